@@ -1,0 +1,58 @@
+# Everything a contributor runs. `make help` lists it; `make run` is enough to begin.
+SHELL := /usr/bin/env bash
+.SHELLFLAGS := -euo pipefail -c
+MAKEFLAGS += --no-builtin-rules
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+VENV ?= .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+CODE := src tests $(wildcard bench)
+# Extra arguments: make run ARGS="--print-json", make test ARGS="-k cursor -x"
+ARGS ?=
+
+COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	--no-emit-index-url --no-emit-find-links --no-header
+
+.PHONY: help setup run test test-all check format bench lock clean
+
+help: ## list what can be made
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(READY) ## make .venv with exactly the locked packages
+
+$(READY): pyproject.toml requirements/dev.txt requirements/bootstrap.txt scripts/setup.sh
+	@echo "setting up $(VENV) (once)" >&2
+	@VENV=$(VENV) PYTHON='$(PYTHON)' scripts/setup.sh
+
+run: $(READY) ## start the server (Ctrl-C stops it, not the processes)
+	@exec $(BIN)/outlive serve $(ARGS)
+
+test: $(READY) ## the tests a change must keep green (minutes)
+	@$(BIN)/python -m pytest -m "not slow" $(ARGS)
+
+test-all: $(READY) ## every test, the kill storm included
+	@$(BIN)/python -m pytest $(ARGS)
+
+check: $(READY) ## lint, format, types, import contracts
+	$(BIN)/ruff check $(CODE)
+	$(BIN)/ruff format --check $(CODE)
+	$(BIN)/mypy --strict $(CODE)
+	$(BIN)/lint-imports
+
+format: $(READY) ## put imports and layout in order
+	$(BIN)/ruff check --fix-only $(CODE)
+	$(BIN)/ruff format $(CODE)
+
+bench: $(READY) ## measure against the naive way and websocketd, side by side
+	@$(BIN)/python -m bench $(ARGS)
+
+lock: $(READY) ## write requirements/*.txt anew from pyproject.toml
+	$(COMPILE) --upgrade requirements/bootstrap.in -o requirements/bootstrap.txt
+	$(COMPILE) --upgrade pyproject.toml -o requirements/runtime.txt
+	$(COMPILE) --upgrade pyproject.toml --group dev -c requirements/runtime.txt -o requirements/dev.txt
+
+clean: ## remove what the above has made
+	rm -rf $(VENV) dist build htmlcov .coverage .coverage.* .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
+	find src tests $(wildcard bench) -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# Make .venv hold exactly the locked packages, and outlive itself installed in place.
+# Needs Python >= 3.11 with the venv module; no root, no compiler. `PYTHON=...` picks another interpreter.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+venv=${VENV:-.venv}
+
+is_new_enough() { "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; }
+
+find_python() {
+    local candidate
+    for candidate in ${PYTHON:-python3 python3.11 python3.12 python3.13 python3.14}; do
+        if command -v "$candidate" >/dev/null && is_new_enough "$candidate"; then
+            command -v "$candidate"
+            return
+        fi
+    done
+    echo "setup: Python 3.11 or newer is needed and was not found (looked for: ${PYTHON:-python3, python3.11 .. python3.14})." >&2
+    echo "       Install it (Debian: apt-get install python3 python3-venv) or say where it is: make setup PYTHON=/path/to/python" >&2
+    return 1
+}
+
+if ! { [ -x "$venv/bin/python" ] && is_new_enough "$venv/bin/python"; }; then
+    python=$(find_python)
+    rm -rf "$venv"
+    if ! "$python" -m venv "$venv"; then
+        rm -rf "$venv"
+        echo "setup: $python cannot make a virtual environment (Debian: apt-get install python3-venv)." >&2
+        exit 1
+    fi
+fi
+
+if ! [ -x "$venv/bin/uv" ]; then
+    "$venv/bin/python" -m pip install --quiet --disable-pip-version-check \
+        --require-hashes -r requirements/bootstrap.txt
+fi
+
+# uv wants a cache folder; an account without a usable home folder goes without.
+uv_flags=(--quiet --python "$venv/bin/python")
+cache_home=${XDG_CACHE_HOME:-${HOME:-/nonexistent}/.cache}
+if [ -z "${UV_CACHE_DIR:-}" ] && ! mkdir -p "$cache_home" 2>/dev/null || [ -z "${UV_CACHE_DIR:-}" ] && ! [ -w "$cache_home" ]; then
+    uv_flags+=(--no-cache)
+fi
+"$venv/bin/uv" pip sync "${uv_flags[@]}" --require-hashes requirements/dev.txt
+"$venv/bin/uv" pip install "${uv_flags[@]}" --no-deps --no-build-isolation --editable .
+touch "$venv/.ready"

@@ -1,0 +1,9 @@
+"""Runs commands that outlive whoever asked for them.
+
+Owns the version number and nothing else: importing the package must stay free, because the keeper's
+processes pay for every module in memory.
+"""
+
+__all__ = ["__version__"]
+
+__version__ = "0.1.0"
