@@ -1,0 +1,3 @@
+"""Places where commands run; `local` is this machine's keeper. One contract (`contract`) for all of them."""
+
+__all__: list[str] = []

@@ -1,0 +1,255 @@
+"""One process as the registry keeps it: `StoredProcess`, and `ProcessFilter`, which selects some of them.
+
+Pure: translates between records and SQLite rows, runs no SQL.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from outlive.core.cursor import Cursor
+from outlive.core.identity import ProcessId
+from outlive.core.lifecycle import ACTIVE, Cause, State
+from outlive.core.process import Owner, ProcessRecord
+
+__all__ = ["COLUMNS", "ProcessFilter", "StoredProcess", "at_time", "to_ns"]
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def at_time(ns: int) -> datetime:
+    """Return Unix nanoseconds as aware UTC, exact to the microsecond (a float would not be)."""
+    return _EPOCH + timedelta(microseconds=ns // 1000)
+
+
+def to_ns(moment: datetime) -> int:
+    """Return aware UTC as Unix nanoseconds."""
+    return (moment - _EPOCH) // timedelta(microseconds=1) * 1000
+
+
+# Order of the columns; `processes` in schema.py has exactly these.
+COLUMNS = (
+    "process_id",
+    "command_id",
+    "principal",
+    "connection_id",
+    "request_id",
+    "command",
+    "shell",
+    "cwd",
+    "stdio",
+    "stdin",
+    "state",
+    "pid",
+    "cause",
+    "exit_code",
+    "exit_signal",
+    "error",
+    "created_ns",
+    "started_ns",
+    "ended_ns",
+    "stdout_bytes",
+    "stderr_bytes",
+    "complete_stdout",
+    "complete_stderr",
+    "is_complete",
+    "is_closed",
+    "has_gaps",
+    "descendants",
+    "is_detached",
+    "timeout_s",
+    "grace_s",
+    "output_limit",
+    "tags",
+    "group_name",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredProcess:
+    """A record and what else the engine needs to serve the process again.
+
+    `complete` is the end of the output at completion: later bytes belong to descendants.
+    """
+
+    record: ProcessRecord
+    complete: Cursor | None = None
+    output_limit: int | None = None
+
+    def to_row(self) -> tuple[object, ...]:
+        """Return the values of `COLUMNS`."""
+        record = self.record
+        return (
+            record.process_id,
+            record.command_id,
+            _text(record.owner.principal),
+            _text(record.owner.connection_id),
+            _text(record.owner.request_id),
+            _text(record.command),
+            _text(record.shell),
+            _text(record.cwd),
+            record.stdio,
+            record.stdin,
+            record.state.value,
+            record.pid,
+            record.cause.value,
+            record.exit_code,
+            record.exit_signal,
+            _text(record.error),
+            to_ns(record.created_at),
+            None if record.started_at is None else to_ns(record.started_at),
+            None if record.ended_at is None else to_ns(record.ended_at),
+            record.stdout_bytes,
+            record.stderr_bytes,
+            None if self.complete is None else self.complete.stdout,
+            None if self.complete is None else self.complete.stderr,
+            record.is_complete,
+            record.is_closed,
+            record.has_gaps,
+            record.descendants,
+            record.is_detached,
+            record.timeout_s,
+            record.grace_s,
+            self.output_limit,
+            json.dumps(dict(record.tags)) if record.tags else None,
+            _text(record.group),
+        )
+
+    @classmethod
+    def from_row(cls, values: tuple[object, ...]) -> "StoredProcess":
+        """Rebuild from the values of `COLUMNS`."""
+        row = _Row(zip(COLUMNS, values, strict=True))
+        started_ns, ended_ns = row.number("started_ns"), row.number("ended_ns")
+        complete_stdout, complete_stderr = row.number("complete_stdout"), row.number("complete_stderr")
+        tags: Mapping[str, str] = json.loads(row.text("tags") or "{}")
+        record = ProcessRecord(
+            process_id=ProcessId(row.word("process_id")),
+            command=row.word("command"),
+            shell=row.text("shell"),
+            cwd=row.word("cwd"),
+            state=State(row.word("state")),
+            owner=Owner(
+                principal=row.word("principal"),
+                connection_id=row.text("connection_id"),
+                request_id=row.text("request_id"),
+            ),
+            stdio=row.word("stdio"),
+            stdin=row.word("stdin"),
+            pid=row.number("pid"),
+            cause=Cause(row.word("cause")),
+            exit_code=row.number("exit_code"),
+            exit_signal=row.number("exit_signal"),
+            error=row.text("error"),
+            created_at=at_time(row.count("created_ns")),
+            started_at=None if started_ns is None else at_time(started_ns),
+            ended_at=None if ended_ns is None else at_time(ended_ns),
+            stdout_bytes=row.count("stdout_bytes"),
+            stderr_bytes=row.count("stderr_bytes"),
+            is_complete=bool(row.count("is_complete")),
+            is_closed=bool(row.count("is_closed")),
+            has_gaps=bool(row.count("has_gaps")),
+            descendants=row.count("descendants"),
+            is_detached=bool(row.count("is_detached")),
+            timeout_s=row.real("timeout_s"),
+            grace_s=row.real("grace_s") or 0.0,
+            tags=tags,
+            group=row.text("group_name"),
+            command_id=row.text("command_id"),
+        )
+        complete = None
+        if complete_stdout is not None and complete_stderr is not None:
+            complete = Cursor(complete_stdout, complete_stderr)
+        return cls(record=record, complete=complete, output_limit=row.number("output_limit"))
+
+
+def _text(text: str | None) -> str | None:
+    # SQLite stores UTF-8 only: undecodable bytes of a command (surrogates) are shown as U+FFFD.
+    if text is None or text.isascii():
+        return text
+    return text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
+
+
+class _Row(dict[str, object]):
+    """A row's values by column name, each read with its type."""
+
+    def word(self, column: str) -> str:
+        return str(self[column])
+
+    def text(self, column: str) -> str | None:
+        value = self[column]
+        return None if value is None else str(value)
+
+    def count(self, column: str) -> int:
+        return self.number(column) or 0
+
+    def number(self, column: str) -> int | None:
+        value = self[column]
+        return value if isinstance(value, int) else None
+
+    def real(self, column: str) -> float | None:
+        value = self[column]
+        return float(value) if isinstance(value, (int, float)) else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessFilter:
+    """Which processes to list; None means any. `before` is the last id of the previous page.
+
+    `active` asks for processes whose main process has not ended (True) or has (False). `tags` must all match.
+    """
+
+    principal: str | None = None
+    connection_id: str | None = None
+    request_id: str | None = None
+    command_id: str | None = None
+    pid: int | None = None
+    group: str | None = None
+    tags: Mapping[str, str] | None = None
+    active: bool | None = None
+    detached: bool | None = None
+    before: str | None = None
+
+    def matches(self, record: ProcessRecord) -> bool:
+        """Tell whether `record` is one of them (the same decision as `where`)."""
+        owner = record.owner
+        return (
+            (self.principal is None or owner.principal == self.principal)
+            and (self.connection_id is None or owner.connection_id == self.connection_id)
+            and (self.request_id is None or owner.request_id == self.request_id)
+            and (self.command_id is None or record.command_id == self.command_id)
+            and (self.pid is None or record.pid == self.pid)
+            and (self.group is None or record.group == self.group)
+            and all(record.tags.get(name) == value for name, value in (self.tags or {}).items())
+            and (self.active is None or (record.state in ACTIVE) == self.active)
+            and (self.detached is None or record.is_detached == self.detached)
+            and (self.before is None or record.process_id < self.before)
+        )
+
+    def where(self) -> tuple[str, list[object]]:
+        """Return the SQL condition and its parameters."""
+        clauses: list[str] = []
+        values: list[object] = []
+        equal = {
+            "principal": self.principal,
+            "connection_id": self.connection_id,
+            "request_id": self.request_id,
+            "command_id": self.command_id,
+            "pid": self.pid,
+            "group_name": self.group,
+            "is_detached": self.detached,
+        }
+        for column, wanted in equal.items():
+            if wanted is not None:
+                clauses.append(f"{column} = ?")
+                values.append(wanted)
+        for name, value in (self.tags or {}).items():
+            clauses.append("EXISTS (SELECT 1 FROM json_each(tags) WHERE key = ? AND value = ?)")
+            values += [name, value]
+        if self.active is not None:
+            states = ", ".join(f"'{state.value}'" for state in sorted(ACTIVE))
+            clauses.append(f"state {'IN' if self.active else 'NOT IN'} ({states})")
+        if self.before is not None:
+            clauses.append("process_id < ?")
+            values.append(self.before)
+        return " AND ".join(clauses) or "1", values

@@ -1,0 +1,43 @@
+"""The sentences that tell why a process ended: written once, used for live and for reread processes."""
+
+import os
+
+from outlive.core.lifecycle import Cause, State
+
+__all__ = ["NEVER_RAN", "ended_sentence"]
+
+NEVER_RAN = "The command was never started: server and keeper ended before they could."
+
+
+def ended_sentence(
+    state: State,
+    cause: Cause,
+    *,
+    note: str = "",
+    timeout_s: float | None = None,
+    output_limit: int | None = None,
+    errno: int = 0,
+) -> str | None:
+    """Return the sentence for `ProcessRecord.error`; None for a natural end and for what still runs.
+
+    `note` says who asked for a cancel. The timeout's text is promise S1.7.
+    """
+    if state is State.LOST:
+        return note or "How it ended cannot be known: the machine or the keeper was lost while it ran."
+    if state is State.FAILED_TO_START:
+        return note or f"The command could not be started: {os.strerror(errno)}."
+    if state not in (State.EXITED, State.SIGNALED):
+        return None
+    match cause:
+        case Cause.NONE:
+            return None
+        case Cause.CANCEL:
+            return note or "Cancelled by the client."
+        case Cause.TIMEOUT:
+            return f"Command timed out after {timeout_s or 0:g} seconds"
+        case Cause.OUTPUT_LIMIT:
+            return f"Ended because its output passed the limit of {output_limit or 0} bytes."
+        case Cause.OOM:
+            return "Ended by the kernel: the machine or its group ran out of memory."
+        case Cause.SHUTDOWN:
+            return note or "Ended because the server was told to stop its processes."
