@@ -1,0 +1,47 @@
+"""What every scenario is given: the compiled programs, a scratch folder, and how thorough to be."""
+
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from bench.native import Native
+
+__all__ = ["Bench", "clean_environment", "peer_environment"]
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bench:
+    """One run of the benchmarks; `say` shows a line of progress."""
+
+    native: Native
+    scratch: Path
+    is_quick: bool
+    say: Callable[[str], None]
+
+    def pick(self, full: T, quick: T) -> T:
+        """The value for a full run, or the one for a quick run."""
+        return quick if self.is_quick else full
+
+    @contextmanager
+    def folder(self) -> Iterator[Path]:
+        """A fresh folder below the scratch folder, removed with everything in it."""
+        # Names stay short: a Unix socket in here has 108 bytes for its whole path.
+        with tempfile.TemporaryDirectory(dir=self.scratch, prefix="", ignore_cleanup_errors=True) as name:
+            yield Path(name)
+
+
+def clean_environment(**added: str) -> dict[str, str]:
+    """This environment without anyone's settings of outlive, plus what is `added`."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("OUTLIVE_")}
+    return {**kept, **added}
+
+
+def peer_environment() -> dict[str, str]:
+    """An environment in which a child Python finds `bench.peers`, wherever it is started."""
+    return clean_environment(PYTHONPATH=str(Path(__file__).resolve().parent.parent))

@@ -1,0 +1,136 @@
+"""What a measurement is: rows of values, targets judged by their medians, sections that hold both."""
+
+import statistics
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, TypeVar
+
+__all__ = ["TARGETS", "Row", "Section", "Target", "Unavailable", "Verdict", "alternate"]
+
+T = TypeVar("T")
+
+
+class Unavailable(Exception):
+    """Something this measurement needs is not on this machine; the message says what."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One promise about speed or size: a measured value, a direction and a limit."""
+
+    sentence: str
+    sign: Literal["<=", ">="]
+    limit: float
+    unit: str
+
+    def is_met(self, value: float) -> bool:
+        """Whether `value` keeps the promise."""
+        return value <= self.limit if self.sign == "<=" else value >= self.limit
+
+
+TARGETS = {
+    "lines_naive": Target("lines against the naive server", ">=", 35, "x"),
+    "lines_websocketd": Target("lines against websocketd", ">=", 10, "x"),
+    "chunk_splice": Target("chunk against splice, log on", ">=", 0.55, "x"),
+    "streams50_p50": Target("50 streams x 1000 lines/s: p50", "<=", 5, "ms"),
+    "streams50_server": Target("50 streams x 1000 lines/s: server", "<=", 50, "% of a core"),
+    "streams50_supervisor": Target("50 streams x 1000 lines/s: supervisor", "<=", 15, "% of a core"),
+    "streams100_naive": Target("100 streams: p50 against the naive server", "<=", 0.1, "x"),
+    "single_p50": Target("one stream: p50", "<=", 0.3, "ms"),
+    "true_spawn": Target("execute -> completed of /bin/true against posix_spawn in C", "<=", 3, "x"),
+    "echo_asyncio": Target("echo hi, 50 at a time, against asyncio in-process", ">=", 1, "x"),
+    "listening": Target("listening after start", "<=", 0.4, "s"),
+    "unread_memory": Target("1 GB unread by a stopped client: server memory", "<=", 8, "MB more"),
+    "unread_time": Target("1 GB unread: the process against `| cat`", "<=", 1.5, "x"),
+    "unread_exact": Target("1 GB unread: drained streams that are byte-exact", ">=", 100, "%"),
+    "live_keeper": Target("1000 live processes: keeper and shims", "<=", 500, "KB a process"),
+    "live_server": Target("1000 live processes: server", "<=", 10, "KB a process"),
+    "live_threads": Target("1000 live processes: threads of the server", "<=", 0, "more"),
+}
+
+
+@dataclass(slots=True)
+class Row:
+    """The values of one contestant, in the order they were measured."""
+
+    label: str
+    unit: str
+    values: list[float] = field(default_factory=list)
+    note: str = ""
+
+    @property
+    def median(self) -> float:
+        """The median of the values; nan without any."""
+        return statistics.median(self.values) if self.values else float("nan")
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """One target and the value that was measured for it."""
+
+    key: str
+    value: float
+
+    @property
+    def target(self) -> Target:
+        """The target this is about."""
+        return TARGETS[self.key]
+
+    @property
+    def is_met(self) -> bool:
+        """Whether the target was met."""
+        return self.target.is_met(self.value)
+
+
+@dataclass(slots=True)
+class Section:
+    """One table: rows in one or more units, verdicts, and what was left out and why.
+
+    `baseline` is the label that ratios refer to; rows of another unit than its show none.
+    """
+
+    name: str
+    title: str
+    baseline: str = ""
+    rows: list[Row] = field(default_factory=list)
+    verdicts: list[Verdict] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def row(self, label: str, unit: str) -> Row:
+        """The row of this label and unit, made when it is not there yet."""
+        for row in self.rows:
+            if (row.label, row.unit) == (label, unit):
+                return row
+        self.rows.append(Row(label, unit))
+        return self.rows[-1]
+
+    def add(self, label: str, unit: str, *, value: float, note: str = "") -> None:
+        """Append one measured value to its row."""
+        row = self.row(label, unit)
+        row.values.append(value)
+        row.note = note or row.note
+
+    def judge(self, key: str, label: str, *, unit: str, against: str | None = None) -> None:
+        """Judge a target by the median of a row, or by its ratio to the row `against`.
+
+        A row that was not measured leaves the target unjudged.
+        """
+        value = self.row_median(label, unit)
+        if against is not None and value is not None:
+            base = self.row_median(against, unit)
+            value = value / base if base else None
+        if value is not None:
+            self.verdicts.append(Verdict(key, value))
+
+    def row_median(self, label: str, unit: str) -> float | None:
+        """The median of a row; None when nothing was measured."""
+        for row in self.rows:
+            if (row.label, row.unit) == (label, unit) and row.values:
+                return row.median
+        return None
+
+
+def alternate(lanes: Sequence[T], rounds: int) -> Iterator[T]:
+    """Every lane once a round, in an order that turns around each time: drift hits all alike."""
+    for number in range(rounds):
+        yield from lanes if number % 2 == 0 else reversed(lanes)

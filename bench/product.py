@@ -1,0 +1,148 @@
+"""Our own server as a contestant: started on a state folder of its own, ended with its keeper."""
+
+import importlib.util
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bench.context import Bench, clean_environment
+from bench.measure import Unavailable
+from bench.servers import Endpoint
+
+__all__ = ["PATH", "Installation", "find_installation", "outlive"]
+
+PATH = "/ws/mcp"
+_READY_S = 30
+_STOP_S = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Installation:
+    """How to call the program, on which state folder; the log of what it says goes beside that."""
+
+    command: tuple[str, ...]
+    state_dir: Path
+
+    def spawn(self, *words: str) -> subprocess.Popen[str]:
+        """Start `outlive serve` with these words; its standard output is a pipe."""
+        with open(self.state_dir.with_suffix(".log"), "a") as log:
+            return subprocess.Popen(
+                [*self.command, "serve", "--print-json", "--state-dir", str(self.state_dir), *words],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                env=self._environment(),
+                cwd=self.state_dir.parent,
+            )
+
+    def keeper(self, *words: str) -> str:
+        """Run one `outlive keeper` verb and return what it prints."""
+        done = subprocess.run(
+            [*self.command, "keeper", *words, "--state-dir", str(self.state_dir)],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            env=self._environment(),
+            check=False,
+        )
+        if done.returncode:
+            raise RuntimeError(f"outlive keeper {words[0]}: {done.stderr.strip()}")
+        return done.stdout
+
+    def keeper_pids(self) -> dict[str, int]:
+        """The pids of supervisor and guardian."""
+        status: dict[str, Any] = json.loads(self.keeper("status", "--json"))
+        return {name: int(status[name]["pid"]) for name in ("supervisor", "guardian")}
+
+    def stop(self, server: subprocess.Popen[str]) -> None:
+        """End the server, then the keeper and everything it keeps."""
+        keepers = {}
+        with suppress(RuntimeError, ValueError, KeyError, TypeError):
+            keepers = self.keeper_pids()
+        self.stop_server(server)
+        with suppress(RuntimeError, subprocess.TimeoutExpired):
+            self.keeper("stop", "--kill")
+        # The guardian first: it would start the supervisor again.
+        for name in ("guardian", "supervisor"):
+            if name in keepers:
+                _end(keepers[name])
+
+    def stop_server(self, server: subprocess.Popen[str]) -> None:
+        """End the server only; the keeper stays."""
+        server.terminate()
+        try:
+            server.wait(_STOP_S)
+        except subprocess.TimeoutExpired:
+            server.kill()
+            server.wait()
+        if server.stdout is not None:
+            server.stdout.close()
+
+    def _environment(self) -> dict[str, str]:
+        # Nobody's own settings, and room for clients that were here a moment ago and may come back.
+        config = str(self.state_dir.parent / "config")
+        return clean_environment(XDG_CONFIG_HOME=config, MAX_SESSIONS="1000")
+
+
+def _end(pid: int) -> None:
+    """Wait for a process to be gone; kill it when it stays."""
+    try:
+        descriptor = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    try:
+        if not select.select([descriptor], [], [], 5)[0]:
+            signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+            select.select([descriptor], [], [], 5)
+    finally:
+        os.close(descriptor)
+
+
+def find_installation(state_dir: Path) -> Installation:
+    """The program that belongs to this Python.
+
+    Raises:
+        Unavailable: There is none.
+    """
+    script = Path(sys.executable).parent / "outlive"
+    if script.exists():
+        return Installation((str(script),), state_dir)
+    if importlib.util.find_spec("outlive") and importlib.util.find_spec("outlive.__main__"):
+        return Installation((sys.executable, "-m", "outlive"), state_dir)
+    raise Unavailable(f"outlive is not installed for {sys.executable} (make setup)")
+
+
+def _await_ready(server: subprocess.Popen[str], log: Path) -> dict[str, Any]:
+    assert server.stdout is not None
+    if select.select([server.stdout], [], [], _READY_S)[0] and (line := server.stdout.readline()):
+        ready: dict[str, Any] = json.loads(line)
+        return ready
+    raise RuntimeError(f"outlive serve did not get ready: {log.read_text()[-2000:].strip()}")
+
+
+@contextmanager
+def outlive(bench: Bench) -> Iterator[Endpoint]:
+    """A fresh server with a fresh keeper on an empty state folder.
+
+    Raises:
+        Unavailable: outlive is not installed for this Python.
+    """
+    with bench.folder() as folder:
+        installation = find_installation(folder / "s")
+        installation.state_dir.mkdir(mode=0o700)
+        server = installation.spawn("--jsonrpc-port", "0")
+        try:
+            ready = _await_ready(server, installation.state_dir.with_suffix(".log"))
+            pids = {"server": int(ready["pid"]), **installation.keeper_pids()}
+            yield Endpoint("ours", int(ready["ports"]["jsonrpc"]), PATH, "jsonrpc", pids)
+        finally:
+            installation.stop(server)

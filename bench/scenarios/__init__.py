@@ -1,0 +1,22 @@
+"""What is measured: one module per table, each with `run(bench)`; the registry that names them."""
+
+from collections.abc import Callable
+
+from bench.context import Bench
+from bench.measure import Section
+from bench.scenarios import latency, live, starts, startup, throughput, unread, volume
+
+__all__ = ["SCENARIOS"]
+
+SCENARIOS: dict[str, Callable[[Bench], Section]] = {
+    "throughput": throughput.run,
+    "volume": volume.run,
+    "single": latency.run_single,
+    "streams50": latency.run_streams50,
+    "streams100": latency.run_streams100,
+    "true": starts.run_true,
+    "echo": starts.run_echo,
+    "startup": startup.run,
+    "unread": unread.run,
+    "live": live.run,
+}

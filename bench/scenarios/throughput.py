@@ -1,0 +1,50 @@
+"""A million short lines through every server: what a line costs."""
+
+from contextlib import ExitStack
+
+from bench.context import Bench
+from bench.measure import Section, alternate
+from bench.product import outlive
+from bench.servers import Endpoint, measure_sink, naive, open_available, splice, websocketd
+
+__all__ = ["run"]
+
+_SERVERS = {"naive": naive, "websocketd": websocketd, "outlive": outlive, "splice": splice}
+_UNIT = "lines/s"
+
+
+def run(bench: Bench) -> Section:
+    """`seq 1 1000000`: lines a second from the request to the completion."""
+    lines = bench.pick(1_000_000, 200_000)
+    section = Section("throughput", f"seq 1 {lines}: from execute to the completion", baseline="naive")
+    with ExitStack() as stack:
+        opened = open_available(stack, bench, section=section, servers=_SERVERS)
+        lanes = _lanes(opened)
+        for lane in lanes:
+            measure_sink(bench, lane, command="seq 1 1000")  # first use pays for imports and tables
+        for lane in alternate(lanes, bench.pick(3, 1)):
+            # The naive server takes as long as all others together; a fast run is short, hence noisy.
+            for _ in range(1 if lane.label == "naive" else 3):
+                bench.say(f"throughput: {lane.label}")
+                _measure(bench, section, lane=lane, lines=lines)
+    section.judge("lines_naive", "ours, lines", unit=_UNIT, against="naive")
+    section.judge("lines_websocketd", "ours, lines", unit=_UNIT, against="websocketd")
+    return section
+
+
+def _lanes(opened: dict[str, Endpoint]) -> list[Endpoint]:
+    lanes = [endpoint for label, endpoint in opened.items() if label != "outlive"]
+    if "outlive" in opened:
+        ours = opened["outlive"]
+        lanes += [ours.with_options(f"ours, {name}", output=name) for name in ("lines", "chunk", "binary")]
+    return lanes
+
+
+def _measure(bench: Bench, section: Section, *, lane: Endpoint, lines: int) -> None:
+    measured = measure_sink(bench, lane, command=f"seq 1 {lines}")
+    one_per_line = lane.label in ("naive", "websocketd", "ours, lines")
+    if one_per_line and measured["frames"] < lines:
+        raise RuntimeError(f"{lane.label} delivered {measured['frames']} frames for {lines} lines")
+    note = f"{measured['frames']} frames" if measured["frames"] else "no frames"
+    section.add(lane.label, _UNIT, value=lines / (measured["elapsed_ns"] / 1e9), note=note)
+    section.add(lane.label, "ms to first output", value=measured["first_ns"] / 1e6)
