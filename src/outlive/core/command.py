@@ -1,0 +1,44 @@
+"""What somebody wants to run: `Command`, before anything was resolved or decided."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+__all__ = ["AfterExit", "Command", "OnLimit", "Stdin", "Stdio"]
+
+Stdio = Literal["pipes", "merge", "pty"]
+Stdin = Literal["none", "pipe"]
+OnLimit = Literal["truncate", "block", "kill"]
+AfterExit = Literal["keep", "kill", "wait"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """One command: either a shell `line` or an `argv`, never both.
+
+    `env` is added to the server's clean environment; a None value removes a name. Times are seconds,
+    sizes bytes; None takes the server's default.
+    """
+
+    line: str | None = None
+    argv: tuple[str, ...] | None = None
+    cwd: str | None = None
+    env: Mapping[str, str | None] = field(default_factory=dict)
+    stdio: Stdio = "pipes"
+    stdin: Stdin = "none"
+    rows: int = 24
+    cols: int = 80
+    timeout_s: float | None = None
+    grace_s: float | None = None
+    output_limit: int | None = None
+    on_limit: OnLimit = "truncate"
+    after_exit: AfterExit = "keep"
+    detached: bool = False
+    tags: Mapping[str, str] = field(default_factory=dict)
+    group: str | None = None
+    profile: str = "open"
+
+    @property
+    def text(self) -> str:
+        """The command as people read it: the line, or the words joined by spaces."""
+        return self.line if self.line is not None else " ".join(self.argv or ())

@@ -1,0 +1,163 @@
+"""The errors a caller may meet: one root, a few families, each with a stable slug and a hint.
+
+Each protocol owns one table from slug to its own number; this module knows no protocol.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+__all__ = [
+    "SLUGS",
+    "AccessDenied",
+    "BackendUnavailable",
+    "CommandRefused",
+    "ConfigInvalid",
+    "CursorExpired",
+    "InvalidRequest",
+    "InvalidState",
+    "LimitExceeded",
+    "OutliveError",
+    "ProcessNotFound",
+    "ProtocolViolation",
+    "StartFailed",
+    "StoreCorrupt",
+    "error_from_slug",
+]
+
+
+class OutliveError(Exception):
+    """The root: `code` is the stable slug, `message` is safe to show, `hint` says what to do next."""
+
+    def __init__(
+        self, code: str, message: str, *, hint: str = "", details: Mapping[str, object] | None = None
+    ) -> None:
+        """Keep the slug, the sentence, the hint and structured details."""
+        super().__init__(message)
+        if code not in SLUGS:
+            raise AssertionError(f"unknown error slug {code!r}: add it to SLUGS")
+        self.code = code
+        self.message = message
+        self.hint = hint or SLUGS[code][1]
+        self.details: Mapping[str, object] = MappingProxyType(dict(details or {}))
+
+
+class CommandRefused(OutliveError):
+    """Policy does not allow the command."""
+
+
+class AccessDenied(OutliveError):
+    """The caller may not come in or may not touch this process."""
+
+
+class InvalidRequest(OutliveError):
+    """The request's parameters make no sense."""
+
+
+class ProcessNotFound(OutliveError):
+    """No process of this caller answers to that name."""
+
+
+class InvalidState(OutliveError):
+    """The process is not in a state in which this can be done."""
+
+
+class LimitExceeded(OutliveError):
+    """A limit of the server or of the machine stands in the way."""
+
+
+class StartFailed(OutliveError):
+    """The operating system did not start the program."""
+
+
+class BackendUnavailable(OutliveError):
+    """The keeper (or another place of execution) does not answer."""
+
+
+class ProtocolViolation(OutliveError):
+    """A message is not what the protocol allows."""
+
+
+class CursorExpired(OutliveError):
+    """The log was released past the cursor."""
+
+
+class StoreCorrupt(OutliveError):
+    """A file of the state folder is not what it should be."""
+
+
+class ConfigInvalid(OutliveError):
+    """A setting is missing, unknown or impossible."""
+
+
+# slug -> (family, default hint). The one list of everything that can be refused; protocols map it to numbers.
+SLUGS: Mapping[str, tuple[type[OutliveError], str]] = MappingProxyType(
+    {
+        "command_not_allowed": (CommandRefused, "Ask the operator to add the program to ALLOWED_COMMANDS."),
+        "command_opaque": (
+            CommandRefused,
+            "With an allow list write only words, quotes, &&, ||, ; and |: no substitutions, no redirections.",
+        ),
+        "foreign_origin": (
+            AccessDenied,
+            "Connect without an Origin header, or from the server's own address.",
+        ),
+        "foreign_host": (AccessDenied, "Use the address the server listens on, for example 127.0.0.1."),
+        "foreign_user": (AccessDenied, "Only the user who started the server may use this socket."),
+        "not_owner": (AccessDenied, "The process belongs to another principal."),
+        "invalid_params": (InvalidRequest, "See the method's parameters in the documentation."),
+        "invalid_cursor": (InvalidRequest, "Take the cursor from the last message."),
+        "process_ambiguous": (InvalidRequest, "Several processes run here: pass process_id."),
+        "process_running": (InvalidState, 'Wait for it, cancel it, or pass "concurrent": true.'),
+        "process_not_found": (ProcessNotFound, "Use list to see the processes of this connection."),
+        "no_process": (ProcessNotFound, "Nothing runs in this connection: start something with execute."),
+        "process_ended": (InvalidState, "The process has ended; its output can still be read."),
+        "stdin_closed": (InvalidState, 'Start the process with "stdin": "pipe" to write to it.'),
+        "stdin_full": (LimitExceeded, "The process does not read its input: wait and write again."),
+        "no_terminal": (InvalidState, 'Only a process started with "pty": true has a window size.'),
+        "cwd_missing": (StartFailed, "Create the folder or pass another cwd."),
+        "not_found": (StartFailed, "Check the program's name and the PATH in env."),
+        "permission_denied": (StartFailed, "The file is not executable for this user."),
+        "argument_too_long": (
+            StartFailed,
+            "One argument may have 128 KiB: use the command form (any length) or a file.",
+        ),
+        "start_failed": (StartFailed, "See the message of the operating system."),
+        "connection_limit": (LimitExceeded, "Close a connection, or raise MAX_SESSIONS."),
+        "process_limit": (LimitExceeded, "Wait until processes end, or raise the limit of open files."),
+        "disk_full": (LimitExceeded, "Free some space in the state folder's file system."),
+        "keeper_unavailable": (BackendUnavailable, "Try again; `outlive doctor` tells what is wrong."),
+        "keeper_restarted": (
+            BackendUnavailable,
+            "The keeper restarted before it answered: look at the process before you repeat this.",
+        ),
+        "timeout": (BackendUnavailable, "Nothing answered in time: try again."),
+        "stream_timeout": (BackendUnavailable, "Attach again with the last cursor."),
+        "parse_error": (ProtocolViolation, "Send one JSON object (or an array of them) per text frame."),
+        "invalid_request": (
+            ProtocolViolation,
+            'A request looks like {"jsonrpc":"2.0","id":1,"method":"execute","params":{"command":"date"}}.',
+        ),
+        "method_not_found": (
+            ProtocolViolation,
+            "Use execute, control, attach, list, get, read, write, wait.",
+        ),
+        "binary_frame": (ProtocolViolation, "Send requests as text frames."),
+        "cursor_expired": (CursorExpired, "Continue from the oldest cursor that the details name."),
+        "store_corrupt": (StoreCorrupt, "`outlive doctor` tells which file is damaged."),
+        "config_invalid": (ConfigInvalid, "See `outlive serve --help`."),
+        "state_folder": (ConfigInvalid, "Choose a folder of your own with --state-dir."),
+        "port_taken": (ConfigInvalid, "Choose another port, or 0 for any free one."),
+        "server_running": (ConfigInvalid, "Use the running server, or another --state-dir."),
+        "unsupported_platform": (ConfigInvalid, "outlive needs Linux."),
+        "internal_error": (OutliveError, "Report it with the reference; the server's log has the details."),
+    }
+)
+
+
+def error_from_slug(
+    code: str, message: str, *, hint: str = "", details: Mapping[str, object] | None = None
+) -> OutliveError:
+    """Rebuild an error of the right family from what another process reported."""
+    if code not in SLUGS:
+        return OutliveError("internal_error", message, hint=hint, details=details)
+    return SLUGS[code][0](code, message, hint=hint, details=details)

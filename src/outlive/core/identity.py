@@ -1,0 +1,48 @@
+"""Permanent names of processes: `ProcessId`, sortable by time and never reused.
+
+Owns the format (a ULID in lower case). Never reads a clock or a random source: callers pass both in.
+"""
+
+from typing import NewType
+
+__all__ = ["ID_LENGTH", "ProcessId", "id_from_bytes", "id_to_bytes", "is_process_id", "new_process_id"]
+
+ProcessId = NewType("ProcessId", str)
+
+ID_LENGTH = 26
+_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"  # Crockford base 32: no i, l, o, u
+_VALUES = {letter: value for value, letter in enumerate(_ALPHABET)}
+_RANDOM_BYTES = 10
+
+
+def new_process_id(now_ms: int, randomness: bytes) -> ProcessId:
+    """Compose an id from Unix milliseconds and 10 random bytes; ids of later milliseconds sort later."""
+    if len(randomness) != _RANDOM_BYTES:
+        raise AssertionError("a process id takes exactly 10 random bytes")
+    return id_from_bytes((now_ms & ((1 << 48) - 1)).to_bytes(6, "big") + randomness)
+
+
+def id_from_bytes(raw: bytes) -> ProcessId:
+    """Return the text form of a 16-byte id."""
+    number = int.from_bytes(raw, "big")
+    letters = [_ALPHABET[(number >> shift) & 31] for shift in range(125, -1, -5)]
+    return ProcessId("".join(letters))
+
+
+def id_to_bytes(process_id: str) -> bytes:
+    """Return the 16-byte form of a text id.
+
+    Raises:
+        ValueError: The text is no process id.
+    """
+    if not is_process_id(process_id):
+        raise ValueError(f"not a process id: {process_id[:40]!r}")
+    number = 0
+    for letter in process_id:
+        number = number << 5 | _VALUES[letter]
+    return number.to_bytes(16, "big")
+
+
+def is_process_id(text: str) -> bool:
+    """Tell whether `text` has the form of a process id (and so is safe as a file name)."""
+    return len(text) == ID_LENGTH and text[0] in "01234567" and all(letter in _VALUES for letter in text)

@@ -1,0 +1,87 @@
+"""Where things lie in the state folder: the one list of file names, pure path arithmetic.
+
+Each file has one writer: `out`, `err`, `idx`, `done`, `stop`, `paused`, `gaps`, `live` the supervisor,
+`pid` and `exit` the shim, `registry.db` the server.
+"""
+
+from dataclasses import dataclass
+
+__all__ = ["STREAM_FILES", "Layout"]
+
+STREAM_FILES = ("out", "err")
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Paths below one state folder (`root` is absolute)."""
+
+    root: str
+
+    @property
+    def processes(self) -> str:
+        """Folder of the processes, one folder each, named by process id."""
+        return f"{self.root}/processes"
+
+    @property
+    def prepared(self) -> str:
+        """Folder of prepared process folders, renamed into `processes` at a start."""
+        return f"{self.root}/prepared"
+
+    @property
+    def notes(self) -> str:
+        """Folder of the guardian's notes about commands it reaped, named <pid>.<start ticks>."""
+        return f"{self.root}/notes"
+
+    @property
+    def live(self) -> str:
+        """Journal of live processes: lines "+id" and "-id"."""
+        return f"{self.root}/live"
+
+    @property
+    def keeper_socket(self) -> str:
+        """Where the supervisor listens for the server and the command line."""
+        return f"{self.root}/keeper.sock"
+
+    @property
+    def guardian_socket(self) -> str:
+        """Where the guardian listens for the supervisor."""
+        return f"{self.root}/guardian.sock"
+
+    @property
+    def supervisor_lock(self) -> str:
+        """Locked (flock) by the one supervisor; holds its pid."""
+        return f"{self.root}/supervisor.lock"
+
+    @property
+    def guardian_lock(self) -> str:
+        """Locked (flock) by the one guardian; holds its pid."""
+        return f"{self.root}/guardian.lock"
+
+    @property
+    def server_lock(self) -> str:
+        """Locked (flock) by the one server; holds its pid."""
+        return f"{self.root}/server.lock"
+
+    @property
+    def server_socket(self) -> str:
+        """Where the server listens for the command line (HTTP over a Unix socket)."""
+        return f"{self.root}/server.sock"
+
+    @property
+    def server_ports(self) -> str:
+        """The JSON document that tells where the server listens."""
+        return f"{self.root}/server.json"
+
+    @property
+    def keeper_log(self) -> str:
+        """What the keeper has to say, for people."""
+        return f"{self.root}/keeper.log"
+
+    @property
+    def registry(self) -> str:
+        """The SQLite index, rebuildable from the process folders."""
+        return f"{self.root}/registry.db"
+
+    def process(self, process_id: str) -> str:
+        """Folder of one process."""
+        return f"{self.root}/processes/{process_id}"

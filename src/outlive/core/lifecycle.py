@@ -1,0 +1,82 @@
+"""The life of a process: states, causes and the one transition table.
+
+`starting -> running <-> paused -> stopping -> exited | signaled`; `starting -> failed_to_start`;
+any active state `-> lost`. Never invents an exit code: `lost` has none.
+"""
+
+from enum import StrEnum
+
+from outlive.core.errors import InvalidState
+
+__all__ = ["ACTIVE", "ENDED", "Cause", "State", "Trigger", "advance"]
+
+
+class State(StrEnum):
+    """Where a process is in its life."""
+
+    STARTING = "starting"
+    RUNNING = "running"
+    PAUSED = "paused"
+    STOPPING = "stopping"
+    EXITED = "exited"
+    SIGNALED = "signaled"
+    FAILED_TO_START = "failed_to_start"
+    LOST = "lost"
+
+
+class Trigger(StrEnum):
+    """What moves a process from one state to the next."""
+
+    SPAWNED = "spawned"
+    SPAWN_FAILED = "spawn_failed"
+    PAUSE = "pause"
+    RESUME = "resume"
+    STOP = "stop"
+    EXIT = "exit"
+    SIGNAL = "signal"
+    LOSE = "lose"
+
+
+class Cause(StrEnum):
+    """Who or what ended a process; `none` is a natural end."""
+
+    NONE = "none"
+    CANCEL = "cancel"
+    TIMEOUT = "timeout"
+    OUTPUT_LIMIT = "output_limit"
+    OOM = "oom"
+    SHUTDOWN = "shutdown"
+
+
+ACTIVE = frozenset({State.STARTING, State.RUNNING, State.PAUSED, State.STOPPING})
+ENDED = frozenset({State.EXITED, State.SIGNALED, State.FAILED_TO_START, State.LOST})
+
+_TABLE: dict[tuple[State, Trigger], State] = {
+    (State.STARTING, Trigger.SPAWNED): State.RUNNING,
+    (State.STARTING, Trigger.SPAWN_FAILED): State.FAILED_TO_START,
+    (State.STARTING, Trigger.STOP): State.STOPPING,
+    (State.RUNNING, Trigger.PAUSE): State.PAUSED,
+    (State.RUNNING, Trigger.RESUME): State.RUNNING,  # repeating a control is a success (S0.10)
+    (State.PAUSED, Trigger.PAUSE): State.PAUSED,
+    (State.PAUSED, Trigger.RESUME): State.RUNNING,
+    (State.RUNNING, Trigger.STOP): State.STOPPING,
+    (State.PAUSED, Trigger.STOP): State.STOPPING,
+    (State.STOPPING, Trigger.STOP): State.STOPPING,
+    (State.STOPPING, Trigger.SPAWNED): State.STOPPING,
+    (State.STOPPING, Trigger.SPAWN_FAILED): State.FAILED_TO_START,
+    **{(state, Trigger.EXIT): State.EXITED for state in ACTIVE},
+    **{(state, Trigger.SIGNAL): State.SIGNALED for state in ACTIVE},
+    **{(state, Trigger.LOSE): State.LOST for state in ACTIVE},
+}
+
+
+def advance(state: State, trigger: Trigger) -> State:
+    """Return the state that follows.
+
+    Raises:
+        InvalidState: The table has no such transition (an ended process stays ended, a stopping one is not paused).
+    """
+    following = _TABLE.get((state, trigger))
+    if following is None:
+        raise InvalidState("process_ended", f"The process is {state}: {trigger} is not possible any more.")
+    return following

@@ -1,0 +1,77 @@
+"""What is known about one process: `ProcessRecord`, an immutable snapshot for every door."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from outlive.core.cursor import Cursor
+from outlive.core.identity import ProcessId
+from outlive.core.lifecycle import ENDED, Cause, State
+
+__all__ = ["Owner", "ProcessRecord"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Owner:
+    """Whose process it is: the principal, and the connection and request that started it."""
+
+    principal: str
+    connection_id: str | None = None
+    request_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessRecord:
+    """A snapshot of one process.
+
+    Exactly one of `exit_code` and `exit_signal` is set once a process has ended with a known result; none while it
+    runs, when it failed to start, or when it is lost.
+
+    `error` is None for a natural end, else one sentence. `is_complete`: ended and its output is whole.
+    `is_closed`: nothing can write to its streams any more. Times are aware UTC, sizes bytes.
+    """
+
+    process_id: ProcessId
+    command: str
+    shell: str | None
+    cwd: str
+    state: State
+    owner: Owner
+    stdio: str = "pipes"
+    stdin: str = "none"
+    pid: int | None = None
+    cause: Cause = Cause.NONE
+    exit_code: int | None = None
+    exit_signal: int | None = None
+    error: str | None = None
+    created_at: datetime
+    started_at: datetime | None = None
+    ended_at: datetime | None = None
+    stdout_bytes: int = 0
+    stderr_bytes: int = 0
+    is_complete: bool = False
+    is_closed: bool = False
+    is_stalled: bool = False
+    has_gaps: bool = False
+    descendants: int = 0
+    is_detached: bool = False
+    timeout_s: float | None = None
+    grace_s: float = 10.0
+    tags: Mapping[str, str] = field(default_factory=dict)
+    group: str | None = None
+    command_id: str | None = None
+
+    @property
+    def is_ended(self) -> bool:
+        """Whether the main process has ended (its output may still be drained)."""
+        return self.state in ENDED
+
+    @property
+    def cursor(self) -> Cursor:
+        """The end of the output as far as it is known."""
+        return Cursor(self.stdout_bytes, self.stderr_bytes)
+
+    @property
+    def wire_exit_code(self) -> int | None:
+        """The exit code as S0 shows it: 0..255, minus the signal number, or None (promise S0.9)."""
+        return -self.exit_signal if self.exit_signal is not None else self.exit_code

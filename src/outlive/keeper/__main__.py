@@ -1,0 +1,24 @@
+"""Entry of the keeper's processes: `python -S -P -s <this file> guardian|supervisor STATE_DIR [generation]`.
+
+Run by path so that neither site packages nor the environment decide what is imported.
+"""
+
+import sys
+from pathlib import Path
+
+
+def _main() -> None:
+    sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+    role, state_dir = sys.argv[1], sys.argv[2]
+    if role == "guardian":
+        from outlive.keeper.guardian import main  # noqa: PLC0415 - each role loads only its own modules
+
+        main(state_dir, is_first="--first" in sys.argv)
+    else:
+        from outlive.keeper.supervisor import main as supervise  # noqa: PLC0415 - as above
+
+        supervise(state_dir)
+
+
+if __name__ == "__main__":
+    _main()

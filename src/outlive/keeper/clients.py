@@ -1,0 +1,174 @@
+"""The supervisor's door: connections of the server and the command line, requests in, replies and doorbells out.
+
+A slow server never blocks the pump: a doorbell that cannot be sent waits as "the newest state" in a dict.
+"""
+
+import select
+import socket
+from collections.abc import Callable, Iterable
+from functools import partial
+
+from outlive.keeper import sockets
+from outlive.keeper.kept import Answer, Kept
+from outlive.keeper.loop import Loop
+from outlive.protocols.keeper import (
+    DOORBELLS_PER_PACKET,
+    RECORD,
+    Flags,
+    decode_message,
+    encode_message,
+)
+
+__all__ = ["Client", "Clients"]
+
+_SYNC = RECORD.pack(bytes(16), 0, 0, 0, 0, 0, 0, int(Flags.SYNC), 0)
+_MAX_UNSENT = 4096  # replies to a client that does not read; then it is dropped
+
+
+class Client:
+    """One connection; `bells` holds the newest unsent state by key."""
+
+    __slots__ = ("bells", "is_server", "is_waiting", "replies", "socket")
+
+    def __init__(self, connection: socket.socket) -> None:
+        """Begin without doorbells; a hello with role "server" asks for them."""
+        self.socket = connection
+        self.is_server = False
+        self.is_waiting = False
+        self.bells: dict[bytes, bytes] = {}
+        self.replies: list[bytes] = []
+
+
+class Clients:
+    """Accepts connections of our own uid and hands requests to `handle(client, message, payload, fds, answer)`."""
+
+    def __init__(
+        self,
+        loop: Loop,
+        listener: socket.socket,
+        *,
+        uid: int,
+        handle: Callable[[Client, dict[str, object], bytes, list[int], Answer], None],
+        lost: Callable[[], None],
+    ) -> None:
+        """Watch the listener; `lost` is called after each disconnect."""
+        self._loop = loop
+        self._listener = listener
+        self._uid = uid
+        self._handle = handle
+        self._lost = lost
+        self._clients: set[Client] = set()
+        self._dirty: dict[bytes, Kept] = {}
+        loop.watch(listener.fileno(), self._meet)
+        loop.after_turns(self.flush)
+
+    def __len__(self) -> int:
+        """Return how many are connected."""
+        return len(self._clients)
+
+    def _meet(self, _events: int) -> None:
+        while (connection := sockets.accept(self._listener)) is not None:
+            if sockets.peer_of(connection)[1] not in {self._uid, 0}:
+                connection.close()
+                continue
+            client = Client(connection)
+            self._clients.add(client)
+            self._loop.watch(connection.fileno(), partial(self._ready, client))
+
+    def _ready(self, client: Client, events: int) -> None:
+        if events & select.EPOLLOUT and not self._send_waiting(client):
+            return
+        if not events & ~select.EPOLLOUT:
+            return
+        packet = sockets.receive(client.socket)
+        if packet is None:
+            return
+        message, fds = packet
+        if not message:
+            self.drop(client)
+            return
+        try:
+            request, payload = decode_message(message)
+        except ValueError:
+            self.drop(client)
+            return
+        number = request.get("req")
+
+        def answer(fields: dict[str, object]) -> None:
+            reply = {"req": number, "ok": "error" not in fields, **fields}
+            self._reply(client, encode_message(reply))
+
+        self._handle(client, request, payload, fds, answer)
+
+    def drop(self, client: Client) -> None:
+        """Forget a connection."""
+        if client not in self._clients:
+            return
+        self._clients.discard(client)
+        self._loop.unwatch(client.socket.fileno())
+        client.socket.close()
+        self._lost()
+
+    def _reply(self, client: Client, packet: bytes) -> None:
+        if client not in self._clients:
+            return
+        if client.replies or not self._try(client, packet):
+            client.replies.append(packet)
+            if len(client.replies) > _MAX_UNSENT:
+                self.drop(client)
+
+    def _try(self, client: Client, packet: bytes) -> bool:
+        """Send now; False when the client must wait (it is told when it can go on) or is gone."""
+        try:
+            sent = sockets.send(client.socket, packet)
+        except OSError:
+            self.drop(client)
+            return False
+        if not sent and not client.is_waiting:
+            client.is_waiting = True
+            self._loop.change(client.socket.fileno(), select.EPOLLIN | select.EPOLLOUT)
+        return sent
+
+    def _send_waiting(self, client: Client) -> bool:
+        while client.replies:
+            if not self._try(client, client.replies[0]):
+                return False
+            client.replies.pop(0)
+        if not self._send_bells(client):
+            return False
+        client.is_waiting = False
+        self._loop.change(client.socket.fileno(), select.EPOLLIN)
+        return True
+
+    def _send_bells(self, client: Client) -> bool:
+        bells = client.bells
+        while bells:
+            keys = list(bells)[:DOORBELLS_PER_PACKET]
+            if not self._try(client, b"D" + b"".join([bells[key] for key in keys])):
+                return False
+            for key in keys:
+                del bells[key]
+        return True
+
+    def greet_server(self, client: Client, kept: Iterable[Kept]) -> None:
+        """Begin doorbells: everything live, then a sync mark; what is not mentioned has finished."""
+        client.is_server = True
+        client.bells = {each.key: each.doorbell() for each in kept}
+        client.bells[b"sync"] = _SYNC
+        if not client.is_waiting:
+            self._send_bells(client)
+
+    def touch(self, kept: Kept) -> None:
+        """Tell servers the newest state of a process at the end of this turn."""
+        self._dirty[kept.key] = kept
+
+    def flush(self) -> None:
+        """Send what changed in this turn: one packet a client, however much changed."""
+        if not self._dirty:
+            return
+        bells = {key: kept.doorbell() for key, kept in self._dirty.items()}
+        self._dirty.clear()
+        for client in [client for client in self._clients if client.is_server]:
+            client.bells.update(bells)
+            if not client.is_waiting:
+                self._send_bells(client)

@@ -1,0 +1,93 @@
+"""Bytes to a command's standard input or terminal: in order, answered when written, bounded."""
+
+import contextlib
+import os
+import select
+
+from outlive.keeper import sockets
+from outlive.keeper.kept import Answer, Kept
+from outlive.keeper.loop import Loop
+
+__all__ = ["Inputs"]
+
+_MAX_WAITING_BYTES = 4 << 20
+_END_OF_FILE = b"\x04"  # VEOF: what closes the input of a program at a terminal
+
+
+class Inputs:
+    """Writes to the keeper's end "i" (a pipe) or "m" (a terminal)."""
+
+    def __init__(self, loop: Loop) -> None:
+        """Nothing waits yet."""
+        self._loop = loop
+
+    def write(self, kept: Kept, data: bytes, answer: Answer) -> None:
+        """Write all of `data` after what waits already; answers when the last byte is in the pipe."""
+        if self._letter(kept) is None:
+            answer({"error": "stdin_closed", "message": "The process has no open standard input."})
+            return
+        if sum(len(view) for view, _ in kept.inputs) + len(data) > _MAX_WAITING_BYTES:
+            answer({"error": "stdin_full", "message": "The process does not read its input."})
+            return
+        kept.inputs.append((memoryview(data), answer))
+        if len(kept.inputs) == 1:
+            self._push(kept)
+
+    def close(self, kept: Kept, answer: Answer) -> None:
+        """Close standard input after what waits was written; at a terminal, type end-of-file."""
+        letter = self._letter(kept)
+        if letter is None:
+            answer({})
+        elif letter == "m":
+            self.write(kept, _END_OF_FILE, answer)
+        elif kept.inputs:
+            kept.inputs.append((memoryview(b""), lambda _reply: self.close(kept, answer)))
+        else:
+            kept.close_fd("i")
+            if kept.shim is not None:
+                with contextlib.suppress(OSError):
+                    sockets.send(kept.shim.socket, b"close i")
+            answer({})
+
+    def abandon(self, kept: Kept) -> None:
+        """Answer what waits: the process has ended."""
+        waiting, kept.inputs = kept.inputs, []
+        for _, answer in waiting:
+            answer({"error": "stdin_closed", "message": "The process ended before it read its input."})
+
+    @staticmethod
+    def _letter(kept: Kept) -> str | None:
+        return next((letter for letter in "im" if letter in kept.fds), None)
+
+    def _push(self, kept: Kept) -> None:
+        letter = self._letter(kept)
+        while kept.inputs and letter is not None:
+            view, answer = kept.inputs[0]
+            fd = kept.fds[letter]
+            try:
+                written = os.write(fd, view) if view else 0
+            except BlockingIOError:
+                self._wait(kept, letter)
+                return
+            except OSError:  # EPIPE: nobody reads any more
+                self.abandon(kept)
+                return
+            if written < len(view):
+                kept.inputs[0] = (view[written:], answer)
+                continue
+            kept.inputs.pop(0)
+            answer({})
+
+    def _wait(self, kept: Kept, letter: str) -> None:
+        """Go on when there is room; a terminal's descriptor is watched for output already, so look again soon."""
+        if letter == "m":
+            self._loop.later(0.005, lambda: self._push(kept))
+            return
+        fd = kept.fds[letter]
+
+        def ready(_events: int) -> None:
+            self._loop.unwatch(fd)
+            if kept.fds.get(letter) == fd:
+                self._push(kept)
+
+        self._loop.watch(fd, ready, select.EPOLLOUT)

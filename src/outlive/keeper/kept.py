@@ -1,0 +1,162 @@
+"""One process as the supervisor holds it: `Kept` and its output `Stream`s. State only; others act on it."""
+
+import os
+import socket
+from collections.abc import Callable
+
+from outlive.core.identity import id_to_bytes
+from outlive.keeper.loop import Timer
+from outlive.protocols.frames import Spec
+from outlive.protocols.keeper import RECORD, Flags, Phase
+
+__all__ = ["Answer", "Kept", "ShimLink", "Stream"]
+
+# Answers a request: keyword fields of the reply; an "error" field makes it a failure.
+Answer = Callable[[dict[str, object]], None]
+
+
+class ShimLink:
+    """The supervisor's side of one shim: its socket, its pid, and what it serves now."""
+
+    __slots__ = ("kept", "pid", "socket")
+
+    def __init__(self, link: socket.socket, pid: int = 0) -> None:
+        """Keep the link; the pid comes with the shim's hello."""
+        self.socket = link
+        self.pid = pid
+        self.kept: Kept | None = None
+
+
+class Stream:
+    """One output stream: where its bytes come from, and how many the log holds (`offset`)."""
+
+    __slots__ = (
+        "index",
+        "is_big",
+        "is_open",
+        "kept",
+        "last_ns",
+        "log",
+        "offset",
+        "relay",
+        "short_reads",
+        "source",
+    )
+
+    def __init__(
+        self, kept: "Kept", index: int, *, source: int, log: int, offset: int = 0, relay: int = -1
+    ) -> None:
+        """`source` is read (a pipe, or a pty master with `relay` = (write end) of the relay pipe); `log` is written."""
+        self.kept = kept
+        self.index = index
+        self.source = source
+        self.log = log
+        self.offset = offset
+        self.relay = relay
+        self.is_open = True
+        self.is_big = False
+        self.short_reads = 0
+        self.last_ns = 0
+
+
+class Kept:
+    """Everything about one process under supervision; `fds` holds the keeper's ends by the shim's letters."""
+
+    __slots__ = (
+        "answers",
+        "cause",
+        "code",
+        "deadline",
+        "descendants",
+        "ended_ns",
+        "fds",
+        "flags",
+        "folder",
+        "idx",
+        "inputs",
+        "is_empty",
+        "is_orphan",
+        "key",
+        "kill_timer",
+        "listener",
+        "note",
+        "phase",
+        "pid",
+        "pidfd",
+        "process_id",
+        "released",
+        "run_ns",
+        "run_stream",
+        "shim",
+        "spec",
+        "started_ns",
+        "stop_at",
+        "streams",
+        "ticks",
+        "timeout_timer",
+    )
+
+    def __init__(self, process_id: str, folder: str, spec: Spec) -> None:
+        """Begin as STARTING with nothing open."""
+        self.process_id = process_id
+        self.key = id_to_bytes(process_id)
+        self.folder = folder
+        self.spec = spec
+        self.phase = Phase.STARTING
+        self.flags = 0
+        self.code = 0
+        self.cause = 0
+        self.note = ""
+        self.pid = 0
+        self.ticks = 0
+        self.pidfd = -1
+        self.started_ns = 0
+        self.ended_ns = 0
+        self.descendants = 0
+        self.shim: ShimLink | None = None
+        self.listener: socket.socket | None = None
+        self.is_empty = False
+        self.is_orphan = False
+        self.streams: list[Stream] = []
+        self.fds: dict[str, int] = {}
+        self.idx = -1
+        self.run_stream = -1
+        self.run_ns = 0
+        self.released = [0, 0]
+        self.inputs: list[tuple[memoryview, Answer]] = []
+        self.answers: list[Answer] = []
+        self.kill_timer: Timer | None = None
+        self.timeout_timer: Timer | None = None
+        self.stop_at = 0.0
+        self.deadline = 0.0
+
+    @property
+    def total(self) -> int:
+        """Bytes of both streams in the log."""
+        return sum(stream.offset for stream in self.streams)
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether no stream can bring bytes any more."""
+        return not any(stream.is_open for stream in self.streams)
+
+    def doorbell(self) -> bytes:
+        """Return the record of the newest state for the server."""
+        out = err = 0
+        flags = self.flags
+        for stream in self.streams:
+            if stream.index == 0:
+                out = stream.offset
+                flags |= Flags.OUT_OPEN if stream.is_open else 0
+            else:
+                err = stream.offset
+                flags |= Flags.ERR_OPEN if stream.is_open else 0
+        return RECORD.pack(
+            self.key, out, err, self.pid, self.code, self.phase, self.cause, int(flags), self.descendants
+        )
+
+    def close_fd(self, letter: str) -> None:
+        """Close one of the keeper's ends, if it is open."""
+        fd = self.fds.pop(letter, -1)
+        if fd >= 0:
+            os.close(fd)

@@ -1,0 +1,109 @@
+"""Calls that the standard library does not wrap, and facts read from /proc. Nothing here decides anything.
+
+ctypes is set up once at import, in the clean image that the shims are forked from.
+"""
+
+import ctypes
+import fcntl
+import os
+import time
+
+__all__ = [
+    "BOOT_ID",
+    "become_subreaper",
+    "boottime_ns",
+    "exit_status_of_zombie",
+    "pidfd_exit_status",
+    "punch_hole",
+    "start_ticks",
+    "stat_fields",
+    "unread_bytes",
+]
+
+_LIBC = ctypes.CDLL(None, use_errno=True)
+_PR_SET_CHILD_SUBREAPER = 36
+_FALLOC_FL_KEEP_SIZE_PUNCH_HOLE = 0x01 | 0x02
+_FIONREAD = 0x541B
+_PIDFD_GET_INFO = 0xC040FF0B  # _IOWR(0xFF, 11, struct pidfd_info), linux/pidfd.h, kernel >= 6.13
+_PIDFD_INFO_EXIT = 1 << 3  # kernel >= 6.15
+_PIDFD_INFO_BYTES = 64
+_LIBC.fallocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
+
+
+def _read_boot_id() -> str:
+    with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+        return file.read().strip()
+
+
+BOOT_ID = _read_boot_id()
+
+
+def become_subreaper() -> None:
+    """Make orphaned descendants children of this process (prctl(2) PR_SET_CHILD_SUBREAPER; not inherited by fork)."""
+    if _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "PR_SET_CHILD_SUBREAPER")
+
+
+def boottime_ns() -> int:
+    """Return nanoseconds since boot, suspend included."""
+    return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+
+
+def stat_fields(pid: int) -> list[bytes]:
+    """Return the fields of /proc/PID/stat from the third on (index 0 = state), or [] when there is no such pid.
+
+    Index 1 ppid, 2 pgrp, 3 POSIX session, 19 start ticks, 49 exit status (proc(5) numbers minus 3).
+    """
+    try:
+        fd = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return []
+    try:
+        raw = os.read(fd, 1024)
+    except OSError:
+        return []
+    finally:
+        os.close(fd)
+    return raw[raw.rindex(b")") + 2 :].split()
+
+
+def start_ticks(pid: int) -> int:
+    """Return the start time of a pid in clock ticks since boot, 0 when there is no such pid."""
+    fields = stat_fields(pid)
+    return int(fields[19]) if fields else 0
+
+
+def exit_status_of_zombie(pid: int, ticks: int) -> int | None:
+    """Return the wait status of a zombie that started at `ticks`; None when it is no zombie or not ours to read."""
+    fields = stat_fields(pid)
+    if not fields or fields[0] != b"Z" or int(fields[19]) != ticks or len(fields) < 50:
+        return None
+    return int(fields[49])
+
+
+def pidfd_exit_status(pidfd: int) -> int | None:
+    """Return the wait status of a reaped process through its pidfd (kernel >= 6.15), else None."""
+    buffer = bytearray(_PIDFD_INFO_BYTES)
+    buffer[0:8] = _PIDFD_INFO_EXIT.to_bytes(8, "little")
+    try:
+        fcntl.ioctl(pidfd, _PIDFD_GET_INFO, buffer)
+    except OSError:
+        return None
+    if not int.from_bytes(buffer[0:8], "little") & _PIDFD_INFO_EXIT:
+        return None
+    return int.from_bytes(buffer[60:64], "little", signed=True)
+
+
+def unread_bytes(fd: int) -> int:
+    """Return how many bytes wait in a pipe or terminal (FIONREAD)."""
+    return int.from_bytes(fcntl.ioctl(fd, _FIONREAD, b"\0\0\0\0"), "little")
+
+
+def punch_hole(fd: int, offset: int, length: int) -> None:
+    """Release a range of a file; offsets and size stay (fallocate(2) PUNCH_HOLE).
+
+    Raises:
+        OSError: EOPNOTSUPP where the file system cannot.
+    """
+    if _LIBC.fallocate(fd, _FALLOC_FL_KEEP_SIZE_PUNCH_HOLE, offset, length) != 0:
+        raise OSError(ctypes.get_errno(), "fallocate PUNCH_HOLE")

@@ -1,0 +1,117 @@
+"""What happens when a process has written more than its `output_limit`: truncate, block or kill.
+
+`truncate` keeps head and tail and releases the middle by punching holes: offsets stay true. `block` stops
+reading, so that the process waits, until a reader says what was delivered. Readers learn of a gap from the
+folder's `gaps` file, which is written before the hole is punched.
+"""
+
+import contextlib
+import os
+from collections.abc import Callable
+
+from outlive.keeper.kept import Kept, Stream
+from outlive.keeper.kernel import punch_hole
+from outlive.keeper.pump import Pump
+from outlive.protocols.keeper import CauseCode, Flags
+
+__all__ = ["Limits", "read_gaps", "write_whole"]
+
+_PAGE = 4096
+_STEP_BYTES = 8 << 20  # punch seldom: one call for so many bytes
+
+
+class Limits:
+    """Enforces the output limit of each process. `stop` ends a process (kept, cause, note)."""
+
+    def __init__(
+        self, *, touch: Callable[[Kept], None], stop: Callable[[Kept, CauseCode, str], None]
+    ) -> None:
+        """Take what to tell changes and how to end a process; `pump` is set once it exists."""
+        self._touch = touch
+        self._stop = stop
+        self.pump: Pump | None = None
+
+    def check(self, stream: Stream) -> None:
+        """Act when the process is over its limit; called after bytes were moved."""
+        kept = stream.kept
+        limit = kept.spec.output_limit
+        if limit is None or kept.total - sum(kept.released) <= limit:
+            return
+        if kept.spec.on_limit == "kill":
+            self._stop(kept, CauseCode.OUTPUT_LIMIT, f"The output limit of {limit} bytes was reached.")
+        elif kept.spec.on_limit == "block":
+            assert self.pump is not None
+            kept.flags |= Flags.BLOCKED
+            for each in kept.streams:
+                if each.is_open:
+                    self.pump.hold(each)
+            self._touch(kept)
+        else:
+            self._truncate(kept, stream, limit)
+
+    def _truncate(self, kept: Kept, stream: Stream, limit: int) -> None:
+        others = sum(each.offset - kept.released[each.index] for each in kept.streams if each is not stream)
+        budget = max(limit - others, limit // 2)
+        step = min(_STEP_BYTES, max(_PAGE, limit // 8))
+        head = budget // 2 // _PAGE * _PAGE
+        end = (stream.offset - budget // 2) // _PAGE * _PAGE
+        begin, released_to = head, head + kept.released[stream.index]
+        if end - released_to < step:
+            return
+        self._release(kept, stream, begin, end)
+
+    def release(self, kept: Kept, out: int, err: int) -> None:
+        """Give up output before the offsets (on_limit "block": it was delivered) and let the process go on."""
+        for stream, upto in zip(kept.streams, (out, err), strict=False):
+            end = min(upto, stream.offset) // _PAGE * _PAGE
+            if end > kept.released[stream.index]:
+                self._release(kept, stream, 0, end)
+        limit = kept.spec.output_limit
+        if kept.flags & Flags.BLOCKED and (limit is None or kept.total - sum(kept.released) <= limit):
+            assert self.pump is not None
+            kept.flags &= ~Flags.BLOCKED
+            for stream in kept.streams:
+                if stream.is_open:
+                    self.pump.add(stream)
+        self._touch(kept)
+
+    def _release(self, kept: Kept, stream: Stream, begin: int, end: int) -> None:
+        kept.released[stream.index] = end - begin
+        kept.flags |= Flags.GAPS
+        ranges = []
+        for each in sorted(kept.streams, key=lambda one: one.index):
+            size = kept.released[each.index]
+            start = begin if each is stream else self._begin_of(kept, each.index)
+            ranges.append((start, start + size) if size else (0, 0))
+        while len(ranges) < 2:
+            ranges.append((0, 0))
+        write_whole(f"{kept.folder}/gaps", "{} {} {} {}\n".format(*ranges[0], *ranges[1]).encode())
+        # EOPNOTSUPP: the file system keeps the bytes; readers are told the gap all the same.
+        with contextlib.suppress(OSError):
+            punch_hole(stream.log, begin, end - begin)
+
+    def _begin_of(self, kept: Kept, index: int) -> int:
+        ranges = read_gaps(kept.folder)
+        return ranges[index][0]
+
+
+def read_gaps(folder: str) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Return the released range of each stream; (0, 0) where there is none."""
+    try:
+        with open(f"{folder}/gaps", "rb") as file:
+            numbers = [int(word) for word in file.read().split()]
+    except OSError:
+        numbers = []
+    if len(numbers) != 4:
+        return (0, 0), (0, 0)
+    return (numbers[0], numbers[1]), (numbers[2], numbers[3])
+
+
+def write_whole(path: str, content: bytes) -> None:
+    """Replace a file: readers and successors see the old content or the new one, never a part."""
+    fd = os.open(path + ".new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    try:
+        os.write(fd, content)
+    finally:
+        os.close(fd)
+    os.rename(path + ".new", path)

@@ -1,0 +1,130 @@
+"""The supervisor's event loop: one epoll, timers, hooks after each turn. Single-threaded, nothing blocks.
+
+A handler that raises is logged and the loop goes on; too many errors end the process: its successor starts from
+the files, which is always safe.
+"""
+
+import heapq
+import os
+import select
+import time
+import traceback
+from collections.abc import Callable
+
+__all__ = ["Loop", "Timer"]
+
+_MAX_ERRORS = 200
+_MAX_EVENTS = 512
+
+
+class Timer:
+    """A pending call; `cancel` is idempotent."""
+
+    __slots__ = ("_callback", "when")
+
+    def __init__(self, when: float, callback: Callable[[], None]) -> None:
+        """Keep the callback until it is due (monotonic seconds) or cancelled."""
+        self.when = when
+        self._callback: Callable[[], None] | None = callback
+
+    def cancel(self) -> None:
+        """Never call."""
+        self._callback = None
+
+    def fire(self) -> None:
+        """Call, once."""
+        callback, self._callback = self._callback, None
+        if callback is not None:
+            callback()
+
+
+class Loop:
+    """Watches descriptors (level-triggered) and runs timers; `now_ns` is the time at the turn's beginning."""
+
+    def __init__(self, log: Callable[[str], None]) -> None:
+        """Create the epoll object; `log` takes one line of text."""
+        self._epoll = select.epoll()
+        self._handlers: dict[int, Callable[[int], None]] = {}
+        self._timers: list[tuple[float, int, Timer]] = []
+        self._sequence = 0
+        self._hooks: list[Callable[[], None]] = []
+        self._log = log
+        self._errors = 0
+        self._stopping = False
+        self.now_ns = time.time_ns()
+
+    def watch(self, fd: int, handler: Callable[[int], None], events: int = select.EPOLLIN) -> None:
+        """Call `handler(events)` whenever the descriptor is ready; replaces an earlier handler."""
+        if fd in self._handlers:
+            self._epoll.modify(fd, events)
+        else:
+            self._epoll.register(fd, events)
+        self._handlers[fd] = handler
+
+    def change(self, fd: int, events: int) -> None:
+        """Wait for other events on a watched descriptor."""
+        self._epoll.modify(fd, events)
+
+    def unwatch(self, fd: int) -> None:
+        """Stop watching; must come before the descriptor is closed (a duplicate elsewhere keeps it registered)."""
+        if self._handlers.pop(fd, None) is not None:
+            self._epoll.unregister(fd)
+
+    def later(self, delay_s: float, callback: Callable[[], None]) -> Timer:
+        """Call once after `delay_s` seconds."""
+        timer = Timer(time.monotonic() + delay_s, callback)
+        self._sequence += 1
+        heapq.heappush(self._timers, (timer.when, self._sequence, timer))
+        return timer
+
+    def after_turns(self, hook: Callable[[], None]) -> None:
+        """Call `hook` at the end of every turn; at most a handful of hooks."""
+        self._hooks.append(hook)
+
+    def stop(self) -> None:
+        """Leave `run` after this turn."""
+        self._stopping = True
+
+    def run(self) -> None:
+        """Turn until stopped."""
+        while not self._stopping:
+            self.turn()
+
+    def turn(self) -> None:
+        """Wait once, handle what is ready, run due timers and the hooks."""
+        timers = self._timers
+        timeout = max(0.0, timers[0][0] - time.monotonic()) if timers else -1.0
+        events = self._epoll.poll(timeout, _MAX_EVENTS)
+        self.now_ns = time.time_ns()
+        handlers = self._handlers
+        for fd, event in events:
+            handler = handlers.get(fd)
+            if handler is None:
+                continue  # unwatched by an earlier handler of this turn
+            try:
+                handler(event)
+            except Exception:  # noqa: BLE001 - outermost loop: one process's trouble must not stop the others
+                self._failed()
+        if timers:
+            self._run_timers()
+        for hook in self._hooks:
+            try:
+                hook()
+            except Exception:  # noqa: BLE001 - as above
+                self._failed()
+
+    def _run_timers(self) -> None:
+        now = time.monotonic()
+        while self._timers and self._timers[0][0] <= now:
+            timer = heapq.heappop(self._timers)[2]
+            try:
+                timer.fire()
+            except Exception:  # noqa: BLE001 - as above
+                self._failed()
+
+    def _failed(self) -> None:
+        self._log(traceback.format_exc().replace("\n", " | "))
+        self._errors += 1
+        if self._errors >= _MAX_ERRORS:
+            self._log("too many errors: ending, the successor starts from the files")
+            os._exit(70)

@@ -1,0 +1,239 @@
+"""Commands whose shim died: who holds their descriptors now, and how their exit codes are still learned.
+
+Sources of an exit code, in this order: the shim's exit record, the guardian's note of what it reaped, the zombie's
+/proc stat, the kernel through the pidfd (>= 6.15); else the process is lost. Never invented.
+"""
+
+import contextlib
+import os
+import time
+from collections.abc import Callable
+
+from outlive.core.layout import Layout
+from outlive.keeper import sockets, tree
+from outlive.keeper.endings import Endings
+from outlive.keeper.failpoints import hit
+from outlive.keeper.kept import Kept
+from outlive.keeper.kernel import BOOT_ID, exit_status_of_zombie, pidfd_exit_status, start_ticks, stat_fields
+from outlive.keeper.limits import write_whole
+from outlive.keeper.loop import Loop
+from outlive.keeper.pool import ShimPool
+from outlive.protocols.frames import (
+    ExitRecord,
+    PidRecord,
+    decode_exit,
+    decode_pid,
+    encode_exit,
+    exit_from_wait,
+)
+from outlive.protocols.keeper import Flags, Phase
+
+__all__ = ["Orphans", "read_exit", "read_pid"]
+
+_LOOK_S = 0.004
+_LOOKS = 250  # one second: a zombie may wait for a guardian that is being started again
+_HOLDER_RETRY_S = 0.01
+# A test's way to an older kernel: OUTLIVE_DEGRADE=pidfd_info in the keeper's environment.
+_KNOWS_PIDFD_INFO = "pidfd_info" not in os.environ.get("OUTLIVE_DEGRADE", "").split(",")
+
+
+class Orphans:
+    """Takes over when a shim is gone."""
+
+    def __init__(
+        self,
+        loop: Loop,
+        layout: Layout,
+        pool: ShimPool,
+        endings: Endings,
+        *,
+        start_again: Callable[[Kept], None],
+        log: Callable[[str], None],
+    ) -> None:
+        """`start_again` starts a committed process that certainly never executed."""
+        self._loop = loop
+        self._layout = layout
+        self._pool = pool
+        self._endings = endings
+        self._start_again = start_again
+        self._log = log
+        self._waiting: list[Kept] = []
+
+    def shim_lost(self, kept: Kept) -> None:
+        """Go on without the shim: its link closed, or nobody listens on the folder's socket."""
+        kept.shim = None
+        if kept.is_orphan:  # only a holder died: the supervisor still has everything
+            self._find_holder(kept)
+            return
+        kept.is_orphan = True
+        self._log(f"the shim of {kept.process_id} is gone")
+        record = read_pid(kept.folder)
+        if record is not None:
+            kept.pid, kept.ticks = record.pid, record.start_ticks
+            self._watch(kept, record.boot_id)
+        elif os.path.exists(f"{kept.folder}/pid"):
+            self._find_spawned(kept, _LOOKS)
+        else:
+            self._never_ran(kept)
+
+    def _never_ran(self, kept: Kept) -> None:
+        if kept.phase >= Phase.EXITED:
+            return
+        kept.is_orphan = False
+        for stream in kept.streams:
+            self._loop.unwatch(stream.source)
+            os.close(stream.log)
+        for letter in list(kept.fds):
+            kept.close_fd(letter)
+        os.close(kept.idx)
+        self._start_again(kept)
+
+    def _find_spawned(self, kept: Kept, looks: int) -> None:
+        """Find a command that was spawned by a shim which died before it could write the pid."""
+        ended = read_exit(f"{kept.folder}/exit")
+        if ended is not None:
+            self._tell(kept, ended)
+            return
+        carriers = tree.carriers_of(b"OUTLIVE_PROCESS_ID=" + kept.process_id.encode())
+        leaders = [pid for pid in carriers if (fields := stat_fields(pid)) and int(fields[3]) == pid]
+        if leaders:
+            kept.pid = min(leaders)
+            kept.ticks = start_ticks(kept.pid)
+            kept.phase = max(kept.phase, Phase.RUNNING)
+            for answer in kept.answers:
+                answer({"pid": kept.pid, "started_ns": time.time_ns()})
+            kept.answers.clear()
+            self._watch(kept, BOOT_ID)
+        elif (note := self._unclaimed_note(kept)) is not None:
+            self._tell(kept, note)
+        elif looks:
+            step = _LOOKS // 10 if looks > _LOOKS - 3 else 1
+            self._loop.later(_LOOK_S * step, lambda: self._find_spawned(kept, max(0, looks - step)))
+        else:
+            self._tell(kept, ExitRecord(kind="lost", number=0, ended_ns=time.time_ns(), note="may have run"))
+
+    def _unclaimed_note(self, kept: Kept) -> ExitRecord | None:
+        """Return the note of a command that ended at once, when there is exactly one that nobody claims."""
+        created_ns = os.stat(f"{kept.folder}/pid").st_ctime_ns
+        candidates = []
+        with contextlib.suppress(OSError):
+            for name in os.listdir(self._layout.notes):
+                path = f"{self._layout.notes}/{name}"
+                record = None if name.endswith(".new") else read_exit(path)
+                if record is not None and record.ended_ns >= created_ns:
+                    candidates.append((path, record))
+        if len(candidates) != 1:
+            return None
+        os.unlink(candidates[0][0])
+        return candidates[0][1]
+
+    def _watch(self, kept: Kept, boot_id: str) -> None:
+        """Wait for the end of an orphaned command whose pid is known."""
+        ended = read_exit(f"{kept.folder}/exit")
+        if ended is not None:
+            self._tell(kept, ended)
+            return
+        if kept.pidfd < 0 and boot_id == BOOT_ID and start_ticks(kept.pid) == kept.ticks:
+            with contextlib.suppress(OSError):
+                kept.pidfd = os.pidfd_open(kept.pid)
+        if kept.pidfd < 0 or boot_id != BOOT_ID:
+            self._learn_exit(kept, 0 if boot_id != BOOT_ID else _LOOKS)
+            return
+        self._loop.watch(kept.pidfd, lambda _events: self._gone(kept))
+        self._find_holder(kept)
+
+    def resume_watch(self, kept: Kept) -> None:
+        """Watch a command that an earlier supervisor had already found orphaned, and which has a holder."""
+        if read_pid(kept.folder) is None:
+            self._find_spawned(kept, _LOOKS)
+        elif kept.pidfd < 0 or start_ticks(kept.pid) not in {0, kept.ticks}:
+            self._learn_exit(kept, _LOOKS)
+        else:
+            self._loop.watch(kept.pidfd, lambda _events: self._gone(kept))
+
+    def _gone(self, kept: Kept) -> None:
+        self._loop.unwatch(kept.pidfd)
+        self._learn_exit(kept, _LOOKS)
+
+    def _learn_exit(self, kept: Kept, looks: int) -> None:
+        if kept.phase >= Phase.EXITED:
+            return
+        note_path = f"{self._layout.notes}/{kept.pid}.{kept.ticks}"
+        ended = read_exit(f"{kept.folder}/exit") or read_exit(note_path)
+        if ended is None:
+            status = exit_status_of_zombie(kept.pid, kept.ticks)
+            if status is None and kept.pidfd >= 0 and _KNOWS_PIDFD_INFO:
+                status = pidfd_exit_status(kept.pidfd)
+            if status is not None:
+                ended = exit_from_wait(status, time.time_ns())
+        if ended is None and looks:
+            self._loop.later(_LOOK_S, lambda: self._learn_exit(kept, looks - 1))
+            return
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(note_path)
+        self._tell(kept, ended or ExitRecord(kind="lost", number=0, ended_ns=time.time_ns()))
+
+    def _tell(self, kept: Kept, ended: ExitRecord) -> None:
+        hit("orphan.learned")
+        if not os.path.exists(f"{kept.folder}/exit"):
+            with contextlib.suppress(OSError):
+                write_whole(f"{kept.folder}/exit", encode_exit(ended))
+        for answer in kept.answers:
+            answer({"error": "start_failed", "message": "The start was interrupted."})
+        kept.answers.clear()
+        self._endings.exited(
+            kept,
+            kind=ended.kind,
+            number=ended.number,
+            is_empty=ended.kind == "failed",
+            ended_ns=ended.ended_ns,
+        )
+
+    def _find_holder(self, kept: Kept) -> None:
+        """Give duplicates of the descriptors to an idle shim, so that they are held twice again."""
+        if kept.phase >= Phase.DONE or kept.is_closed:
+            return
+        shim = self._pool.take()
+        if shim is None:
+            self._loop.later(_HOLDER_RETRY_S, lambda: self._find_holder(kept))
+            return
+        listener = sockets.listen_unix(f"{kept.folder}/sock", backlog=4)
+        held = dict(kept.fds)
+        if kept.pidfd >= 0:
+            held["p"] = kept.pidfd
+        words = f"hold L{''.join(held)} {kept.folder}".encode()
+        try:
+            sockets.send(shim.socket, words, [listener.fileno(), *held.values()])
+        except OSError:
+            self._loop.later(_HOLDER_RETRY_S, lambda: self._find_holder(kept))
+            return
+        finally:
+            listener.close()
+        shim.kept = kept
+        kept.shim = shim
+        hit("orphan.held")
+
+    def without_descriptors(self, kept: Kept) -> None:
+        """Go on with a command whose shim and supervisor died at the same instant: its pipes are gone."""
+        kept.flags |= Flags.HOLDER_LOST
+        for stream in kept.streams:
+            stream.is_open = False
+        self.shim_lost(kept)
+
+
+def read_pid(folder: str) -> PidRecord | None:
+    """Read a process folder's pid file; None when there is none or it is not complete."""
+    try:
+        with open(f"{folder}/pid", "rb") as file:
+            return decode_pid(file.read())
+    except OSError:
+        return None
+
+
+def read_exit(path: str) -> ExitRecord | None:
+    """Read an exit record or a note; None when there is none."""
+    try:
+        with open(path, "rb") as file:
+            return decode_exit(file.read())
+    except (OSError, ValueError):
+        return None

@@ -1,0 +1,213 @@
+"""Idle shims, forked ahead by the guardian and reused; and the link to the guardian itself."""
+
+import contextlib
+import os
+import select
+import signal
+import socket
+from collections import deque
+from collections.abc import Callable
+
+from outlive.core.layout import Layout
+from outlive.keeper import sockets
+from outlive.keeper.kept import ShimLink
+from outlive.keeper.launch import keeper_argv, keeper_environment, spawn_detached
+from outlive.keeper.loop import Loop
+
+__all__ = ["GuardianLink", "ShimPool"]
+
+_RECONNECT_S = 0.01
+_RESPAWN_EVERY = 200  # reconnects: a spawned guardian takes about 60 ms to listen
+_TICK_S = 1.0
+_HUNG_TICKS = (
+    int(os.environ.get("OUTLIVE_KEEPER_HUNG_TICKS", "5")) + 3
+)  # later than the guardian's own patience
+_MIN_IDLE = 8
+_MAX_IDLE = 64
+_MAX_COMING = 64
+
+
+class GuardianLink:
+    """Connects to the guardian, answers its pings, starts it again when it is gone or hung."""
+
+    def __init__(
+        self, loop: Loop, layout: Layout, *, log: Callable[[str], None], connected: Callable[[], None]
+    ) -> None:
+        """Take the parts; `connected` is called after each (new) connection."""
+        self._loop = loop
+        self._layout = layout
+        self._log = log
+        self._connected = connected
+        self._link: socket.socket | None = None
+        self.pid = 0
+        self._attempts = 0
+        self._silent_ticks = 0
+        self._retired = False
+
+    def begin(self) -> None:
+        """Connect, now and whenever the connection is lost."""
+        self._connect()
+        self._loop.later(_TICK_S, self._tick)
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether forks can be asked for now."""
+        return self._link is not None
+
+    def _connect(self) -> None:
+        if self._retired:
+            return
+        try:
+            link = sockets.connect_unix(self._layout.guardian_socket)
+        except OSError:
+            if self._attempts % _RESPAWN_EVERY == 1:
+                spawn_detached(keeper_argv("guardian", self._layout.root), keeper_environment())
+            self._attempts += 1
+            self._loop.later(_RECONNECT_S, self._connect)
+            return
+        self._attempts = 0
+        self._silent_ticks = 0
+        self._link = link
+        self.pid = sockets.peer_of(link)[0]
+        self._loop.watch(link.fileno(), self._hear)
+        self._connected()
+
+    def _hear(self, _events: int) -> None:
+        assert self._link is not None
+        packet = sockets.receive(self._link, size=4096)
+        if packet is None:
+            return
+        message, _ = packet
+        self._silent_ticks = 0
+        if not message:
+            self._loop.unwatch(self._link.fileno())
+            self._link.close()
+            self._link = None
+            self.pid = 0
+            self._log("the guardian is gone: starting another")
+            self._attempts = 1
+            self._connect()
+        elif message == b"ping":
+            with contextlib.suppress(OSError):
+                sockets.send(self._link, b"pong")
+
+    def _tick(self) -> None:
+        self._loop.later(_TICK_S, self._tick)
+        if self._link is None:
+            return
+        self._silent_ticks += 1
+        if self._silent_ticks > _HUNG_TICKS:
+            self._log(f"guardian {self.pid} does not ping: ending it")
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
+            self._silent_ticks = 0
+
+    def fork(self, their_end: socket.socket) -> bool:
+        """Ask for a shim on the other end of a link; False when the guardian cannot be asked now."""
+        if self._link is None:
+            return False
+        try:
+            return sockets.send(self._link, b"fork", [their_end.fileno()])
+        except OSError:
+            return False
+
+    def retire(self) -> None:
+        """Let the guardian end for good."""
+        self._retired = True
+        if self._link is not None:
+            with contextlib.suppress(OSError):
+                sockets.send(self._link, b"retire")
+
+
+class ShimPool:
+    """Idle shims. `available` is called when one became idle; `heard` gets the words of busy shims."""
+
+    def __init__(
+        self,
+        loop: Loop,
+        guardian: GuardianLink,
+        *,
+        available: Callable[[], None],
+        heard: Callable[[ShimLink], None],
+    ) -> None:
+        """Start empty; `fill` is called once the guardian is connected."""
+        self._loop = loop
+        self._guardian = guardian
+        self._available = available
+        self._heard = heard
+        self._idle: deque[ShimLink] = deque()
+        self._coming = 0
+        self.waiting = 0  # starts that wait for a shim
+
+    def __len__(self) -> int:
+        """Return how many are idle."""
+        return len(self._idle)
+
+    def fill(self) -> None:
+        """Ask for as many forks as are missing."""
+        missing = min(_MIN_IDLE + self.waiting - len(self._idle) - self._coming, _MAX_COMING - self._coming)
+        for _ in range(missing):
+            ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            ours.settimeout(0.0)
+            if not self._guardian.fork(theirs):
+                ours.close()
+                theirs.close()
+                return
+            theirs.close()
+            self._coming += 1
+            shim = ShimLink(ours)
+            self.adopt(shim)
+
+    def _hear(self, shim: ShimLink) -> None:
+        """Read a shim that serves nothing; busy ones belong to somebody else."""
+        if shim.kept is not None:
+            self._heard(shim)
+            return
+        packet = sockets.receive(shim.socket, size=8192)
+        if packet is None:
+            return
+        message, _ = packet
+        if not message:
+            self._lose(shim)
+        elif message.startswith(b"hello "):
+            self._coming -= 1
+            shim.pid = int(message[6:])
+            self._offer(shim)
+        elif message == b"idle":
+            self._offer(shim)
+
+    def _lose(self, shim: ShimLink) -> None:
+        if not shim.pid:
+            self._coming -= 1
+        with contextlib.suppress(ValueError):
+            self._idle.remove(shim)
+        self._loop.unwatch(shim.socket.fileno())
+        shim.socket.close()
+        self.fill()
+
+    def _offer(self, shim: ShimLink) -> None:
+        if len(self._idle) >= _MAX_IDLE:
+            with contextlib.suppress(OSError):
+                sockets.send(shim.socket, b"quit")
+            return
+        self._idle.append(shim)
+        self._available()
+
+    def take(self) -> ShimLink | None:
+        """Return an idle shim, or None (then `available` is called later); most recently used first."""
+        shim = self._idle.pop() if self._idle else None
+        if len(self._idle) < _MIN_IDLE:
+            self.fill()
+        return shim
+
+    def release(self, shim: ShimLink) -> None:
+        """Tell a busy shim to let go; it comes back by itself."""
+        shim.kept = None
+        try:
+            sockets.send(shim.socket, b"release")
+        except OSError:
+            return  # it died; the end of its socket is read next
+
+    def adopt(self, shim: ShimLink) -> None:
+        """Watch a shim's socket."""
+        self._loop.watch(shim.socket.fileno(), lambda _events: self._hear(shim), select.EPOLLIN)

@@ -1,0 +1,217 @@
+"""Moves output from pipes and terminals into the log by splice(2): taking and appending are one system call.
+
+So a SIGKILL cannot fall between them, and after a restart the write offset is the log's size. Before the first
+bytes of a run (the stream changed, or 100 ms passed) an idx record is appended: write-ahead, so a kill anywhere
+leaves nothing to repair.
+"""
+
+import errno
+import fcntl
+import os
+import time
+from collections.abc import Callable
+
+from outlive.keeper.failpoints import hit
+from outlive.keeper.kept import Kept, Stream
+from outlive.keeper.kernel import unread_bytes
+from outlive.keeper.loop import Loop
+from outlive.protocols.frames import IdxRecord
+from outlive.protocols.keeper import Flags, Phase
+
+__all__ = ["Pump"]
+
+_SPLICE_BYTES = 1 << 20
+_RUN_NS = 100_000_000
+_SHORT_BYTES = 4096
+_CHATTY_AFTER = 16  # short reads in a row
+_CHATTY_GAP_NS = 20_000_000  # a stream that was silent for so long is not chatty any more
+# One stream never pauses; several chatty ones are collected for 1 ms, many for 4 (bench: many streams).
+_PAUSE_S = 0.001
+_LONG_PAUSE_S = 0.004
+_MANY = 8
+_BUSY_BYTES = 32 * 1024
+_BIG_PIPE_BYTES = 1 << 20
+_RETRY_S = 0.25
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+
+
+class Pump:
+    """Owns the reading side of every stream. `touch` is told of each change, `ended` of each stream's end."""
+
+    def __init__(
+        self,
+        loop: Loop,
+        *,
+        touch: Callable[[Kept], None],
+        ended: Callable[[Kept], None],
+        over_limit: Callable[[Stream], None],
+    ) -> None:
+        """Hook the coalescing pause into the loop."""
+        self._loop = loop
+        self._touch = touch
+        self._ended = ended
+        self._over_limit = over_limit
+        self._chatty: set[Stream] = set()
+        self._moved = False
+        self._next_sweep_ns = 0
+        loop.after_turns(self._pause)
+
+    def add(self, stream: Stream) -> None:
+        """Start to move a stream's bytes."""
+
+        def readable(_events: int) -> None:
+            self.move(stream)
+
+        self._loop.watch(stream.source, readable)
+
+    def move(self, stream: Stream) -> bool:
+        """Move what is there with one splice; False when nothing was (or nothing can be now)."""
+        kept = stream.kept
+        now = self._loop.now_ns
+        if (kept.run_stream != stream.index or now - kept.run_ns >= _RUN_NS) and not self._begin_run(
+            stream, now
+        ):
+            return False
+        try:
+            moved = self._splice(stream)
+        except BlockingIOError:
+            return False
+        except OSError as error:
+            return self._trouble(stream, error)
+        if not moved:
+            self.close(stream)
+            return False
+        hit("pump.moved")
+        stream.offset += moved
+        self._touch(kept)
+        self._measure(stream, moved, now)
+        limit = kept.spec.output_limit
+        if limit is not None and stream.offset > limit >> 1:
+            self._over_limit(stream)
+        return True
+
+    def _splice(self, stream: Stream) -> int:
+        if stream.relay >= 0:
+            # A terminal cannot be spliced into a file: through a relay pipe whose ends the shim holds, too.
+            relay = stream.kept.fds["r"]
+            if not unread_bytes(relay):
+                os.splice(stream.source, stream.relay, 65536, flags=os.SPLICE_F_NONBLOCK)
+                hit("pump.relayed")
+            return os.splice(relay, stream.log, _SPLICE_BYTES, None, stream.offset, os.SPLICE_F_NONBLOCK)
+        return os.splice(stream.source, stream.log, _SPLICE_BYTES, None, stream.offset, os.SPLICE_F_NONBLOCK)
+
+    def _begin_run(self, stream: Stream, now: int) -> bool:
+        kept = stream.kept
+        try:
+            waiting = unread_bytes(stream.source) or (stream.relay >= 0 and unread_bytes(kept.fds["r"]))
+        except OSError:
+            waiting = True
+        if not waiting and stream.relay < 0:
+            return True  # the end of the stream begins no run
+        record = IdxRecord(now, kept.total, stream.offset, stream.index)
+        try:
+            os.write(kept.idx, record.encode())
+        except OSError as error:
+            self._trouble(stream, error)
+            return False
+        hit("pump.run_begun")
+        kept.run_stream = stream.index
+        kept.run_ns = now
+        return True
+
+    def _trouble(self, stream: Stream, error: OSError) -> bool:
+        if error.errno == errno.EIO and stream.relay >= 0:
+            self.close(stream)  # the last slave side was closed (pty(7))
+            return False
+        if error.errno not in _FULL:
+            raise error
+        kept = stream.kept
+        self._loop.unwatch(stream.source)
+        if not kept.flags & Flags.STALLED:
+            kept.flags |= Flags.STALLED
+            self._touch(kept)
+        self._loop.later(_RETRY_S, lambda: self._retry(stream))
+        return False
+
+    def _retry(self, stream: Stream) -> None:
+        """Go on after the disk was full; the process was blocked by its full pipe, nothing is lost."""
+        if not stream.is_open:
+            return
+        stream.kept.flags &= ~Flags.STALLED
+        self.add(stream)
+        self._touch(stream.kept)
+        if stream.kept.phase == Phase.EXITED:
+            self._ended(stream.kept)
+
+    def hold(self, stream: Stream) -> None:
+        """Stop reading (on_limit "block"): the process waits when its pipe is full."""
+        self._loop.unwatch(stream.source)
+
+    def drain(self, kept: Kept) -> bool:
+        """Move what is in the pipes now, bounded by what was there: a grandchild may write for ever.
+
+        Returns whether everything that was there is in the log.
+        """
+        for stream in kept.streams:
+            if not stream.is_open:
+                continue
+            target = stream.offset + self._waiting(stream)
+            while stream.offset < target and self.move(stream):
+                pass
+            if stream.offset < target and self._can_bring_more(stream):
+                return False
+            if self._can_bring_more(stream):
+                self.move(stream)  # notices the end at once where there is nobody left to write
+        return True
+
+    @staticmethod
+    def _can_bring_more(stream: Stream) -> bool:
+        return stream.is_open
+
+    def _waiting(self, stream: Stream) -> int:
+        try:
+            waiting = unread_bytes(stream.source)
+        except OSError:
+            waiting = 0
+        return waiting + (unread_bytes(stream.kept.fds["r"]) if stream.relay >= 0 else 0)
+
+    def close(self, stream: Stream) -> None:
+        """End a stream: nothing can come any more."""
+        stream.is_open = False
+        self._chatty.discard(stream)
+        self._loop.unwatch(stream.source)
+        self._touch(stream.kept)
+        self._ended(stream.kept)
+
+    def _measure(self, stream: Stream, moved: int, now: int) -> None:
+        self._moved = True
+        if moved >= _SHORT_BYTES:
+            stream.short_reads = 0
+            self._chatty.discard(stream)
+            if moved >= _BUSY_BYTES and not stream.is_big and stream.relay < 0:
+                stream.is_big = True
+                # Unprivileged users may be refused (pipe-user-pages-soft): then the pipe stays as it is.
+                try:
+                    fcntl.fcntl(stream.source, fcntl.F_SETPIPE_SZ, _BIG_PIPE_BYTES)
+                except OSError:
+                    return
+            return
+        stream.short_reads = stream.short_reads + 1 if now - stream.last_ns < _CHATTY_GAP_NS else 0
+        stream.last_ns = now
+        if stream.short_reads == _CHATTY_AFTER:
+            self._chatty.add(stream)
+
+    def _pause(self) -> None:
+        if not self._moved:
+            return
+        self._moved = False
+        chatty = self._chatty
+        if len(chatty) < 2:
+            return
+        now = self._loop.now_ns
+        if now > self._next_sweep_ns:
+            self._next_sweep_ns = now + _RUN_NS
+            for stream in [stream for stream in chatty if now - stream.last_ns > _CHATTY_GAP_NS]:
+                chatty.discard(stream)
+                stream.short_reads = 0
+        time.sleep(_LONG_PAUSE_S if len(chatty) >= _MANY else _PAUSE_S)

@@ -1,0 +1,253 @@
+"""What a new supervisor does first: ask every live process's shim, take over the descriptors, go on.
+
+Upgrade is nothing else. A refused connection is a dead shim. Write offsets are the logs' sizes.
+"""
+
+import contextlib
+import json
+import os
+import time
+from collections.abc import Callable
+
+from outlive.core.identity import is_process_id
+from outlive.core.layout import Layout
+from outlive.keeper import sockets
+from outlive.keeper.endings import Endings
+from outlive.keeper.failpoints import hit
+from outlive.keeper.kept import Kept, ShimLink, Stream
+from outlive.keeper.kernel import BOOT_ID
+from outlive.keeper.limits import read_gaps
+from outlive.keeper.loop import Loop
+from outlive.keeper.orphans import Orphans, read_exit, read_pid
+from outlive.keeper.pool import ShimPool
+from outlive.keeper.pump import Pump
+from outlive.keeper.starts import open_logs, remembered_spec
+from outlive.protocols.frames import IDX
+from outlive.protocols.keeper import Flags, Phase
+
+__all__ = ["Recovery", "read_journal"]
+
+_PATIENCE_S = 3.0  # for shims that do not answer: they are stopped or starved, not dead
+
+
+class Recovery:
+    """Takes over what lives. `finished` is called once, when every shim has answered (or patience is over)."""
+
+    def __init__(
+        self,
+        loop: Loop,
+        layout: Layout,
+        pool: ShimPool,
+        pump: Pump,
+        endings: Endings,
+        orphans: Orphans,
+        *,
+        keep: Callable[[Kept], None],
+        journal: Callable[[str], None],
+        log: Callable[[str], None],
+    ) -> None:
+        """Nothing happens before `begin`."""
+        self._loop = loop
+        self._layout = layout
+        self._pool = pool
+        self._pump = pump
+        self._endings = endings
+        self._orphans = orphans
+        self._keep = keep
+        self._journal = journal
+        self._log = log
+        self._asked: dict[int, ShimLink] = {}
+        self._finished: Callable[[], None] | None = None
+
+    def begin(self, live: list[str], finished: Callable[[], None]) -> None:
+        """Ask the shims of all live processes at once."""
+        self._finished = finished
+        for process_id in live:
+            self._ask(process_id)
+        hit("recovery.asked")
+        self._loop.later(_PATIENCE_S, self._settle)
+        if not self._asked:
+            self._settle()
+
+    def _settle(self) -> None:
+        finished, self._finished = self._finished, None
+        if finished is not None:
+            if self._asked:
+                self._log(f"{len(self._asked)} shims have not answered yet")
+            finished()
+
+    def _ask(self, process_id: str) -> None:
+        folder = self._layout.process(process_id)
+        spec = remembered_spec(folder)
+        if spec is None:  # journaled, but the start was never committed
+            self._journal("-" + process_id)
+            return
+        kept = Kept(process_id, folder, spec)
+        try:
+            link = sockets.connect_unix(f"{folder}/sock")
+        except OSError:
+            if os.path.exists(f"{folder}/done") and self._is_over(kept):
+                self._journal("-" + process_id)
+                return
+            self._without_shim(kept)
+            return
+        shim = ShimLink(link)
+        shim.pid = 0
+        shim.kept = kept
+        kept.shim = shim
+        self._keep(kept)
+        self._asked[link.fileno()] = shim
+        self._loop.watch(link.fileno(), lambda _events: self._answered(shim))
+
+    @staticmethod
+    def _is_over(kept: Kept) -> bool:
+        """Tell whether a process that is done has nothing left that could matter: no shim means no streams."""
+        record = read_pid(kept.folder)
+        return record is None or record.boot_id != BOOT_ID or read_exit(f"{kept.folder}/exit") is not None
+
+    def _without_shim(self, kept: Kept) -> None:
+        self._keep(kept)
+        self._restore(kept)
+        if read_pid(kept.folder) is None and not os.path.exists(f"{kept.folder}/pid"):
+            self._log(f"{kept.process_id} was committed but never given to a shim: starting it")
+            self._orphans.shim_lost(kept)
+            return
+        if (ended := read_exit(f"{kept.folder}/exit")) is not None:
+            # The shim had nothing left to hold: it wrote the record, and its command's pipes died with it.
+            for stream in kept.streams:
+                stream.is_open = False
+            kept.is_orphan = True
+            self._endings.exited(
+                kept, kind=ended.kind, number=ended.number, is_empty=True, ended_ns=ended.ended_ns
+            )
+            return
+        self._orphans.without_descriptors(kept)
+
+    def _restore(self, kept: Kept) -> None:
+        """Read what the folder tells: pid, stop, pause, gaps; open the logs at their ends."""
+        out, err, kept.idx = open_logs(kept.folder)
+        kept.streams = [
+            Stream(kept, index, source=-1, log=log, offset=os.fstat(log).st_size)
+            for index, log in enumerate((out, err))
+        ]
+        if kept.spec.stdio != "pipes":
+            os.close(err)
+            del kept.streams[1:]
+        for index, (begin, end) in enumerate(read_gaps(kept.folder)):
+            kept.released[index] = end - begin
+            kept.flags |= Flags.GAPS if end else 0
+        self._check_idx(kept)
+        if (record := read_pid(kept.folder)) is not None:
+            kept.pid, kept.ticks, kept.started_ns = record.pid, record.start_ticks, record.started_ns
+            kept.phase = Phase.RUNNING
+            with contextlib.suppress(OSError):
+                if record.boot_id == BOOT_ID:
+                    kept.pidfd = os.pidfd_open(record.pid)
+        if os.path.exists(f"{kept.folder}/paused"):
+            kept.phase = Phase.PAUSED
+
+    def _check_idx(self, kept: Kept) -> None:
+        """Assert the invariant of the write-ahead run records: cumulative start + size - offset == total."""
+        size = os.fstat(kept.idx).st_size
+        if size < IDX.size:
+            return
+        fd = os.open(f"{kept.folder}/idx", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            last = os.pread(fd, IDX.size, size - size % IDX.size - IDX.size)
+        finally:
+            os.close(fd)
+        _, start, offset, stream = IDX.unpack(last)
+        grown = kept.streams[stream].offset - offset if stream < len(kept.streams) else -1
+        if grown < 0 or start + grown != kept.total:
+            self._log(f"{kept.process_id}: idx does not agree with the logs: {start}+{grown} != {kept.total}")
+
+    def _answered(self, shim: ShimLink) -> None:
+        """Take over what the shim holds: `state own|hold LETTERS PID TICKS KIND NUMBER EMPTY NS`."""
+        packet = sockets.receive(shim.socket, size=8192)
+        kept = shim.kept
+        if packet is None or kept is None:
+            return
+        message, fds = packet
+        fd = shim.socket.fileno()
+        self._asked.pop(fd, None)
+        self._loop.unwatch(fd)
+        if not message:
+            shim.socket.close()
+            kept.shim = None
+            self._without_shim(kept)
+        else:
+            self._take_over(kept, shim, message.decode().split()[1:], fds)
+        if not self._asked:
+            self._settle()
+
+    def _take_over(self, kept: Kept, shim: ShimLink, words: list[str], fds: list[int]) -> None:
+        mode, letters, pid, ticks, kind, number, empty, ended_ns = words
+        self._restore(kept)
+        held = dict(zip(letters if letters != "-" else "", fds, strict=False))
+        pidfd = held.pop("p", -1)
+        if (
+            pidfd >= 0
+        ):  # the holder's is older than ours: it knows the exit code even after the pid was reaped
+            if kept.pidfd >= 0:
+                os.close(kept.pidfd)
+            kept.pidfd = pidfd
+        kept.fds = held
+        if int(pid):
+            kept.pid, kept.ticks = int(pid), int(ticks)
+        # The link's socket is where a listening shim accepted us, so SO_PEERCRED names whoever called listen():
+        # the supervisor of that time. The shim's own pid is in the pid file.
+        record = read_pid(kept.folder)
+        shim.pid = record.shim_pid if record is not None and mode == "own" else 0
+        for stream in kept.streams:
+            source = held.get("m" if kept.spec.stdio == "pty" else "oe"[stream.index], -1)
+            stream.source = source
+            stream.is_open = source >= 0
+            stream.relay = held.get("w", -1)
+        self._pool.adopt(shim)
+        hit("recovery.taken")
+        for stream in kept.streams:
+            if stream.is_open:
+                self._pump.add(stream)
+                self._pump.move(stream)  # a relay pipe may hold bytes that no event tells of
+        self._go_on(kept, is_own=mode == "own")
+        if kind != "-":
+            self._endings.exited(
+                kept, kind=kind, number=int(number), is_empty=bool(int(empty)), ended_ns=int(ended_ns)
+            )
+
+    def _go_on(self, kept: Kept, *, is_own: bool) -> None:
+        if not is_own:
+            kept.is_orphan = True
+            self._orphans.resume_watch(kept)
+        self._resume_stop(kept)
+        record = read_pid(kept.folder)
+        if record is not None:
+            self._endings.arm_timeout(kept, started_boottime_ns=record.boottime_ns)
+
+    def _resume_stop(self, kept: Kept) -> None:
+        """Carry on with a stop that the earlier supervisor had begun."""
+        try:
+            with open(f"{kept.folder}/stop", "rb") as file:
+                record = json.load(file)
+        except (OSError, ValueError):
+            return
+        kept.cause, kept.note = record["cause"], record["note"]
+        left_s = record["grace_s"] - (time.time_ns() - record["at_ns"]) / 1e9
+        # A clock that was set must not prolong the grace.
+        deadline = time.monotonic() + min(max(0.0, left_s), record["grace_s"])
+        self._endings.pursue(kept, deadline)
+
+
+def read_journal(path: str) -> list[str]:
+    """Return the ids that are live by the journal, oldest first; a torn last line is no entry."""
+    live: dict[str, None] = {}
+    with contextlib.suppress(FileNotFoundError), open(path, encoding="ascii", errors="replace") as file:
+        for line in file:
+            sign, process_id = line[:1], line[1:].rstrip("\n")
+            if not line.endswith("\n") or not is_process_id(process_id):
+                continue
+            if sign == "+":
+                live[process_id] = None
+            else:
+                live.pop(process_id, None)
+    return list(live)

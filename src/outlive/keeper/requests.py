@@ -1,0 +1,178 @@
+"""What servers and the command line may ask the supervisor: one method for each operation of the local protocol."""
+
+import os
+import signal
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from outlive.core.identity import id_to_bytes, is_process_id
+from outlive.keeper.clients import Client
+from outlive.keeper.endings import Endings
+from outlive.keeper.inputs import Inputs
+from outlive.keeper.kept import Answer, Kept
+from outlive.keeper.limits import Limits
+from outlive.keeper.starts import Starts, set_window_size
+from outlive.protocols.keeper import VERSION, CauseCode, Phase
+
+__all__ = ["House", "Requests"]
+
+_Message = Mapping[str, object]
+
+
+class House(Protocol):
+    """What the supervisor itself answers."""
+
+    kept: dict[bytes, Kept]
+
+    def greet(self, client: Client) -> None:
+        """Begin doorbells for a server."""
+
+    def status(self) -> dict[str, object]:
+        """Return who is there and what is kept."""
+
+    def end(self, answer: Answer, *, kill: bool) -> None:
+        """End the keeper, with the processes if `kill`."""
+
+    def retire(self, answer: Answer) -> None:
+        """Make room for a new version; everything kept goes on."""
+
+
+class Requests:
+    """Validates requests and passes them on."""
+
+    def __init__(
+        self, house: House, *, starts: Starts, endings: Endings, inputs: Inputs, limits: Limits
+    ) -> None:
+        """Take what carries the operations out."""
+        self._house = house
+        self._starts = starts
+        self._endings = endings
+        self._inputs = inputs
+        self._limits = limits
+        self._about_process: dict[str, Callable[[Kept, _Message, Answer], None]] = {
+            "pause": self._pause,
+            "resume": self._resume,
+            "stop": self._stop,
+            "signal": self._signal,
+            "close_stdin": lambda kept, _message, answer: self._inputs.close(kept, answer),
+            "resize": self._resize,
+            "release": self._release,
+        }
+
+    def handle(
+        self, client: Client, message: dict[str, object], payload: bytes, fds: list[int], answer: Answer
+    ) -> None:
+        """Carry out one request; descriptors that came with it are closed."""
+        try:
+            self._route(client, message, payload, fds, answer)
+        except (KeyError, ValueError, TypeError) as error:
+            answer({"error": "invalid_params", "message": f"The keeper does not understand this: {error!r}."})
+        finally:
+            for fd in fds:
+                os.close(fd)
+
+    def _route(
+        self, client: Client, message: dict[str, object], payload: bytes, fds: list[int], answer: Answer
+    ) -> None:
+        match message["op"]:
+            case "hello":
+                answer({"version": VERSION, **self._house.status()})
+                if message.get("role") == "server":
+                    self._house.greet(client)
+            case "status":
+                answer(self._house.status())
+            case "start":
+                self._start(message, _read_all(fds[0]) if fds else payload, answer)
+            case "end":
+                self._house.end(answer, kill=bool(message.get("kill")))
+            case "retire":
+                self._house.retire(answer)
+            case str(operation):
+                self._on_process(operation, message, payload, answer)
+            case other:
+                raise ValueError(f"operation {other!r}")
+
+    def _on_process(self, operation: str, message: _Message, payload: bytes, answer: Answer) -> None:
+        kept = self._house.kept.get(id_to_bytes(str(message["id"])))
+        if kept is None:
+            answer({"error": "process_ended", "message": "The keeper does not hold this process (any more)."})
+        elif operation == "write":
+            self._inputs.write(kept, payload, answer)
+        elif operation in self._about_process:
+            self._about_process[operation](kept, message, answer)
+        else:
+            answer(
+                {
+                    "error": "invalid_params",
+                    "message": f"This keeper does not know {operation!r}: upgrade it.",
+                }
+            )
+
+    def _start(self, message: _Message, content: bytes, answer: Answer) -> None:
+        process_id = str(message["id"])
+        if not is_process_id(process_id):
+            raise ValueError("id")
+        size = int(str(message["spec_bytes"]))
+        known = self._house.kept.get(id_to_bytes(process_id))
+        if known is None:
+            self._starts.start(process_id, content[:size], content[size:], answer)
+        elif known.pid:
+            answer({"pid": known.pid, "started_ns": known.started_ns, "existing": True})
+        else:
+            known.answers.append(answer)
+
+    def _pause(self, kept: Kept, _message: _Message, answer: Answer) -> None:
+        if kept.phase in {Phase.RUNNING, Phase.PAUSED}:
+            self._endings.pause(kept)
+            answer({})
+        else:
+            answer({"error": "process_ended", "message": "The process is ending or has ended."})
+
+    def _resume(self, kept: Kept, _message: _Message, answer: Answer) -> None:
+        if kept.phase in {Phase.RUNNING, Phase.PAUSED}:
+            self._endings.resume(kept)
+            answer({})
+        else:
+            answer({"error": "process_ended", "message": "The process is ending or has ended."})
+
+    def _stop(self, kept: Kept, message: _Message, answer: Answer) -> None:
+        if not (kept.phase == Phase.DONE and kept.is_empty):
+            self._endings.stop(
+                kept,
+                CauseCode(int(str(message["cause"]))),
+                grace_s=float(str(message["grace_s"])),
+                note=str(message.get("note", "")),
+            )
+        answer({})
+
+    def _signal(self, kept: Kept, message: _Message, answer: Answer) -> None:
+        number = int(str(message["signal"]))
+        if number not in signal.valid_signals():
+            raise ValueError(f"signal {number}")
+        if kept.phase >= Phase.EXITED and not message.get("whole_tree"):
+            answer({"error": "process_ended", "message": "The process has ended."})
+            return
+        self._endings.signal_tree(kept, number, whole_tree=bool(message.get("whole_tree")))
+        answer({})
+
+    @staticmethod
+    def _resize(kept: Kept, message: _Message, answer: Answer) -> None:
+        if "m" not in kept.fds:
+            answer({"error": "no_terminal", "message": "The process has no terminal."})
+            return
+        set_window_size(kept.fds["m"], int(str(message["rows"])), int(str(message["cols"])))
+        answer({})
+
+    def _release(self, kept: Kept, message: _Message, answer: Answer) -> None:
+        self._limits.release(kept, int(str(message["out"])), int(str(message["err"])))
+        answer({})
+
+
+def _read_all(fd: int) -> bytes:
+    size = os.fstat(fd).st_size
+    chunks = []
+    offset = 0
+    while offset < size and (chunk := os.pread(fd, 1 << 20, offset)):
+        chunks.append(chunk)
+        offset += len(chunk)
+    return b"".join(chunks)

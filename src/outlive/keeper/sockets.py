@@ -1,0 +1,123 @@
+"""Unix sockets of the keeper: any path length, descriptors in messages, the peer's uid.
+
+`sun_path` holds 107 bytes (unix(7)); longer paths go through /proc/self/fd/<folder>/<name>.
+"""
+
+import array
+import contextlib
+import os
+import socket
+import struct
+from collections.abc import Iterator, Sequence
+
+__all__ = ["accept", "connect_unix", "listen_unix", "peer_of", "receive", "send"]
+
+_SUN_PATH_BYTES = 107
+_MAX_FDS = 16
+_MAX_PACKET = 256 * 1024  # above the largest SEQPACKET message the default send buffer allows
+_UCRED = struct.Struct("3i")
+_FDS_SPACE = socket.CMSG_SPACE(_MAX_FDS * 4)
+
+
+@contextlib.contextmanager
+def _short(path: str) -> Iterator[str]:
+    if len(os.fsencode(path)) <= _SUN_PATH_BYTES:
+        yield path
+        return
+    folder = os.open(os.path.dirname(path), os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield f"/proc/self/fd/{folder}/{os.path.basename(path)}"
+    finally:
+        os.close(folder)
+
+
+def listen_unix(path: str, kind: int = socket.SOCK_SEQPACKET, *, backlog: int = 64) -> socket.socket:
+    """Return a non-blocking socket that listens on `path`, replacing a stale one.
+
+    Raises:
+        OSError: The folder is missing or not writable.
+    """
+    listener = socket.socket(socket.AF_UNIX, kind | socket.SOCK_CLOEXEC)
+    listener.settimeout(0.0)
+    try:
+        with _short(path) as address:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(address)
+            listener.bind(address)
+        listener.listen(backlog)
+    except OSError:
+        listener.close()
+        raise
+    return listener
+
+
+def connect_unix(path: str, kind: int = socket.SOCK_SEQPACKET) -> socket.socket:
+    """Return a connected, non-blocking socket.
+
+    Raises:
+        OSError: Nobody listens (ConnectionRefusedError, FileNotFoundError), or the backlog is full
+            (BlockingIOError).
+    """
+    connection = socket.socket(socket.AF_UNIX, kind | socket.SOCK_CLOEXEC)
+    connection.settimeout(0.0)
+    try:
+        with _short(path) as address:
+            connection.connect(address)
+    except OSError:
+        connection.close()
+        raise
+    return connection
+
+
+def accept(listener: socket.socket) -> socket.socket | None:
+    """Return the next connection (non-blocking), or None when nobody waits any more."""
+    try:
+        connection, _ = listener.accept()
+    except (BlockingIOError, ConnectionAbortedError):
+        return None
+    connection.settimeout(0.0)
+    return connection
+
+
+def peer_of(connection: socket.socket) -> tuple[int, int]:
+    """Return pid and uid of the peer as the kernel saw them at connect (SO_PEERCRED, unix(7))."""
+    raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size)
+    pid, uid, _ = _UCRED.unpack(raw)
+    return pid, uid
+
+
+def send(connection: socket.socket, message: bytes, fds: Sequence[int] = ()) -> bool:
+    """Send one packet, with descriptors if any; False when the peer's buffer is full (nothing was sent).
+
+    Raises:
+        OSError: The peer is gone (BrokenPipeError, ConnectionResetError).
+    """
+    try:
+        if fds:
+            ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))]
+            connection.sendmsg([message], ancillary, socket.MSG_NOSIGNAL)
+        else:
+            connection.send(message, socket.MSG_NOSIGNAL)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def receive(connection: socket.socket, *, size: int = _MAX_PACKET) -> tuple[bytes, list[int]] | None:
+    """Receive one packet and its descriptors (close-on-exec); b"" is the end, None means nothing is there.
+
+    A reset peer counts as the end: it died with messages of ours unread.
+    """
+    try:
+        message, ancillary, _, _ = connection.recvmsg(size, _FDS_SPACE, socket.MSG_CMSG_CLOEXEC)
+    except BlockingIOError:
+        return None
+    except ConnectionResetError:
+        return b"", []
+    fds: list[int] = []
+    for level, kind, raw in ancillary:
+        if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+            received = array.array("i")
+            received.frombytes(raw[: len(raw) - len(raw) % received.itemsize])
+            fds.extend(received)
+    return message, fds

@@ -1,0 +1,241 @@
+"""Starting commands: spec into a prepared folder, rename (the commit point), pipes, one message to an idle shim.
+
+A start repeated with the same id starts nothing twice: a folder that exists is a known id.
+"""
+
+import errno
+import os
+import resource
+import termios
+from collections import deque
+from collections.abc import Callable
+
+from outlive.core.layout import Layout
+from outlive.keeper import sockets
+from outlive.keeper.failpoints import hit
+from outlive.keeper.kept import Answer, Kept, ShimLink, Stream
+from outlive.keeper.loop import Loop
+from outlive.keeper.pool import ShimPool
+from outlive.keeper.prepared import PreparedFolder, PreparedFolders
+from outlive.keeper.pump import Pump
+from outlive.protocols.frames import Spec, decode_exit, decode_pid, decode_spec
+
+__all__ = ["Starts", "failed_start", "open_logs", "remembered_spec", "set_window_size"]
+
+_FDS_PER_PROCESS = 7
+_FDS_RESERVED = 400
+
+
+class Starts:
+    """Starts processes. `keep` enters a process into the supervisor's table before anything can happen to it."""
+
+    def __init__(
+        self,
+        loop: Loop,
+        layout: Layout,
+        pool: ShimPool,
+        pump: Pump,
+        *,
+        keep: Callable[[Kept], None],
+        journal: Callable[[str], None],
+    ) -> None:
+        """Prepare folders; nothing is started yet."""
+        self._layout = layout
+        self._pool = pool
+        self._pump = pump
+        self._keep = keep
+        self._journal = journal
+        self._prepared = PreparedFolders(loop, layout)
+        self._queue: deque[Kept] = deque()
+        limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        self.max_processes = (limit - _FDS_RESERVED) // _FDS_PER_PROCESS
+
+    def start(self, process_id: str, raw_spec: bytes, script: bytes, answer: Answer) -> None:
+        """Start a command whose id is new here; the answer comes when the shim has spawned it."""
+        spec = decode_spec(raw_spec)
+        folder = self._layout.process(process_id)
+        try:
+            prepared = self._prepared.take()
+        except OSError as error:
+            answer(_refusal(error))
+            return
+        try:
+            _write(f"{prepared.path}/spec", raw_spec)
+            if script:
+                _write(f"{prepared.path}/script", script)
+            self._journal("+" + process_id)
+            hit("start.journaled")
+            os.rename(prepared.path, folder)
+        except OSError as error:
+            self._prepared.give_back(prepared)
+            known = error.errno in {errno.ENOTEMPTY, errno.EEXIST}
+            answer(_known_start(folder) if known else _refusal(error))
+            return
+        hit("start.committed")
+        kept = Kept(process_id, folder, spec)
+        kept.answers.append(answer)
+        self._open(kept, prepared)
+
+    def again(self, kept: Kept) -> None:
+        """Start a committed process that never executed (nobody had got it when the supervisor died)."""
+        prepared = object.__new__(PreparedFolder)
+        prepared.path = kept.folder
+        prepared.listener = sockets.listen_unix(f"{kept.folder}/sock", backlog=4)
+        prepared.out, prepared.err, prepared.idx = open_logs(kept.folder)
+        self._open(kept, prepared)
+
+    def _open(self, kept: Kept, prepared: PreparedFolder) -> None:
+        kept.listener = prepared.listener
+        kept.idx = prepared.idx
+        self._keep(kept)
+        kept.streams = [
+            Stream(kept, index, source=-1, log=log) for index, log in enumerate((prepared.out, prepared.err))
+        ]
+        if kept.spec.stdio != "pipes":
+            os.close(prepared.err)
+            del kept.streams[1:]
+        self._queue.append(kept)
+        self._pool.waiting = len(self._queue)
+        self.dispatch()
+
+    def dispatch(self) -> None:
+        """Give waiting starts to idle shims."""
+        while self._queue:
+            shim = self._pool.take()
+            if shim is None:
+                return
+            kept = self._queue.popleft()
+            self._pool.waiting = len(self._queue)
+            self._give(kept, shim)
+
+    def _give(self, kept: Kept, shim: ShimLink) -> None:
+        ends = _open_terminal(kept) if kept.spec.stdio == "pty" else _open_pipes(kept)
+        assert kept.listener is not None
+        letters = "L" + "".join(kept.fds) + "".join(ends)
+        fds = [kept.listener.fileno(), *kept.fds.values(), *ends.values()]
+        shim.kept = kept
+        kept.shim = shim
+        words = f"spawn {letters} {kept.folder}".encode()
+        try:
+            sockets.send(shim.socket, words, fds)
+        except OSError:
+            # The shim died while idle: what was opened is closed, the start goes to the next one.
+            shim.kept = None
+            kept.shim = None
+            for letter in list(kept.fds):
+                kept.close_fd(letter)
+            self._queue.appendleft(kept)
+            return
+        finally:
+            for fd in ends.values():
+                os.close(fd)
+        kept.listener.close()
+        kept.listener = None
+        hit("start.given")
+        for stream in kept.streams:
+            self._pump.add(stream)
+
+
+def _write(path: str, content: bytes) -> None:
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    try:
+        view = memoryview(content)
+        while view:
+            view = view[os.write(fd, view) :]
+    finally:
+        os.close(fd)
+
+
+def open_logs(folder: str) -> tuple[int, int, int]:
+    """Open a process folder's out, err and idx for writing (without O_APPEND for the logs: splice refuses it)."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC
+    out = os.open(f"{folder}/out", flags, 0o600)
+    err = os.open(f"{folder}/err", flags, 0o600)
+    return out, err, os.open(f"{folder}/idx", flags | os.O_APPEND, 0o600)
+
+
+def _pipe(kept: Kept, letter: str, *, keeper_reads: bool) -> int:
+    read_end, write_end = os.pipe2(os.O_CLOEXEC)
+    ours, theirs = (read_end, write_end) if keeper_reads else (write_end, read_end)
+    os.set_blocking(ours, False)
+    kept.fds[letter] = ours
+    return theirs
+
+
+def _open_pipes(kept: Kept) -> dict[str, int]:
+    ends: dict[str, int] = {}
+    if kept.spec.stdin == "pipe":
+        ends["I"] = _pipe(kept, "i", keeper_reads=False)
+    else:
+        ends["I"] = os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
+    for stream, letter in zip(kept.streams, "oe", strict=False):
+        ends[letter.upper()] = _pipe(kept, letter, keeper_reads=True)
+        stream.source = kept.fds[letter]
+    return ends
+
+
+def _open_terminal(kept: Kept) -> dict[str, int]:
+    master, slave = os.openpty()
+    os.set_blocking(master, False)
+    set_window_size(master, kept.spec.rows, kept.spec.cols)
+    relay_read, relay_write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+    kept.fds.update(m=master, r=relay_read, w=relay_write)
+    stream = kept.streams[0]
+    stream.source = master
+    stream.relay = relay_write
+    return {"T": slave}
+
+
+def set_window_size(terminal: int, rows: int, cols: int) -> None:
+    """Set a terminal's size; its foreground process group gets SIGWINCH (tty_ioctl(4) TIOCSWINSZ)."""
+    termios.tcsetwinsize(terminal, (rows, cols))
+
+
+def _refusal(error: OSError) -> dict[str, object]:
+    slug = "disk_full" if error.errno in {errno.ENOSPC, errno.EDQUOT} else "start_failed"
+    if error.errno in {errno.EMFILE, errno.ENFILE}:
+        slug = "process_limit"
+    return {"error": slug, "message": f"The process folder cannot be made: {os.strerror(error.errno or 0)}."}
+
+
+def _known_start(folder: str) -> dict[str, object]:
+    """Answer a repeated start from the files of the first one."""
+    try:
+        with open(f"{folder}/pid", "rb") as file:
+            record = decode_pid(file.read())
+    except OSError:
+        record = None
+    if record is not None:
+        return {"pid": record.pid, "started_ns": record.started_ns, "existing": True}
+    try:
+        with open(f"{folder}/exit", "rb") as file:
+            ended = decode_exit(file.read())
+    except (OSError, ValueError):
+        return {"error": "start_failed", "message": "The start was interrupted; whether it ran is not known."}
+    return failed_start(ended.number, ended.note)
+
+
+def failed_start(number: int, place: str) -> dict[str, object]:
+    """Translate the shim's "failed" into a reply."""
+    if place == "cwd":
+        slug = "cwd_missing"
+        text = f"The working folder cannot be entered: {os.strerror(number)}."
+    else:
+        slug = {
+            errno.ENOENT: "not_found",
+            errno.ENOTDIR: "not_found",
+            errno.EACCES: "permission_denied",
+            errno.E2BIG: "argument_too_long",
+            errno.ENOSPC: "disk_full",
+        }.get(number, "start_failed")
+        text = f"The program was not started: {os.strerror(number)}."
+    return {"error": slug, "message": text}
+
+
+def remembered_spec(folder: str) -> Spec | None:
+    """Read a process folder's spec; None when there is none (the start was never committed)."""
+    try:
+        with open(f"{folder}/spec", "rb") as file:
+            return decode_spec(file.read())
+    except (OSError, ValueError):
+        return None

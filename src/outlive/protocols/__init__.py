@@ -1,0 +1,3 @@
+"""Bytes to messages and back, no I/O: one module for each protocol, named like its frontend."""
+
+__all__: list[str] = []

@@ -1,0 +1,117 @@
+"""The local protocol between the server (or the command line) and the supervisor. Standard library only.
+
+SEQPACKET messages. A request is "J" + JSON (+ NUL + raw bytes), a reply the same with the request's `req`.
+A doorbell is "D" + records of 48 bytes, each the newest state of one process: a slow reader sees fewer of
+them, never stale ones. Versioned by `VERSION`: an old keeper must serve a new server, so fields are only added.
+"""
+
+import json
+import struct
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import IntEnum, IntFlag
+
+__all__ = [
+    "DOORBELLS_PER_PACKET",
+    "MAX_INLINE_BYTES",
+    "RECORD",
+    "VERSION",
+    "CauseCode",
+    "Doorbell",
+    "Flags",
+    "Phase",
+    "decode_doorbells",
+    "decode_message",
+    "encode_doorbells",
+    "encode_message",
+]
+
+VERSION = 1
+MAX_INLINE_BYTES = 96 * 1024  # below the default send buffer (208 KiB); more travels in a memfd
+RECORD = struct.Struct("<16sQQiiBBHI")  # 48 bytes
+DOORBELLS_PER_PACKET = 256
+
+
+class Phase(IntEnum):
+    """Where the keeper stands with a process; from EXITED on the code is known, from DONE on the output is whole."""
+
+    STARTING = 0
+    RUNNING = 1
+    PAUSED = 2
+    STOPPING = 3
+    EXITED = 4
+    DONE = 5
+
+
+class Flags(IntFlag):
+    """Facts beside the phase."""
+
+    SIGNALED = 1  # code is a signal number
+    FAILED = 2  # never started; code is an errno
+    LOST = 4  # ended, and nothing can know how
+    OUT_OPEN = 8
+    ERR_OPEN = 16
+    STALLED = 32  # the disk is full; the process waits
+    BLOCKED = 64  # on_limit "block": the process waits until output is released
+    GAPS = 128  # output was released from the log
+    HOLDER_LOST = 256  # the shim died; the supervisor alone held the descriptors for a moment
+    SYNC = 512  # not a process: everything live has been told
+
+
+class CauseCode(IntEnum):
+    """Why a process was ended by us; the numbers of `core.lifecycle.Cause`."""
+
+    NONE = 0
+    CANCEL = 1
+    TIMEOUT = 2
+    OUTPUT_LIMIT = 3
+    OOM = 4
+    SHUTDOWN = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Doorbell:
+    """The newest state of one process; `key` is the 16-byte form of its id (`core.identity`)."""
+
+    key: bytes
+    out: int
+    err: int
+    pid: int
+    code: int
+    phase: int
+    cause: int
+    flags: int
+    descendants: int
+
+
+def encode_doorbells(doorbells: Iterable[Doorbell]) -> bytes:
+    """Return one packet (at most `DOORBELLS_PER_PACKET` records fit the reader's buffer)."""
+    return b"D" + b"".join(
+        RECORD.pack(d.key, d.out, d.err, d.pid, d.code, d.phase, d.cause, d.flags, d.descendants)
+        for d in doorbells
+    )
+
+
+def decode_doorbells(packet: bytes) -> Iterator[Doorbell]:
+    """Yield the records of a packet that begins with "D"."""
+    for fields in RECORD.iter_unpack(memoryview(packet)[1:]):
+        yield Doorbell(*fields)
+
+
+def encode_message(message: Mapping[str, object], payload: bytes = b"") -> bytes:
+    """Return a request or reply, with raw bytes behind the JSON where the message carries data."""
+    head = b"J" + json.dumps(message).encode()
+    return head + b"\0" + payload if payload else head
+
+
+def decode_message(packet: bytes) -> tuple[dict[str, object], bytes]:
+    """Return the JSON object and the raw bytes of a packet that begins with "J".
+
+    Raises:
+        ValueError: The packet is no message.
+    """
+    head, _, payload = packet.partition(b"\0")
+    message = json.loads(head[1:])
+    if head[:1] != b"J" or not isinstance(message, dict):
+        raise ValueError("not a keeper message")
+    return message, payload
