@@ -21,6 +21,7 @@ help: ## list what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(READY) ## make .venv with exactly the locked packages
+	@:
 
 $(READY): pyproject.toml requirements/dev.txt requirements/bootstrap.txt scripts/setup.sh
 	@echo "setting up $(VENV) (once)" >&2

@@ -1,0 +1,33 @@
+"""What every test gets: the fixtures of tests/support, a watch over the event loop, and the storm's size.
+
+Owns only what is true for all folders; a folder's own fixtures live in its own conftest.py.
+"""
+
+import os
+from collections.abc import Iterator
+
+import pytest
+from blockbuster import blockbuster_ctx
+
+__all__ = ["event_loop_watch", "storm_kills", "storm_seed"]
+
+pytest_plugins = ["tests.support.fixtures"]
+
+
+@pytest.fixture(autouse=True)
+def event_loop_watch() -> Iterator[None]:
+    """Fail a test in which our code blocks the event loop; tests themselves may block it."""
+    with blockbuster_ctx("outlive"):
+        yield
+
+
+@pytest.fixture(scope="session")
+def storm_seed() -> int:
+    """The seed of randomised fault tests; STORM_SEED repeats a failure."""
+    return int(os.environ.get("STORM_SEED", "1"))
+
+
+@pytest.fixture(scope="session")
+def storm_kills() -> int:
+    """How many kills a storm makes; STORM_KILLS shortens it where time is short."""
+    return int(os.environ.get("STORM_KILLS", "300"))

@@ -1,0 +1,1 @@
+"""Tests about the shape of the repository itself: size, names, imports, promises, cleanliness."""

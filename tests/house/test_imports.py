@@ -1,0 +1,84 @@
+"""Imports point down, siblings stay strangers, and what outlives the server carries no third-party code.
+
+The contracts are in pyproject.toml; this file runs them and adds what they cannot say: the keeper's
+imports as an allow list, and no circles anywhere.
+"""
+
+import sys
+from collections.abc import Iterable
+from functools import cache
+
+import grimp
+from importlinter.cli import lint_imports
+
+from tests.house.sources import ROOT
+
+# May the left import the right? A keeper that lives for months is upgraded last, so it knows the least.
+_BARE = ("outlive.core", "outlive.protocols.frames", "outlive.protocols.keeper")
+_ALLOWED = {
+    "outlive.core": ("outlive.core",),
+    "outlive.protocols.frames": _BARE,
+    "outlive.protocols.keeper": _BARE,
+    "outlive.keeper": ("outlive.keeper", *_BARE),
+}
+# The package's own __init__ holds the version and imports nothing.
+_ALWAYS = ("outlive", "outlive.protocols")
+
+
+@cache
+def _graph() -> grimp.ImportGraph:
+    return grimp.build_graph("outlive", include_external_packages=True, cache_dir=None)
+
+
+def _is_within(module: str, packages: Iterable[str]) -> bool:
+    return any(module == package or module.startswith(package + ".") for package in packages)
+
+
+def test_import_contracts_are_kept() -> None:
+    assert lint_imports(config_filename=str(ROOT / "pyproject.toml"), no_cache=True, no_logo=True) == 0
+
+
+def test_what_outlives_the_server_imports_only_what_it_may() -> None:
+    graph = _graph()
+    strangers = [
+        f"{module} imports {imported}"
+        for package, allowed in _ALLOWED.items()
+        for module in sorted(graph.modules)
+        if _is_within(module, [package])
+        for imported in sorted(graph.find_modules_directly_imported_by(module))
+        if imported not in sys.stdlib_module_names
+        and imported not in _ALWAYS
+        and not _is_within(imported, allowed)
+    ]
+    assert not strangers, "\n".join(strangers)
+
+
+def test_no_two_modules_import_each_other_however_far_around() -> None:
+    graph = _graph()
+    circles = [
+        " -> ".join([importer, *chain])
+        for importer in sorted(graph.modules)
+        for imported in sorted(graph.find_modules_directly_imported_by(importer))
+        if (chain := graph.find_shortest_chain(importer=imported, imported=importer))
+    ]
+    assert not circles, "\n".join(circles)
+
+
+def test_no_two_packages_import_each_other() -> None:
+    graph = _graph()
+    circles = {
+        package: breakers
+        for package in sorted(graph.modules)
+        if package.split(".")[0] == "outlive" and (breakers := graph.nominate_cycle_breakers(package))
+    }
+    assert circles == {}
+
+
+def test_every_frontend_is_named_in_the_siblings_contract() -> None:
+    """The contract lists frontends that may not exist yet, so it cannot be exhaustive by itself."""
+    contract = (ROOT / "pyproject.toml").read_text()
+    if "outlive.frontends" in _graph().modules:
+        unnamed = [
+            name for name in _graph().find_children("outlive.frontends") if f"({name})" not in contract
+        ]
+        assert unnamed == []

@@ -1,0 +1,144 @@
+"""The house style's measures: how long things may be, how they are named, what a module shows.
+
+Docstrings, `global`, boolean arguments and imports inside functions are ruff's to check.
+"""
+
+import ast
+from collections.abc import Iterator
+
+from tests.house.sources import python_sources
+
+FILE_LINES = 400
+CLASS_LINES = 250
+CLASS_METHODS = 15
+FUNCTION_LINES = 60
+# A module is named for the one noun it owns; these name none.
+VAGUE_WORDS = frozenset({"common", "data", "helper", "helpers", "manager", "misc", "util", "utils"})
+
+_EVERYWHERE = list(python_sources("src", "tests", "bench"))
+_PRODUCT = list(python_sources("src"))
+_OWN_PACKAGES = frozenset({"bench", "outlive", "tests"})
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+def _length(node: ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    assert node.end_lineno is not None
+    return node.end_lineno - node.lineno + 1
+
+
+def _method_count(node: ast.ClassDef) -> int:
+    return sum(isinstance(child, _FUNCTIONS) for child in node.body)
+
+
+def _defined_at_top(tree: ast.Module) -> Iterator[str]:
+    """Yield the names a module makes itself: definitions and assignments, no imports."""
+    for node in tree.body:
+        match node:
+            case ast.ClassDef(name=name) | ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                yield name
+            case ast.Assign(targets=targets):
+                yield from (target.id for target in targets if isinstance(target, ast.Name))
+            case ast.AnnAssign(target=ast.Name(id=name)):
+                yield name
+
+
+def _exported(tree: ast.Module) -> list[str] | None:
+    """Return `__all__` as written, or None where there is none."""
+    for node in tree.body:
+        match node:
+            case ast.Assign(targets=[ast.Name(id="__all__")], value=value):
+                return list(ast.literal_eval(value))
+            case ast.AnnAssign(target=ast.Name(id="__all__"), value=ast.expr() as value):
+                return list(ast.literal_eval(value))
+    return None
+
+
+def test_every_file_can_be_read_in_one_sitting() -> None:
+    too_long = [
+        f"{source.name}: {lines} lines, find the seam"
+        for source in _EVERYWHERE
+        if (lines := source.text.count("\n")) > FILE_LINES
+    ]
+    assert not too_long, "\n".join(too_long)
+
+
+def test_classes_stay_small() -> None:
+    too_big = [
+        f"{source.name}: {node.name}, {_length(node)} lines, {methods} methods"
+        for source in _EVERYWHERE
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.ClassDef)
+        and ((methods := _method_count(node)) > CLASS_METHODS or _length(node) > CLASS_LINES)
+    ]
+    assert not too_big, "\n".join(too_big)
+
+
+def test_functions_stay_small() -> None:
+    too_long = [
+        f"{source.name}: {node.name}(), {_length(node)} lines"
+        for source in _EVERYWHERE
+        for node in ast.walk(source.tree)
+        if isinstance(node, _FUNCTIONS) and _length(node) > FUNCTION_LINES
+    ]
+    assert not too_long, "\n".join(too_long)
+
+
+def test_names_say_something() -> None:
+    modules = [
+        source.name
+        for source in _EVERYWHERE
+        if VAGUE_WORDS.intersection(source.path.stem.split("_")) or source.path.parent.name in VAGUE_WORDS
+    ]
+    classes = [
+        f"{source.name}: {node.name}"
+        for source in _EVERYWHERE
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.ClassDef) and node.name.lower().endswith(tuple(VAGUE_WORDS - {"data"}))
+    ]
+    assert not modules + classes, "\n".join(modules + classes)
+
+
+def test_nobody_imports_a_private_name() -> None:
+    private = [
+        f"{source.name}:{node.lineno}: {alias.name}"
+        for source in _EVERYWHERE
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] in _OWN_PACKAGES
+        for alias in node.names
+        if alias.name.startswith("_") and not alias.name.endswith("__")
+    ]
+    assert not private, "\n".join(private)
+
+
+def test_public_names_are_listed_and_the_rest_is_private() -> None:
+    unlisted = []
+    for source in _PRODUCT:
+        if source.path.name == "__main__.py":
+            continue  # run, never imported
+        exported = _exported(source.tree)
+        if exported is None:
+            unlisted.append(f"{source.name} has no __all__")
+            continue
+        public = {name for name in _defined_at_top(source.tree) if not name.startswith("_")}
+        unlisted += [
+            f"{source.name}: {name} belongs in __all__, or begins with _"
+            for name in sorted(public - {*exported})
+        ]
+    assert not unlisted, "\n".join(unlisted)
+
+
+def test_no_import_hides_behind_type_checking() -> None:
+    """Two modules that need each other lack a third, lower one."""
+    hidden = [
+        f"{source.name}:{node.lineno}"
+        for source in _PRODUCT
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+    ]
+    assert not hidden, "\n".join(hidden)
+
+
+def test_the_measured_folders_are_not_empty() -> None:
+    """A wrong path would make every test above pass by looking at nothing."""
+    assert any(source.name == "src/outlive/__init__.py" for source in _PRODUCT)
+    assert any(source.name == "tests/house/test_shape.py" for source in _EVERYWHERE)

@@ -1,0 +1,97 @@
+"""The wheel, built and installed with its lock into an empty environment, is the whole product."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+from uv import find_uv_bin
+
+import outlive
+from tests.house.sources import ROOT
+
+PATIENCE_S = 60.0
+
+
+def _run(*words: str | Path, env: dict[str, str] | None = None) -> str:
+    """Run a tool from outside the checkout, so that nothing is imported from it by accident."""
+    done = subprocess.run(
+        [str(word) for word in words],
+        cwd="/",
+        env=env,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    assert done.returncode == 0, f"{words}: {done.stdout}{done.stderr}"
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wheel")
+    _run(sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", folder, ROOT)
+    (built,) = folder.glob("*.whl")
+    return built
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The `outlive` program of a clean environment that holds the runtime lock and the wheel."""
+    environment = tmp_path_factory.mktemp("clean")
+    venv.create(environment, with_pip=False, symlinks=True)
+    python = environment / "bin" / "python"
+    install = [find_uv_bin(), "pip", "install", "--quiet", "--python", str(python)]
+    _run(*install, "--require-hashes", "-r", ROOT / "requirements" / "runtime.txt")
+    _run(*install, "--no-deps", "--no-index", wheel)
+    return environment / "bin" / "outlive"
+
+
+@pytest.fixture
+def clean_env(tmp_path: Path) -> dict[str, str]:
+    """An environment in which neither this checkout nor the tester's settings can be found."""
+    ours = ("OUTLIVE_", "PYTHON", "COVERAGE", "COV_", "XDG_")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
+    return kept | {"HOME": str(tmp_path)}
+
+
+def test_the_wheel_holds_the_package_its_types_and_its_licence(wheel: Path) -> None:
+    names = zipfile.ZipFile(wheel).namelist()
+    assert "outlive/py.typed" in names
+    assert any(name.endswith("/licenses/LICENSE") for name in names)
+    strangers = [
+        name for name in names if not name.startswith(("outlive/", f"outlive-{outlive.__version__}."))
+    ]
+    assert strangers == []
+
+
+def test_the_installed_program_says_its_version(installed: Path, clean_env: dict[str, str]) -> None:
+    assert outlive.__version__ in _run(installed, "--version", env=clean_env)
+
+
+def test_the_installed_server_serves_and_stops_on_ctrl_c(
+    installed: Path, clean_env: dict[str, str], tmp_path: Path
+) -> None:
+    state_dir = tmp_path / "state"
+    words = ["serve", "--print-json", "--jsonrpc-port", "0", "--state-dir", str(state_dir)]
+    with subprocess.Popen(
+        [installed, *words], cwd="/", env=clean_env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE
+    ) as server:
+        try:
+            assert server.stdout is not None
+            ready = json.loads(server.stdout.readline())
+            assert ready["pid"] == server.pid
+            assert ready["ports"]["jsonrpc"] > 0
+            server.send_signal(signal.SIGINT)
+            assert server.wait(PATIENCE_S) == 0
+            assert server.stdout.read() == b"", "exactly one line is for programs"
+        finally:
+            server.kill()
+            _run(installed, "keeper", "stop", "--kill", "--state-dir", state_dir, env=clean_env)
