@@ -1,0 +1,58 @@
+"""`outlive doctor`: what this machine offers, what is degraded, and to what."""
+
+from outlive import __version__
+from outlive.cli.output import show, show_json
+from outlive.cli.probes import Finding, find_out
+
+__all__ = ["run_doctor"]
+
+
+def run_doctor(state_dir: str, *, as_json: bool) -> int:
+    """Print the findings; return the exit code: 1 when something that outlive cannot do without is missing."""
+    findings = find_out(state_dir)
+    is_usable = all(finding.is_ok for finding in findings if finding.importance == "required")
+    if as_json:
+        show_json(
+            {
+                "version": __version__,
+                "state_dir": state_dir,
+                "ok": is_usable,
+                "checks": [_as_json(finding) for finding in findings],
+            }
+        )
+    else:
+        _show_table(findings, is_usable=is_usable)
+    return 0 if is_usable else 1
+
+
+def _as_json(finding: Finding) -> dict[str, object]:
+    return {
+        "name": finding.name,
+        "ok": finding.is_ok,
+        "importance": finding.importance,
+        "detail": finding.detail,
+        "consequence": finding.consequence,
+    }
+
+
+def _show_table(findings: list[Finding], *, is_usable: bool) -> None:
+    from rich.console import Console  # noqa: PLC0415 -- start-up time: only this verb draws
+    from rich.table import Table  # noqa: PLC0415 -- as above
+    from rich.text import Text  # noqa: PLC0415 -- as above
+
+    table = Table(box=None, pad_edge=False, show_header=False)
+    for finding in findings:
+        if finding.is_ok:
+            mark, detail = "[green]ok[/]", finding.detail
+        else:
+            mark = "[red]missing[/]" if finding.importance == "required" else "[yellow]degraded[/]"
+            detail = f"{finding.detail}; so {finding.consequence}"
+        table.add_row(mark, finding.name, Text(detail))
+    Console().print(table)
+    degraded = sum(not finding.is_ok and finding.importance != "required" for finding in findings)
+    if not is_usable:
+        show("\noutlive cannot run here.")
+    elif degraded:
+        show(f"\noutlive runs here; {degraded} of {len(findings)} things are degraded as said above.")
+    else:
+        show("\noutlive runs here, and nothing is degraded.")

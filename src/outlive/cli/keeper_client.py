@@ -1,0 +1,121 @@
+"""A small blocking client of the keeper for the command line: one question, one answer, a deadline."""
+
+import os
+import select
+import socket
+import time
+from collections.abc import Mapping
+from types import TracebackType
+from typing import cast
+
+from outlive.core.errors import BackendUnavailable, error_from_slug
+from outlive.core.layout import Layout
+from outlive.keeper.locks import holder_of
+from outlive.keeper.sockets import connect_unix, receive, send
+from outlive.protocols.keeper import VERSION, decode_message, encode_message
+
+__all__ = ["KeeperClient"]
+
+_CONNECT_PATIENCE_S = 3.0  # a supervisor that has just died is back within 0.2 s
+_RETRY_S = 0.01
+_CANNOT_CONNECT = (FileNotFoundError, ConnectionRefusedError, BlockingIOError)
+
+
+class KeeperClient:
+    """One connection to the supervisor of a state folder, introduced as "cli"."""
+
+    def __init__(self, layout: Layout) -> None:
+        """Connect and introduce ourselves.
+
+        Raises:
+            BackendUnavailable: `keeper_unavailable`: no keeper runs, or it does not answer.
+        """
+        self._req = 0
+        self._socket = _connect(layout)
+        self.hello = self.ask({"op": "hello", "role": "cli", "version": VERSION, "pid": os.getpid()})
+
+    def ask(self, message: Mapping[str, object], *, timeout_s: float = 10.0) -> dict[str, object]:
+        """Send a request and return its reply.
+
+        Raises:
+            OutliveError: What the keeper answered, as the error of its family.
+            BackendUnavailable: `timeout`, or `keeper_unavailable` when it went away.
+        """
+        self._req += 1
+        deadline = time.monotonic() + timeout_s
+        try:
+            while not send(self._socket, encode_message({**message, "req": self._req})):
+                self._wait(select.POLLOUT, deadline)
+            while True:
+                self._wait(select.POLLIN, deadline)
+                received = receive(self._socket)
+                if received is None:
+                    continue
+                if not received[0]:
+                    raise ConnectionResetError
+                reply = self._reply(received[0])
+                if reply is not None:
+                    return reply
+        except (BrokenPipeError, ConnectionResetError) as error:
+            raise BackendUnavailable(
+                "keeper_unavailable", "The keeper went away before it answered."
+            ) from error
+
+    def _reply(self, packet: bytes) -> dict[str, object] | None:
+        if packet[:1] != b"J":  # doorbells are not meant for us
+            return None
+        reply, _ = decode_message(packet)
+        if reply.get("req") != self._req:
+            return None
+        if reply.get("ok"):
+            return reply
+        details = reply.get("details")
+        raise error_from_slug(
+            str(reply.get("error")),
+            str(reply.get("message") or reply.get("error")),
+            details=cast("Mapping[str, object]", details) if isinstance(details, dict) else None,
+        )
+
+    def _wait(self, events: int, deadline: float) -> None:
+        poll = select.poll()  # not select(): that breaks above descriptor 1023
+        poll.register(self._socket, events)
+        if not poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
+            raise BackendUnavailable("timeout", "The keeper did not answer in time.")
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._socket.close()
+
+    def __enter__(self) -> "KeeperClient":
+        """Hold the connection."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close the connection."""
+        self.close()
+
+
+def _connect(layout: Layout) -> socket.socket:
+    """Connect; while a guardian lives its supervisor may be on its way back, so that is waited for."""
+    deadline = time.monotonic() + _CONNECT_PATIENCE_S
+    while True:
+        try:
+            return connect_unix(layout.keeper_socket)
+        except _CANNOT_CONNECT as error:
+            if not _lives(layout) or time.monotonic() > deadline:
+                raise BackendUnavailable(
+                    "keeper_unavailable",
+                    f"No keeper answers for {layout.root}.",
+                    hint="`outlive serve` starts it; it ends by itself when there is nothing to keep.",
+                ) from error
+        except OSError as error:
+            raise BackendUnavailable(
+                "keeper_unavailable", f"The keeper's socket cannot be reached ({error.strerror})."
+            ) from error
+        time.sleep(_RETRY_S)
+
+
+def _lives(layout: Layout) -> bool:
+    return any(holder_of(lock) is not None for lock in (layout.guardian_lock, layout.supervisor_lock))

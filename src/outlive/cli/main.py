@@ -1,0 +1,68 @@
+"""Entry of the command `outlive`: refuses what cannot work, takes the fast path of `serve`, else asks typer.
+
+Imports nothing of ours before Python's version is known to be new enough to read it.
+"""
+
+from __future__ import annotations
+
+import sys
+
+__all__ = ["main", "refusal"]
+
+_INTERRUPTED = 130  # 128 + SIGINT, as shells count
+
+
+def main() -> None:
+    """Run the command line and exit with its code."""
+    sys.exit(_run(sys.argv[1:]))
+
+
+def refusal(platform: str, version: tuple[int, ...]) -> str | None:
+    """Return the one sentence that says why outlive cannot run here, None when it can."""
+    if platform != "linux":
+        return "outlive needs Linux (splice, pidfds, subreapers); this is " + platform + "."
+    if version[:2] < (3, 11):
+        return "outlive needs Python 3.11 or newer; this is " + ".".join(map(str, version[:2])) + "."
+    return None
+
+
+def _run(words: list[str]) -> int:
+    sentence = refusal(sys.platform, tuple(sys.version_info[:3]))
+    if sentence is not None:
+        sys.stderr.write(sentence + "\n")
+        return 1
+    # Everything below is imported late: first because an older Python cannot read it, then for start-up time.
+    from outlive.cli.output import show_error  # noqa: PLC0415
+    from outlive.core.errors import OutliveError  # noqa: PLC0415
+
+    try:
+        return _dispatch(words)
+    except OutliveError as error:
+        show_error(error)
+        return 1
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+    except BrokenPipeError:
+        # `outlive doctor | head`: whoever read has left; nothing more can be said (and Python must not try to).
+        sys.stderr.close()
+        return 1
+
+
+def _dispatch(words: list[str]) -> int:
+    if words == ["--version"]:
+        from outlive import __version__  # noqa: PLC0415 -- as above
+        from outlive.cli.output import show  # noqa: PLC0415 -- as above
+
+        show(f"outlive {__version__}")
+        return 0
+    if words[:1] == ["serve"]:
+        from outlive.config import OPTIONS, read_flags  # noqa: PLC0415 -- as above
+
+        flags = read_flags(words[1:], OPTIONS)
+        if flags is not None:
+            from outlive.cli.serve import serve  # noqa: PLC0415 -- as above
+
+            return serve(flags)
+    from outlive.cli.verbs import run_verbs  # noqa: PLC0415 -- typer costs 75 ms
+
+    return run_verbs(words)

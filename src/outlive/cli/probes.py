@@ -1,0 +1,280 @@
+"""What this machine offers, tried out rather than guessed: one small function for each thing outlive stands on.
+
+Each returns a `Finding`. Nothing is changed for longer than the probe lasts; probe files have no name.
+"""
+
+import contextlib
+import os
+import platform
+import pty
+import resource
+import shutil
+import signal
+import socket
+import tempfile
+import time
+import tty
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from outlive.cli.cgroups import probe_cgroup_v1, probe_cgroup_v2
+from outlive.keeper.kernel import become_subreaper, pidfd_exit_status, punch_hole
+
+__all__ = ["Finding", "existing_folder", "find_out"]
+
+Importance = Literal["required", "optional", "fact"]
+_DESCRIPTORS_PER_PROCESS = 5  # in the supervisor (measured)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One line of `outlive doctor`: `consequence` says what happens without it."""
+
+    name: str
+    is_ok: bool
+    detail: str
+    importance: Importance = "optional"
+    consequence: str = ""
+
+
+def find_out(state_dir: str) -> list[Finding]:
+    """Try everything; `state_dir` need not exist, its nearest existing parent is tried then."""
+    folder = existing_folder(state_dir)
+    return [
+        _kernel(),
+        _attempt("splice", lambda: _splice_into_file(folder), "required", "outlive cannot run here"),
+        _attempt("pidfd", _pidfd, "required", "outlive cannot run here"),
+        _attempt("subreaper", _subreaper, "required", "outlive cannot run here"),
+        _attempt("posix_spawn setsid", _spawn, "required", "outlive cannot run here"),
+        _attempt(
+            "PIDFD_GET_INFO",
+            _pidfd_info,
+            "optional",
+            "when a shim and the supervisor die at the same instant, the exit code may be reported as lost",
+        ),
+        _attempt("memfd", _memfd, "optional", "commands longer than 96 KiB are refused"),
+        _attempt("pty splice", _pty_splice, "optional", "output of terminals costs a copy more"),
+        _attempt(
+            "hole punching",
+            lambda: _hole(folder),
+            "optional",
+            "output beyond the limit is hidden from readers, but its disk space is not released",
+        ),
+        _attempt(
+            "/proc children",
+            _children,
+            "optional",
+            "trees are walked over all of /proc, which is slower",
+        ),
+        _from_probe(
+            "cgroup v2",
+            probe_cgroup_v2(),
+            "trees are ended by walking them, which a fast fork chain can prolong",
+        ),
+        _from_probe(
+            "cgroup v1 freezer", probe_cgroup_v1(), "pause sends SIGSTOP, which a process can notice"
+        ),
+        _descriptors(),
+        _pipe_pages(),
+        _attempt("IPv6 loopback", _ipv6, "optional", "only 127.0.0.1 is served"),
+        _shell(),
+        _state_folder(state_dir, folder),
+    ]
+
+
+def existing_folder(path: str) -> str:
+    """Return the path, or its nearest parent that is a folder."""
+    while not os.path.isdir(path):
+        path = os.path.dirname(path)
+    return path
+
+
+def _attempt(name: str, probe: Callable[[], str], importance: Importance, consequence: str) -> Finding:
+    try:
+        detail = probe()
+    except (OSError, AttributeError, NotImplementedError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        return Finding(
+            name=name,
+            is_ok=False,
+            detail=reason or str(error),
+            importance=importance,
+            consequence=consequence,
+        )
+    return Finding(name=name, is_ok=True, detail=detail, importance=importance)
+
+
+def _from_probe(name: str, probed: tuple[bool, str], consequence: str) -> Finding:
+    is_ok, detail = probed
+    return Finding(name=name, is_ok=is_ok, detail=detail, consequence="" if is_ok else consequence)
+
+
+def _kernel() -> Finding:
+    libc, version = platform.libc_ver()
+    detail = f"Linux {platform.release()}, Python {platform.python_version()}, {libc or 'libc'} {version}"
+    return Finding(name="system", is_ok=True, detail=detail, importance="fact")
+
+
+def _splice_into_file(folder: str) -> str:
+    with tempfile.TemporaryFile(dir=folder) as log, _pipe() as (reader, writer):
+        os.write(writer, b"probe")
+        moved = os.splice(reader, log.fileno(), 5, offset_dst=3)
+        if moved != 5 or os.pread(log.fileno(), 8, 0) != b"\0\0\0probe":
+            raise OSError(0, "bytes did not arrive")
+    return "pipe to file in one system call"
+
+
+def _pidfd() -> str:
+    fd = os.pidfd_open(os.getpid())
+    try:
+        signal.pidfd_send_signal(fd, 0)
+    finally:
+        os.close(fd)
+    return "a reused pid is never hit"
+
+
+def _subreaper() -> str:
+    become_subreaper()
+    return "daemonised grandchildren stay ours"
+
+
+def _spawn() -> str:
+    pid = os.posix_spawn("/bin/sh", ["sh", "-c", "exit 7"], {}, setsid=True)
+    _, status = os.waitpid(pid, 0)
+    return f"exit code {os.waitstatus_to_exitcode(status)} came back"
+
+
+def _pidfd_info() -> str:
+    pid = os.posix_spawn("/bin/sh", ["sh", "-c", "exit 7"], {})
+    fd = os.pidfd_open(pid)
+    try:
+        os.waitpid(pid, 0)
+        status = pidfd_exit_status(fd)
+    finally:
+        os.close(fd)
+    if status is None or os.waitstatus_to_exitcode(status) != 7:
+        raise OSError(0, "this kernel does not tell exit codes through a pidfd (6.15 does)")
+    return "the kernel tells exit codes after reaping"
+
+
+def _memfd() -> str:
+    os.close(os.memfd_create("outlive-probe"))
+    return "commands of any length"
+
+
+def _pty_splice() -> str:
+    master, slave = pty.openpty()
+    try:
+        tty.setraw(slave)
+        with _pipe() as (reader, writer):
+            os.write(slave, b"probe")
+            moved = os.splice(master, writer, 64)
+            if os.read(reader, 64) != b"probe" or moved != 5:
+                raise OSError(0, "bytes did not arrive")
+    finally:
+        os.close(master)
+        os.close(slave)
+    return "terminal to pipe to file without a copy"
+
+
+def _hole(folder: str) -> str:
+    with tempfile.TemporaryFile(dir=folder) as file:
+        file.write(b"x" * 65536)
+        file.flush()
+        punch_hole(file.fileno(), 4096, 32768)
+        if os.fstat(file.fileno()).st_size != 65536 or os.pread(file.fileno(), 1, 8192) != b"\0":
+            raise OSError(0, "the range was not released")
+    return f"{_file_system(folder)} releases ranges of a file"
+
+
+def _children() -> str:
+    pid = os.getpid()
+    with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii"):
+        return "the kernel lists children"
+
+
+def _descriptors() -> Finding:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    room = "any number of" if hard == resource.RLIM_INFINITY else f"about {hard // _DESCRIPTORS_PER_PROCESS}"
+    return Finding(
+        name="descriptors",
+        is_ok=hard == resource.RLIM_INFINITY or hard >= 4096,
+        detail=f"soft {soft}, hard {hard}: {room} processes at a time",
+        consequence="more processes at a time are refused with a clear error",
+    )
+
+
+def _pipe_pages() -> Finding:
+    try:
+        with open("/proc/sys/fs/pipe-user-pages-soft", encoding="ascii") as file:
+            pages = int(file.read())
+    except (OSError, ValueError):
+        return Finding(name="pipe pages", is_ok=True, detail="unknown", importance="fact")
+    is_free = pages == 0 or os.geteuid() == 0
+    room = "no limit" if is_free else f"about {pages // 256} busy pipes of 1 MiB"
+    return Finding(
+        name="pipe pages", is_ok=True, detail=f"pipe-user-pages-soft {pages}: {room}", importance="fact"
+    )
+
+
+def _ipv6() -> str:
+    with socket.socket(socket.AF_INET6, socket.SOCK_STREAM) as probe:
+        probe.bind(("::1", 0))
+    return "::1 is served beside 127.0.0.1"
+
+
+def _shell() -> Finding:
+    bash = shutil.which("bash")
+    return Finding(
+        name="shell",
+        is_ok=bash is not None,
+        detail=bash or "/bin/sh",
+        consequence="" if bash else "command lines are read by sh: bash syntax is an error",
+    )
+
+
+def _state_folder(state_dir: str, folder: str) -> Finding:
+    space = os.statvfs(folder)
+    is_ok = os.access(folder, os.W_OK | os.X_OK) and not space.f_flag & os.ST_RDONLY
+    begun = time.monotonic()
+    if is_ok:
+        with tempfile.TemporaryFile(dir=folder) as file:
+            file.write(b"probe")
+    made_ms = (time.monotonic() - begun) * 1000
+    free = space.f_bavail * space.f_frsize >> 20
+    detail = f"{state_dir} ({_file_system(folder)}, {free} MiB free, a file takes {made_ms:.1f} ms)"
+    return Finding(
+        name="state folder",
+        is_ok=is_ok,
+        detail=detail,
+        importance="required",
+        consequence="" if is_ok else "outlive cannot keep anything there: choose another --state-dir",
+    )
+
+
+def _file_system(folder: str) -> str:
+    """Return the type of the file system that holds `folder`, by the longest mount point above it (proc(5))."""
+    path = os.path.realpath(folder)
+    best, kind = "", "unknown"
+    with (
+        contextlib.suppress(OSError),
+        open("/proc/self/mounts", encoding="utf-8", errors="replace") as mounts,
+    ):
+        for line in mounts:
+            _, point, found, *_ = line.split(" ")
+            point = point.replace("\\040", " ")
+            is_above = path == point or path.startswith(point.rstrip("/") + "/")
+            if is_above and len(point) >= len(best):
+                best, kind = point, found
+    return kind
+
+
+@contextlib.contextmanager
+def _pipe() -> Iterator[tuple[int, int]]:
+    reader, writer = os.pipe()
+    try:
+        yield reader, writer
+    finally:
+        os.close(reader)
+        os.close(writer)

@@ -1,0 +1,120 @@
+"""`outlive serve`, the part with the libraries loaded: the event loop, readiness, signals and the last words."""
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import sys
+from collections.abc import Iterator
+
+import uvloop
+
+from outlive import __version__
+from outlive.app import Application
+from outlive.cli.output import say, show_json
+from outlive.config import Settings
+from outlive.core.layout import Layout
+from outlive.frontends.http_server import serving
+from outlive.frontends.listeners import Listeners
+from outlive.observability.logs import logging_to
+
+__all__ = ["run_server"]
+
+_FORCED = 130  # 128 + SIGINT, as shells count
+_TRY = '{"jsonrpc":"2.0","id":1,"method":"execute","params":{"command":"date"}}'
+
+
+def run_server(settings: Settings, layout: Layout, listeners: Listeners) -> int:
+    """Serve until SIGINT or SIGTERM; return the exit code."""
+    with logging_to(settings.log_level), asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(_serve(settings, layout, listeners))
+
+
+async def _serve(settings: Settings, layout: Layout, listeners: Listeners) -> int:
+    with _stop_signals() as stop:
+        async with Application(settings, layout) as app:
+            async with serving(app.asgi, listeners.sockets, max_message_bytes=settings.max_message_bytes):
+                with _published(layout, listeners):
+                    _announce(settings, layout, listeners)
+                    await stop.wait()
+                    say("outlive: stopping (once more forces it).")
+                    if settings.stop_processes:
+                        await app.stop_processes()
+            living = app.living()
+        say(_farewell(living))
+    return 0
+
+
+@contextlib.contextmanager
+def _stop_signals() -> Iterator[asyncio.Event]:
+    """Yield an event that the first SIGINT or SIGTERM sets; the second ends this process on the spot.
+
+    That is safe at any time: whatever must survive us is on disk already, or with the keeper.
+    """
+    loop = asyncio.get_running_loop()
+    stop = asyncio.Event()
+
+    def heed() -> None:
+        if stop.is_set():
+            say("outlive: forced; the processes live on.")
+            os._exit(_FORCED)
+        stop.set()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, heed)
+    try:
+        yield stop
+    finally:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(number)
+
+
+@contextlib.contextmanager
+def _published(layout: Layout, listeners: Listeners) -> Iterator[None]:
+    """Keep server.json, which tells others on this machine where the server listens, while the block runs."""
+    document = {
+        "pid": os.getpid(),
+        "version": __version__,
+        "state_dir": layout.root,
+        "ports": listeners.ports,
+        "socket": layout.server_socket,
+    }
+    new = layout.server_ports + ".new"
+    fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    with open(fd, "w", encoding="utf-8") as file:
+        json.dump(document, file)
+    os.rename(new, layout.server_ports)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(layout.server_ports)
+
+
+def _announce(settings: Settings, layout: Layout, listeners: Listeners) -> None:
+    if settings.print_json:
+        show_json({"pid": os.getpid(), "state_dir": layout.root, "ports": listeners.ports})
+        return
+    lines = [f"outlive {__version__} is ready (pid {os.getpid()}, state in {layout.root})"]
+    port = listeners.ports.get("jsonrpc")
+    if port is None:
+        lines.append(f"  Unix socket  {layout.server_socket}")
+    else:
+        host = f"[{settings.host}]" if ":" in settings.host else settings.host
+        url = f"ws://{host}:{port}/ws/mcp"
+        command = os.path.join(os.path.dirname(sys.executable), "websockets")
+        lines.append(f"  JSON-RPC     {url}")
+        lines.append(f"Try: {command} {url}   and type {_TRY}")
+    lines.append("Ctrl-C stops the server; what runs lives on (--stop-processes ends it too).")
+    say("\n".join(lines))
+
+
+def _farewell(living: int) -> str:
+    if living == 0:
+        return "outlive: the server has stopped; no process is left."
+    counted = "1 process lives" if living == 1 else f"{living} processes live"
+    return (
+        f"outlive: the server has stopped; {counted} on. `outlive serve` finds them again, "
+        "`outlive keeper stop --kill` ends them."
+    )

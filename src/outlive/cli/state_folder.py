@@ -1,0 +1,81 @@
+"""The state folder as the server finds it: created with mode 0700, ours, writable, used by one server at a time."""
+
+import os
+import stat
+from types import TracebackType
+
+from outlive.core.errors import ConfigInvalid
+from outlive.core.layout import Layout
+from outlive.keeper.locks import holder_of, take_lock
+
+__all__ = ["ServerLock", "open_state_folder"]
+
+_PRIVATE = 0o700
+
+
+def open_state_folder(path: str) -> Layout:
+    """Create the folder if it is missing, make sure that it is ours alone, and return its layout.
+
+    Raises:
+        ConfigInvalid: `state_folder`: something else is there, another user's, or it cannot be written.
+    """
+    try:
+        os.makedirs(path, mode=_PRIVATE, exist_ok=True)
+        found = os.stat(path)
+    except (FileExistsError, NotADirectoryError) as error:
+        raise _refusal(path, f"{error.filename or path} is not a folder") from error
+    except OSError as error:
+        raise _refusal(path, f"it cannot be made ({error.strerror})") from error
+    if not stat.S_ISDIR(found.st_mode):
+        raise _refusal(path, "it is not a folder")
+    if found.st_uid != os.geteuid():
+        raise _refusal(path, f"it belongs to another user (uid {found.st_uid})")
+    if found.st_mode & 0o077:
+        # Output and sockets lie here: nobody else may look, whatever mode the folder was made with.
+        os.chmod(path, _PRIVATE)
+    if not os.access(path, os.W_OK | os.X_OK) or _is_read_only(path):
+        raise _refusal(path, "it is not writable")
+    return Layout(path)
+
+
+class ServerLock:
+    """The exclusive right to serve a state folder; held until `__exit__` or death, whatever kind."""
+
+    def __init__(self, layout: Layout) -> None:
+        """Name the folder; nothing is locked yet."""
+        self._layout = layout
+        self._fd = -1
+
+    def __enter__(self) -> "ServerLock":
+        """Take the lock and leave our pid in it.
+
+        Raises:
+            ConfigInvalid: `server_running`; the message names the other server's pid.
+        """
+        try:
+            fd = take_lock(self._layout.server_lock)
+        except OSError as error:
+            raise _refusal(self._layout.root, f"its lock cannot be opened ({error.strerror})") from error
+        if fd is None:
+            pid = holder_of(self._layout.server_lock)
+            raise ConfigInvalid(
+                "server_running",
+                f"Another outlive server (pid {pid or 'unknown'}) already serves {self._layout.root}.",
+                details={"pid": pid},
+            )
+        self._fd = fd
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Let the next server in."""
+        os.close(self._fd)
+
+
+def _refusal(path: str, reason: str) -> ConfigInvalid:
+    return ConfigInvalid("state_folder", f"The state folder {path} cannot be used: {reason}.")
+
+
+def _is_read_only(path: str) -> bool:
+    return bool(os.statvfs(path).f_flag & os.ST_RDONLY)

@@ -1,0 +1,38 @@
+"""What an option is: `Option`, one row of the table from which flags, help texts and documentation are made."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+__all__ = ["Option"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Option:
+    """One setting as data; `config.settings` holds the only instances.
+
+    Args:
+        name: Attribute of `Settings`; its unit is part of the name.
+        kind: What the value is, in one word, as help texts show it.
+        parse: Text to value; raises ValueError with a sentence.
+        default: The value without flag and environment, as people write it.
+        unit: Unit of the value, "" where there is none.
+        sentence: What the option does.
+        env: Names in the environment, the first that is set wins.
+        flag: The flag of `outlive serve`.
+        example: A value to copy.
+    """
+
+    name: str
+    kind: str
+    parse: Callable[[str], object]
+    default: str
+    unit: str
+    sentence: str
+    env: tuple[str, ...]
+    flag: str
+    example: str
+
+    @property
+    def is_switch(self) -> bool:
+        """Whether the flag stands alone, without a value."""
+        return self.kind == "switch"

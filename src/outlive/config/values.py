@@ -1,0 +1,116 @@
+"""Text to values: one small parser for each kind of option, each with a sentence that says what is wrong.
+
+Owns the spelling of sizes, times, ports and hosts. Raises ValueError with that sentence; `config.settings` adds
+the option's name and the source.
+"""
+
+import math
+
+__all__ = [
+    "LOG_LEVELS",
+    "parse_count",
+    "parse_folder",
+    "parse_host",
+    "parse_level",
+    "parse_port",
+    "parse_seconds",
+    "parse_size",
+    "parse_switch",
+    "parse_words",
+]
+
+LOG_LEVELS = ("debug", "info", "warning", "error")
+_LOOPBACK = {"127.0.0.1": "127.0.0.1", "localhost": "127.0.0.1", "::1": "::1", "[::1]": "::1"}
+_SIZE_UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+_TIME_UNITS = {"": 1.0, "s": 1.0, "ms": 0.001, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+_YES = frozenset({"1", "true", "yes", "on"})
+_NO = frozenset({"0", "false", "no", "off"})
+_MAX_PORT = 65535
+
+
+def parse_folder(text: str) -> str:
+    """Return the path as written; making it absolute is the resolver's part."""
+    if "\0" in text:
+        raise ValueError("a path cannot hold a NUL character")
+    return text
+
+
+def parse_host(text: str) -> str:
+    """Return a loopback address; "127.0.0.1" stands for both families."""
+    host = _LOOPBACK.get(text.strip().lower())
+    if host is None:
+        raise ValueError(
+            "only this machine's own address is served for now (127.0.0.1, ::1 or localhost): "
+            "listening beyond it needs a token and TLS, which do not exist yet"
+        )
+    return host
+
+
+def parse_port(text: str) -> int | None:
+    """Return a TCP port, 0 for any free one, None for "off"."""
+    word = text.strip().lower()
+    if word == "off":
+        return None
+    if not (word.isascii() and word.isdigit()) or int(word) > _MAX_PORT:
+        raise ValueError('a port is a number from 1 to 65535, 0 for any free one, or "off"')
+    return int(word)
+
+
+def parse_count(text: str) -> int:
+    """Return a whole number, 1 or more."""
+    word = text.strip()
+    if not (word.isascii() and word.isdigit()) or int(word) < 1:
+        raise ValueError("a whole number of 1 or more is needed")
+    return int(word)
+
+
+def parse_size(text: str) -> int:
+    """Return bytes from "8192", "64K", "16 MiB" or "2G" (powers of 1024)."""
+    number, unit = _split(text)
+    unit = unit.removesuffix("ib") if unit.endswith("ib") else unit.removesuffix("b")
+    size = round(number * _SIZE_UNITS[unit]) if number is not None and unit in _SIZE_UNITS else 0
+    if size < 1:
+        raise ValueError("a size is a number of bytes, or one with K, M, G or T behind it (powers of 1024)")
+    return size
+
+
+def parse_seconds(text: str) -> float:
+    """Return seconds from "10", "0.5", "500ms", "2m", "1h" or "7d"."""
+    number, unit = _split(text)
+    if number is None or unit not in _TIME_UNITS:
+        raise ValueError("a time is a number of seconds, or one with ms, s, m, h or d behind it")
+    return number * _TIME_UNITS[unit]
+
+
+def parse_words(text: str) -> tuple[str, ...]:
+    """Return the words between commas, without the blanks around them."""
+    return tuple(word for piece in text.split(",") if (word := piece.strip()))
+
+
+def parse_switch(text: str) -> bool:
+    """Return what a switch in the environment says."""
+    word = text.strip().lower()
+    if word not in _YES | _NO:
+        raise ValueError("a switch is 1 or 0, true or false, yes or no, on or off")
+    return word in _YES
+
+
+def parse_level(text: str) -> str:
+    """Return the name of a log level."""
+    word = text.strip().lower()
+    if word not in LOG_LEVELS:
+        raise ValueError(f"one of {', '.join(LOG_LEVELS)} is needed")
+    return word
+
+
+def _split(text: str) -> tuple[float | None, str]:
+    word = text.strip().lower()
+    digits = word.rstrip("abcdefghijklmnopqrstuvwxyz ")
+    unit = word[len(digits) :].strip()
+    if not digits or not digits.isascii() or digits.strip("0123456789."):
+        return None, unit
+    try:
+        number = float(digits)
+    except ValueError:
+        return None, unit
+    return (number if math.isfinite(number) else None), unit

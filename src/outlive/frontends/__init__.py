@@ -1,0 +1,6 @@
+"""The doors: each translates one protocol to calls of the engine and knows no other door.
+
+`listeners`, `http_server`, `raw_websocket`, `guard` and `front_page` are what all of them stand on.
+"""
+
+__all__: list[str] = []

@@ -1,0 +1,92 @@
+"""Answers that every HTTP door gives in the same shape: {"error", "message", "hint"} with the right status.
+
+Owns the table from error slug to HTTP status (RFC 9110, section 15; 421 is 15.5.20, 426 is 15.5.22).
+"""
+
+import json
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from starlette.types import Scope, Send
+
+__all__ = ["STATUS", "send_error", "send_json"]
+
+STATUS: Mapping[str, int] = MappingProxyType(
+    {
+        "command_not_allowed": 403,
+        "command_opaque": 403,
+        "foreign_origin": 403,
+        "foreign_host": 421,
+        "foreign_user": 403,
+        "not_owner": 403,
+        "invalid_params": 422,
+        "invalid_cursor": 422,
+        "process_ambiguous": 409,
+        "process_running": 409,
+        "process_not_found": 404,
+        "no_process": 404,
+        "process_ended": 409,
+        "stdin_closed": 409,
+        "stdin_full": 503,
+        "no_terminal": 409,
+        "cwd_missing": 422,
+        "not_found": 422,
+        "permission_denied": 422,
+        "argument_too_long": 422,
+        "start_failed": 500,
+        "connection_limit": 503,
+        "process_limit": 503,
+        "disk_full": 507,
+        "keeper_unavailable": 503,
+        "keeper_restarted": 503,
+        "timeout": 504,
+        "stream_timeout": 504,
+        "parse_error": 400,
+        "invalid_request": 400,
+        "method_not_found": 404,
+        "binary_frame": 400,
+        "cursor_expired": 410,
+        "store_corrupt": 500,
+        "config_invalid": 500,
+        "state_folder": 500,
+        "port_taken": 500,
+        "server_running": 500,
+        "unsupported_platform": 500,
+        "internal_error": 500,
+    }
+)
+
+
+async def send_error(
+    scope: Scope, send: Send, *, status: int, error: str, message: str, hint: str, close: bool = False
+) -> None:
+    """Answer a request or a WebSocket upgrade with an error; `close` ends the HTTP connection too."""
+    body = {"error": error, "message": message, "hint": hint}
+    await send_json(scope, send, status=status, body=body, close=close)
+
+
+async def send_json(
+    scope: Scope, send: Send, *, status: int, body: Mapping[str, object], close: bool = False
+) -> None:
+    """Answer a request, or refuse a WebSocket upgrade with a real status where the server can do that."""
+    prefix = ""
+    if scope["type"] == "websocket":
+        if "websocket.http.response" not in (scope.get("extensions") or {}):
+            await send({"type": "websocket.close", "code": 1008})
+            return
+        prefix = "websocket."
+    raw = json.dumps(body).encode() + b"\n"
+    headers = [
+        (b"content-type", b"application/json"),
+        (b"content-length", str(len(raw)).encode()),
+        (b"cache-control", b"no-store"),
+        (b"x-content-type-options", b"nosniff"),
+    ]
+    if close:
+        headers.append((b"connection", b"close"))
+    await send({"type": f"{prefix}http.response.start", "status": status, "headers": headers})
+    await send({"type": f"{prefix}http.response.body", "body": b"" if _is_head(scope) else raw})
+
+
+def _is_head(scope: Scope) -> bool:
+    return scope.get("method") == "HEAD"

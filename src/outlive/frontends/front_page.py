@@ -1,0 +1,58 @@
+"""What the server says about itself: GET /, GET /health, and a helpful answer for every path it does not know."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute, Route, WebSocketRoute
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from outlive.frontends.answers import send_error
+
+__all__ = ["front_routes", "unknown_path"]
+
+
+def front_routes(
+    describe: Callable[[], Mapping[str, object]], health: Callable[[], Mapping[str, object]]
+) -> list[BaseRoute]:
+    """Return the routes of / and /health; both functions are called for each request and must be quick."""
+    return [
+        Route("/", _json(describe), methods=["GET"]),
+        Route("/health", _json(health), methods=["GET"]),
+    ]
+
+
+def _json(answer: Callable[[], Mapping[str, object]]) -> Callable[[Request], Awaitable[Response]]:
+    async def endpoint(_: Request) -> Response:
+        return JSONResponse(dict(answer()), headers={"cache-control": "no-store"})
+
+    return endpoint
+
+
+def unknown_path(routes: Sequence[BaseRoute]) -> ASGIApp:
+    """Return the application behind all `routes`: 404, or 426 where a WebSocket path is asked by plain HTTP."""
+    sockets = {route.path for route in routes if isinstance(route, WebSocketRoute)}
+    known = sorted({route.path for route in routes if isinstance(route, Route)} | sockets)
+
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG001 -- the shape of ASGI
+        path = scope["path"]
+        if scope["type"] == "http" and path in sockets:
+            await send_error(
+                scope,
+                send,
+                status=426,
+                error="websocket_needed",
+                message=f"{path} speaks WebSocket, not plain HTTP.",
+                hint=f"Connect with a WebSocket client: ws://<address>{path}.",
+            )
+        else:
+            await send_error(
+                scope,
+                send,
+                status=404,
+                error="unknown_path",
+                message=f"There is nothing at {path[:100]}.",
+                hint=f"This server answers at {', '.join(known)}.",
+            )
+
+    return answer

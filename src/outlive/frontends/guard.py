@@ -1,0 +1,98 @@
+"""Who may speak to the server at all, on every route and upgrade: `Guard`, the outermost ASGI layer.
+
+Refuses foreign Origins (403: a web page must not start commands), foreign Hosts (421: DNS rebinding) and, on the
+Unix socket, peers of another uid (403). Decides by the parsed value, never by a prefix. What a caller that came in
+may do is decided by policy, not here.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from outlive.core.errors import SLUGS
+from outlive.frontends.answers import STATUS, send_error
+
+__all__ = ["PEER_UID", "Guard", "Refusal", "judge"]
+
+PEER_UID = "outlive.peer_uid"  # in scope["state"]; set by `http_server` for connections over a Unix socket
+
+# uri-host [":" port] of RFC 9110, section 7.2, for the only three hosts that mean this machine.
+_AUTHORITY = re.compile(r"(localhost|127\.0\.0\.1|\[::1\])(?::([0-9]{1,5}))?", re.IGNORECASE | re.ASCII)
+_HTTP_PORT = 80  # what an authority without a port means for http (RFC 9110, section 4.2.1)
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a caller is not let in: the error's slug and a sentence."""
+
+    error: str
+    message: str
+
+
+class Guard:
+    """Lets a request pass to `app`, or answers it with the refusal."""
+
+    def __init__(self, app: ASGIApp, *, own_uid: int) -> None:
+        """Stand before `app`; `own_uid` is the only user welcome on the Unix socket."""
+        self._app = app
+        self._own_uid = own_uid
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request, upgrade or lifespan."""
+        if scope["type"] in {"http", "websocket"}:
+            refusal = judge(scope, own_uid=self._own_uid)
+            if refusal is not None:
+                await send_error(
+                    scope,
+                    send,
+                    status=STATUS[refusal.error],
+                    error=refusal.error,
+                    message=refusal.message,
+                    hint=SLUGS[refusal.error][1],
+                    close=True,
+                )
+                return
+        await self._app(scope, receive, send)
+
+
+def judge(scope: Scope, *, own_uid: int) -> Refusal | None:
+    """Return why this request is refused, None when it may pass. Pure."""
+    origins = _values(scope, b"origin")
+    port = (scope.get("server") or (None, None))[1]
+    if port is None:
+        return _judge_unix(scope, origins, own_uid)
+    hosts = _values(scope, b"host")
+    if len(hosts) != 1 or not _is_own_host(hosts[0], port):
+        shown = ", ".join(map(repr, hosts))[:100] or "none"
+        return Refusal("foreign_host", f"This server does not answer for that Host ({shown}).")
+    if len(origins) > 1 or (origins and not _is_own_origin(origins[0], port)):
+        shown = ", ".join(map(repr, origins))[:100]
+        return Refusal("foreign_origin", f"Requests of that Origin are refused ({shown}).")
+    return None
+
+
+def _judge_unix(scope: Scope, origins: Sequence[str], own_uid: int) -> Refusal | None:
+    if scope.get("state", {}).get(PEER_UID) != own_uid:
+        return Refusal("foreign_user", "This socket belongs to another user.")
+    if origins:  # no browser dials a Unix socket: somebody forwards for a web page
+        return Refusal("foreign_origin", f"Requests of that Origin are refused ({origins[0][:100]!r}).")
+    return None
+
+
+def _values(scope: Scope, name: bytes) -> list[str]:
+    return [value.decode("latin-1") for key, value in scope["headers"] if key == name]
+
+
+def _is_own_host(host: str, port: int) -> bool:
+    match = _AUTHORITY.fullmatch(host)
+    return match is not None and (match[2] is None or int(match[2]) == port)
+
+
+def _is_own_origin(origin: str, port: int) -> bool:
+    scheme, separator, authority = origin.partition("://")
+    match = _AUTHORITY.fullmatch(authority)
+    if scheme.lower() != "http" or not separator or match is None:
+        return False
+    return int(match[2] or _HTTP_PORT) == port

@@ -1,0 +1,125 @@
+"""HTTP and WebSocket service on sockets that are already open: uvicorn's protocols, without its process handling.
+
+Owns connections from accept to close. Signals, readiness and what is served belong to `cli.serve` and `app`.
+"""
+
+import asyncio
+import contextlib
+import socket
+import time
+from collections.abc import AsyncIterator, Sequence
+from email.utils import formatdate
+from typing import Any
+
+from starlette.types import ASGIApp
+from uvicorn.config import Config
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.server import ServerState
+
+from outlive.frontends.guard import PEER_UID
+from outlive.frontends.raw_websocket import RawWebSocketProtocol
+from outlive.keeper.sockets import peer_of
+
+__all__ = ["HttpProtocol", "serving"]
+
+_PING_INTERVAL_S = 20.0  # keep-alive by ping frames alone (promise S0.21)
+_CLOSE_PATIENCE_S = 2.0  # for clients that do not read their last messages
+_POLL_S = 0.01
+
+
+class HttpProtocol(HttpToolsProtocol):
+    """uvicorn's HTTP connection; on a Unix socket it notes the peer's uid for the guard."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as in uvicorn
+        """Begin a connection."""
+        super().connection_made(transport)
+        connection = transport.get_extra_info("socket")
+        if connection is not None and connection.family == socket.AF_UNIX:
+            _, uid = peer_of(connection)
+            self.app_state = {**self.app_state, PEER_UID: uid}
+
+
+@contextlib.asynccontextmanager
+async def serving(
+    app: ASGIApp, sockets: Sequence[socket.socket], *, max_message_bytes: int
+) -> AsyncIterator[None]:
+    """Serve `app` on listening sockets while the block runs; the caller closes the sockets afterwards.
+
+    Leaving sends WebSocket clients a close frame (1012, the service restarts), lets requests end for
+    2 seconds, then cuts what is left.
+    """
+    server = _Server(app, max_message_bytes=max_message_bytes)
+    try:
+        await server.open(sockets)
+        yield
+    finally:
+        await asyncio.shield(server.close())
+
+
+class _Server:
+    """The accepting sockets and their connections."""
+
+    def __init__(self, app: ASGIApp, *, max_message_bytes: int) -> None:
+        """Configure uvicorn's protocols; nothing is opened yet."""
+        self._config = Config(
+            app,
+            http=HttpProtocol,
+            ws=RawWebSocketProtocol,
+            lifespan="off",
+            interface="asgi3",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,  # nobody stands between: a forwarded address would be a claim
+            ws_max_size=max_message_bytes,
+            ws_ping_interval=_PING_INTERVAL_S,
+            ws_ping_timeout=None,  # type: ignore[arg-type] # a slow client is never dropped (promise S0.16)
+            ws_per_message_deflate=False,  # impossible with prebuilt frames, and 30-60 % more CPU
+        )
+        self._config.load()
+        self._state = ServerState()
+        self._servers: list[asyncio.Server] = []
+        self._date_timer: asyncio.TimerHandle | None = None
+
+    async def open(self, sockets: Sequence[socket.socket]) -> None:
+        """Accept connections from now on."""
+        loop = asyncio.get_running_loop()
+        self._refresh_date(loop)
+        for listener in sockets:
+            # Accepted sockets live apart from ours, which the caller closes.
+            if listener.family == socket.AF_UNIX:
+                server = await loop.create_unix_server(self._protocol, sock=listener)
+            else:
+                server = await loop.create_server(self._protocol, sock=listener)
+            self._servers.append(server)
+
+    def _protocol(self) -> asyncio.Protocol:
+        app_state: dict[str, Any] = {}
+        return HttpProtocol(config=self._config, server_state=self._state, app_state=app_state)
+
+    def _refresh_date(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Keep the Date header of responses current (RFC 9110, section 6.6.1)."""
+        self._state.default_headers = [(b"date", formatdate(time.time(), usegmt=True).encode())]
+        self._date_timer = loop.call_later(1.0, self._refresh_date, loop)
+
+    async def close(self) -> None:
+        """Stop accepting, tell every client, wait a little, cut the rest."""
+        if self._date_timer is not None:
+            self._date_timer.cancel()
+        for server in self._servers:
+            server.close()
+        for connection in list(self._state.connections):
+            connection.shutdown()
+        await self._wait_until_idle(_CLOSE_PATIENCE_S)
+        for connection in list(self._state.connections):
+            connection.transport.abort()
+        await self._wait_until_idle(_CLOSE_PATIENCE_S / 4)
+        left = list(self._state.tasks)
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
+
+    async def _wait_until_idle(self, patience_s: float) -> None:
+        deadline = time.monotonic() + patience_s
+        while (self._state.connections or self._state.tasks) and time.monotonic() < deadline:
+            await asyncio.sleep(_POLL_S)

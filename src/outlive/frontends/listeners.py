@@ -1,0 +1,123 @@
+"""The sockets that the server listens on, opened before anything heavy is imported.
+
+Owns binding: both IP families on one number, the Unix socket, and what a taken port means. Standard library
+only; `http_server` serves on what this module opens.
+"""
+
+import contextlib
+import errno
+import os
+import socket
+from dataclasses import dataclass, field
+
+from outlive.core.errors import ConfigInvalid
+from outlive.keeper.sockets import listen_unix
+
+__all__ = ["Listeners", "open_port", "open_unix"]
+
+# Clients that dial while the server still imports wait in the backlog; the kernel caps it at net.core.somaxconn.
+_BACKLOG = 1024
+_NO_SUCH_FAMILY = frozenset({errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL, errno.EPROTONOSUPPORT})
+_FREE_PORT_ATTEMPTS = 16
+
+
+@dataclass(slots=True)
+class Listeners:
+    """Every listening socket of the server, and the port that each door is reached at (`ports`, by door name).
+
+    Closes what it holds when left; `unix_path` is removed then.
+    """
+
+    sockets: list[socket.socket] = field(default_factory=list)
+    ports: dict[str, int] = field(default_factory=dict)
+    unix_path: str | None = None
+
+    def add_port(self, door: str, host: str, port: int) -> None:
+        """Open a TCP port for a door.
+
+        Raises:
+            ConfigInvalid: `port_taken`, or the operating system does not allow it.
+        """
+        opened = open_port(host, port)
+        self.sockets.extend(opened)
+        self.ports[door] = opened[0].getsockname()[1]
+
+    def add_unix(self, path: str) -> None:
+        """Open the Unix socket; only the owner of the state folder can reach it."""
+        self.sockets.append(open_unix(path))
+        self.unix_path = path
+
+    def __enter__(self) -> "Listeners":
+        """Hold the sockets."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close them all."""
+        for listener in self.sockets:
+            listener.close()
+        if self.unix_path is not None:
+            with contextlib.suppress(OSError):
+                os.unlink(self.unix_path)
+
+
+def open_unix(path: str) -> socket.socket:
+    """Return a stream socket that listens on `path` (any length, mode 0600), replacing a stale one."""
+    listener = listen_unix(path, socket.SOCK_STREAM, backlog=_BACKLOG)
+    # Between bind and chmod the state folder's own mode (0700) protects it.
+    os.chmod(path, 0o600)
+    return listener
+
+
+def open_port(host: str, port: int) -> list[socket.socket]:
+    """Return listening sockets on one port number: for 127.0.0.1 on ::1 too, where this machine has it.
+
+    Node resolves localhost to ::1 first, so a foreign listener there would be met instead of us: a number counts
+    as taken when either family is.
+
+    Raises:
+        ConfigInvalid: `port_taken`, or the operating system does not allow it.
+    """
+    for _ in range(_FREE_PORT_ATTEMPTS):
+        first = _bind(host, port)
+        if host != "127.0.0.1":
+            return [first]
+        try:
+            return [first, _bind("::1", first.getsockname()[1])]
+        except ConfigInvalid:
+            first.close()
+            if port:
+                raise
+        except OSError as error:
+            if error.errno in _NO_SUCH_FAMILY:
+                return [first]
+            first.close()
+            raise
+    raise ConfigInvalid("port_taken", "No port was free on both 127.0.0.1 and ::1.")
+
+
+def _bind(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setblocking(False)
+        # After a restart the old connections are in TIME_WAIT; Linux lets nobody share a listening port by this.
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        listener.bind((host, port))
+        listener.listen(_BACKLOG)
+    except OSError as error:
+        listener.close()
+        if error.errno == errno.EADDRINUSE:
+            where = f"[{host}]" if ":" in host else host
+            raise ConfigInvalid(
+                "port_taken", f"Port {port} on {where} is taken by another program."
+            ) from error
+        if error.errno in {errno.EACCES, errno.EPERM}:
+            raise ConfigInvalid(
+                "config_invalid",
+                f"This user may not listen on port {port}.",
+                hint="Choose a port above 1023, or 0 for any free one.",
+            ) from error
+        raise
+    return listener

@@ -1,0 +1,51 @@
+"""The log's view of the engine's events: one summary line for each process at its end, and the keeper's comings."""
+
+import logging
+
+from outlive.core.events import (
+    Event,
+    KeeperConnected,
+    KeeperDisconnected,
+    ProcessCompleted,
+    ProcessRecovered,
+    ProcessStarted,
+)
+from outlive.core.process import ProcessRecord
+
+__all__ = ["log_event"]
+
+_logger = logging.getLogger(__name__)
+
+
+def log_event(event: Event) -> None:
+    """Write the line that belongs to an event, if any; the engine calls it on the loop."""
+    match event:
+        case ProcessCompleted(record=record):
+            _logger.info("process completed", extra=_summary(record))
+        case ProcessRecovered(record=record):
+            _logger.info("process found alive", extra={"process_id": record.process_id, "pid": record.pid})
+        case ProcessStarted(record=record):
+            if _logger.isEnabledFor(logging.DEBUG):
+                fields = {"process_id": record.process_id, "pid": record.pid}
+                _logger.debug("process started", extra=fields)
+        case KeeperConnected(pid=pid):
+            _logger.info("keeper connected", extra={"pid": pid})
+        case KeeperDisconnected():
+            _logger.warning("keeper disconnected: processes go on, connecting again")
+        case _:
+            pass
+
+
+def _summary(record: ProcessRecord) -> dict[str, object]:
+    begun = record.started_at or record.created_at
+    duration_s = (record.ended_at - begun).total_seconds() if record.ended_at is not None else None
+    return {
+        "process_id": record.process_id,
+        "principal": record.owner.principal,
+        "exit": record.wire_exit_code,
+        "state": record.state,
+        "cause": record.cause,
+        "duration_s": duration_s,
+        "bytes": record.stdout_bytes + record.stderr_bytes,
+        "backend": "local",
+    }
