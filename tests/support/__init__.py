@@ -1,0 +1,1 @@
+"""What tests share: a real server on a temporary state folder, a small client, and looks at real processes."""

@@ -1,0 +1,218 @@
+"""A real `outlive serve` on a state folder of its own: start, kill, start again, and leave nothing behind."""
+
+import json
+import os
+import selectors
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from tests.support.processes import end, wait_state_folder_empty
+
+__all__ = ["KeeperStatus", "OutliveServer", "outlive_command", "run_outlive"]
+
+START_PATIENCE_S = 30.0
+STOP_PATIENCE_S = 20.0
+_OURS = ("OUTLIVE_", "ALLOWED_COMMANDS", "MAX_SESSIONS", "MAX_BUFFER_SIZE")
+
+
+def outlive_command() -> list[str]:
+    """Return how to call the product: the script installed beside this Python, or the module.
+
+    OUTLIVE_TEST_COMMAND names another one, for instance that of a freshly built wheel.
+    """
+    if chosen := os.environ.get("OUTLIVE_TEST_COMMAND"):
+        return shlex.split(chosen)
+    script = Path(sys.executable).with_name("outlive")
+    return [str(script)] if script.exists() else [sys.executable, "-m", "outlive"]
+
+
+def run_outlive(
+    *words: str, state_dir: Path, env: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run one short verb (`keeper status`, `doctor`, …) on a state folder and return what it said (blocks)."""
+    return subprocess.run(
+        [*outlive_command(), *words, "--state-dir", str(state_dir)],
+        env=_environment(state_dir, env or {}),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=START_PATIENCE_S,
+        check=False,
+    )
+
+
+def _environment(state_dir: Path, extra: Mapping[str, str]) -> dict[str, str]:
+    clean = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(_OURS) or name == "OUTLIVE_TEST_COMMAND"
+    }
+    return clean | {"OUTLIVE_STATE_DIR": str(state_dir)} | dict(extra)
+
+
+@dataclass(frozen=True, slots=True)
+class KeeperStatus:
+    """What `outlive keeper status --json` says; a pid is None when that part does not run."""
+
+    guardian_pid: int | None
+    supervisor_pid: int | None
+    processes: int
+    redundant: bool
+
+    @classmethod
+    def parse(cls, text: str) -> "KeeperStatus":
+        """Read the JSON document of the command."""
+        document = json.loads(text)
+        return cls(
+            guardian_pid=(document.get("guardian") or {}).get("pid"),
+            supervisor_pid=(document.get("supervisor") or {}).get("pid"),
+            processes=document["processes"],
+            redundant=document["redundant"],
+        )
+
+
+class OutliveServer:
+    """One server process and its state folder. All methods block: call them in a worker thread from async tests.
+
+    Use as a context manager: leaving it stops server and keeper and asserts that no process is left.
+    """
+
+    def __init__(
+        self, state_dir: Path, *, args: Sequence[str] = (), env: Mapping[str, str] | None = None
+    ) -> None:
+        """Describe the server; `args` go behind `serve`, `env` on top of this process's environment."""
+        self.state_dir = state_dir
+        self.ready: dict[str, Any] = {}
+        self._args = list(args)
+        self._env = dict(env or {})
+        self._process: subprocess.Popen[bytes] | None = None
+        self._stderr = state_dir.with_name(state_dir.name + ".stderr")
+
+    @property
+    def pid(self) -> int:
+        """The server's pid."""
+        return int(self.ready["pid"])
+
+    @property
+    def port(self) -> int:
+        """Where the JSON-RPC door listens; the same after a restart."""
+        return int(self.ready["ports"]["jsonrpc"])
+
+    @property
+    def url(self) -> str:
+        """The WebSocket address of document 000's endpoint (promise S0.1)."""
+        return f"ws://127.0.0.1:{self.port}/ws/mcp"
+
+    @property
+    def stderr(self) -> str:
+        """Everything that all starts of this server wrote for people."""
+        return self._stderr.read_text(errors="replace") if self._stderr.exists() else ""
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the server process lives."""
+        return self._process is not None and self._process.poll() is None
+
+    def start(self, *, port: int | None = None) -> "OutliveServer":
+        """Start the server and wait for its ready line. Without `port`: the last one, at first any free one."""
+        if self.is_running:
+            raise AssertionError("the server runs already")
+        wanted = port if port is not None else (self.port if self.ready else 0)
+        words = ["serve", "--print-json", "--jsonrpc-port", str(wanted), "--state-dir", str(self.state_dir)]
+        with self._stderr.open("ab") as stderr:
+            self._process = subprocess.Popen(
+                [*outlive_command(), *words, *self._args],
+                env=_environment(self.state_dir, self._env),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=stderr,
+            )
+        try:
+            self.ready = json.loads(self._ready_line(self._process))
+        except ValueError as error:
+            raise AssertionError(f"no ready line; stderr:\n{self.stderr}") from error
+        return self
+
+    def _ready_line(self, process: subprocess.Popen[bytes]) -> bytes:
+        assert process.stdout is not None
+        deadline = time.monotonic() + START_PATIENCE_S
+        line = b""
+        with selectors.DefaultSelector() as selector:
+            selector.register(process.stdout, selectors.EVENT_READ)
+            while not line.endswith(b"\n"):
+                if not selector.select(max(0.0, deadline - time.monotonic())):
+                    raise AssertionError(f"not ready after {START_PATIENCE_S} s; stderr:\n{self.stderr}")
+                piece = os.read(process.stdout.fileno(), 65536)
+                if not piece:
+                    raise AssertionError(f"the server ended before it was ready; stderr:\n{self.stderr}")
+                line += piece
+        return line
+
+    def kill(self) -> None:
+        """End the server with SIGKILL, as a crash would."""
+        self._end(signal.SIGKILL)
+
+    def stop(self, sent: signal.Signals = signal.SIGTERM) -> int:
+        """Ask the server to stop; return its exit code. What it started lives on."""
+        return self._end(sent)
+
+    def _end(self, sent: signal.Signals) -> int:
+        process = self._process
+        if process is None:
+            raise AssertionError("the server was never started")
+        if process.poll() is None:
+            process.send_signal(sent)
+        code = process.wait(STOP_PATIENCE_S)
+        if process.stdout is not None:
+            process.stdout.close()
+        return code
+
+    def restart(self) -> "OutliveServer":
+        """Kill the server if it lives and start it again on the same port and state folder."""
+        self.kill()
+        return self.start()
+
+    def keeper_status(self) -> KeeperStatus:
+        """Ask the keeper through the command line."""
+        answer = run_outlive("keeper", "status", "--json", state_dir=self.state_dir, env=self._env)
+        if answer.returncode != 0:
+            raise AssertionError(f"keeper status failed: {answer.stdout}{answer.stderr}")
+        return KeeperStatus.parse(answer.stdout)
+
+    def close(self) -> None:
+        """Stop the server, the keeper and every process; raise if one was left or a traceback was printed."""
+        problems: list[str] = []
+        if self._process is not None:
+            try:
+                self.stop()
+            except subprocess.TimeoutExpired:
+                problems.append(f"the server ignored SIGTERM for {STOP_PATIENCE_S} s")
+                self.kill()
+        stopped = run_outlive("keeper", "stop", "--kill", state_dir=self.state_dir, env=self._env)
+        if stopped.returncode != 0:
+            problems.append(f"keeper stop --kill failed: {stopped.stdout}{stopped.stderr}")
+        if left := wait_state_folder_empty(self.state_dir):
+            problems.append(f"processes left: {left}")
+            for pid in left:
+                end(pid)
+        if "Traceback (most recent call last)" in self.stderr:
+            problems.append(f"the server printed a traceback:\n{self.stderr}")
+        if problems:
+            raise AssertionError("\n".join(problems))
+
+    def __enter__(self) -> Self:
+        """Start if that has not happened yet."""
+        if self._process is None:
+            self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close."""
+        self.close()
