@@ -20,12 +20,15 @@ from outlive.keeper.loop import Loop
 from outlive.keeper.pump import Pump
 from outlive.protocols.keeper import CauseCode, Flags, Phase
 
-__all__ = ["Endings"]
+__all__ = ["EXIT_FLAGS", "Endings"]
 
 _KILL_ROUND_S = 0.005
 _MAX_KILL_ROUND_S = 0.2
 _ORPHAN_LOOK_S = 0.05
 _RETRY_S = 0.25
+
+# What a record's kind means in a doorbell.
+EXIT_FLAGS = {"signaled": Flags.SIGNALED, "failed": Flags.FAILED, "lost": Flags.LOST}
 
 
 class Endings:
@@ -154,7 +157,7 @@ class Endings:
             return
         kept.phase = Phase.EXITED
         kept.code = number
-        kept.flags |= {"signaled": Flags.SIGNALED, "failed": Flags.FAILED, "lost": Flags.LOST}.get(kind, 0)
+        kept.flags |= EXIT_FLAGS.get(kind, 0)
         kept.ended_ns = ended_ns
         kept.is_empty = is_empty
         if kept.timeout_timer is not None:
@@ -164,6 +167,16 @@ class Endings:
             self._kill(kept, _KILL_ROUND_S)
         if kept.is_orphan and not is_empty:
             self._look_for_tree(kept)
+        self._touch(kept)
+        self._advance(kept)
+
+    def was_done(self, kept: Kept, *, is_empty: bool, record: dict[str, object]) -> None:
+        """Restore a process whose `done` an earlier supervisor wrote: only its open streams and its tree are left."""
+        kept.phase = Phase.DONE
+        kept.is_empty = is_empty
+        kept.cause = int(str(record["cause"]))
+        kept.note = str(record["note"])
+        kept.descendants = int(str(record["descendants"]))
         self._touch(kept)
         self._advance(kept)
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from outlive.core.identity import is_process_id
 from outlive.core.layout import Layout
 from outlive.keeper import sockets
-from outlive.keeper.endings import Endings
+from outlive.keeper.endings import EXIT_FLAGS, Endings
 from outlive.keeper.failpoints import hit
 from outlive.keeper.kept import Kept, ShimLink, Stream
 from outlive.keeper.kernel import BOOT_ID
@@ -210,7 +210,12 @@ class Recovery:
                 self._pump.add(stream)
                 self._pump.move(stream)  # a relay pipe may hold bytes that no event tells of
         self._go_on(kept, is_own=mode == "own")
-        if kind != "-":
+        done = _read_done(kept.folder)
+        if kind != "-" and done is not None:
+            kept.code = int(number)
+            kept.flags |= EXIT_FLAGS.get(kind, 0)
+            self._endings.was_done(kept, is_empty=bool(int(empty)), record=done)
+        elif kind != "-":
             self._endings.exited(
                 kept, kind=kind, number=int(number), is_empty=bool(int(empty)), ended_ns=int(ended_ns)
             )
@@ -236,6 +241,16 @@ class Recovery:
         # A clock that was set must not prolong the grace.
         deadline = time.monotonic() + min(max(0.0, left_s), record["grace_s"])
         self._endings.pursue(kept, deadline)
+
+
+def _read_done(folder: str) -> dict[str, object] | None:
+    """Read the `done` mark; None when there is none or a kill left it empty."""
+    try:
+        with open(f"{folder}/done", "rb") as file:
+            record = json.load(file)
+    except (OSError, ValueError):
+        return None
+    return record if isinstance(record, dict) else None
 
 
 def read_journal(path: str) -> list[str]:

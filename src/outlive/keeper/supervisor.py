@@ -151,7 +151,8 @@ class Supervisor:
             self._pool.release(kept.shim)
         with contextlib.suppress(OSError):
             os.unlink(f"{kept.folder}/sock")
-        self._write_journal("-" + kept.process_id)
+        with contextlib.suppress(OSError):  # a full disk: the next supervisor finds the folder's `done`
+            self._write_journal("-" + kept.process_id)
         self._note_idle()
 
     def _write_journal(self, entry: str) -> None:
