@@ -117,7 +117,6 @@ _JSONRPC: Mapping[str, str] = {
     "S0.18.silence": "Its pattern 'give up after 120 s without output' works.",
     "S0.18.reconnect": "Its pattern 'reconnect and try again' works.",
     # more methods
-    "S0.19": "attach, list, get, read, write, close_stdin, resize, signal, wait stand beside execute and control.",
     "S0.19.attach": "`attach` answers, then sends output from the cursor, then process.completed.",
     "S0.19.attach-ended": "`attach` works the same on a process that has already ended.",
     "S0.19.list": "`list` names the processes this session may see.",

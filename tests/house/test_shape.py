@@ -27,7 +27,12 @@ def _length(node: ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) -> int:
 
 
 def _method_count(node: ast.ClassDef) -> int:
-    return sum(isinstance(child, _FUNCTIONS) for child in node.body)
+    """Count what can be called; a property is read like a field and counts as one."""
+    return sum(
+        isinstance(child, _FUNCTIONS)
+        and not any(isinstance(mark, ast.Name) and mark.id == "property" for mark in child.decorator_list)
+        for child in node.body
+    )
 
 
 def _defined_at_top(tree: ast.Module) -> Iterator[str]:
