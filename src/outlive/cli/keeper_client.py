@@ -6,7 +6,7 @@ import socket
 import time
 from collections.abc import Mapping
 from types import TracebackType
-from typing import cast
+from typing import Self, cast
 
 from outlive.core.errors import BackendUnavailable, error_from_slug
 from outlive.core.layout import Layout
@@ -52,14 +52,12 @@ class KeeperClient:
                 if received is None:
                     continue
                 if not received[0]:
-                    raise ConnectionResetError
+                    raise _gone()
                 reply = self._reply(received[0])
                 if reply is not None:
                     return reply
         except (BrokenPipeError, ConnectionResetError) as error:
-            raise BackendUnavailable(
-                "keeper_unavailable", "The keeper went away before it answered."
-            ) from error
+            raise _gone() from error
 
     def _reply(self, packet: bytes) -> dict[str, object] | None:
         if packet[:1] != b"J":  # doorbells are not meant for us
@@ -86,7 +84,7 @@ class KeeperClient:
         """Close the connection."""
         self._socket.close()
 
-    def __enter__(self) -> "KeeperClient":
+    def __enter__(self) -> Self:
         """Hold the connection."""
         return self
 
@@ -95,6 +93,10 @@ class KeeperClient:
     ) -> None:
         """Close the connection."""
         self.close()
+
+
+def _gone() -> BackendUnavailable:
+    return BackendUnavailable("keeper_unavailable", "The keeper went away before it answered.")
 
 
 def _connect(layout: Layout) -> socket.socket:

@@ -3,6 +3,7 @@
 import os
 import stat
 from types import TracebackType
+from typing import Self
 
 from outlive.core.errors import ConfigInvalid
 from outlive.core.layout import Layout
@@ -46,7 +47,7 @@ class ServerLock:
         self._layout = layout
         self._fd = -1
 
-    def __enter__(self) -> "ServerLock":
+    def __enter__(self) -> Self:
         """Take the lock and leave our pid in it.
 
         Raises:

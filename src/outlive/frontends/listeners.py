@@ -9,6 +9,7 @@ import errno
 import os
 import socket
 from dataclasses import dataclass, field
+from typing import Self
 
 from outlive.core.errors import ConfigInvalid
 from outlive.keeper.sockets import listen_unix
@@ -47,7 +48,7 @@ class Listeners:
         self.sockets.append(open_unix(path))
         self.unix_path = path
 
-    def __enter__(self) -> "Listeners":
+    def __enter__(self) -> Self:
         """Hold the sockets."""
         return self
 
@@ -97,9 +98,8 @@ def open_port(host: str, port: int) -> list[socket.socket]:
 
 def _bind(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
     try:
-        listener.setblocking(False)
         # After a restart the old connections are in TIME_WAIT; Linux lets nobody share a listening port by this.
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:

@@ -74,7 +74,7 @@ class LogWriter(logging.Handler):
         while (record := self._queue.get()) is not None:
             try:
                 self._write(record)
-            except Exception:
+            except Exception:  # noqa: BLE001 -- logging cannot log its own failure
                 # A record that cannot be formatted, or a stderr that was closed, must not end the log.
                 self._dropped += 1
 
