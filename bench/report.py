@@ -41,7 +41,7 @@ def _ratio(section: Section, row: Row) -> str:
 
 
 def _number(value: float) -> str:
-    if value == 0 or abs(value) >= 1000:
+    if value == 0 or abs(value) >= 999.5:
         return f"{value:,.0f}"
     return f"{value:.3g}"
 

@@ -3,6 +3,7 @@
 It reads nothing unless asked, so that "a client that stops reading" is exactly that.
 """
 
+import hashlib
 import json
 import socket
 import struct
@@ -11,10 +12,12 @@ from collections import deque
 from types import TracebackType
 from typing import Any, Self
 
-__all__ = ["Connection", "await_greeting", "result_of"]
+import orjson
+
+__all__ = ["Connection", "await_greeting", "drain", "result_of"]
 
 _READ_BYTES = 1 << 18
-_TEXT, _CLOSE, _PING, _PONG = 1, 8, 9, 10
+_TEXT, _BINARY, _CLOSE, _PING, _PONG = 1, 2, 8, 9, 10
 
 
 class Connection:
@@ -145,6 +148,29 @@ def result_of(message: dict[str, Any]) -> dict[str, Any]:
         raise RuntimeError(f"the server refused: {json.dumps(message['error'])}")
     result: dict[str, Any] = message.get("result", {})
     return result
+
+
+def drain(connection: Connection) -> str:
+    """Read the output of the one process of a connection up to its completion; returns the output's sha256.
+
+    Raises:
+        RuntimeError: The server answered with an error.
+    """
+    digest = hashlib.sha256()
+    while True:
+        opcode, payload = connection.receive_frame()
+        if opcode == _BINARY:
+            # One line of JSON, then the bytes as they are.
+            digest.update(payload[payload.index(b"\n") + 1 :])
+            continue
+        message = orjson.loads(payload)
+        match message.get("method"):
+            case "process.output":
+                digest.update(message["params"]["data"].encode())
+            case "process.completed":
+                return digest.hexdigest()
+            case None:
+                result_of(message)
 
 
 def await_greeting(port: int, path: str, *, timeout_s: float = 30) -> None:

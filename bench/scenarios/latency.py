@@ -67,6 +67,8 @@ def _measure(bench: Bench, section: Section, *, endpoint: Endpoint, count: int) 
             measured = json.loads(client.stdout.readline())
         finally:
             client.kill()
+    if not measured["lines"]:
+        raise RuntimeError(f"{endpoint.label}: no line arrived in time")
     for share in ("p50", "p99"):
         note = f"{measured['lines']} of {count * measure_ms * _RATE // 1000} lines in time"
         section.add(endpoint.label, f"ms {share}", value=measured[f"{share}_ns"] / 1e6, note=note)

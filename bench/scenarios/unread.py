@@ -7,14 +7,12 @@ import time
 from pathlib import Path
 from typing import Self
 
-import orjson
-
 from bench import proc
 from bench.context import Bench
 from bench.measure import Section, Unavailable, Verdict, alternate
 from bench.product import outlive
 from bench.servers import Endpoint
-from bench.wire import Connection
+from bench.wire import Connection, drain
 
 __all__ = ["run"]
 
@@ -90,9 +88,7 @@ def _judge(section: Section) -> None:
     if seen[_EXACT]:
         section.verdicts.append(Verdict("unread_memory", max(seen[_UNREAD])))
         section.verdicts.append(Verdict("unread_exact", min(seen[_EXACT])))
-    section.notes.append(
-        "yes = `yes | head -c` (judged); fill = one C program, faster than a disk log can be"
-    )
+    section.notes.append("yes = `yes | head -c` (judged); fill = one C program")
 
 
 def _timed(command: str, taken: Path) -> str:
@@ -128,7 +124,7 @@ def _measure(section: Section, endpoint: Endpoint, *, command: str, size: int, t
             _await_file(taken)
         with _Peak(server) as drained:
             began = time.monotonic()
-            digest = _drain(client)
+            digest = drain(client)
             seconds = time.monotonic() - began
     section.add(label, _TIME, value=_seconds(taken))
     section.add(label, _UNREAD, value=(unread.kilobytes - before) / 1000)
@@ -142,7 +138,7 @@ def _warm_up(endpoint: Endpoint) -> None:
     with Connection(endpoint.port, endpoint.path) as client:
         client.receive_until("connected")
         client.call("execute", {"command": "seq 1 200000", **endpoint.options})
-        _drain(client)
+        drain(client)
 
 
 def _await_file(path: Path) -> None:
@@ -151,17 +147,3 @@ def _await_file(path: Path) -> None:
         if time.monotonic() > deadline:
             raise TimeoutError("the process did not end while its client was not reading")
         time.sleep(0.005)
-
-
-def _drain(client: Connection) -> str:
-    """Read output up to the completion; returns its sha256."""
-    digest = hashlib.sha256()
-    while True:
-        message = orjson.loads(client.receive_frame()[1])
-        match message.get("method"):
-            case "process.output":
-                digest.update(message["params"]["data"].encode())
-            case "process.completed":
-                return digest.hexdigest()
-            case None if "error" in message:
-                raise RuntimeError(f"the server refused: {message['error']}")

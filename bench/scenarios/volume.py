@@ -32,7 +32,7 @@ def run(bench: Bench) -> Section:
                     seconds = measure_sink(bench, lane, command=command)["elapsed_ns"] / 1e9
                     section.add(f"{lane.label}, {source}", _UNIT, value=size / 1e6 / seconds)
     section.judge("chunk_splice", "ours, chunk, yes", unit=_UNIT, against="splice, yes")
-    section.notes.append("yes = `yes | head -c`, three processes; fill = one C program, twice as fast")
+    section.notes.append("yes = `yes | head -c`, three processes; fill = one C program")
     return section
 
 
