@@ -65,15 +65,17 @@ def _run(bench: Bench, names: Sequence[str], *, console: Console) -> tuple[list[
 
 def _parse(words: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description="Measure outlive side by side.")
-    parser.add_argument(
-        "names", nargs="*", choices=[[], *SCENARIOS], metavar="NAME", help=", ".join(SCENARIOS)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(SCENARIOS))
     )
     is_quick = os.environ.get("BENCH_QUICK", "") not in ("", "0")
     parser.add_argument(
         "--quick", action="store_true", default=is_quick, help="under two minutes; BENCH_QUICK=1"
     )
     parser.add_argument("--results", type=Path, default=_RESULTS, help="folder for the JSON files")
-    return parser.parse_args(words)
+    options = parser.parse_args(words)
+    if unknown := set(options.names) - set(SCENARIOS):
+        parser.error(f"nothing is called {', '.join(sorted(unknown))}; there are {', '.join(SCENARIOS)}")
+    return options
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import hashlib
 import json
 import socket
 import struct
+import subprocess
 import time
 from collections import deque
 from types import TracebackType
@@ -173,14 +174,17 @@ def drain(connection: Connection) -> str:
                 result_of(message)
 
 
-def await_greeting(port: int, path: str, *, timeout_s: float = 30) -> None:
+def await_greeting(server: subprocess.Popen[str], port: int, *, path: str, timeout_s: float = 30) -> None:
     """Try to connect until a server has sent its `connected` notification.
 
     Raises:
+        RuntimeError: The server ended instead.
         TimeoutError: It did not within `timeout_s`.
     """
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline:
+        if server.poll() is not None:
+            raise RuntimeError(f"the server ended with {server.returncode} before it listened")
         try:
             with Connection(port, path, timeout_s=timeout_s) as connection:
                 connection.receive_until("connected")

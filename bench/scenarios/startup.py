@@ -40,10 +40,11 @@ def _time_naive() -> float:
     server = subprocess.Popen(
         [sys.executable, "-m", "bench.peers.naive", str(port)],
         stdout=subprocess.DEVNULL,
+        text=True,
         env=peer_environment(),
     )
     try:
-        await_greeting(port, "/")
+        await_greeting(server, port, path="/")
         return time.monotonic() - began
     finally:
         server.kill()
@@ -59,7 +60,7 @@ def _time_ours(section: Section, folder: Path) -> None:
         server = installation.spawn("--jsonrpc-port", str(port))
         is_last = label == "ours, keeper running"
         try:
-            await_greeting(port, PATH)
+            await_greeting(server, port, path=PATH)
             section.add(label, "s", value=time.monotonic() - began)
         finally:
             if is_last:
