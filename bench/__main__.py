@@ -66,7 +66,6 @@ def _run(bench: Bench, names: Sequence[str], *, console: Console) -> tuple[list[
 def _parse(words: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description="Measure outlive side by side.")
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(SCENARIOS))
-    )
     is_quick = os.environ.get("BENCH_QUICK", "") not in ("", "0")
     parser.add_argument(
         "--quick", action="store_true", default=is_quick, help="under two minutes; BENCH_QUICK=1"
