@@ -4,18 +4,22 @@ Each file has one writer: `out`, `err`, `idx`, `done`, `stop`, `paused`, `gaps`,
 `pid` and `exit` the shim, `registry.db` the server.
 """
 
-from dataclasses import dataclass
-
 __all__ = ["STREAM_FILES", "Layout"]
 
 STREAM_FILES = ("out", "err")
 
 
-@dataclass(frozen=True, slots=True)
 class Layout:
-    """Paths below one state folder (`root` is absolute)."""
+    """Paths below one state folder (`root` is absolute).
 
-    root: str
+    A plain class: the keeper's image stays small without dataclasses (see `protocols.frames`).
+    """
+
+    __slots__ = ("root",)
+
+    def __init__(self, root: str) -> None:
+        """Take the state folder."""
+        self.root = root
 
     @property
     def processes(self) -> str:

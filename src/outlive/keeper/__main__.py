@@ -3,12 +3,13 @@
 Run by path so that neither site packages nor the environment decide what is imported.
 """
 
+import os
 import sys
-from pathlib import Path
 
 
 def _main() -> None:
-    sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+    here = os.path.dirname(os.path.abspath(__file__))
+    sys.path.insert(0, os.path.dirname(os.path.dirname(here)))
     role, state_dir = sys.argv[1], sys.argv[2]
     if role == "guardian":
         from outlive.keeper.guardian import main  # noqa: PLC0415 - each role loads only its own modules

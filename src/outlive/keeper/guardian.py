@@ -3,15 +3,15 @@
 Stateless. A subreaper: it adopts commands whose shim died and leaves a note of how each of them ended.
 Guardian and supervisor start each other again (spawn, never fork of the supervisor).
 
-Packets on guardian.sock: from the supervisor `hello PID`, `fork` + one descriptor (the new shim's link), `pong`,
+Packets on guardian.sock: from the supervisor `hello PID`, `fork` + one descriptor for each new shim (its link), `pong`,
 `retire`; to the supervisor `hello PID`, `ping`.
 """
 
 import contextlib
 import gc
+import importlib
 import os
 import select
-import shutil
 import signal
 import socket
 import sys
@@ -20,14 +20,21 @@ import time
 from outlive.core.layout import Layout
 from outlive.keeper import sockets
 from outlive.keeper.failpoints import hit
-from outlive.keeper.kernel import become_subreaper, start_ticks
-from outlive.keeper.launch import keeper_argv, keeper_environment, spawn_detached
+from outlive.keeper.kernel import become_subreaper, fill_heap_holes, start_ticks
 from outlive.keeper.locks import holder_of, take_lock
-from outlive.keeper.shim import Shim, ignore_child_signal
-from outlive.protocols.frames import ExitRecord, Spec, encode_exit, encode_spec
+from outlive.keeper.shim import ignore_child_signal
+from outlive.keeper.spawn import keeper_argv, keeper_environment, spawn_detached
+from outlive.protocols.frames import SPEC_VERSION, ExitRecord, encode_exec, encode_exit
 
 __all__ = ["Guardian", "log", "main", "use_standard_files"]
 
+_SHIM_MODULES = (
+    "outlive.protocols.frames",
+    "outlive.keeper.failpoints",
+    "outlive.keeper.kernel",
+    "outlive.keeper.sockets",
+    "outlive.keeper.shim",
+)
 _TICK_MS = 1000
 # Unanswered pings before the supervisor counts as hung. Ticks, not seconds: a suspended machine kills nobody.
 _HUNG_TICKS = int(os.environ.get("OUTLIVE_KEEPER_HUNG_TICKS", "5"))
@@ -70,14 +77,20 @@ def main(state_dir: str, *, is_first: bool) -> None:
     gc.disable()
     if holder_of(layout.guardian_lock) is not None:
         return
+    fillings = fill_heap_holes()
+    for name in _SHIM_MODULES:
+        importlib.reload(sys.modules[name])
     _warm_up(f"{state_dir}/warm-up.{os.getpid()}")
     lock = take_lock(layout.guardian_lock)
     if lock is None:
         return
     become_subreaper()
     gc.collect()
+    guardian = Guardian(layout, lock)
+    fillings += fill_heap_holes()
     gc.freeze()
-    Guardian(layout, lock).run()
+    guardian.run()
+    del fillings
 
 
 class Guardian:
@@ -152,7 +165,7 @@ class Guardian:
             self._lose_supervisor()
             self._start_supervisor()
         elif message == b"fork":
-            self._fork(fds[0])
+            self._fork(fds)
         elif message == b"pong":
             self._unanswered = 0
         elif message == b"retire":
@@ -197,21 +210,29 @@ class Guardian:
         self._unanswered += 1
         self._say(b"ping")
 
-    def _fork(self, link: int) -> None:
+    def _fork(self, links: list[int]) -> None:
+        """Fork one shim for each link.
+
+        All in one go: what the guardian itself writes between two forks is a copy of its own for each child.
+        """
         hit("guardian.fork")
-        pid = os.fork()
-        if pid:
+        for link in links:
+            pid = os.fork()
+            if not pid:
+                self._become_shim(link)
             self._shims.add(pid)
+        for link in links:
             os.close(link)
-            return
+
+    def _become_shim(self, link: int) -> None:
         try:
-            for fd in (self._lock, self._listener.fileno(), self._wake, self._alarm):
-                os.close(fd)
             assert self._supervisor is not None
-            os.close(self._supervisor.fileno())
+            ours = {self._lock, self._listener.fileno(), self._wake, self._alarm, self._supervisor.fileno()}
+            for fd in ours:
+                os.close(fd)
             connection = socket.socket(fileno=link)
             connection.settimeout(0.0)
-            Shim(connection).run()
+            sys.modules["outlive.keeper.shim"].Shim(connection).run()
         except BaseException as error:  # noqa: BLE001 - a forked child must never return into the guardian's loop
             log(f"shim failed: {error!r}")
         finally:
@@ -263,23 +284,22 @@ def _warm_up(folder: str) -> None:
     listener.close()
     ours.settimeout(0.0)
     try:
-        Shim(ours).run()
+        sys.modules["outlive.keeper.shim"].Shim(ours).run()
     except (OSError, AssertionError) as error:
         log(f"warm-up failed: {error!r}")
     ours.close()
-    shutil.rmtree(folder, ignore_errors=True)
+    for name in os.listdir(folder):
+        os.unlink(f"{folder}/{name}")
+    os.rmdir(folder)
     with contextlib.suppress(ChildProcessError):
         os.waitpid(driver, 0)
 
 
 def _drive(link: socket.socket, folder: str, listener: socket.socket) -> None:
     link.settimeout(5)
-    spec = Spec(program=sys.executable, argv=("true",), env={"A": "b"}, cwd="/nonexistent")
-    program = shutil.which("true")
-    if program:
-        spec = Spec(program=program, argv=("true",), env={"A": "b"}, cwd="/")
+    program = next((path for path in ("/bin/true", "/usr/bin/true") if os.path.exists(path)), "/nonexistent")
     with open(f"{folder}/spec", "wb") as file:
-        file.write(encode_spec(spec))
+        file.write(SPEC_VERSION + b" 2\n{}" + encode_exec(program, "/", ("true",), {"A": "b"}))
     out, out_end = os.pipe2(os.O_CLOEXEC)
     err, err_end = os.pipe2(os.O_CLOEXEC)
     null = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)

@@ -5,8 +5,8 @@ import socket
 from collections.abc import Callable
 
 from outlive.core.identity import id_to_bytes
+from outlive.core.spec import Spec
 from outlive.keeper.loop import Timer
-from outlive.protocols.frames import Spec
 from outlive.protocols.keeper import RECORD, Flags, Phase
 
 __all__ = ["Answer", "Kept", "ShimLink", "Stream"]

@@ -1,47 +1,15 @@
-"""Starting the keeper's processes: small environment, no site packages, never a fork of a large process."""
+"""Starting the keeper when nobody listens: for the server and the command line."""
 
 import contextlib
-import os
 import subprocess
-import sys
 import time
-from pathlib import Path
 
 from outlive.core.errors import BackendUnavailable
 from outlive.core.layout import Layout
 from outlive.keeper.sockets import connect_unix
+from outlive.keeper.spawn import keeper_argv, keeper_environment
 
-__all__ = ["ensure_keeper", "keeper_argv", "keeper_environment", "spawn_detached"]
-
-_ENTRY = str(Path(__file__).resolve().with_name("__main__.py"))
-_PASSED_ON = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR")
-_PASSED_PREFIX = "OUTLIVE_KEEPER_"
-_TEST_ONLY = ("OUTLIVE_FAILPOINT", "OUTLIVE_DEGRADE")
-
-
-def keeper_argv(role: str, state_dir: str, *flags: str) -> list[str]:
-    """Return the command line of one of the keeper's processes."""
-    return [sys.executable, "-S", "-s", "-P", _ENTRY, role, state_dir, *flags]
-
-
-def keeper_environment() -> dict[str, str]:
-    """Return the keeper's environment: nothing of the server's secrets, malloc instead of Python's arenas.
-
-    PYTHONMALLOC=malloc keeps pages of the shims shared: 304 KB a shim instead of 460 (measured).
-    """
-    env = {
-        name: value
-        for name, value in os.environ.items()
-        if name in _PASSED_ON or name in _TEST_ONLY or name.startswith(_PASSED_PREFIX)
-    }
-    env["PYTHONMALLOC"] = "malloc"
-    env["MALLOC_ARENA_MAX"] = "1"
-    return env
-
-
-def spawn_detached(argv: list[str], env: dict[str, str]) -> int:
-    """Spawn a program in its own POSIX session with nothing inherited but descriptors 0 to 2; returns its pid."""
-    return os.posix_spawn(argv[0], argv, env, setsid=True, setsigmask=())
+__all__ = ["ensure_keeper"]
 
 
 def ensure_keeper(state_dir: str, *, deadline_s: float = 8.0) -> None:

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from outlive.core.layout import Layout
 from outlive.keeper import sockets
 from outlive.keeper.kept import ShimLink
-from outlive.keeper.launch import keeper_argv, keeper_environment, spawn_detached
 from outlive.keeper.loop import Loop
+from outlive.keeper.spawn import keeper_argv, keeper_environment, spawn_detached
 
 __all__ = ["GuardianLink", "ShimPool"]
 
@@ -22,9 +22,11 @@ _TICK_S = 1.0
 _HUNG_TICKS = (
     int(os.environ.get("OUTLIVE_KEEPER_HUNG_TICKS", "5")) + 3
 )  # later than the guardian's own patience
-_MIN_IDLE = 8
+_MIN_IDLE = 16
 _MAX_IDLE = 64
-_MAX_COMING = 64
+# Forked in batches: shims of one batch share the pages that the guardian writes between two requests.
+_MIN_BATCH = 8
+_MAX_BATCH = 16
 
 
 class GuardianLink:
@@ -102,12 +104,12 @@ class GuardianLink:
                 os.kill(self.pid, signal.SIGKILL)
             self._silent_ticks = 0
 
-    def fork(self, their_end: socket.socket) -> bool:
-        """Ask for a shim on the other end of a link; False when the guardian cannot be asked now."""
+    def fork(self, their_ends: list[int]) -> bool:
+        """Ask for a shim on the other end of each link; False when the guardian cannot be asked now."""
         if self._link is None:
             return False
         try:
-            return sockets.send(self._link, b"fork", [their_end.fileno()])
+            return sockets.send(self._link, b"fork", their_ends)
         except OSError:
             return False
 
@@ -145,18 +147,21 @@ class ShimPool:
 
     def fill(self) -> None:
         """Ask for as many forks as are missing."""
-        missing = min(_MIN_IDLE + self.waiting - len(self._idle) - self._coming, _MAX_COMING - self._coming)
-        for _ in range(missing):
-            ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-            ours.settimeout(0.0)
-            if not self._guardian.fork(theirs):
-                ours.close()
-                theirs.close()
-                return
+        missing = _MIN_IDLE + self.waiting - len(self._idle) - self._coming
+        if missing < _MIN_BATCH and len(self._idle) > _MIN_IDLE // 2:
+            return
+        pairs = [
+            socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET) for _ in range(min(missing, _MAX_BATCH))
+        ]
+        asked = bool(pairs) and self._guardian.fork([theirs.fileno() for _, theirs in pairs])
+        for ours, theirs in pairs:
             theirs.close()
+            if not asked:
+                ours.close()
+                continue
+            ours.settimeout(0.0)
             self._coming += 1
-            shim = ShimLink(ours)
-            self.adopt(shim)
+            self.adopt(ShimLink(ours))
 
     def _hear(self, shim: ShimLink) -> None:
         """Read a shim that serves nothing; busy ones belong to somebody else."""

@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable
 
 from outlive.core.layout import Layout
+from outlive.core.spec import Spec
 from outlive.keeper import sockets
 from outlive.keeper.failpoints import hit
 from outlive.keeper.kept import Answer, Kept, ShimLink, Stream
@@ -18,7 +19,8 @@ from outlive.keeper.loop import Loop
 from outlive.keeper.pool import ShimPool
 from outlive.keeper.prepared import PreparedFolder, PreparedFolders
 from outlive.keeper.pump import Pump
-from outlive.protocols.frames import Spec, decode_exit, decode_pid, decode_spec
+from outlive.protocols.frames import decode_exit, decode_pid
+from outlive.protocols.keeper import decode_spec
 
 __all__ = ["Starts", "failed_start", "open_logs", "remembered_spec", "set_window_size"]
 

@@ -1,95 +1,98 @@
-"""The files of a process folder as bytes: spec, pid, exit, idx records, marks. Standard library only.
+"""The files that shims, guardian and supervisor write into process folders, as bytes. Standard library only.
 
-Owns the formats; the keeper and the store read and write them. Old folders meet new programs, so a format
-changes only together with its version word.
+Owns the formats of the exec block, pid, exit and idx; the spec's head is `protocols.keeper`'s. Old folders meet new
+programs, so a format changes only together with its version word.
+
+Imports next to nothing, and its records are plain classes: every shim is forked from an image that holds this
+module, and what an image holds, shims copy (dataclasses and json alone made the image twice as large: measured).
 """
 
-import json
 import struct
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 
 __all__ = [
     "IDX",
+    "SPEC_VERSION",
     "ExitRecord",
     "IdxRecord",
     "PidRecord",
-    "Spec",
     "decode_exec",
     "decode_exit",
     "decode_idx",
     "decode_pid",
-    "decode_spec",
     "encode_exec",
     "encode_exit",
     "encode_pid",
-    "encode_spec",
     "exit_from_wait",
     "spec_exec_block",
 ]
 
-_SPEC_VERSION = b"outlive-spec-1"
+SPEC_VERSION = b"outlive-spec-1"
 IDX = struct.Struct("<QQQQ")  # 32 bytes divide a page: a kill cannot tear a record
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Spec:
-    """Everything the keeper needs to run one command, and what the engine wants to find again (`meta`).
+class _Record:
+    """Equality and text by the named fields."""
 
-    `program` is the resolved file, `argv[0]` what the command sees. `stdio` is "pipes", "merge" (one pipe) or
-    "pty"; `stdin` "none" or "pipe". Times in seconds, sizes in bytes, None = no limit. `on_limit` is
-    "truncate", "block" or "kill"; `after_exit` (what happens to descendants) "keep", "kill" or "wait".
-    """
+    __slots__: tuple[str, ...] = ()
 
-    program: str
-    argv: tuple[str, ...]
-    env: Mapping[str, str]
-    cwd: str
-    stdio: str = "pipes"
-    stdin: str = "none"
-    rows: int = 24
-    cols: int = 80
-    timeout_s: float | None = None
-    grace_s: float = 10.0
-    output_limit: int | None = None
-    on_limit: str = "truncate"
-    after_exit: str = "keep"
-    meta: Mapping[str, object] = field(default_factory=dict)
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        return all(getattr(self, name) == getattr(other, name) for name in self.__slots__)
+
+    def __hash__(self) -> int:
+        return hash(tuple(getattr(self, name) for name in self.__slots__))
+
+    def __repr__(self) -> str:
+        fields = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.__slots__)
+        return f"{type(self).__name__}({fields})"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PidRecord:
+class PidRecord(_Record):
     """The command as the kernel knows it: pid plus start time in clock ticks since boot is its identity."""
 
-    pid: int
-    start_ticks: int
-    started_ns: int
-    boottime_ns: int
-    shim_pid: int
-    boot_id: str
+    __slots__ = ("boot_id", "boottime_ns", "pid", "shim_pid", "start_ticks", "started_ns")
+
+    def __init__(
+        self, *, pid: int, start_ticks: int, started_ns: int, boottime_ns: int, shim_pid: int, boot_id: str
+    ) -> None:
+        """Times are nanoseconds, Unix and since boot."""
+        self.pid = pid
+        self.start_ticks = start_ticks
+        self.started_ns = started_ns
+        self.boottime_ns = boottime_ns
+        self.shim_pid = shim_pid
+        self.boot_id = boot_id
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExitRecord:
+class ExitRecord(_Record):
     """How the main process ended: kind "exited" (code), "signaled" (signal), "failed" (errno) or "lost"."""
 
-    kind: str
-    number: int
-    ended_ns: int
-    note: str = ""
+    __slots__ = ("ended_ns", "kind", "note", "number")
+
+    def __init__(self, *, kind: str, number: int, ended_ns: int, note: str = "") -> None:
+        """`ended_ns` is Unix time."""
+        self.kind = kind
+        self.number = number
+        self.ended_ns = ended_ns
+        self.note = note
 
 
-@dataclass(frozen=True, slots=True)
-class IdxRecord:
+class IdxRecord(_Record):
     """The beginning of a run: from here on bytes belong to `stream` (0 stdout, 1 stderr).
 
     `start` counts the bytes of both streams before the run, `offset` those of the run's own stream.
     """
 
-    time_ns: int
-    start: int
-    offset: int
-    stream: int
+    __slots__ = ("offset", "start", "stream", "time_ns")
+
+    def __init__(self, time_ns: int, start: int, offset: int, stream: int) -> None:
+        """`time_ns` is Unix time; never 0, which is a hole in the file."""
+        self.time_ns = time_ns
+        self.start = start
+        self.offset = offset
+        self.stream = stream
 
     def encode(self) -> bytes:
         """Return the 32 bytes."""
@@ -113,64 +116,10 @@ def decode_exec(block: bytes) -> tuple[bytes, bytes, list[bytes], dict[bytes, by
     return words[0], words[1], words[3:end], env
 
 
-def encode_spec(spec: Spec) -> bytes:
-    """Return the spec file: a version line with the head's length, the JSON head, the exec block."""
-    head = json.dumps(
-        {
-            "stdio": spec.stdio,
-            "stdin": spec.stdin,
-            "rows": spec.rows,
-            "cols": spec.cols,
-            "timeout_s": spec.timeout_s,
-            "grace_s": spec.grace_s,
-            "output_limit": spec.output_limit,
-            "on_limit": spec.on_limit,
-            "after_exit": spec.after_exit,
-            "meta": dict(spec.meta),
-        }
-    ).encode()
-    block = encode_exec(spec.program, spec.cwd, spec.argv, spec.env)
-    return b"%s %d\n%s%s" % (_SPEC_VERSION, len(head), head, block)
-
-
 def spec_exec_block(raw: bytes) -> bytes:
     """Return the exec block of a spec file without reading its JSON head."""
     line_end = raw.index(b"\n")
-    return raw[line_end + 1 + int(raw[len(_SPEC_VERSION) + 1 : line_end]) :]
-
-
-def decode_spec(raw: bytes) -> Spec:
-    """Read a spec file.
-
-    Raises:
-        ValueError: The bytes are no spec of this version.
-    """
-    line, _, rest = raw.partition(b"\n")
-    version, _, length = line.partition(b" ")
-    if version != _SPEC_VERSION:
-        raise ValueError(f"unknown spec version {line[:40]!r}")
-    head = json.loads(rest[: int(length)])
-    program, cwd, argv, env = decode_exec(rest[int(length) :])
-    return Spec(
-        program=_text(program),
-        argv=tuple(_text(word) for word in argv),
-        env={_text(name): _text(value) for name, value in env.items()},
-        cwd=_text(cwd),
-        stdio=head["stdio"],
-        stdin=head["stdin"],
-        rows=head["rows"],
-        cols=head["cols"],
-        timeout_s=head["timeout_s"],
-        grace_s=head["grace_s"],
-        output_limit=head["output_limit"],
-        on_limit=head["on_limit"],
-        after_exit=head["after_exit"],
-        meta=head["meta"],
-    )
-
-
-def _text(raw: bytes) -> str:
-    return raw.decode("utf-8", "surrogateescape")
+    return raw[line_end + 1 + int(raw[len(SPEC_VERSION) + 1 : line_end]) :]
 
 
 def encode_pid(record: PidRecord) -> bytes:

@@ -11,6 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import IntEnum, IntFlag
 
+from outlive.core.spec import Spec
+from outlive.protocols.frames import SPEC_VERSION, decode_exec, encode_exec
+
 __all__ = [
     "DOORBELLS_PER_PACKET",
     "MAX_INLINE_BYTES",
@@ -22,8 +25,10 @@ __all__ = [
     "Phase",
     "decode_doorbells",
     "decode_message",
+    "decode_spec",
     "encode_doorbells",
     "encode_message",
+    "encode_spec",
 ]
 
 VERSION = 1
@@ -115,3 +120,57 @@ def decode_message(packet: bytes) -> tuple[dict[str, object], bytes]:
     if head[:1] != b"J" or not isinstance(message, dict):
         raise ValueError("not a keeper message")
     return message, payload
+
+
+def encode_spec(spec: Spec) -> bytes:
+    """Return the spec file: a version line with the head's length, the JSON head, the exec block."""
+    head = json.dumps(
+        {
+            "stdio": spec.stdio,
+            "stdin": spec.stdin,
+            "rows": spec.rows,
+            "cols": spec.cols,
+            "timeout_s": spec.timeout_s,
+            "grace_s": spec.grace_s,
+            "output_limit": spec.output_limit,
+            "on_limit": spec.on_limit,
+            "after_exit": spec.after_exit,
+            "meta": dict(spec.meta),
+        }
+    ).encode()
+    block = encode_exec(spec.program, spec.cwd, spec.argv, spec.env)
+    return b"%s %d\n%s%s" % (SPEC_VERSION, len(head), head, block)
+
+
+def decode_spec(raw: bytes) -> Spec:
+    """Read a spec file.
+
+    Raises:
+        ValueError: The bytes are no spec of this version.
+    """
+    line, _, rest = raw.partition(b"\n")
+    version, _, length = line.partition(b" ")
+    if version != SPEC_VERSION:
+        raise ValueError(f"unknown spec version {line[:40]!r}")
+    head = json.loads(rest[: int(length)])
+    program, cwd, argv, env = decode_exec(rest[int(length) :])
+    return Spec(
+        program=_text(program),
+        argv=tuple(_text(word) for word in argv),
+        env={_text(name): _text(value) for name, value in env.items()},
+        cwd=_text(cwd),
+        stdio=head["stdio"],
+        stdin=head["stdin"],
+        rows=head["rows"],
+        cols=head["cols"],
+        timeout_s=head["timeout_s"],
+        grace_s=head["grace_s"],
+        output_limit=head["output_limit"],
+        on_limit=head["on_limit"],
+        after_exit=head["after_exit"],
+        meta=head["meta"],
+    )
+
+
+def _text(raw: bytes) -> str:
+    return raw.decode("utf-8", "surrogateescape")

@@ -1,0 +1,31 @@
+"""What the keeper is asked to run: `Spec`, a command after everything was resolved and decided."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+__all__ = ["Spec"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spec:
+    """Everything the keeper needs to run one command, and what the engine wants to find again (`meta`).
+
+    `program` is the resolved file, `argv[0]` what the command sees. `stdio` is "pipes", "merge" (one pipe) or
+    "pty"; `stdin` "none" or "pipe". Times in seconds, sizes in bytes, None = no limit. `on_limit` is
+    "truncate", "block" or "kill"; `after_exit` (what happens to descendants) "keep", "kill" or "wait".
+    """
+
+    program: str
+    argv: tuple[str, ...]
+    env: Mapping[str, str]
+    cwd: str
+    stdio: str = "pipes"
+    stdin: str = "none"
+    rows: int = 24
+    cols: int = 80
+    timeout_s: float | None = None
+    grace_s: float = 10.0
+    output_limit: int | None = None
+    on_limit: str = "truncate"
+    after_exit: str = "keep"
+    meta: Mapping[str, object] = field(default_factory=dict)
