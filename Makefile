@@ -8,14 +8,14 @@ MAKEFLAGS += --no-builtin-rules
 VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-CODE := src tests $(wildcard bench)
+CODE := src tests scripts $(wildcard bench examples)
 # Extra arguments: make run ARGS="--print-json", make test ARGS="-k cursor -x"
 ARGS ?=
 
 COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-emit-find-links --no-header
 
-.PHONY: help setup run test test-all check format bench lock clean
+.PHONY: help setup run test test-all coverage check format bench lock clean
 
 help: ## list what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -35,6 +35,9 @@ test: $(READY) ## the tests a change must keep green (minutes)
 
 test-all: $(READY) ## every test, the kill storm included
 	@$(BIN)/python -m pytest $(ARGS)
+
+coverage: $(READY) ## `make test`, measured: branches of src, server and keeper included
+	@PYTHONPATH=$(CURDIR)/scripts/measure $(BIN)/python -m pytest -m "not slow" --cov --cov-report=term --cov-fail-under=90 $(ARGS)
 
 check: $(READY) ## lint, format, types, import contracts
 	$(BIN)/ruff check $(CODE)
