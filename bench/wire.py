@@ -100,7 +100,8 @@ class Connection:
         while (end := self._buffer.find(b"\r\n\r\n")) < 0:
             self._fill()
         if not self._buffer.startswith(b"HTTP/1.1 101"):
-            raise ConnectionError(bytes(self._buffer[:200]).decode(errors="replace"))
+            answer = bytes(self._buffer[:200]).decode(errors="replace")
+            raise RuntimeError(f"the server refused the handshake: {answer!r}")
         del self._buffer[: end + 4]
 
     def _send_frame(self, opcode: int, payload: bytes) -> None:
