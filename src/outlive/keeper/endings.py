@@ -13,9 +13,9 @@ from collections.abc import Callable
 
 from outlive.keeper import tree
 from outlive.keeper.failpoints import hit
+from outlive.keeper.files import write_whole
 from outlive.keeper.kept import Kept
 from outlive.keeper.kernel import boottime_ns
-from outlive.keeper.limits import write_whole
 from outlive.keeper.loop import Loop
 from outlive.keeper.pump import Pump
 from outlive.protocols.keeper import CauseCode, Flags, Phase

@@ -6,15 +6,15 @@ folder's `gaps` file, which is written before the hole is punched.
 """
 
 import contextlib
-import os
 from collections.abc import Callable
 
+from outlive.keeper.files import read_small, write_whole
 from outlive.keeper.kept import Kept, Stream
 from outlive.keeper.kernel import punch_hole
 from outlive.keeper.pump import Pump
 from outlive.protocols.keeper import CauseCode, Flags
 
-__all__ = ["Limits", "read_gaps", "write_whole"]
+__all__ = ["Limits", "read_gaps"]
 
 _PAGE = 4096
 _STEP_BYTES = 8 << 20  # punch seldom: one call for so many bytes
@@ -97,21 +97,7 @@ class Limits:
 
 def read_gaps(folder: str) -> tuple[tuple[int, int], tuple[int, int]]:
     """Return the released range of each stream; (0, 0) where there is none."""
-    try:
-        with open(f"{folder}/gaps", "rb") as file:
-            numbers = [int(word) for word in file.read().split()]
-    except OSError:
-        numbers = []
+    numbers = [int(word) for word in (read_small(f"{folder}/gaps") or b"").split()]
     if len(numbers) != 4:
         return (0, 0), (0, 0)
     return (numbers[0], numbers[1]), (numbers[2], numbers[3])
-
-
-def write_whole(path: str, content: bytes) -> None:
-    """Replace a file: readers and successors see the old content or the new one, never a part."""
-    fd = os.open(path + ".new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    try:
-        os.write(fd, content)
-    finally:
-        os.close(fd)
-    os.rename(path + ".new", path)

@@ -13,9 +13,9 @@ from outlive.core.layout import Layout
 from outlive.keeper import sockets, tree
 from outlive.keeper.endings import Endings
 from outlive.keeper.failpoints import hit
+from outlive.keeper.files import read_small, write_whole
 from outlive.keeper.kept import Kept
 from outlive.keeper.kernel import BOOT_ID, exit_status_of_zombie, pidfd_exit_status, start_ticks, stat_fields
-from outlive.keeper.limits import write_whole
 from outlive.keeper.loop import Loop
 from outlive.keeper.pool import ShimPool
 from outlive.protocols.frames import (
@@ -223,17 +223,14 @@ class Orphans:
 
 def read_pid(folder: str) -> PidRecord | None:
     """Read a process folder's pid file; None when there is none or it is not complete."""
-    try:
-        with open(f"{folder}/pid", "rb") as file:
-            return decode_pid(file.read())
-    except OSError:
-        return None
+    raw = read_small(f"{folder}/pid")
+    return decode_pid(raw) if raw is not None else None
 
 
 def read_exit(path: str) -> ExitRecord | None:
     """Read an exit record or a note; None when there is none."""
+    raw = read_small(path)
     try:
-        with open(path, "rb") as file:
-            return decode_exit(file.read())
-    except (OSError, ValueError):
+        return decode_exit(raw) if raw is not None else None
+    except ValueError:
         return None

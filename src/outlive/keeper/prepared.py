@@ -18,6 +18,7 @@ __all__ = ["PreparedFolder", "PreparedFolders"]
 _WANTED = 48
 _SLICE = 2  # folders a turn: refilling must not delay starts
 _REFILL_S = 0.002
+_CLEAR_AFTER_S = 1.0
 
 
 class PreparedFolder:
@@ -39,15 +40,21 @@ class PreparedFolders:
     """Keeps some prepared folders; refilled in slices by the loop."""
 
     def __init__(self, loop: Loop, layout: Layout) -> None:
-        """Clear what an earlier supervisor left and begin to fill."""
+        """Begin to fill; what an earlier supervisor left is cleared when there is time."""
         self._loop = loop
         self._layout = layout
         self._ready: deque[PreparedFolder] = deque()
         self._count = 0
         self._is_refilling = False
-        shutil.rmtree(layout.prepared, ignore_errors=True)
         os.makedirs(layout.prepared, mode=0o700, exist_ok=True)
+        self._leftovers = os.listdir(layout.prepared)
         self._refill_later()
+        loop.later(_CLEAR_AFTER_S, self._clear_leftover)
+
+    def _clear_leftover(self) -> None:
+        if self._leftovers:
+            shutil.rmtree(f"{self._layout.prepared}/{self._leftovers.pop()}", ignore_errors=True)
+            self._loop.later(_REFILL_S, self._clear_leftover)
 
     def take(self) -> PreparedFolder:
         """Return a prepared folder, making one now if none is ready.

@@ -14,6 +14,7 @@ from outlive.core.layout import Layout
 from outlive.keeper import sockets
 from outlive.keeper.endings import EXIT_FLAGS, Endings
 from outlive.keeper.failpoints import hit
+from outlive.keeper.files import read_small
 from outlive.keeper.kept import Kept, ShimLink, Stream
 from outlive.keeper.kernel import BOOT_ID
 from outlive.keeper.limits import read_gaps
@@ -22,7 +23,7 @@ from outlive.keeper.orphans import Orphans, read_exit, read_pid
 from outlive.keeper.pool import ShimPool
 from outlive.keeper.pump import Pump
 from outlive.keeper.starts import open_logs, remembered_spec
-from outlive.protocols.frames import IDX
+from outlive.protocols.frames import IDX, PidRecord
 from outlive.protocols.keeper import Flags, Phase
 
 __all__ = ["Recovery", "read_journal"]
@@ -107,8 +108,8 @@ class Recovery:
 
     def _without_shim(self, kept: Kept) -> None:
         self._keep(kept)
-        self._restore(kept)
-        if read_pid(kept.folder) is None and not os.path.exists(f"{kept.folder}/pid"):
+        record = self._restore(kept)
+        if record is None and not os.path.exists(f"{kept.folder}/pid"):
             self._log(f"{kept.process_id} was committed but never given to a shim: starting it")
             self._orphans.shim_lost(kept)
             return
@@ -123,8 +124,8 @@ class Recovery:
             return
         self._orphans.without_descriptors(kept)
 
-    def _restore(self, kept: Kept) -> None:
-        """Read what the folder tells: pid, stop, pause, gaps; open the logs at their ends."""
+    def _restore(self, kept: Kept) -> PidRecord | None:
+        """Read what the folder tells: pid, pause, gaps; open the logs at their ends. Returns the pid record."""
         out, err, kept.idx = open_logs(kept.folder)
         kept.streams = [
             Stream(kept, index, source=-1, log=log, offset=os.fstat(log).st_size)
@@ -137,7 +138,8 @@ class Recovery:
             kept.released[index] = end - begin
             kept.flags |= Flags.GAPS if end else 0
         self._check_idx(kept)
-        if (record := read_pid(kept.folder)) is not None:
+        record = read_pid(kept.folder)
+        if record is not None:
             kept.pid, kept.ticks, kept.started_ns = record.pid, record.start_ticks, record.started_ns
             kept.phase = Phase.RUNNING
             with contextlib.suppress(OSError):
@@ -145,6 +147,7 @@ class Recovery:
                     kept.pidfd = os.pidfd_open(record.pid)
         if os.path.exists(f"{kept.folder}/paused"):
             kept.phase = Phase.PAUSED
+        return record
 
     def _check_idx(self, kept: Kept) -> None:
         """Assert the invariant of the write-ahead run records: cumulative start + size - offset == total."""
@@ -182,7 +185,7 @@ class Recovery:
 
     def _take_over(self, kept: Kept, shim: ShimLink, words: list[str], fds: list[int]) -> None:
         mode, letters, pid, ticks, kind, number, empty, ended_ns = words
-        self._restore(kept)
+        record = self._restore(kept)
         held = dict(zip(letters if letters != "-" else "", fds, strict=False))
         pidfd = held.pop("p", -1)
         if (
@@ -196,7 +199,6 @@ class Recovery:
             kept.pid, kept.ticks = int(pid), int(ticks)
         # The link's socket is where a listening shim accepted us, so SO_PEERCRED names whoever called listen():
         # the supervisor of that time. The shim's own pid is in the pid file.
-        record = read_pid(kept.folder)
         shim.pid = record.shim_pid if record is not None and mode == "own" else 0
         for stream in kept.streams:
             source = held.get("m" if kept.spec.stdio == "pty" else "oe"[stream.index], -1)
@@ -209,7 +211,7 @@ class Recovery:
             if stream.is_open:
                 self._pump.add(stream)
                 self._pump.move(stream)  # a relay pipe may hold bytes that no event tells of
-        self._go_on(kept, is_own=mode == "own")
+        self._go_on(kept, record, is_own=mode == "own")
         done = _read_done(kept.folder)
         if kind != "-" and done is not None:
             kept.code = int(number)
@@ -220,22 +222,20 @@ class Recovery:
                 kept, kind=kind, number=int(number), is_empty=bool(int(empty)), ended_ns=int(ended_ns)
             )
 
-    def _go_on(self, kept: Kept, *, is_own: bool) -> None:
+    def _go_on(self, kept: Kept, record: PidRecord | None, *, is_own: bool) -> None:
         if not is_own:
             kept.is_orphan = True
             self._orphans.resume_watch(kept)
         self._resume_stop(kept)
-        record = read_pid(kept.folder)
         if record is not None:
             self._endings.arm_timeout(kept, started_boottime_ns=record.boottime_ns)
 
     def _resume_stop(self, kept: Kept) -> None:
         """Carry on with a stop that the earlier supervisor had begun."""
-        try:
-            with open(f"{kept.folder}/stop", "rb") as file:
-                record = json.load(file)
-        except (OSError, ValueError):
+        raw = read_small(f"{kept.folder}/stop")
+        if raw is None:
             return
+        record = json.loads(raw)
         kept.cause, kept.note = record["cause"], record["note"]
         left_s = record["grace_s"] - (time.time_ns() - record["at_ns"]) / 1e9
         # A clock that was set must not prolong the grace.
@@ -245,10 +245,10 @@ class Recovery:
 
 def _read_done(folder: str) -> dict[str, object] | None:
     """Read the `done` mark; None when there is none or a kill left it empty."""
+    raw = read_small(f"{folder}/done")
     try:
-        with open(f"{folder}/done", "rb") as file:
-            record = json.load(file)
-    except (OSError, ValueError):
+        record = json.loads(raw) if raw else None
+    except ValueError:
         return None
     return record if isinstance(record, dict) else None
 
