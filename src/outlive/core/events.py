@@ -6,7 +6,6 @@ Output is no event: it is read from the log by cursor.
 
 from dataclasses import dataclass
 
-from outlive.core.lifecycle import State
 from outlive.core.process import ProcessRecord
 
 __all__ = [
@@ -47,10 +46,9 @@ class ProcessRecovered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateChanged:
-    """A process moved from `previous` to `record.state` (paused, running again, stopping, ended)."""
+    """A process moved to `record.state`: paused, running again, stopping, ended. Short states may be skipped."""
 
     record: ProcessRecord
-    previous: State
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

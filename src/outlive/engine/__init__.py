@@ -1,8 +1,10 @@
 """The one facade of all doors: start, control, find, list, read, follow, wait. Knows no frontend."""
 
 from outlive.engine.engine import Engine
+from outlive.engine.follow import follow
 from outlive.engine.process import Process
+from outlive.engine.settings import EngineSettings
 from outlive.store.output_log import OutputChunk
 from outlive.store.rows import ProcessFilter
 
-__all__ = ["Engine", "OutputChunk", "Process", "ProcessFilter"]
+__all__ = ["Engine", "EngineSettings", "OutputChunk", "Process", "ProcessFilter", "follow"]

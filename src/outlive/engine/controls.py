@@ -4,10 +4,18 @@ Each checks by `core.lifecycle` whether it is possible, asks the backend and ret
 what follows from it (the end, for instance) arrives by doorbell.
 """
 
-from outlive.core.lifecycle import Cause
+import asyncio
+import functools
+from weakref import WeakKeyDictionary
+
+from outlive.backends.contract import Backend
+from outlive.core.errors import InvalidState, LimitExceeded
+from outlive.core.lifecycle import Cause, Trigger, advance
 from outlive.engine.process import Process
 
 __all__ = ["Controls"]
+
+_PIECE_BYTES = 64 * 1024  # of an input; what one message to the backend may carry
 
 
 class Controls:
@@ -17,13 +25,20 @@ class Controls:
     does not answer within its deadline. Cancellation of a call does not take back what was already asked.
     """
 
+    _backend: Backend
+    _input_locks: "WeakKeyDictionary[Process, asyncio.Lock]"
+
     async def pause(self, process: Process) -> None:
         """Stop the whole tree until `resume`; repeating it is a success (promise S0.10)."""
-        raise NotImplementedError
+        advance(process.state, Trigger.PAUSE)
+        confirm = functools.partial(process.confirm_pause, is_paused=True)
+        await self._backend.pause(process.process_id, acknowledged=confirm)
 
     async def resume(self, process: Process) -> None:
         """Continue the whole tree; a process that runs already is a success."""
-        raise NotImplementedError
+        advance(process.state, Trigger.RESUME)
+        confirm = functools.partial(process.confirm_pause, is_paused=False)
+        await self._backend.resume(process.process_id, acknowledged=confirm)
 
     async def cancel(
         self, process: Process, *, grace_s: float | None = None, cause: Cause = Cause.CANCEL, note: str = ""
@@ -34,11 +49,21 @@ class Controls:
         shorter grace period shortens the running one. `note` says in one sentence who asked
         (`ProcessRecord.error`). A process whose main process has ended can be cancelled as long as descendants live.
         """
-        raise NotImplementedError
+        if process.is_finished or not process.is_ended:
+            advance(process.state, Trigger.STOP)
+        process.note = process.note or note  # the first one counts, as in the keeper
+        await self._backend.stop(
+            process.process_id,
+            cause=cause,
+            grace_s=process.grace_s if grace_s is None else grace_s,
+            note=note,
+        )
 
     async def signal(self, process: Process, number: int, *, whole_tree: bool = False) -> None:
         """Send a signal to the main process, or to everything below it too."""
-        raise NotImplementedError
+        if process.is_finished or (process.is_ended and not whole_tree):
+            raise _ended(process)
+        await self._backend.signal(process.process_id, number, whole_tree=whole_tree)
 
     async def write(self, process: Process, data: bytes) -> None:
         """Write to the process's input; returns when all of it is in the pipe or terminal.
@@ -47,14 +72,28 @@ class Controls:
 
         Raises:
             InvalidState: `stdin_closed`: started without "stdin": "pipe", or already closed.
-            LimitExceeded: `stdin_full`: the process did not read within 30 s; details tell how many bytes went in.
+            LimitExceeded: `stdin_full`: the process did not read within 30 s; details tell `written_bytes`.
             BackendUnavailable: `keeper_restarted`: nobody knows whether the last piece went in; never repeated.
         """
-        raise NotImplementedError
+        _check_input(process)
+        written = 0
+        async with self._input_lock(process):
+            while written < len(data):
+                piece = data[written : written + _PIECE_BYTES]
+                try:
+                    await self._backend.write(process.process_id, piece)
+                except LimitExceeded as error:
+                    details = {**error.details, "written_bytes": written}
+                    raise LimitExceeded(
+                        error.code, error.message, hint=error.hint, details=details
+                    ) from error
+                written += len(piece)
 
     async def close_stdin(self, process: Process) -> None:
-        """Close the process's input: it reads end-of-file. Repeating it is a success."""
-        raise NotImplementedError
+        """Close the process's input after what was written: it reads end-of-file. Repeating it is a success."""
+        _check_input(process)
+        async with self._input_lock(process):
+            await self._backend.close_stdin(process.process_id)
 
     async def resize(self, process: Process, rows: int, cols: int) -> None:
         """Set the terminal's window size.
@@ -62,8 +101,35 @@ class Controls:
         Raises:
             InvalidState: `no_terminal`: it was not started with a pty.
         """
-        raise NotImplementedError
+        if not process.has_terminal:
+            raise InvalidState("no_terminal", "The process has no terminal.")
+        if process.is_ended:
+            raise _ended(process)
+        await self._backend.resize(process.process_id, rows=rows, cols=cols)
 
     async def release(self, process: Process, *, stdout_bytes: int, stderr_bytes: int) -> None:
         """Let go of output before these offsets (only with `on_limit` "block": the reader has it)."""
-        raise NotImplementedError
+        if process.is_finished:
+            raise _ended(process)
+        await self._backend.release(process.process_id, stdout_bytes=stdout_bytes, stderr_bytes=stderr_bytes)
+
+    async def backend_status(self) -> dict[str, object]:
+        """Return what the keeper says about itself."""
+        return await self._backend.status()
+
+    def _input_lock(self, process: Process) -> asyncio.Lock:
+        lock = self._input_locks.get(process)
+        if lock is None:
+            lock = self._input_locks[process] = asyncio.Lock()
+        return lock
+
+
+def _check_input(process: Process) -> None:
+    if process.is_ended:
+        raise _ended(process)
+    if not process.has_stdin:
+        raise InvalidState("stdin_closed", "The process was started without an input.")
+
+
+def _ended(process: Process) -> InvalidState:
+    return InvalidState("process_ended", f"The process is {process.state}.")

@@ -4,25 +4,139 @@ The verbs on a process are in `controls`, the questions in `queries`; `Engine` i
 It knows no frontend and no protocol: doors call it, are woken through `Process.subscribe` and read the log.
 """
 
+import asyncio
+import contextlib
+import os
+import time
 from collections.abc import Callable
+from dataclasses import replace
+from typing import Self
+from weakref import WeakKeyDictionary
 
+from outlive.backends.contract import Backend, Started
 from outlive.core.command import Command
-from outlive.core.events import Event
-from outlive.core.identity import ProcessId
-from outlive.core.process import Owner
+from outlive.core.errors import BackendUnavailable, InvalidRequest, OutliveError, StartFailed
+from outlive.core.events import (
+    Event,
+    KeeperConnected,
+    KeeperDisconnected,
+    ProcessRecovered,
+    ProcessRemoved,
+    ProcessStarted,
+    StartRejected,
+)
+from outlive.core.identity import ProcessId, id_to_bytes, is_process_id, new_process_id
+from outlive.core.layout import Layout
+from outlive.core.lifecycle import Cause, State
+from outlive.core.process import Owner, ProcessRecord
+from outlive.core.spec import Spec
+from outlive.engine.announcer import Announcer
+from outlive.engine.command_ids import CommandIds
 from outlive.engine.controls import Controls
+from outlive.engine.intake import Intake
 from outlive.engine.process import Process
 from outlive.engine.queries import Queries
+from outlive.engine.recovery import Recovery
+from outlive.engine.resolve import Resolved, Resolver, clean_environment, find_shell
+from outlive.engine.settings import EngineSettings
+from outlive.engine.upkeep import Upkeep
+from outlive.protocols.keeper import encode_spec
+from outlive.store.folder import encode_meta
+from outlive.store.registry import Registry
+from outlive.store.rows import StoredProcess, at_time
 
 __all__ = ["Engine"]
+
+_SYNC_S = (
+    20.0  # a keeper that has just started asks every shim first: 0.15 s for 1000, 3 s if some are stopped
+)
+_MAX_TEXT = 100 * 1024  # characters of a command that records keep; the whole line is in the folder
 
 
 class Engine(Controls, Queries):
     """Starts, controls, finds and remembers processes.
 
     `async with Engine(...)` opens the registry, connects to the keeper (starting it when nobody listens) and
-    recovers what earlier servers started; leaving it stops nothing: the commands go on.
+    recovers what earlier servers started; leaving it stops nothing: the commands go on. Used from one event loop.
     """
+
+    def __init__(self, settings: EngineSettings, *, backend: Backend) -> None:
+        """Take the settings and where commands run; nothing is opened yet."""
+        self._settings = settings
+        self._backend = backend
+        self._layout = Layout(settings.state_dir)
+        self._registry = Registry(self._layout.registry, on_committed=self._committed)
+        self._ids = CommandIds(self._registry)
+        self._announcer = Announcer()
+        emit = self._announcer.emit
+        self._intake = Intake(
+            changed=self._changed,
+            ready=lambda keeper_pid: emit(KeeperConnected(pid=keeper_pid)),
+            closed=lambda: emit(KeeperDisconnected()),
+        )
+        self._recovery = Recovery(
+            self._layout,
+            self._registry,
+            self._intake,
+            recovered=lambda process: self._announcer.tell(ProcessRecovered, process),
+            settled=self._changed,
+        )
+        self._upkeep = Upkeep(
+            self._layout,
+            self._registry,
+            self._intake,
+            removed=lambda process_id: emit(ProcessRemoved(process_id=process_id)),
+        )
+        self._resolver: Resolver | None = None
+        self._recovered: set[str] = set()
+        self._input_locks: WeakKeyDictionary[Process, asyncio.Lock] = WeakKeyDictionary()
+        self._stack = contextlib.AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        """Open everything and recover; when this returns, every live process is known.
+
+        Raises:
+            BackendUnavailable: The keeper could not be started.
+            StoreCorrupt: The registry could not even be made anew.
+        """
+        try:
+            await self._open()
+        except BaseException:
+            await self._stack.aclose()
+            raise
+        return self
+
+    async def __aexit__(self, *_exception: object) -> None:
+        """Disconnect and commit what is pending; commands go on."""
+        await self._stack.aclose()
+
+    async def _open(self) -> None:
+        settings = self._settings
+        await self._stack.enter_async_context(self._registry)
+        await self._ids.open()
+        environment = clean_environment(settings.environment)
+        shell = await asyncio.to_thread(find_shell, environment)
+        self._resolver = Resolver(self._layout, environment=environment, cwd=settings.cwd, shell=shell)
+        self._stack.push_async_callback(self._backend.close)
+        await self._backend.open(self._intake)
+        try:
+            async with asyncio.timeout(_SYNC_S):
+                await self._intake.synced.wait()
+        except TimeoutError:
+            text = f"The keeper did not tell what is live within {_SYNC_S:.0f} s."
+            raise BackendUnavailable("keeper_unavailable", text) from None
+        await self._recovery.catch_up()
+        await self._recovery.settle_rows()
+        self._recovered = {one.connection_id for one in self.live() if one.connection_id is not None}
+        group = await self._stack.enter_async_context(asyncio.TaskGroup())
+        for task in (
+            group.create_task(self._recovery.run(), name="engine recovery"),
+            group.create_task(
+                self._upkeep.run(settings.retention, interval_s=settings.retention_interval_s),
+                name="engine upkeep",
+            ),
+        ):
+            self._stack.callback(task.cancel)
 
     async def start(self, command: Command, *, owner: Owner, process_id: ProcessId | None = None) -> Process:
         """Start a command and return once it runs.
@@ -36,16 +150,133 @@ class Engine(Controls, Queries):
             StartFailed: Program or folder missing, not executable, an argument too long.
             InvalidRequest: The command makes no sense (empty, NUL inside).
             LimitExceeded: Too many processes, or the disk is full.
-            BackendUnavailable: The keeper did not answer within 25 s; the details carry the process id, because
-                the command may still start.
+            BackendUnavailable: The keeper did not answer within 25 s; the command may still start, and is then
+                found by its owner.
 
         Cancellation: the command may run all the same; it is then found by its owner's connection.
         """
-        raise NotImplementedError
+        if self._resolver is None:
+            raise AssertionError("the engine is used inside `async with` only")
+        now_ns = time.time_ns()
+        if process_id is None:
+            process_id = new_process_id(now_ns // 1_000_000, os.urandom(10))
+        elif not is_process_id(process_id):
+            raise InvalidRequest("invalid_params", f"Not a process id: {process_id[:40]!r}.")
+        elif (known := self._intake.live.get(id_to_bytes(process_id))) is not None:
+            return known
+        try:
+            resolved = await self._resolver.resolve(command, process_id)
+        except OutliveError as error:
+            self._announcer.emit(StartRejected(principal=owner.principal, code=error.code))
+            raise
+        record = self._new_record(command, resolved, owner, process_id=process_id, now_ns=now_ns)
+        limit = self._settings.output_limit if command.output_limit is None else command.output_limit
+        process = Process(record, self._layout.process(process_id), output_limit=limit)
+        self._intake.live[process.key] = process
+
+        def settle(outcome: Started | OutliveError) -> None:
+            if isinstance(outcome, Started):
+                self._started(process, outcome)
+            else:
+                self._rejected(process, outcome)
+
+        spec = encode_spec(_spec(command, resolved, record, output_limit=limit))
+        await self._backend.start(process_id, spec, resolved.script, settle=settle)
+        return process
+
+    async def cancel_all(
+        self, *, cause: Cause = Cause.SHUTDOWN, note: str = "", deadline_s: float = 30.0
+    ) -> int:
+        """End all live processes, detached ones too; return how many are left after the deadline."""
+
+        async def end(process: Process) -> None:
+            with contextlib.suppress(OutliveError):
+                await self.cancel(process, cause=cause, note=note)
+                await self.wait(process)
+
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(deadline_s), asyncio.TaskGroup() as group:
+                for process in self.live():
+                    group.create_task(end(process))
+        return sum(not process.is_complete for process in self.live())
 
     def subscribe_events(self, callback: Callable[[Event], None]) -> Callable[[], None]:
         """Call `callback` on the loop for every event from now on; return what ends that.
 
         It must be quick and must not raise (it is logged if it does); nothing is queued for it.
         """
-        raise NotImplementedError
+        return self._announcer.subscribe(callback)
+
+    def _new_record(
+        self, command: Command, resolved: Resolved, owner: Owner, *, process_id: ProcessId, now_ns: int
+    ) -> ProcessRecord:
+        text = command.text
+        if len(text) > _MAX_TEXT:
+            text = f"{text[:1000]} … ({len(text)} characters, whole in {self._layout.process(process_id)}/script)"
+        return ProcessRecord(
+            process_id=process_id,
+            command=text,
+            shell=resolved.shell,
+            cwd=resolved.cwd,
+            state=State.STARTING,
+            owner=owner,
+            stdio=command.stdio,
+            stdin=command.stdin,
+            created_at=at_time(now_ns),
+            is_detached=command.detached,
+            timeout_s=self._settings.timeout_s if command.timeout_s is None else command.timeout_s,
+            grace_s=self._settings.grace_s if command.grace_s is None else command.grace_s,
+            tags=dict(command.tags),
+            group=command.group,
+            command_id=self._ids.new(now_ns // 1_000_000_000),
+        )
+
+    def _started(self, process: Process, started: Started) -> None:
+        process.confirm_start(started.pid, started.started_ns)
+        self._registry.put(process.stored)
+        self._announcer.tell(ProcessStarted, process)
+        process.kick()
+
+    def _rejected(self, process: Process, error: OutliveError) -> None:
+        """Forget a start that failed; after a timeout it may still come to life and is then a stranger."""
+        self._intake.live.pop(process.key, None)
+        record = process.record
+        if isinstance(error, StartFailed):
+            failed = replace(
+                record, state=State.FAILED_TO_START, error=error.message, is_complete=True, is_closed=True
+            )
+            self._registry.put(replace(process.stored, record=failed, complete=record.cursor))
+        self._announcer.emit(StartRejected(principal=record.owner.principal, code=error.code))
+
+    def _changed(self, process: Process, changes: int) -> None:
+        """Keep and tell what a doorbell (or the files) changed."""
+        if process.is_ended:  # what lives is told by the keeper; its row needs no update
+            self._registry.put(process.stored)
+        self._announcer.tell_changes(process, changes)
+
+    def _committed(self, rows: list[StoredProcess]) -> None:
+        """Let go of processes whose last state is safe."""
+        for row in rows:
+            if row.record.is_closed and not row.record.descendants:
+                process = self._intake.live.get(id_to_bytes(row.record.process_id))
+                if process is not None and process.is_finished:
+                    self._intake.release(process)
+
+
+def _spec(command: Command, resolved: Resolved, record: ProcessRecord, *, output_limit: int | None) -> Spec:
+    return Spec(
+        program=resolved.program,
+        argv=resolved.argv,
+        env=resolved.env,
+        cwd=resolved.cwd,
+        stdio=command.stdio,
+        stdin=command.stdin,
+        rows=command.rows,
+        cols=command.cols,
+        timeout_s=record.timeout_s,
+        grace_s=record.grace_s,
+        output_limit=output_limit,
+        on_limit=command.on_limit,
+        after_exit=command.after_exit,
+        meta=encode_meta(record),
+    )

@@ -1,12 +1,19 @@
 """The questions about processes: live, find, list, read, wait. Changes nothing."""
 
+import asyncio
 from collections.abc import Iterable
 from typing import Literal
 
 from outlive.core.cursor import Cursor
+from outlive.core.errors import ProcessNotFound
+from outlive.core.identity import ProcessId, id_to_bytes, is_process_id
+from outlive.core.layout import Layout
 from outlive.core.process import ProcessRecord
+from outlive.engine.intake import Intake
 from outlive.engine.process import Process
-from outlive.store.output_log import OutputChunk
+from outlive.engine.recovery import Recovery
+from outlive.store.output_log import MAX_PREAD_BYTES, OutputChunk
+from outlive.store.registry import Registry
 from outlive.store.rows import ProcessFilter
 
 __all__ = ["Queries"]
@@ -16,13 +23,24 @@ Chunks = list[OutputChunk]
 Processes = list[Process]
 Records = list[ProcessRecord]
 
+_MAX_ENDED = 1000
+
 
 class Queries:
-    """The other half of `Engine`: what can be known."""
+    """One half of `Engine`: what can be known."""
+
+    _layout: Layout
+    _intake: Intake
+    _registry: Registry
+    _recovery: Recovery
+    _recovered: set[str]
 
     def live(self) -> Iterable[Process]:
-        """Return the processes that can still change: running, draining, or with open streams or descendants."""
-        raise NotImplementedError
+        """Return the processes that can still change: running, draining, or with open streams or descendants.
+
+        A finished one may be among them for some milliseconds, until its last state is committed.
+        """
+        return tuple(self._intake.live.values())
 
     async def find(self, process_id: str) -> Process:
         """Return a process by its id: the live object, or an ended one loaded again.
@@ -30,37 +48,93 @@ class Queries:
         Raises:
             ProcessNotFound: Nobody knows this id (or retention removed it).
         """
-        raise NotImplementedError
+        if is_process_id(process_id):
+            key = id_to_bytes(process_id)
+            if key in self._intake.strangers:
+                await self._recovery.catch_up()
+            process = self._intake.live.get(key)
+            if process is not None:
+                return process
+            stored = await self._registry.find(process_id) or await self._recovery.look_up(
+                ProcessId(process_id)
+            )
+            if stored is not None:
+                return Process.from_stored(stored, self._layout.process(process_id))
+        raise ProcessNotFound("process_not_found", f"No process {process_id[:40]!r} is known.")
+
+    async def find_by(self, wanted: ProcessFilter) -> Process:
+        """Return the newest process that matches (a command id, a pid, a connection's request id …).
+
+        Raises:
+            ProcessNotFound: There is none.
+        """
+        records = await self.list(wanted, limit=1)
+        if not records:
+            raise ProcessNotFound("process_not_found", "No such process is known.")
+        return await self.find(records[0].process_id)
 
     async def list(self, wanted: ProcessFilter | None = None, *, limit: int = 50) -> Records:
         """Return records, newest first, live and ended; the next page is `before=` the last one's id."""
-        raise NotImplementedError
+        wanted = wanted or ProcessFilter()
+        rows = await self._registry.list(
+            wanted, limit=limit, without=[process.process_id for process in self._intake.live.values()]
+        )
+        records = [row.record for row in rows]
+        live = 0
+        for process in sorted(self._intake.live.values(), key=lambda one: one.process_id, reverse=True):
+            if wanted.connection_id in {None, process.connection_id} and wanted.matches(
+                record := process.record
+            ):
+                records.append(record)
+                live += 1
+                if live == limit:
+                    break
+        records.sort(key=lambda record: record.process_id, reverse=True)
+        return records[:limit]
 
     async def read(self, process: Process, cursor: Cursor, limit_bytes: int = 65536) -> Chunks:
         """Return output of both streams from `cursor` on, in the order it was written.
 
-        Zero or more chunks; empty means "caught up", not "finished". A chunk with `is_gap` stands for output the
-        log no longer holds. The next cursor is `OutputChunk.after(cursor, chunks)`.
+        Zero or more chunks, at most 256 KiB; empty means "caught up", not "finished". A chunk with `is_gap` stands
+        for output the log no longer holds. The next cursor is `OutputChunk.after(cursor, chunks)`.
 
         Cancellation: safe at any point; nothing is consumed.
         """
-        raise NotImplementedError
+        return process.log.read(cursor, min(limit_bytes, MAX_PREAD_BYTES))
 
     async def wait(self, process: Process, *, until: Literal["complete", "closed"] = "complete") -> None:
         """Return when the process is complete (ended, output whole) or closed (its streams ended too).
 
         Waits without a deadline of its own: put it under `asyncio.timeout`. Cancellation: safe.
         """
-        raise NotImplementedError
+        woken = asyncio.Event()
+        unsubscribe = process.subscribe(woken.set)
+        try:
+            while not (process.is_complete if until == "complete" else process.is_closed):
+                woken.clear()
+                await woken.wait()
+        finally:
+            unsubscribe()
 
     def of_connection(self, connection_id: str) -> Processes:
         """Return the live processes that a connection started, oldest first (also complete ones not yet closed)."""
-        raise NotImplementedError
+        found = [one for one in self._intake.live.values() if one.connection_id == connection_id]
+        return sorted(found, key=lambda process: process.process_id)
 
     async def ended_of_connection(self, connection_id: str) -> Processes:
-        """Return the processes of a connection that are not live any more, oldest first (at most 1000)."""
-        raise NotImplementedError
+        """Return the processes of a connection that are not live any more, oldest first (the newest 1000)."""
+        live = [process.process_id for process in self.of_connection(connection_id)]
+        rows = await self._registry.list(
+            ProcessFilter(connection_id=connection_id), limit=_MAX_ENDED, without=live
+        )
+        return [
+            Process.from_stored(row, self._layout.process(row.record.process_id)) for row in reversed(rows)
+        ]
 
     def connections_waiting(self) -> set[str]:
         """Return the connections whose live, not detached processes were recovered from an earlier server."""
-        raise NotImplementedError
+        return {
+            process.connection_id
+            for process in self._intake.live.values()
+            if process.connection_id in self._recovered and process.connection_id and not process.is_detached
+        }

@@ -7,17 +7,20 @@ at the first read and closed by `close` (or with the last reference); a closed l
 
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from outlive.core.cursor import Cursor
+from outlive.core.cursor import BEGINNING, Cursor
+from outlive.core.errors import StoreCorrupt
 from outlive.core.layout import STREAM_FILES
 from outlive.protocols.frames import IDX, IdxRecord
+from outlive.store.idx_reader import IdxReader, totals
 
 __all__ = ["MAX_PREAD_BYTES", "OutputChunk", "OutputLog"]
 
 MAX_PREAD_BYTES = 256 * 1024
-_IDX_BLOCK_RECORDS = 128  # one page
-_ZERO_RECORD = bytes(IDX.size)
+_IDX = len(STREAM_FILES)  # the idx's place in the list of descriptors
+_FILES = (*STREAM_FILES, "idx")
+_CLOSED = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,56 +44,211 @@ class OutputChunk:
     @staticmethod
     def after(cursor: Cursor, chunks: Iterable["OutputChunk"]) -> Cursor:
         """Return the cursor behind `chunks`."""
+        ends = [cursor.stdout, cursor.stderr]
         for chunk in chunks:
-            cursor = replace(cursor, **{("stdout", "stderr")[chunk.stream]: chunk.end})
-        return cursor
+            ends[chunk.stream] = chunk.end
+        return Cursor(*ends)
 
 
 class OutputLog:
-    """The output of one process on disk."""
+    """The output of one process on disk; a missing file is an empty one."""
 
-    __slots__ = ("_err_fd", "_folder", "_idx_fd", "_out_fd")
+    __slots__ = ("_fds", "_folder")
 
     def __init__(self, folder: str) -> None:
         """Remember the process's folder; nothing is opened yet."""
         self._folder = folder
-        self._out_fd = self._err_fd = self._idx_fd = -1
+        self._fds = [_CLOSED] * len(_FILES)
+
+    def __del__(self) -> None:
+        """Close the descriptors with the last reference."""
+        self.close()
+
+    def close(self) -> None:
+        """Close the descriptors; may be called more than once, and the next read opens them again."""
+        for place, fd in enumerate(self._fds):
+            if fd != _CLOSED:
+                self._fds[place] = _CLOSED
+                os.close(fd)
 
     def pread(self, stream: int, size: int, offset: int) -> bytes:
         """Return up to `size` (at most 256 KiB) bytes of a stream from `offset`; empty at the end and in a gap.
 
         Released ranges read as zeros on disk; they are never returned: the data stops before a gap, and at
         its beginning nothing comes. Then `gap` tells where to go on.
+
+        Raises:
+            StoreCorrupt: The disk does not give the bytes.
         """
-        raise NotImplementedError
+        fd = self._open(stream)
+        if fd == _CLOSED:
+            return b""
+        try:
+            data = os.pread(fd, min(size, MAX_PREAD_BYTES), offset)
+        except OSError as error:
+            raise StoreCorrupt(
+                "store_corrupt", f"The output log cannot be read: {error.strerror}."
+            ) from error
+        # Asked after the read, because `gaps` is written before the hole is punched: zeros that were read from a
+        # hole are told by now. Without a zero byte there is nothing to ask (memchr: 20 GB/s).
+        if 0 in data:
+            gap = self.gap(stream)
+            if gap is not None and gap[0] < offset + len(data) and offset < gap[1]:
+                return data[: max(0, gap[0] - offset)]
+        return data
 
     def size(self, stream: int) -> int:
-        """Return the bytes of a stream in the log (of merged and pty output: stream 0)."""
-        raise NotImplementedError
+        """Return the bytes of a stream in the log (merged and pty output are stream 0)."""
+        fd = self._open(stream)
+        return 0 if fd == _CLOSED else os.fstat(fd).st_size
 
     def gap(self, stream: int) -> tuple[int, int] | None:
-        """Return the released range [from, to) of a stream; None when everything is there."""
-        raise NotImplementedError
+        """Return the released range [from, to) of a stream; None when everything is there. Always read anew."""
+        try:
+            fd = os.open(f"{self._folder}/gaps", os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            return None
+        try:
+            raw = os.pread(fd, 4096, 0)
+        finally:
+            os.close(fd)
+        words = raw[: raw.rfind(b"\n") + 1].rpartition(b"\n")[0].rpartition(b"\n")[2].split()
+        if len(words) != 4 or not all(word.isdigit() for word in words):
+            return None
+        start, end = int(words[2 * stream]), int(words[2 * stream + 1])
+        return (start, end) if start < end else None
 
     def runs(self) -> Iterator[IdxRecord]:
         """Yield all idx records, oldest first. Reads the whole file: not for the event loop."""
-        raise NotImplementedError
+        fd = self._open(_IDX)
+        if fd != _CLOSED:
+            yield from IdxReader(fd).records()
 
     def read(self, cursor: Cursor, limit_bytes: int) -> list[OutputChunk]:
         """Return output from `cursor` on in the order it was written; stop when `limit_bytes` are reached.
 
-        Empty means caught up. Small reads (<= 256 KiB) may run on the event loop.
+        Empty means caught up. Up to 256 KiB it may run on the event loop. The order of bytes written within the
+        same moment to both streams is the order in which the keeper took them from two pipes.
         """
-        raise NotImplementedError
+        # Sizes before idx: whatever they count is then told by idx, since a run is recorded before its bytes.
+        sizes = (self.size(0), self.size(1))
+        taking = _Taking(self, cursor, limit_bytes)
+        if taking.is_behind(sizes):
+            for time_ns, stream, ends in self._segments(cursor, sizes):
+                # The other stream too: a segment spans both where records between were released or lost.
+                taking.take(stream, ends[stream], time_ns)
+                taking.take(1 - stream, ends[1 - stream], time_ns)
+                if taking.budget <= 0 or not taking.is_behind(sizes):
+                    break
+        return taking.chunks
 
     def tail_cursor(self, limit_bytes: int) -> Cursor:
         """Return the cursor `limit_bytes` before the end, in the order of writing."""
-        raise NotImplementedError
+        sizes = (self.size(0), self.size(1))
+        target = sum(sizes) - limit_bytes
+        if target <= 0:
+            return BEGINNING
+        fd = self._open(_IDX)
+        records: list[IdxRecord] = []
+        if fd != _CLOSED:
+            idx = IdxReader(fd)
+            reader = idx.records(idx.last_where(lambda record: record.start <= target))
+            records = [record for record, _ in zip(reader, range(2), strict=False)]
+        if not records or records[0].start > target:
+            stderr = min(sizes[1], limit_bytes // 2)  # no idx: half of each
+            return Cursor(max(0, sizes[0] - (limit_bytes - stderr)), sizes[1] - stderr)
+        ends = totals(records[1]) if len(records) > 1 else sizes
+        place = list(totals(records[0]))
+        for stream in (records[0].stream, 1 - records[0].stream):
+            step = max(0, min(target - sum(place), ends[stream] - place[stream]))
+            place[stream] += step
+        return Cursor(min(place[0], sizes[0]), min(place[1], sizes[1]))
 
     def tail(self, limit_bytes: int) -> list[OutputChunk]:
-        """Return the last `limit_bytes` of output, both streams in order."""
-        raise NotImplementedError
+        """Return the last `limit_bytes` (at most 256 KiB on the event loop) of output, both streams in order."""
+        cursor = self.tail_cursor(limit_bytes)
+        chunks: list[OutputChunk] = []
+        # `read` charges for every chunk, so one call may stop early.
+        while (more := self.read(cursor, limit_bytes)) and sum(
+            len(chunk.data) for chunk in chunks
+        ) < limit_bytes:
+            chunks += more
+            cursor = OutputChunk.after(cursor, more)
+        return chunks
 
-    def close(self) -> None:
-        """Close the descriptors; may be called more than once."""
-        raise NotImplementedError
+    def _segments(self, cursor: Cursor, sizes: tuple[int, int]) -> Iterator[tuple[int, int, tuple[int, int]]]:
+        """Yield (time, stream, ends of both streams) for the runs from the one that holds the cursor's first byte."""
+        fd = self._open(_IDX)
+        before: IdxRecord | None = None
+        if fd != _CLOSED:
+            idx = IdxReader(fd)
+
+            def is_not_past(record: IdxRecord) -> bool:
+                stdout, stderr = totals(record)
+                return stdout <= cursor.stdout and stderr <= cursor.stderr
+
+            for record in idx.records(idx.last_where(is_not_past)):
+                if before is not None:
+                    yield before.time_ns, before.stream & 1, totals(record)
+                before = record
+        if before is None:
+            yield 0, 0, sizes
+        else:
+            yield before.time_ns, before.stream & 1, sizes
+
+    def _open(self, place: int) -> int:
+        fd = self._fds[place]
+        if fd == _CLOSED:
+            try:
+                fd = self._fds[place] = os.open(f"{self._folder}/{_FILES[place]}", os.O_RDONLY | os.O_CLOEXEC)
+            except FileNotFoundError:
+                return _CLOSED
+            except OSError as error:
+                raise StoreCorrupt(
+                    "store_corrupt", f"The output log cannot be opened: {error.strerror}."
+                ) from error
+        return fd
+
+
+class _Taking:
+    """One `read` in progress: chunks taken so far, the position of both streams, the budget left.
+
+    Each stream is read ahead in one pread, because runs may be only some bytes long.
+    """
+
+    __slots__ = ("_ahead", "_log", "budget", "chunks", "position")
+
+    def __init__(self, log: OutputLog, cursor: Cursor, budget: int) -> None:
+        self._log = log
+        self.position = [cursor.stdout, cursor.stderr]
+        self.budget = budget
+        self.chunks: list[OutputChunk] = []
+        self._ahead: list[tuple[int, bytes]] = [(0, b""), (0, b"")]
+
+    def is_behind(self, ends: tuple[int, int]) -> bool:
+        return self.position[0] < ends[0] or self.position[1] < ends[1]
+
+    def take(self, stream: int, end: int, time_ns: int) -> None:
+        """Take the bytes of a stream from its position up to `end`, as far as budget and file reach."""
+        while self.position[stream] < end and self.budget > 0:
+            offset = self.position[stream]
+            data = self._bytes_at(stream, offset, end)
+            if data:
+                stop = offset + len(data)
+            else:
+                gap = self._log.gap(stream)
+                if gap is None or not gap[0] <= offset < gap[1]:
+                    return  # shorter than idx tells (a machine crash): what is there goes on with the next run
+                stop = gap[1]
+            self.chunks.append(
+                OutputChunk(stream=stream, offset=offset, end=stop, data=data, time_ns=time_ns)
+            )
+            self.position[stream] = stop
+            self.budget -= len(data) + IDX.size  # the record counts: runs of one byte are work too
+
+    def _bytes_at(self, stream: int, offset: int, end: int) -> bytes:
+        start, ahead = self._ahead[stream]
+        if not start <= offset < start + len(ahead):
+            start, ahead = offset, self._log.pread(stream, self.budget, offset)
+            self._ahead[stream] = start, ahead
+        return ahead[offset - start : min(end - start, offset - start + self.budget)]

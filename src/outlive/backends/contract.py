@@ -1,0 +1,97 @@
+"""What every place of execution can do (`Backend`) and what it tells (`BackendListener`).
+
+One contract, one test body run on each backend. Output does not pass here: it is read from the log.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Protocol
+
+from outlive.core.errors import OutliveError
+from outlive.core.identity import ProcessId
+from outlive.core.lifecycle import Cause
+
+__all__ = ["Backend", "BackendListener", "Bell", "Started"]
+
+# key, out, err, pid, code, phase, cause, flags, descendants: a doorbell's fields as `protocols.keeper.RECORD`
+# has them. Tuples, because thousands a second are told.
+Bell = tuple[bytes, int, int, int, int, int, int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """The answer to a start; `is_existing`: an earlier start with this id had been carried out already."""
+
+    pid: int
+    started_ns: int
+    is_existing: bool = False
+
+
+class BackendListener(Protocol):
+    """Who hears a backend; called on the event loop's thread, must be quick and must not raise."""
+
+    def link_opened(self) -> None:
+        """From now on everything live is told anew, ended by a bell with `Flags.SYNC`."""
+
+    def link_ready(self, keeper_pid: int) -> None:
+        """The other side answers requests; unanswered starts have been sent again."""
+
+    def link_closed(self) -> None:
+        """The other side is gone for the moment; commands go on."""
+
+    def ring(self, bells: Iterable[Bell]) -> None:
+        """Take over the newest states of processes."""
+
+
+class Backend(Protocol):
+    """Carries out what the engine asks. Every method raises BackendUnavailable when nobody answers in time.
+
+    All but `write` and `signal` are asked again by themselves when the other side restarts; those two fail with
+    `keeper_restarted`, because nobody knows whether they had happened.
+    """
+
+    async def open(self, listener: BackendListener) -> None:
+        """Connect; returns when the other side answers."""
+
+    async def close(self) -> None:
+        """Disconnect; what runs goes on."""
+
+    async def start(
+        self,
+        process_id: ProcessId,
+        spec: bytes,
+        script: bytes,
+        *,
+        settle: Callable[[Started | OutliveError], None],
+    ) -> Started:
+        """Start a command once, however often this is asked with the same id.
+
+        `settle` is called with the outcome also when the caller has been cancelled meanwhile.
+        """
+
+    async def pause(self, process_id: ProcessId, *, acknowledged: Callable[[], None]) -> None:
+        """Stop the whole tree; `acknowledged` is called in the order of the bells."""
+
+    async def resume(self, process_id: ProcessId, *, acknowledged: Callable[[], None]) -> None:
+        """Continue the whole tree; `acknowledged` as for `pause`."""
+
+    async def stop(self, process_id: ProcessId, *, cause: Cause, grace_s: float, note: str) -> None:
+        """End the whole tree: TERM now, KILL after the grace period."""
+
+    async def signal(self, process_id: ProcessId, number: int, *, whole_tree: bool) -> None:
+        """Send a signal."""
+
+    async def write(self, process_id: ProcessId, data: bytes) -> None:
+        """Write at most 64 KiB to the input; returns when all of it is in the pipe or terminal."""
+
+    async def close_stdin(self, process_id: ProcessId) -> None:
+        """Close the input."""
+
+    async def resize(self, process_id: ProcessId, *, rows: int, cols: int) -> None:
+        """Set the terminal's window size."""
+
+    async def release(self, process_id: ProcessId, *, stdout_bytes: int, stderr_bytes: int) -> None:
+        """Let go of output before these offsets."""
+
+    async def status(self) -> dict[str, object]:
+        """Return what the other side says about itself."""

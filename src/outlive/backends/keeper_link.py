@@ -1,0 +1,295 @@
+"""The connection to the keeper's supervisor: requests and replies by number, doorbells, reconnecting for ever.
+
+Owns the socket and what is unanswered; what requests mean is in `local`. The supervisor may die at any moment:
+then this reconnects (it is back within some 50 ms; else `ensure` starts it) and sends again what may be repeated.
+"""
+
+import array
+import asyncio
+import contextlib
+import logging
+import os
+import socket
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Self
+
+from outlive.backends.unanswered import Reply, Request, Settle, Unanswered
+from outlive.core.errors import BackendUnavailable, OutliveError
+from outlive.protocols.keeper import MAX_INLINE_BYTES, VERSION, encode_message
+
+__all__ = ["KeeperLink"]
+
+_logger = logging.getLogger(__name__)
+
+_RECEIVE_BYTES = 256 * 1024  # above the largest packet
+_PACKETS_PER_TURN = 64  # then the loop's other work has its turn
+_MAX_UNSENT = 1024  # requests that wait for room in the socket; more callers wait before they ask
+_QUICK_TRIES = 20  # a supervisor that was killed is back within 20-100 ms (measured)
+_QUICK_PAUSE_S = 0.005
+_PATIENCE_S = 1.0  # between attempts to start a keeper that does not start
+_HELLO_S = 15.0  # the guardian replaces a hung supervisor within 8 s; then the socket ends
+_DOORBELL = ord("D")
+
+
+class KeeperLink:
+    """Talks to the supervisor as role "server". `async with` keeps it connected; only the loop's thread uses it.
+
+    When the socket is full, requests wait in the order they were asked; beyond 1024 callers wait before they ask.
+    """
+
+    def __init__(
+        self,
+        *,
+        connect: Callable[[], socket.socket],
+        ensure: Callable[[], None],
+        opened: Callable[[], None],
+        ready: Callable[[int], None],
+        closed: Callable[[], None],
+        doorbells: Callable[[memoryview], None],
+    ) -> None:
+        """Take how to connect (returns a non-blocking SEQPACKET socket) and how to start the keeper (blocks).
+
+        `opened` is called before anything is read from a new connection, `ready` with the supervisor's pid when it
+        has answered, `doorbells` with the records of each packet (valid during the call only).
+        """
+        self._connect = connect
+        self._ensure = ensure
+        self._opened = opened
+        self._ready = ready
+        self._closed = closed
+        self._doorbells = doorbells
+        self._view = memoryview(bytearray(_RECEIVE_BYTES))
+        self._socket: socket.socket | None = None
+        self._lost = asyncio.Event()
+        self._was_ready = asyncio.Event()
+        self._has_room = asyncio.Event()
+        self._unanswered = Unanswered()
+        self._unsent: deque[Request] = deque()
+        self._hello: Request | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._stack = contextlib.AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        """Begin connecting; `wait_ready` tells when it is done."""
+        self._has_room.set()
+        group = await self._stack.enter_async_context(asyncio.TaskGroup())
+        self._task = group.create_task(self._keep_connected(), name="keeper link")
+        return self
+
+    async def __aexit__(self, *_exception: object) -> None:
+        """Disconnect; what is unanswered fails."""
+        if self._task is not None:
+            self._task.cancel()
+        await self._stack.aclose()
+        self._unanswered.fail_all(BackendUnavailable("keeper_unavailable", "The server is being stopped."))
+
+    async def wait_ready(self, deadline_s: float) -> None:
+        """Return when the supervisor has answered for the first time.
+
+        Raises:
+            BackendUnavailable: It did not within the deadline.
+        """
+        await self._wait(self._was_ready, deadline_s)
+
+    async def request(
+        self,
+        message: Reply,
+        payload: bytes = b"",
+        *,
+        deadline_s: float,
+        is_repeatable: bool,
+        settle: Settle | None = None,
+    ) -> Reply:
+        """Ask and return the reply.
+
+        Args:
+            message: The request without its number.
+            payload: Raw bytes; more than a packet holds travels in a memfd.
+            deadline_s: After so long the request is forgotten.
+            is_repeatable: Send it again when the supervisor dies before it has answered.
+            settle: Called once with the outcome, in the order of the packets, also when the caller was cancelled.
+
+        Raises:
+            OutliveError: What the supervisor answered; `keeper_restarted` for a request that cannot be repeated;
+                `keeper_unavailable` or `timeout` when nothing came within the deadline.
+        """
+        if not self._has_room.is_set():
+            await self._wait(self._has_room, deadline_s)
+        request = self._unanswered.add(
+            message, payload, deadline_s=deadline_s, is_repeatable=is_repeatable, settle=settle
+        )
+        if self._unanswered.is_reachable:
+            self._send(request)
+        return await request.future
+
+    async def _wait(self, event: asyncio.Event, deadline_s: float) -> None:
+        try:
+            async with asyncio.timeout(deadline_s):
+                await event.wait()
+        except TimeoutError:
+            raise self._unanswered.silence(deadline_s) from None
+
+    # -- sending
+
+    def _send(self, request: Request) -> None:
+        if not self._unsent and self._try_send(request):
+            return
+        self._unsent.append(request)
+        if len(self._unsent) >= _MAX_UNSENT:
+            self._has_room.clear()
+        if self._socket is not None:
+            asyncio.get_running_loop().add_writer(self._socket.fileno(), self._writable)
+
+    def _try_send(self, request: Request) -> bool:
+        """Send now; False when the socket is full. What meets a dead socket waits for the next connection."""
+        if self._socket is None:
+            return True
+        try:
+            if len(request.payload) > MAX_INLINE_BYTES:
+                _send_with_file(self._socket, request.message, request.payload)
+            else:
+                self._socket.send(encode_message(request.message, request.payload), socket.MSG_NOSIGNAL)
+        except BlockingIOError:
+            return False
+        except OSError:
+            self._lose()
+            return True
+        request.is_sent = True
+        return True
+
+    def _writable(self) -> None:
+        while self._unsent:
+            if self._unsent[0] in self._unanswered and not self._try_send(self._unsent[0]):
+                return
+            if self._unsent:
+                self._unsent.popleft()
+        self._has_room.set()
+        if self._socket is not None:
+            asyncio.get_running_loop().remove_writer(self._socket.fileno())
+
+    # -- receiving
+
+    def _readable(self) -> None:
+        # Nothing may leave this callback as an exception: the stream would stop for ever, in silence.
+        try:
+            self._receive()
+        except OSError:
+            self._lose()
+        except Exception:
+            _logger.exception("a packet of the keeper could not be taken")
+
+    def _receive(self) -> None:
+        for _ in range(_PACKETS_PER_TURN):
+            if self._socket is None:
+                return
+            try:
+                size = self._socket.recv_into(self._view)
+            except BlockingIOError:
+                return
+            if size == 0:
+                self._lose()
+                return
+            if self._view[0] == _DOORBELL:
+                self._doorbells(self._view[1:size])
+            else:
+                self._unanswered.answer(bytes(self._view[:size]))
+
+    def _lose(self) -> None:
+        """Take note that the connection has ended; `_serve` cleans up."""
+        if self._socket is not None:
+            asyncio.get_running_loop().remove_reader(self._socket.fileno())
+        self._lost.set()
+        if self._hello is not None:
+            self._unanswered.forget(self._hello)
+            self._hello.finish(BackendUnavailable("keeper_restarted", "The keeper restarted."))
+
+    # -- connecting
+
+    async def _keep_connected(self) -> None:
+        while True:
+            try:
+                await self._serve(await self._connected())
+            except Exception:
+                _logger.exception("the link to the keeper failed; it is built anew")
+                await asyncio.sleep(_PATIENCE_S)
+
+    async def _connected(self) -> socket.socket:
+        """Return a connected socket, however long that takes."""
+        loop = asyncio.get_running_loop()
+        tries = _QUICK_TRIES if self._was_ready.is_set() else 0
+        while True:
+            with contextlib.suppress(FileNotFoundError, ConnectionRefusedError, BlockingIOError):
+                return self._connect()
+            if tries > 0:
+                tries -= 1
+                await asyncio.sleep(_QUICK_PAUSE_S)
+                continue
+            trouble: OutliveError
+            try:
+                await loop.run_in_executor(None, self._ensure)
+                return self._connect()
+            except OutliveError as error:
+                trouble = error
+            except OSError as error:
+                text = f"The keeper cannot be started: {error.strerror or error}."
+                trouble = BackendUnavailable("keeper_unavailable", text)
+            self._unanswered.trouble = trouble
+            _logger.warning("the keeper cannot be reached: %s", trouble.message)
+            await asyncio.sleep(_PATIENCE_S)
+
+    async def _serve(self, connection: socket.socket) -> None:
+        """Use one connection until it ends."""
+        loop = asyncio.get_running_loop()
+        self._lost.clear()
+        self._socket = connection
+        try:
+            self._opened()
+            loop.add_reader(connection.fileno(), self._readable)
+            if await self._greet():
+                await self._lost.wait()
+        finally:
+            loop.remove_reader(connection.fileno())
+            loop.remove_writer(connection.fileno())
+            self._socket = None
+            connection.close()
+            self._unsent.clear()
+            self._has_room.set()
+            self._unanswered.fail_unrepeatable()
+            if self._unanswered.is_reachable:
+                self._unanswered.is_reachable = False
+                self._closed()
+
+    async def _greet(self) -> bool:
+        """Say hello and, once that is answered, send what was left unanswered; False when no answer comes."""
+        message: Reply = {"op": "hello", "role": "server", "version": VERSION, "pid": os.getpid()}
+        hello = self._hello = self._unanswered.add(message, b"", deadline_s=_HELLO_S, is_repeatable=False)
+        self._send(hello)
+        try:
+            reply = await hello.future
+        except OutliveError:
+            return False
+        finally:
+            self._hello = None
+            self._unanswered.forget(hello)
+        self._unanswered.trouble = None
+        self._unanswered.is_reachable = True
+        self._was_ready.set()
+        for request in self._unanswered.outstanding():
+            self._send(request)
+        pid = reply.get("pid")
+        self._ready(pid if isinstance(pid, int) else 0)
+        return True
+
+
+def _send_with_file(connection: socket.socket, message: Mapping[str, object], payload: bytes) -> None:
+    """Send a message whose payload is too large for a packet: it travels in a memory file (memfd_create(2))."""
+    fd = os.memfd_create("outlive-start", os.MFD_CLOEXEC)
+    try:
+        view = memoryview(payload)
+        while view:
+            view = view[os.write(fd, view) :]
+        ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [fd]))]
+        connection.sendmsg([encode_message({**message, "in_fd": True})], ancillary, socket.MSG_NOSIGNAL)
+    finally:
+        os.close(fd)

@@ -1,0 +1,169 @@
+"""This machine as a place of execution: the operations of the keeper's local protocol as a `Backend`."""
+
+import contextlib
+import functools
+import socket
+from collections.abc import Callable
+
+from outlive.backends.contract import BackendListener, Started
+from outlive.backends.keeper_link import KeeperLink
+from outlive.backends.unanswered import Reply
+from outlive.core.errors import BackendUnavailable, LimitExceeded, OutliveError
+from outlive.core.identity import ProcessId
+from outlive.core.layout import Layout
+from outlive.core.lifecycle import Cause
+from outlive.protocols.keeper import RECORD, CauseCode
+
+__all__ = ["MAX_WRITE_BYTES", "LocalBackend"]
+
+MAX_WRITE_BYTES = 64 * 1024
+_CONNECT_S = 20.0
+# A hung supervisor is replaced by the guardian within 6-8 s and the request is sent again: time for both.
+_START_S = 25.0
+_ANSWER_S = 15.0
+_WRITE_S = 30.0  # how long a process may leave its input unread before the writer is told
+
+
+class LocalBackend:
+    """The keeper of one state folder. The two callables are handed in: they belong to the keeper's own package."""
+
+    def __init__(
+        self,
+        state_dir: str,
+        *,
+        connect_unix: Callable[[str], socket.socket],
+        ensure_keeper: Callable[[str], None],
+    ) -> None:
+        """Take the state folder (absolute), how to connect to a socket's path and how to start the keeper."""
+        self._connect = functools.partial(connect_unix, Layout(state_dir).keeper_socket)
+        self._ensure = functools.partial(ensure_keeper, state_dir)
+        self._stack = contextlib.AsyncExitStack()
+        self._link: KeeperLink | None = None
+
+    async def open(self, listener: BackendListener) -> None:
+        """Connect, starting the keeper when nobody listens; returns when it answers.
+
+        Raises:
+            BackendUnavailable: It did not within 20 s.
+        """
+        unpack = RECORD.iter_unpack
+        link = KeeperLink(
+            connect=self._connect,
+            ensure=self._ensure,
+            opened=listener.link_opened,
+            ready=listener.link_ready,
+            closed=listener.link_closed,
+            doorbells=lambda records: listener.ring(unpack(records)),
+        )
+        await self._stack.enter_async_context(link)
+        self._link = link
+        try:
+            await link.wait_ready(_CONNECT_S)
+        except BaseException:
+            await self.close()
+            raise
+
+    async def close(self) -> None:
+        """Disconnect; what runs goes on."""
+        self._link = None
+        await self._stack.aclose()
+
+    async def start(
+        self,
+        process_id: ProcessId,
+        spec: bytes,
+        script: bytes,
+        *,
+        settle: Callable[[Started | OutliveError], None],
+    ) -> Started:
+        """Start a command once (see `Backend.start`)."""
+
+        def settled(outcome: Reply | OutliveError) -> None:
+            settle(outcome if isinstance(outcome, OutliveError) else _started(outcome))
+
+        reply = await self._opened().request(
+            {"op": "start", "id": process_id, "spec_bytes": len(spec)},
+            spec + script,
+            deadline_s=_START_S,
+            is_repeatable=True,
+            settle=settled,
+        )
+        return _started(reply)
+
+    async def pause(self, process_id: ProcessId, *, acknowledged: Callable[[], None]) -> None:
+        """Stop the whole tree."""
+        await self._ask("pause", process_id, acknowledged=acknowledged)
+
+    async def resume(self, process_id: ProcessId, *, acknowledged: Callable[[], None]) -> None:
+        """Continue the whole tree."""
+        await self._ask("resume", process_id, acknowledged=acknowledged)
+
+    async def stop(self, process_id: ProcessId, *, cause: Cause, grace_s: float, note: str) -> None:
+        """End the whole tree: TERM now, KILL after the grace period."""
+        code = int(CauseCode[cause.name])
+        await self._ask("stop", process_id, cause=code, grace_s=grace_s, note=note)
+
+    async def signal(self, process_id: ProcessId, number: int, *, whole_tree: bool) -> None:
+        """Send a signal; never repeated."""
+        await self._ask("signal", process_id, is_repeatable=False, signal=number, whole_tree=whole_tree)
+
+    async def write(self, process_id: ProcessId, data: bytes) -> None:
+        """Write at most 64 KiB to the input; never repeated."""
+        try:
+            await self._opened().request(
+                {"op": "write", "id": process_id}, data, deadline_s=_WRITE_S, is_repeatable=False
+            )
+        except BackendUnavailable as error:
+            if error.code != "timeout":
+                raise
+            raise LimitExceeded(
+                "stdin_full",
+                f"The process has not read its input for {_WRITE_S:.0f} s; these bytes still wait for it.",
+            ) from error
+
+    async def close_stdin(self, process_id: ProcessId) -> None:
+        """Close the input."""
+        await self._ask("close_stdin", process_id)
+
+    async def resize(self, process_id: ProcessId, *, rows: int, cols: int) -> None:
+        """Set the terminal's window size."""
+        await self._ask("resize", process_id, rows=rows, cols=cols)
+
+    async def release(self, process_id: ProcessId, *, stdout_bytes: int, stderr_bytes: int) -> None:
+        """Let go of output before these offsets."""
+        await self._ask("release", process_id, out=stdout_bytes, err=stderr_bytes)
+
+    async def status(self) -> dict[str, object]:
+        """Return what the supervisor says about itself."""
+        return await self._opened().request({"op": "status"}, deadline_s=_ANSWER_S, is_repeatable=True)
+
+    async def _ask(
+        self,
+        operation: str,
+        process_id: ProcessId,
+        *,
+        is_repeatable: bool = True,
+        acknowledged: Callable[[], None] | None = None,
+        **fields: object,
+    ) -> None:
+        def settled(outcome: Reply | OutliveError) -> None:
+            if acknowledged is not None and not isinstance(outcome, OutliveError):
+                acknowledged()
+
+        message: Reply = {"op": operation, "id": process_id, **fields}
+        await self._opened().request(
+            message, deadline_s=_ANSWER_S, is_repeatable=is_repeatable, settle=settled
+        )
+
+    def _opened(self) -> KeeperLink:
+        if self._link is None:
+            raise BackendUnavailable("keeper_unavailable", "The server is not connected to the keeper.")
+        return self._link
+
+
+def _started(reply: Reply) -> Started:
+    return Started(
+        pid=int(str(reply["pid"])),
+        started_ns=int(str(reply["started_ns"])),
+        is_existing=bool(reply.get("existing")),
+    )

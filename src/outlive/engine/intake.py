@@ -1,0 +1,111 @@
+"""Where doorbells arrive: the table of live processes and who must be loaded or looked after.
+
+Runs on the event loop for every doorbell, some ten thousand a second: no task, no await, no I/O. What needs files
+(`strangers`, `missing`) is left to `recovery`, which is woken.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable
+
+from outlive.backends.contract import Bell
+from outlive.core.identity import id_from_bytes
+from outlive.engine.process import Process
+from outlive.protocols.keeper import Flags
+
+__all__ = ["Intake"]
+
+_SYNC = int(Flags.SYNC)
+
+
+class Intake:
+    """The `BackendListener` of the engine.
+
+    Attributes:
+        live: Processes that can still change, by the 16-byte form of their id.
+        strangers: Newest doorbell of processes that are not loaded yet.
+        missing: Processes that the keeper did not mention any more after a reconnect: they have finished.
+        work: Set when `strangers` or `missing` got an entry.
+        synced: Set once everything live has been told for the first time.
+    """
+
+    def __init__(
+        self,
+        *,
+        changed: Callable[[Process, int], None],
+        ready: Callable[[int], None],
+        closed: Callable[[], None],
+    ) -> None:
+        """`changed` is called with `Change` bits before the process is kicked; `ready` and `closed` for the link."""
+        self._changed = changed
+        self._ready = ready
+        self._closed = closed
+        self.live: dict[bytes, Process] = {}
+        self.strangers: dict[bytes, Bell] = {}
+        self.missing: list[Process] = []
+        self.work = asyncio.Event()
+        self.synced = asyncio.Event()
+        self._expected: set[bytes] = set()
+        self._mentioned: set[bytes] | None = None
+
+    def link_opened(self) -> None:
+        """Begin to note who is mentioned: who was live and is not has finished meanwhile."""
+        # A start that was not acknowledged yet may be unknown over there: it is sent again, not missed.
+        self._expected = {key for key, process in self.live.items() if process.is_acknowledged}
+        self._mentioned = set()
+
+    def link_ready(self, keeper_pid: int) -> None:
+        """Pass on that the keeper answers."""
+        self._ready(keeper_pid)
+
+    def link_closed(self) -> None:
+        """Pass on that the keeper is gone for the moment."""
+        self._closed()
+
+    def ring(self, bells: Iterable[Bell]) -> None:
+        """Take over doorbells."""
+        live = self.live
+        now_ns = time.time_ns()
+        for bell in bells:
+            key, out, err, pid, code, phase, cause, flags, descendants = bell
+            process = live.get(key)
+            if process is None:
+                if flags & _SYNC:
+                    self._sync()
+                    continue
+                self.strangers[key] = bell
+                self.work.set()
+            else:
+                changes = process.absorb(out, err, pid, code, phase, cause, flags, descendants, now_ns=now_ns)
+                if changes:
+                    self._changed(process, changes)
+                process.kick()
+            if self._mentioned is not None:
+                self._mentioned.add(key)
+
+    def adopt(self, process: Process) -> None:
+        """Enter a process that was loaded for a stranger's doorbell, and absorb that."""
+        key = process.key
+        self.live[key] = process
+        bell = self.strangers.pop(key, None)
+        if bell is not None:
+            self.ring([bell])
+
+    def release(self, process: Process) -> None:
+        """Let go of a process that cannot change any more."""
+        if self.live.pop(process.key, None) is not None:
+            process.log.close()
+
+    def _sync(self) -> None:
+        mentioned, self._mentioned = self._mentioned or set(), None
+        for key in self._expected - mentioned:
+            process = self.live.get(key)
+            if process is not None and not process.is_finished:
+                self.missing.append(process)
+                self.work.set()
+        self._expected = set()
+        self.synced.set()
+
+    def stranger_ids(self) -> list[str]:
+        """Return the ids of the processes that must be loaded."""
+        return [id_from_bytes(key) for key in self.strangers]

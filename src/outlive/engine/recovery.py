@@ -1,0 +1,145 @@
+"""Finding again what earlier servers started, and what finished while nobody watched.
+
+Three sources, in this order of trust: the keeper (everything it mentions is live), the process folders, the
+registry. Files are read in a thread; the loop's thread alone changes processes.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from outlive.core.errors import OutliveError
+from outlive.core.identity import ProcessId, id_to_bytes
+from outlive.core.layout import Layout
+from outlive.core.lifecycle import State
+from outlive.engine.intake import Intake
+from outlive.engine.process import Change, Process
+from outlive.store.folder import read_folder
+from outlive.store.registry import Registry
+from outlive.store.rows import StoredProcess
+
+__all__ = ["Recovery"]
+
+_logger = logging.getLogger(__name__)
+
+_SLICE = 200  # folders read at once: the loop has its turns between
+_PAUSE_S = 1.0  # after a failure
+
+
+class Recovery:
+    """Loads strangers and settles what has finished unseen; `upkeep` looks after the rest of the past."""
+
+    def __init__(
+        self,
+        layout: Layout,
+        registry: Registry,
+        intake: Intake,
+        *,
+        recovered: Callable[[Process], None],
+        settled: Callable[[Process, int], None],
+    ) -> None:
+        """`recovered` hears of adopted live processes, `settled` of ends that were found in files."""
+        self._layout = layout
+        self._registry = registry
+        self._intake = intake
+        self._recovered = recovered
+        self._settled = settled
+
+    async def run(self) -> None:
+        """Do what the intake leaves to do, for ever."""
+        while True:
+            await self._intake.work.wait()
+            try:
+                await self.catch_up()
+            except (OutliveError, OSError):
+                _logger.exception("recovery failed; it is tried again")
+                await asyncio.sleep(_PAUSE_S)
+
+    async def catch_up(self) -> None:
+        """Load all strangers and settle all missing processes that are known now."""
+        self._intake.work.clear()
+        try:
+            while self._intake.strangers:
+                await self._adopt([ProcessId(one) for one in self._intake.stranger_ids()[:_SLICE]])
+            while self._intake.missing:
+                await self._settle_missing(self._intake.missing[:_SLICE])
+        except BaseException:
+            self._intake.work.set()
+            raise
+
+    async def settle_rows(self) -> None:
+        """Bring the registry's unfinished rows up to date whose processes the keeper does not hold any more."""
+        rows = [
+            one
+            for one in await self._registry.unfinished()
+            if id_to_bytes(one.record.process_id) not in self._intake.live
+        ]
+        for begin in range(0, len(rows), _SLICE):
+            part = rows[begin : begin + _SLICE]
+            found = await self._read([one.record.process_id for one in part], is_live=False)
+            for row in part:
+                ended, _ = found.get(row.record.process_id, (None, ""))
+                process = Process.from_stored(row, self._layout.process(row.record.process_id))
+                self._settled(process, process.settle_from(_lost(row) if ended is None else ended))
+
+    async def look_up(self, process_id: ProcessId) -> StoredProcess | None:
+        """Return an ended process that the registry does not know (yet) from its folder."""
+        found = await self._read([process_id], is_live=False)
+        return found[process_id][0] if process_id in found else None
+
+    async def _adopt(self, process_ids: list[ProcessId]) -> None:
+        found = await self._read(process_ids, is_live=True)
+        for process_id in process_ids:
+            key = id_to_bytes(process_id)
+            loaded = found.get(process_id)
+            row = await self._registry.find(process_id)
+            if key in self._intake.live or key not in self._intake.strangers:
+                continue  # adopted or filed away meanwhile
+            if loaded is None:
+                _logger.warning("the keeper holds a process without a readable folder: %s", process_id)
+                self._intake.strangers.pop(key, None)
+                continue
+            if row is not None and row.record.is_closed:
+                self._intake.strangers.pop(
+                    key, None
+                )  # a last word about a process that was filed away already
+                continue
+            stored, note = loaded
+            process = Process.from_stored(stored, self._layout.process(process_id))
+            process.note = note
+            self._registry.put(process.stored)
+            self._intake.adopt(process)
+            self._recovered(process)
+
+    async def _settle_missing(self, processes: list[Process]) -> None:
+        found = await self._read([process.process_id for process in processes], is_live=False)
+        for process in processes:
+            with contextlib.suppress(ValueError):
+                self._intake.missing.remove(process)
+            ended, note = found.get(process.process_id, (_lost(process.stored), ""))
+            process.note = process.note or note
+            changes = process.settle_from(ended)
+            if changes & Change.FINISHED:
+                self._settled(process, changes)
+                process.kick()
+
+    async def _read(
+        self, process_ids: Iterable[ProcessId], *, is_live: bool
+    ) -> dict[ProcessId, tuple[StoredProcess, str]]:
+        layout = self._layout
+
+        def read() -> dict[ProcessId, tuple[StoredProcess, str]]:
+            found = {one: read_folder(layout.process(one), one, is_live=is_live) for one in process_ids}
+            return {one: stored for one, stored in found.items() if stored is not None}
+
+        return await asyncio.to_thread(read)
+
+
+def _lost(row: StoredProcess) -> StoredProcess:
+    """Return what is left of a process whose folder is gone."""
+    record = replace(row.record, is_complete=True, is_closed=True, descendants=0)
+    if not record.is_ended:
+        record = replace(record, state=State.LOST)
+    return replace(row, record=record, complete=row.complete or record.cursor)

@@ -1,0 +1,188 @@
+"""From a `Command` to what the keeper runs (`Resolved`): shell, program, folder, environment, checks.
+
+Refuses before the keeper is asked, with a reason and a hint. What the file system said is believed for a second:
+a start costs no thread and no system call here in the usual case, and the kernel has the last word anyway.
+"""
+
+import asyncio
+import os
+import shlex
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from outlive.core.command import Command
+from outlive.core.errors import InvalidRequest, StartFailed
+from outlive.core.identity import ProcessId
+from outlive.core.layout import Layout
+from outlive.engine.programs import check_folder, find_program
+
+__all__ = ["Resolved", "Resolver", "clean_environment", "find_shell"]
+
+# execve(2): MAX_ARG_STRLEN is 32 pages (131072 bytes) with the final NUL, for each word of argv and environment.
+_MAX_WORD_BYTES = 131_071
+_MAX_LINE_BYTES = 100 * 1024  # longer lines run from a script file
+_BELIEVED_S = 1.0
+_MAX_BELIEVED = 256
+_SECRET_NAMES = frozenset({"MCP_API_KEY"})
+_SECRET_PARTS = ("TOKEN", "SECRET", "PASSWORD", "KEY")
+_DEFAULT_TERM = "xterm-256color"
+
+
+def clean_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return an environment without the server's own secrets and settings."""
+    return {
+        name: value
+        for name, value in environment.items()
+        if name not in _SECRET_NAMES
+        and not (name.startswith("OUTLIVE_") and any(part in name for part in _SECRET_PARTS))
+    }
+
+
+def find_shell(environment: Mapping[str, str]) -> str:
+    """Return the full path of bash where there is one, else of sh. Asks the file system."""
+    for name in ("bash", "/bin/bash", "sh"):
+        try:
+            return find_program(name, path=environment.get("PATH", os.defpath), cwd="/")
+        except StartFailed:
+            continue
+    return "/bin/sh"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resolved:
+    """What will run. `script` is the content of the process's script file (empty: none)."""
+
+    program: str
+    argv: tuple[str, ...]
+    env: Mapping[str, str]
+    cwd: str
+    shell: str | None
+    script: bytes = b""
+
+
+class Resolver:
+    """Resolves commands against one clean environment and one default folder."""
+
+    def __init__(self, layout: Layout, *, environment: Mapping[str, str], cwd: str, shell: str) -> None:
+        """`environment` is clean already, `cwd` the folder of commands that name none."""
+        self._layout = layout
+        self._environment = {**environment, "OUTLIVE_STATE_DIR": layout.root}
+        self._cwd = cwd
+        self._shell = shell
+        self._believed: dict[tuple[str, str, str], tuple[float, str]] = {}
+
+    async def resolve(self, command: Command, process_id: ProcessId) -> Resolved:
+        """Return what will run.
+
+        Raises:
+            InvalidRequest: `invalid_params`: empty, both forms at once, NUL, text that is no text.
+            StartFailed: `cwd_missing`, `not_found`, `permission_denied`, `argument_too_long`.
+        """
+        _check_words(command)
+        cwd = os.path.join(self._cwd, command.cwd) if command.cwd else self._cwd
+        env = self._effective_environment(command, process_id, cwd)
+        if command.cwd:
+            await self._believe("", "", cwd)
+        if command.argv is not None:
+            program = await self._believe(command.argv[0], env.get("PATH", os.defpath), cwd)
+            return Resolved(program=program, argv=command.argv, env=env, cwd=cwd, shell=None)
+        line = command.line or ""
+        script = b""
+        encoded = _encode(line)
+        if len(encoded) > _MAX_LINE_BYTES:
+            script = encoded
+            line = f". {shlex.quote(self._layout.process(process_id) + '/script')}"
+        elif line[0] in "-+":
+            line = " " + line  # else the shell takes it for an option
+        return Resolved(
+            program=self._shell,
+            argv=(self._shell, "-c", line),
+            env=env,
+            cwd=cwd,
+            shell=self._shell,
+            script=script,
+        )
+
+    def _effective_environment(self, command: Command, process_id: ProcessId, cwd: str) -> dict[str, str]:
+        env = {**self._environment, "PWD": cwd}
+        if command.stdio == "pty":
+            env["TERM"] = _DEFAULT_TERM  # the server's own terminal, if any, is not this one
+        for name, value in command.env.items():
+            if value is None:
+                env.pop(name, None)
+            else:
+                env[name] = value
+        env["OUTLIVE_PROCESS_ID"] = (
+            process_id  # recovery and tree control find the command's descendants by it
+        )
+        return env
+
+    async def _believe(self, program: str, path: str, cwd: str) -> str:
+        """Return the program's file (or the folder `cwd` itself for an empty name), asking at most once a second."""
+        key = (program, path, cwd if not program or not os.path.isabs(program) else "")
+        now = time.monotonic()
+        known = self._believed.get(key)
+        if known is not None and now - known[0] < _BELIEVED_S:
+            return known[1]
+        if program:
+            answer = await asyncio.to_thread(find_program, program, path=path, cwd=cwd)
+        else:
+            answer = await asyncio.to_thread(check_folder, cwd)
+        if len(self._believed) >= _MAX_BELIEVED:
+            self._believed.clear()
+        self._believed[key] = (now, answer)
+        return answer
+
+
+def _check_words(command: Command) -> None:
+    if (command.line is None) == (command.argv is None):
+        raise InvalidRequest("invalid_params", "A command is either a line or an argv.")
+    if command.line is not None:
+        if not command.line.strip():
+            raise InvalidRequest("invalid_params", "The command is empty.")
+        _check_text(command.line, "command")
+    elif not command.argv or not command.argv[0]:
+        raise InvalidRequest("invalid_params", "The argv is empty or names no program.")
+    for word in command.argv or ():
+        _check_text(word, "argv")
+        _check_length(word, "An argument")
+    if command.cwd is not None:
+        _check_text(command.cwd, "cwd")
+    for name, value in command.env.items():
+        if not name or "=" in name:
+            raise InvalidRequest("invalid_params", f"Not a name of an environment variable: {name[:40]!r}.")
+        _check_text(name, "env")
+        if value is not None:
+            _check_text(value, "env")
+            _check_length(f"{name}={value}", f"The environment variable {name[:40]}")
+
+
+def _check_text(text: str, where: str) -> None:
+    if "\0" in text:
+        raise InvalidRequest(
+            "invalid_params", f"NUL in {where}: no program can be given one.", details={"parameter": where}
+        )
+    if not text.isascii():
+        try:
+            _encode(text)
+        except UnicodeEncodeError as error:
+            raise InvalidRequest(
+                "invalid_params", f"Half of a surrogate pair in {where}.", details={"parameter": where}
+            ) from error
+
+
+def _check_length(word: str, what: str) -> None:
+    if len(word) * 4 <= _MAX_WORD_BYTES:
+        return
+    size = len(_encode(word))
+    if size > _MAX_WORD_BYTES:
+        raise StartFailed(
+            "argument_too_long",
+            f"{what} has {size} bytes; the system allows {_MAX_WORD_BYTES}.",
+            details={"bytes": size, "limit_bytes": _MAX_WORD_BYTES},
+        )
+
+
+def _encode(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")  # as protocols.frames writes the spec

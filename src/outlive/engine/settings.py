@@ -1,0 +1,26 @@
+"""What the engine must be told: `EngineSettings`, filled in by the composition root."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from outlive.store.retention import Retention
+
+__all__ = ["EngineSettings"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineSettings:
+    """Defaults of commands and bounds of what is kept.
+
+    `environment` is the server's own; its secrets are filtered before a command sees it. Paths are absolute.
+    `timeout_s` None means that a command may run for ever.
+    """
+
+    state_dir: str
+    environment: Mapping[str, str]
+    cwd: str
+    timeout_s: float | None = None
+    grace_s: float = 10.0
+    output_limit: int | None = 2 * 1024**3
+    retention: Retention = field(default_factory=Retention)
+    retention_interval_s: float = 60.0

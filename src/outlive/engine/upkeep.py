@@ -1,0 +1,85 @@
+"""Looking after the past: folders that the registry forgot are indexed, old processes are removed (retention)."""
+
+import asyncio
+import logging
+import os
+import shutil
+import time
+from collections.abc import Callable
+
+from outlive.core.errors import OutliveError
+from outlive.core.identity import ProcessId, id_to_bytes, is_process_id
+from outlive.core.layout import Layout
+from outlive.engine.intake import Intake
+from outlive.store.folder import read_folder
+from outlive.store.registry import Registry
+from outlive.store.retention import Retention, select_removable
+from outlive.store.rows import StoredProcess
+
+__all__ = ["Upkeep"]
+
+_logger = logging.getLogger(__name__)
+
+_SLICE = 200  # folders read at once
+
+
+class Upkeep:
+    """Works in the background with threads for every file; what is live is never touched."""
+
+    def __init__(
+        self, layout: Layout, registry: Registry, intake: Intake, *, removed: Callable[[ProcessId], None]
+    ) -> None:
+        """`removed` hears of every process that retention removed."""
+        self._layout = layout
+        self._registry = registry
+        self._intake = intake
+        self._removed = removed
+
+    async def run(self, rule: Retention, *, interval_s: float) -> None:
+        """Index forgotten folders once, then apply retention from time to time, for ever."""
+        is_indexed = False
+        while True:
+            try:
+                if not is_indexed:
+                    await self.index_folders()
+                    is_indexed = True
+                await self.prune(rule, now_ns=time.time_ns())
+            except (OutliveError, OSError):
+                _logger.exception("upkeep failed; it is tried again")
+            await asyncio.sleep(interval_s)
+
+    async def index_folders(self) -> None:
+        """Enter folders that the registry does not know: it was lost, or the server died before it wrote."""
+        known = await self._registry.known_ids()
+        names = await asyncio.to_thread(_names, self._layout.processes)
+        forgotten = [ProcessId(name) for name in names if name not in known and is_process_id(name)]
+        for begin in range(0, len(forgotten), _SLICE):
+            part = [one for one in forgotten[begin : begin + _SLICE] if not self._is_live(one)]
+            for stored in await asyncio.to_thread(self._read, part):
+                process_id = stored.record.process_id
+                # Started after the names were listed: not forgotten at all.
+                if not self._is_live(process_id) and await self._registry.find(process_id) is None:
+                    self._registry.put(stored)
+
+    async def prune(self, rule: Retention, *, now_ns: int) -> None:
+        """Remove the ended processes that retention does not keep: the folder first, then the row."""
+        candidates = [one for one in await self._registry.removable() if not self._is_live(one.process_id)]
+        for name in select_removable(candidates, rule, now_ns=now_ns):
+            process_id = ProcessId(name)
+            await asyncio.to_thread(shutil.rmtree, self._layout.process(process_id), ignore_errors=True)
+            self._registry.remove([process_id])
+            self._removed(process_id)
+
+    def _is_live(self, process_id: str) -> bool:
+        return id_to_bytes(process_id) in self._intake.live
+
+    def _read(self, process_ids: list[ProcessId]) -> list[StoredProcess]:
+        found = [read_folder(self._layout.process(one), one, is_live=False) for one in process_ids]
+        return [each[0] for each in found if each is not None]
+
+
+def _names(folder: str) -> list[str]:
+    try:
+        return sorted(os.listdir(folder))
+    except FileNotFoundError:
+        return []

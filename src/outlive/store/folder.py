@@ -1,0 +1,201 @@
+"""What a process's folder tells: the record of a process, rebuilt from the keeper's files alone.
+
+The folders are the truth; the registry is filled from here when it knows less. Reads only. Blocking: run it in a
+thread.
+"""
+
+import contextlib
+import json
+import os
+from dataclasses import replace
+
+from outlive.core.cursor import Cursor
+from outlive.core.identity import ProcessId
+from outlive.core.lifecycle import Cause, State
+from outlive.core.process import Owner, ProcessRecord
+from outlive.core.spec import Spec
+from outlive.protocols.frames import ExitRecord, PidRecord, decode_exit, decode_pid
+from outlive.protocols.keeper import decode_spec
+from outlive.store.rows import StoredProcess, at_time, to_ns
+from outlive.store.wording import NEVER_RAN, ended_sentence
+
+__all__ = ["encode_meta", "read_folder"]
+
+_CAUSES = tuple(Cause)  # in the order of protocols.keeper.CauseCode
+_ENDED = {
+    "exited": State.EXITED,
+    "signaled": State.SIGNALED,
+    "failed": State.FAILED_TO_START,
+    "lost": State.LOST,
+}
+
+
+def encode_meta(record: ProcessRecord) -> dict[str, object]:
+    """Return what the spec keeps of a new record, beside what the keeper itself needs."""
+    return {
+        "command": record.command,
+        "shell": record.shell,
+        "principal": record.owner.principal,
+        "connection_id": record.owner.connection_id,
+        "request_id": record.owner.request_id,
+        "created_ns": to_ns(record.created_at),
+        "command_id": record.command_id,
+        "detached": record.is_detached,
+        "tags": dict(record.tags),
+        "group": record.group,
+    }
+
+
+def read_folder(folder: str, process_id: ProcessId, *, is_live: bool) -> tuple[StoredProcess, str] | None:
+    """Return a process and the note of its end (who asked) from its folder; None when it has no readable spec.
+
+    Args:
+        folder: The process's folder.
+        process_id: Its id.
+        is_live: The keeper still holds it. If not, nothing will change any more: without an exit record it is
+            lost (or never ran), and what lies in the logs is all of its output.
+    """
+    raw_spec = _content(f"{folder}/spec")
+    if raw_spec is None:
+        return None
+    try:
+        spec = decode_spec(raw_spec)
+        base = _base_record(spec, process_id)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None
+    sizes = (_size(f"{folder}/out"), _size(f"{folder}/err"))
+    done, stop = _json(f"{folder}/done"), _json(f"{folder}/stop")
+    why = done if done is not None else stop or {}
+    note, cause = str(why.get("note") or ""), _cause(why.get("cause"))
+    pid, ended = _pid(folder), _exit(folder)
+    is_closed = not is_live or bool(done and (done.get("closed") or _exists(f"{folder}/closed")))
+    record = replace(
+        _with_end(base, pid, ended, is_live=is_live, is_paused=_exists(f"{folder}/paused")),
+        cause=cause,
+        started_at=at_time(pid.started_ns) if pid is not None else None,
+        stdout_bytes=sizes[0],
+        stderr_bytes=sizes[1],
+        is_complete=done is not None or not is_live,
+        is_closed=is_closed,
+        has_gaps=_exists(f"{folder}/gaps"),
+        descendants=_number(done, "descendants") if is_live and done else 0,
+    )
+    if record.error is None:
+        record = replace(
+            record,
+            error=ended_sentence(
+                record.state,
+                cause,
+                note=note,
+                timeout_s=spec.timeout_s,
+                output_limit=spec.output_limit,
+                errno=ended.number if ended is not None and ended.kind == "failed" else 0,
+            ),
+        )
+    complete = None
+    if record.is_complete:
+        complete = Cursor(*sizes) if done is None else Cursor(_number(done, "out"), _number(done, "err"))
+    return StoredProcess(record=record, complete=complete, output_limit=spec.output_limit), note
+
+
+def _base_record(spec: Spec, process_id: ProcessId) -> ProcessRecord:
+    meta = spec.meta
+    tags = meta.get("tags")
+    created_ns = meta.get("created_ns")
+    return ProcessRecord(
+        process_id=process_id,
+        command=str(meta.get("command") or " ".join(spec.argv)),
+        shell=_text(meta.get("shell")),
+        cwd=spec.cwd,
+        state=State.STARTING,
+        owner=Owner(
+            principal=str(meta.get("principal") or ""),
+            connection_id=_text(meta.get("connection_id")),
+            request_id=_text(meta.get("request_id")),
+        ),
+        stdio=spec.stdio,
+        stdin=spec.stdin,
+        created_at=at_time(created_ns if isinstance(created_ns, int) else 0),
+        is_detached=bool(meta.get("detached")),
+        timeout_s=spec.timeout_s,
+        grace_s=spec.grace_s,
+        tags={str(name): str(value) for name, value in tags.items()} if isinstance(tags, dict) else {},
+        group=_text(meta.get("group")),
+        command_id=_text(meta.get("command_id")),
+    )
+
+
+def _with_end(
+    base: ProcessRecord, pid: PidRecord | None, ended: ExitRecord | None, *, is_live: bool, is_paused: bool
+) -> ProcessRecord:
+    """Return the record with its state, pid and, if it has ended, how."""
+    if ended is not None:
+        state = _ENDED[ended.kind]
+        return replace(
+            base,
+            state=state,
+            pid=pid.pid if pid is not None else None,
+            exit_code=ended.number if state is State.EXITED else None,
+            exit_signal=ended.number if state is State.SIGNALED else None,
+            ended_at=at_time(ended.ended_ns),
+        )
+    if pid is None:
+        if is_live:
+            return base
+        return replace(base, state=State.FAILED_TO_START, error=NEVER_RAN)
+    if not is_live:
+        return replace(base, state=State.LOST, pid=pid.pid)
+    return replace(base, state=State.PAUSED if is_paused else State.RUNNING, pid=pid.pid)
+
+
+def _content(path: str) -> bytes | None:
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError:
+        return None
+
+
+def _json(path: str) -> dict[str, object] | None:
+    """Return a JSON object; None when the file is missing or torn by a crash of the machine."""
+    with contextlib.suppress(ValueError):
+        content = json.loads(_content(path) or b"null")
+        if isinstance(content, dict):
+            return content
+    return None
+
+
+def _pid(folder: str) -> PidRecord | None:
+    with contextlib.suppress(ValueError, IndexError):
+        return decode_pid(_content(f"{folder}/pid") or b"")
+    return None
+
+
+def _exit(folder: str) -> ExitRecord | None:
+    with contextlib.suppress(ValueError):
+        return decode_exit(_content(f"{folder}/exit") or b"")
+    return None
+
+
+def _size(path: str) -> int:
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return 0
+
+
+def _exists(path: str) -> bool:
+    return os.path.exists(path)
+
+
+def _text(value: object) -> str | None:
+    return None if value is None else str(value)
+
+
+def _number(content: dict[str, object], name: str) -> int:
+    value = content.get(name)
+    return value if isinstance(value, int) else 0
+
+
+def _cause(number: object) -> Cause:
+    return _CAUSES[number] if isinstance(number, int) and 0 <= number < len(_CAUSES) else Cause.NONE

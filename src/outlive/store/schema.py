@@ -1,0 +1,92 @@
+"""The registry's tables and how an older file becomes the newest one: migrations by `PRAGMA user_version`.
+
+The registry is an index and can be rebuilt from the process folders; so a file that is damaged, or that a newer
+program wrote, is set aside rather than repaired.
+"""
+
+import contextlib
+import os
+import sqlite3
+
+__all__ = ["MIGRATIONS", "open_registry"]
+
+# One script for each version; released ones never change. The columns are `rows.COLUMNS`, in that order.
+MIGRATIONS = (
+    """
+    CREATE TABLE processes (
+        process_id TEXT PRIMARY KEY NOT NULL,
+        command_id TEXT,
+        principal TEXT NOT NULL,
+        connection_id TEXT,
+        request_id TEXT,
+        command TEXT NOT NULL,
+        shell TEXT,
+        cwd TEXT NOT NULL,
+        stdio TEXT NOT NULL,
+        stdin TEXT NOT NULL,
+        state TEXT NOT NULL,
+        pid INTEGER,
+        cause TEXT NOT NULL,
+        exit_code INTEGER,
+        exit_signal INTEGER,
+        error TEXT,
+        created_ns INTEGER NOT NULL,
+        started_ns INTEGER,
+        ended_ns INTEGER,
+        stdout_bytes INTEGER NOT NULL,
+        stderr_bytes INTEGER NOT NULL,
+        complete_stdout INTEGER,
+        complete_stderr INTEGER,
+        is_complete INTEGER NOT NULL,
+        is_closed INTEGER NOT NULL,
+        has_gaps INTEGER NOT NULL,
+        descendants INTEGER NOT NULL,
+        is_detached INTEGER NOT NULL,
+        timeout_s REAL,
+        grace_s REAL NOT NULL,
+        output_limit INTEGER,
+        tags TEXT,
+        group_name TEXT
+    ) WITHOUT ROWID;
+    CREATE INDEX processes_by_connection ON processes (connection_id, process_id) WHERE connection_id NOT NULL;
+    CREATE INDEX processes_by_command_id ON processes (command_id) WHERE command_id NOT NULL;
+    CREATE INDEX processes_unfinished ON processes (process_id) WHERE is_closed = 0;
+    CREATE TABLE counters (name TEXT PRIMARY KEY NOT NULL, value INTEGER NOT NULL) WITHOUT ROWID;
+    """,
+)
+
+
+def open_registry(path: str, *, now_s: int) -> sqlite3.Connection:
+    """Open the registry for writing at the newest version; a file that cannot be used is set aside.
+
+    What is set aside keeps its name plus ".damaged-<now_s>"; the caller rebuilds the rows from the folders.
+    """
+    try:
+        return _open(path)
+    except (sqlite3.DatabaseError, _NewerVersion):
+        for suffix in ("", "-wal", "-shm"):
+            with contextlib.suppress(FileNotFoundError):
+                os.replace(path + suffix, f"{path}{suffix}.damaged-{now_s}")
+        return _open(path)
+
+
+class _NewerVersion(Exception):
+    """A newer program wrote the file."""
+
+
+def _open(path: str) -> sqlite3.Connection:
+    connection = sqlite3.connect(path, isolation_level=None, timeout=10, check_same_thread=False)
+    try:
+        connection.execute("PRAGMA journal_mode = WAL")
+        # NORMAL: a killed program loses nothing; a machine crash may lose the newest rows, which the folders hold.
+        connection.execute("PRAGMA synchronous = NORMAL")
+        version = int(connection.execute("PRAGMA user_version").fetchone()[0])
+        if version > len(MIGRATIONS):
+            raise _NewerVersion  # noqa: TRY301 - the connection is closed below, as for every other failure
+        for number, script in enumerate(MIGRATIONS[version:], start=version + 1):
+            connection.executescript(f"BEGIN IMMEDIATE; {script} PRAGMA user_version = {number}; COMMIT;")
+        connection.execute("SELECT count(*) FROM counters").fetchone()
+    except BaseException:
+        connection.close()
+        raise
+    return connection
