@@ -1,0 +1,11 @@
+"""The JSON-RPC door: `ws://<host>/ws/mcp`, promises S0.1-S0.21.
+
+`door` is what the application builds; `connections` keeps what outlives a socket, `channel` speaks over one
+socket, `methods` and `verbs` answer requests, `stream` follows a process, `readers` cut its bytes into messages,
+`outbox` writes. Messages as bytes are `protocols.jsonrpc`; starting and remembering processes is the engine.
+"""
+
+from outlive.frontends.jsonrpc.door import JsonRpcDoor
+from outlive.frontends.jsonrpc.settings import DoorSettings
+
+__all__ = ["DoorSettings", "JsonRpcDoor"]

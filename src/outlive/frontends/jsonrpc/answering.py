@@ -1,0 +1,121 @@
+"""Requests to answers: runs what was asked, turns every failure into an error, keeps a batch together."""
+
+import logging
+import secrets
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from outlive.core.errors import OutliveError
+from outlive.frontends.jsonrpc.context import Context
+from outlive.frontends.jsonrpc.methods import Call, Lane, prepare
+from outlive.protocols.jsonrpc.answers import encode_batch, encode_error, encode_result
+from outlive.protocols.jsonrpc.frames import text_frame
+from outlive.protocols.jsonrpc.requests import Batch, Refusal, Request
+
+__all__ = ["Answer", "Work", "work_of"]
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What goes out for one request or batch: frames for one write, and what happens behind it."""
+
+    frames: bytes
+    followups: tuple[Callable[[], None], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    """One request's part: its response (None for a notification), what follows it, what happens behind it."""
+
+    response: bytes | None
+    notifications: tuple[bytes, ...] = ()
+    then: Callable[[], None] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """One entry: a prepared call, or the error that it got instead."""
+
+    request_id: bytes | None
+    label: str | None
+    call: Call | None
+    error: OutliveError | None
+
+    async def run(self, context: Context) -> _Outcome:
+        """Return the outcome; raises nothing but a cancellation."""
+        error = self.error
+        if self.call is not None:
+            try:
+                reply = await self.call.run(context, self.label)
+            except OutliveError as refusal:
+                error = refusal
+            except Exception:
+                reference = secrets.token_hex(4)
+                _logger.exception("a request failed", extra={"reference": reference})
+                error = OutliveError(
+                    "internal_error",
+                    f"Something went wrong (reference {reference}).",
+                    details={"reference": reference},
+                )
+            else:
+                response = None if self.request_id is None else encode_result(self.request_id, reply.result)
+                return _Outcome(response, reply.notifications, reply.then)
+        if error is None:
+            raise AssertionError("a job without a call has an error")
+        return _Outcome(None if self.request_id is None else encode_error(self.request_id, error))
+
+
+class Work:
+    """What one text frame asks for. `lane` tells how it may run beside other frames of its connection."""
+
+    __slots__ = ("_is_batch", "_jobs", "lane")
+
+    def __init__(self, jobs: Sequence[_Job], *, is_batch: bool) -> None:
+        """Keep prepared jobs; made by `work_of`."""
+        self._jobs = jobs
+        self._is_batch = is_batch
+        lanes = {job.call.lane for job in jobs if job.call is not None}
+        self.lane = next((lane for lane in (Lane.LONG, Lane.STARTS) if lane in lanes), Lane.IN_ORDER)
+
+    def refuse(self, error: OutliveError) -> Answer:
+        """Return the answer when nothing of this is done."""
+        return self._answer(
+            [
+                _Outcome(None if job.request_id is None else encode_error(job.request_id, error))
+                for job in self._jobs
+            ]
+        )
+
+    async def run(self, context: Context) -> Answer:
+        """Do what is asked, one entry after the other."""
+        return self._answer([await job.run(context) for job in self._jobs])
+
+    def _answer(self, outcomes: Sequence[_Outcome]) -> Answer:
+        messages = [outcome.response for outcome in outcomes if outcome.response is not None]
+        if self._is_batch and messages:
+            messages = [encode_batch(messages)]
+        for outcome in outcomes:
+            messages += outcome.notifications
+        return Answer(
+            frames=b"".join(map(text_frame, messages)),
+            followups=tuple(outcome.then for outcome in outcomes if outcome.then is not None),
+        )
+
+
+def work_of(frame: Request | Refusal | Batch) -> Work:
+    """Return the work in a parsed frame; parameters are checked here."""
+    if isinstance(frame, Batch):
+        return Work([_job(entry) for entry in frame.entries], is_batch=True)
+    return Work([_job(frame)], is_batch=False)
+
+
+def _job(entry: Request | Refusal) -> _Job:
+    if isinstance(entry, Refusal):
+        return _Job(entry.request_id, None, None, entry.error)
+    try:
+        call = prepare(entry.method, entry.params)
+    except OutliveError as error:
+        return _Job(entry.request_id, None, None, error)
+    return _Job(entry.request_id, entry.label, call, None)

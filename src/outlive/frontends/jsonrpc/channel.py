@@ -1,0 +1,215 @@
+"""One open WebSocket of a client: `Channel` reads requests, sees to their answers, and ends with the socket."""
+
+import asyncio
+import contextlib
+import logging
+import secrets
+from collections.abc import Callable, Coroutine
+
+from starlette.websockets import WebSocket
+
+from outlive.core.cursor import Cursor
+from outlive.core.errors import LimitExceeded, OutliveError, ProtocolViolation
+from outlive.engine import Engine
+from outlive.frontends.jsonrpc.answering import Answer, Work, work_of
+from outlive.frontends.jsonrpc.connection import Connection
+from outlive.frontends.jsonrpc.connections import Connections
+from outlive.frontends.jsonrpc.context import Context
+from outlive.frontends.jsonrpc.followers import Followers, OutputFormat
+from outlive.frontends.jsonrpc.methods import METHODS, Lane
+from outlive.frontends.jsonrpc.outbox import Outbox
+from outlive.frontends.jsonrpc.returning import Continuation, continuations
+from outlive.frontends.jsonrpc.settings import DoorSettings
+from outlive.protocols.jsonrpc.answers import encode_error, encode_notification
+from outlive.protocols.jsonrpc.frames import text_frame
+from outlive.protocols.jsonrpc.lines import FrameHeads
+from outlive.protocols.jsonrpc.requests import NULL_ID, parse_frame
+from outlive.protocols.jsonrpc.resumption import Resumption
+from outlive.protocols.jsonrpc.views import process_view
+
+__all__ = ["Channel"]
+
+_logger = logging.getLogger(__name__)
+
+# WebSocket close codes (RFC 6455, section 7.4; 1013 is IANA's "try again later"; 4000-4999 are ours to define).
+_POLICY_VIOLATION = 1008
+_INTERNAL_ERROR = 1011
+_TRY_AGAIN_LATER = 1013
+_SUPERSEDED = 4001
+
+_MAX_STARTS = 64  # commands of one connection that start at the same time
+_MAX_LONG = 256  # unanswered wait, write and close_stdin requests of one connection; more are refused
+_CLOSE_PATIENCE_S = 1.0  # for a client that does not read: the server then cuts the connection
+
+
+class Channel:
+    """Serves one accepted WebSocket; every task of it ends with `run`."""
+
+    def __init__(
+        self,
+        websocket: WebSocket,
+        outbox: Outbox,
+        *,
+        engine: Engine,
+        connections: Connections,
+        heads: FrameHeads,
+        settings: DoorSettings,
+    ) -> None:
+        """Prepare to serve; nothing is sent yet."""
+        self._websocket = websocket
+        self._outbox = outbox
+        self._engine = engine
+        self._connections = connections
+        self._settings = settings
+        self._followers = Followers(outbox, heads, spawn=self._spawn, fail=self._fail)
+        self._tasks = asyncio.TaskGroup()
+        self._side: set[asyncio.Task[None]] = set()
+        self._conversation: asyncio.Task[None] | None = None
+        self._starts = asyncio.Semaphore(_MAX_STARTS)
+        self._longs = asyncio.Semaphore(_MAX_LONG)
+        self._close_code: int | None = None  # set when the end is ours
+
+    async def run(self, resumption: Resumption, principal: str) -> None:
+        """Serve the client until it or the server ends it."""
+        try:
+            place, is_resumed = await self._connections.claim(resumption.session_id, principal, self)
+        except LimitExceeded as error:
+            await self.refuse(error, _TRY_AGAIN_LATER)
+            return
+        context = Context(
+            engine=self._engine,
+            connection=place,
+            connections=self._connections,
+            followers=self._followers,
+            settings=self._settings,
+        )
+        try:
+            async with self._tasks as tasks:
+                self._conversation = tasks.create_task(
+                    self._converse(context, resumption, is_resumed=is_resumed)
+                )
+                await asyncio.wait({self._conversation})
+                for task in self._side:
+                    task.cancel()
+        finally:
+            self._followers.close()
+            if place.holder is self:
+                place.undelivered |= self._followers.undelivered()
+            self._connections.leave(place, self)
+        if self._close_code is not None:
+            await self._close(self._close_code)
+
+    async def refuse(self, error: OutliveError, code: int = _POLICY_VIOLATION) -> None:
+        """Tell the client why it is not served (an error without a request), and close."""
+        await self._outbox.send(text_frame(encode_error(NULL_ID, error)))
+        await self._close(code)
+
+    def supersede(self) -> dict[str, OutputFormat]:
+        """Stop at once, because another channel takes the place; return what was not delivered completely."""
+        self._end(_SUPERSEDED)
+        return self._followers.undelivered()
+
+    def announce(self, process_id: str, encode: Callable[[Cursor], bytes]) -> None:
+        """Pass on news about a process."""
+        self._followers.announce(process_id, encode)
+
+    def _fail(self) -> None:
+        """End because a follower broke down: the client comes back and continues at its cursor."""
+        self._end(_INTERNAL_ERROR)
+
+    def _end(self, code: int) -> None:
+        self._close_code = code
+        self._followers.close()
+        if self._conversation is not None:
+            self._conversation.cancel()
+
+    async def _close(self, code: int) -> None:
+        with contextlib.suppress(TimeoutError, RuntimeError, OSError):
+            async with asyncio.timeout(_CLOSE_PATIENCE_S):
+                await self._websocket.close(code)
+
+    async def _converse(self, context: Context, resumption: Resumption, *, is_resumed: bool) -> None:
+        """Greet the client, continue its processes, then answer until the socket ends. Outermost loop of the task."""
+        try:
+            place = context.connection
+            followed: list[Continuation] = []
+            if is_resumed:
+                followed = await continuations(context, resumption, place.undelivered)
+            await self._outbox.send(text_frame(self._greeting(place, followed, is_resumed=is_resumed)))
+            for known in followed:
+                self._followers.follow(known.process, known.cursor, known.form)
+                place.undelivered.pop(known.process.process_id, None)
+            await self._receive(context)
+        except OutliveError as error:  # an impossible cursor
+            await self.refuse(error)
+        except Exception:
+            _logger.exception("a connection failed", extra={"reference": secrets.token_hex(4)})
+            self._close_code = _INTERNAL_ERROR
+
+    def _greeting(self, place: Connection, followed: list[Continuation], *, is_resumed: bool) -> bytes:
+        """Return `connected` (promise S0.2)."""
+        return encode_notification(
+            "connected",
+            {
+                "session_id": place.connection_id,
+                "version": self._settings.version,
+                "capabilities": {
+                    "methods": sorted(METHODS),
+                    "output": ["lines", "chunk", "binary"],
+                    "max_line_bytes": self._settings.max_line_bytes,
+                    "reconnect_grace": self._settings.reconnect_grace_s,
+                },
+                "resumed": is_resumed,
+                "processes": [process_view(known.process.record) for known in followed],
+            },
+        )
+
+    async def _receive(self, context: Context) -> None:
+        """Take frames until the socket ends."""
+        while True:
+            message = await self._websocket.receive()
+            if message["type"] == "websocket.disconnect":
+                return
+            text = message.get("text")
+            if text is None:
+                error = ProtocolViolation("binary_frame", "A request is a text frame, this one was binary.")
+                await self._outbox.send(text_frame(encode_error(NULL_ID, error)))
+                continue
+            await self._serve(context, work_of(parse_frame(text)))
+
+    async def _serve(self, context: Context, work: Work) -> None:
+        """Answer in order, or beside the requests that follow."""
+        match work.lane:
+            case Lane.IN_ORDER:
+                await self._deliver(await work.run(context))
+            case Lane.STARTS:
+                await self._starts.acquire()
+                self._spawn(self._serve_beside(context, work, self._starts.release))
+            case Lane.LONG if self._longs.locked():
+                error = LimitExceeded(
+                    "process_limit",
+                    f"{_MAX_LONG} requests of this session wait for their answers.",
+                    hint="Wait for some of the answers first.",
+                )
+                await self._deliver(work.refuse(error))
+            case Lane.LONG:
+                await self._longs.acquire()
+                self._spawn(self._serve_beside(context, work, self._longs.release))
+
+    async def _serve_beside(self, context: Context, work: Work, done: Callable[[], None]) -> None:
+        try:
+            await self._deliver(await work.run(context))
+        finally:
+            done()
+
+    async def _deliver(self, answer: Answer) -> None:
+        if answer.frames:
+            await self._outbox.send(answer.frames)
+        for followup in answer.followups:
+            followup()
+
+    def _spawn(self, work: Coroutine[None, None, None]) -> None:
+        """Run `work` in this channel's task group, until the channel ends."""
+        task = self._tasks.create_task(work)
+        self._side.add(task)
+        task.add_done_callback(self._side.discard)

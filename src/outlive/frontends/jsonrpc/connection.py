@@ -1,0 +1,86 @@
+"""What outlives a socket: `Connection`, the restorable state behind one `session_id` (promises S0.13, S0.14)."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Protocol
+
+from outlive.core.cursor import Cursor
+from outlive.core.errors import InvalidState
+from outlive.engine import Engine, Process
+from outlive.frontends.jsonrpc.followers import OutputFormat
+
+__all__ = ["Connection", "Holder"]
+
+
+class Holder(Protocol):
+    """The open channel of a connection, as far as the connection needs it."""
+
+    def supersede(self) -> dict[str, OutputFormat]:
+        """Stop at once, because another channel takes the place; return what was not delivered completely."""
+
+    def announce(self, process_id: str, encode: Callable[[Cursor], bytes]) -> None:
+        """Pass on news about a process to a client that follows it."""
+
+
+class Connection:
+    """One client's place: who it is, its open channel or the reconnect grace, what it has not been told yet.
+
+    Attributes:
+        connection_id: The wire's `session_id`, a uuid4.
+        principal: Whose it is; nobody else can resume it.
+        holder: The open channel; None while the client is away.
+        undelivered: Processes whose end the client has not been told, and the way of their output.
+        grace: Ends the place when the client stays away; None while it is here.
+    """
+
+    __slots__ = ("_engine", "_starting", "connection_id", "grace", "holder", "principal", "undelivered")
+
+    def __init__(self, engine: Engine, connection_id: str, principal: str) -> None:
+        """Begin without a channel."""
+        self.connection_id = connection_id
+        self.principal = principal
+        self.holder: Holder | None = None
+        self.undelivered: dict[str, OutputFormat] = {}
+        self.grace: asyncio.Task[None] | None = None
+        self._engine = engine
+        self._starting = 0
+
+    def running(self) -> list[Process]:
+        """Return the processes of this connection that are not complete, oldest first."""
+        return [
+            process for process in self._engine.of_connection(self.connection_id) if not process.is_complete
+        ]
+
+    @contextmanager
+    def starting(self, *, is_concurrent: bool) -> Iterator[None]:
+        """Keep the connection's one place while a process starts.
+
+        Detached processes belong to the principal and take no place.
+
+        Raises:
+            InvalidState: `process_running`, with the pid in the details (None while it starts).
+        """
+        if not is_concurrent:
+            busy = next((process for process in self.running() if not process.record.is_detached), None)
+            if busy is not None or self._starting:
+                raise InvalidState(
+                    "process_running",
+                    "A process runs in this session.",
+                    details={
+                        "pid": None if busy is None else busy.record.pid,
+                        "process_id": None if busy is None else busy.process_id,
+                    },
+                )
+        self._starting += 1
+        try:
+            yield
+        finally:
+            self._starting -= 1
+
+    def may_see(self, process: Process) -> bool:
+        """Tell whether a process is this connection's own, or a detached one of the same principal."""
+        if process.connection_id == self.connection_id:
+            return True
+        record = process.record
+        return record.is_detached and record.owner.principal == self.principal

@@ -1,0 +1,151 @@
+"""All places of clients: `Connections` gives them out, gives them back to who returns, and ends them after the grace.
+
+The reconnect grace counts only while this server lives: from the disconnect, or from the end of the recovery for
+clients of an earlier server (promise S0.14). Leaving the block ends no process.
+"""
+
+import asyncio
+import logging
+import uuid
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self
+
+from outlive.core.cursor import Cursor
+from outlive.core.errors import BackendUnavailable, InvalidState, LimitExceeded
+from outlive.engine import Engine, Process, ProcessFilter
+from outlive.frontends.jsonrpc.connection import Connection, Holder
+from outlive.frontends.jsonrpc.settings import DoorSettings
+
+__all__ = ["Connections"]
+
+_logger = logging.getLogger(__name__)
+
+_RETRY_S = 1.0
+
+
+class Connections:
+    """The connections by id. `async with` runs the reconnect graces."""
+
+    def __init__(self, engine: Engine, settings: DoorSettings) -> None:
+        """Begin without any."""
+        self._engine = engine
+        self._settings = settings
+        self._places: dict[str, Connection] = {}
+        self._open = 0
+        self._is_running = False
+        self._tasks = asyncio.TaskGroup()
+
+    async def __aenter__(self) -> Self:
+        """Begin the grace of clients whose processes were found running."""
+        await self._tasks.__aenter__()
+        self._is_running = True
+        for connection_id in self._engine.connections_waiting():
+            processes = self._engine.of_connection(connection_id)
+            if processes and connection_id not in self._places:
+                self._wait_for_return(self._place(connection_id, processes[0].record.owner.principal))
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Forget the graces; the processes go on."""
+        self._is_running = False
+        for place in self._places.values():
+            if place.grace is not None:
+                place.grace.cancel()
+        await self._tasks.__aexit__(kind, error, trace)
+
+    @property
+    def open_count(self) -> int:
+        """How many clients are connected."""
+        return self._open
+
+    async def claim(self, wanted: str, principal: str, holder: Holder) -> tuple[Connection, bool]:
+        """Give `holder` the place with the id `wanted`, or a new one; tell whether it was resumed.
+
+        A channel that still holds the place is superseded.
+
+        Raises:
+            LimitExceeded: `connection_limit`: no place is free.
+        """
+        place = self._places.get(wanted)
+        if place is None and wanted:
+            place = await self._restore(wanted, principal)
+        if place is not None and place.principal != principal:
+            place = None  # to somebody else it does not exist
+        is_takeover = place is not None and place.holder is not None
+        if not is_takeover and self._open >= self._settings.max_connections:
+            raise LimitExceeded(
+                "connection_limit", f"All {self._settings.max_connections} sessions of this server are taken."
+            )
+        resumed = place is not None
+        if place is None:
+            place = self._place(str(uuid.uuid4()), principal)
+        if place.holder is not None:
+            place.undelivered |= place.holder.supersede()
+        else:
+            self._open += 1
+        if place.grace is not None:
+            place.grace.cancel()
+            place.grace = None
+        place.holder = holder
+        return place, resumed
+
+    def leave(self, place: Connection, holder: Holder) -> None:
+        """Take the place back from a channel that has ended; nothing happens when another one holds it."""
+        if place.holder is holder:
+            place.holder = None
+            self._open -= 1
+            self._wait_for_return(place)
+
+    def announce(self, process_id: str, encode: Callable[[Cursor], bytes], *, but: Connection) -> None:
+        """Tell every other client that follows a process some news about it."""
+        for place in self._places.values():
+            if place.holder is not None and place is not but:
+                place.holder.announce(process_id, encode)
+
+    def _place(self, connection_id: str, principal: str) -> Connection:
+        place = self._places[connection_id] = Connection(self._engine, connection_id, principal)
+        return place
+
+    async def _restore(self, connection_id: str, principal: str) -> Connection | None:
+        """Return the place of a client of an earlier server, known by the processes it started."""
+        known = await self._engine.list(
+            ProcessFilter(connection_id=connection_id, principal=principal), limit=1
+        )
+        if connection_id in self._places:  # somebody else came back with it meanwhile
+            return self._places[connection_id]
+        return self._place(connection_id, principal) if known else None
+
+    def _wait_for_return(self, place: Connection) -> None:
+        if self._is_running:
+            place.grace = self._tasks.create_task(self._expire(place))
+
+    async def _expire(self, place: Connection) -> None:
+        """Give the place up when nobody came back in time, and cancel its private processes."""
+        await asyncio.sleep(self._settings.reconnect_grace_s)
+        del self._places[place.connection_id]
+        place.grace = None
+        try:
+            doomed = [process for process in place.running() if not process.record.is_detached]
+            await asyncio.gather(*map(self._cancel, doomed))
+        except Exception:
+            _logger.exception(
+                "cancelling abandoned processes failed", extra={"connection_id": place.connection_id}
+            )
+
+    async def _cancel(self, process: Process) -> None:
+        note = (
+            f"Cancelled because its client went away and was not back within "
+            f"{self._settings.reconnect_grace_s:g} s."
+        )
+        while not process.is_ended:
+            try:
+                await self._engine.cancel(process, note=note)
+            except BackendUnavailable:
+                await asyncio.sleep(_RETRY_S)  # nobody else will end it
+            except InvalidState:
+                return  # it has ended by itself meanwhile
+            else:
+                return

@@ -1,0 +1,64 @@
+"""What a method may use: `Context`, one for each channel, and `Reply`, what it gives back."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from outlive.core.errors import InvalidRequest, ProcessNotFound
+from outlive.engine import Engine, Process
+from outlive.frontends.jsonrpc.connection import Connection
+from outlive.frontends.jsonrpc.connections import Connections
+from outlive.frontends.jsonrpc.followers import Followers, OutputFormat
+from outlive.frontends.jsonrpc.settings import DoorSettings
+from outlive.protocols.jsonrpc.params import OutputMode
+
+__all__ = ["Context", "Reply"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """A result, the notifications that leave in the same write behind it, and what happens after that write.
+
+    `then` is called exactly once, also when nobody is there to read the result.
+    """
+
+    result: Mapping[str, object]
+    notifications: tuple[bytes, ...] = ()
+    then: Callable[[], None] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """One client's view of the server."""
+
+    engine: Engine
+    connection: Connection
+    connections: Connections
+    followers: Followers
+    settings: DoorSettings
+
+    async def find(self, process_id: str | None) -> Process:
+        """Return the process that is meant: by id, or the one that runs in this connection.
+
+        Raises:
+            ProcessNotFound: There is none, or it belongs to somebody else.
+            InvalidRequest: `process_ambiguous`: several run and no id was given.
+        """
+        if process_id is not None:
+            process = await self.engine.find(process_id)
+            if not self.connection.may_see(process):
+                raise ProcessNotFound("process_not_found", f"There is no process {process_id[:40]!r}.")
+            return process
+        running = self.connection.running()
+        if not running:
+            raise ProcessNotFound("no_process", "No process runs in this session.")
+        if len(running) > 1:
+            raise InvalidRequest(
+                "process_ambiguous",
+                f"{len(running)} processes run in this session.",
+                details={"process_ids": [process.process_id for process in running]},
+            )
+        return running[0]
+
+    def output_format(self, mode: OutputMode, max_line_bytes: int | None) -> OutputFormat:
+        """Return how output is sent; None takes the server's limit for a line."""
+        return OutputFormat(mode, self.settings.max_line_bytes if max_line_bytes is None else max_line_bytes)

@@ -1,0 +1,73 @@
+"""The JSON-RPC door of the server: its route, and what all connections share."""
+
+from types import TracebackType
+from typing import Self
+
+from starlette.routing import BaseRoute, WebSocketRoute
+from starlette.websockets import WebSocket
+
+from outlive.core.errors import InvalidRequest
+from outlive.engine import Engine
+from outlive.frontends.jsonrpc.channel import Channel
+from outlive.frontends.jsonrpc.connections import Connections
+from outlive.frontends.jsonrpc.outbox import open_outbox
+from outlive.frontends.jsonrpc.settings import DoorSettings
+from outlive.protocols.jsonrpc.lines import FrameHeads
+from outlive.protocols.jsonrpc.resumption import Resumption
+
+__all__ = ["JsonRpcDoor"]
+
+_PATH = "/ws/mcp"  # promise S0.1
+_PRINCIPAL = "outlive.principal"  # in scope["state"], where the access rules name somebody
+
+
+class JsonRpcDoor:
+    """JSON-RPC 2.0 over WebSocket. Serve `routes()` inside `async with door`, that inside `async with engine`.
+
+    Leaving the block ends no process: reconnect graces stop counting and begin anew with the next server.
+    """
+
+    def __init__(self, engine: Engine, settings: DoorSettings) -> None:
+        """Stand before `engine`; nothing runs yet."""
+        self._engine = engine
+        self._settings = settings
+        self._heads = FrameHeads()
+        self._connections = Connections(engine, settings)
+
+    async def __aenter__(self) -> Self:
+        """Begin the reconnect graces of clients of an earlier server."""
+        await self._connections.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Stop the background work."""
+        await self._connections.__aexit__(kind, error, trace)
+
+    @property
+    def open_count(self) -> int:
+        """How many clients are connected."""
+        return self._connections.open_count
+
+    def routes(self) -> list[BaseRoute]:
+        """Return what the application serves."""
+        return [WebSocketRoute(_PATH, self._serve, name="jsonrpc")]
+
+    async def _serve(self, websocket: WebSocket) -> None:
+        await websocket.accept()
+        channel = Channel(
+            websocket,
+            open_outbox(websocket),
+            engine=self._engine,
+            connections=self._connections,
+            heads=self._heads,
+            settings=self._settings,
+        )
+        try:
+            resumption = Resumption.parse(dict(websocket.query_params))
+        except InvalidRequest as error:
+            await channel.refuse(error)
+            return
+        state = websocket.scope.get("state") or {}
+        await channel.run(resumption, str(state.get(_PRINCIPAL, self._settings.principal)))

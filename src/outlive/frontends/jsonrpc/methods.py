@@ -1,0 +1,98 @@
+"""The table of methods: name -> parameters, what answers, and whether others wait for the answer."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from types import MappingProxyType
+from typing import TypeVar
+
+import msgspec
+
+from outlive.core.errors import ProtocolViolation
+from outlive.frontends.jsonrpc import questions, verbs
+from outlive.frontends.jsonrpc.context import Context, Reply
+from outlive.protocols.jsonrpc.params import (
+    AttachParams,
+    ControlParams,
+    ExecuteParams,
+    ListParams,
+    ProcessParams,
+    ReadParams,
+    ResizeParams,
+    SignalParams,
+    WaitParams,
+    WriteParams,
+    decode_params,
+)
+
+__all__ = ["METHODS", "Call", "Lane", "prepare"]
+
+_Params = TypeVar("_Params", bound=msgspec.Struct)
+
+
+class Lane(Enum):
+    """How a request runs beside the others of its connection."""
+
+    IN_ORDER = "in_order"  # the next request is read after the answer: quick, and the order matters
+    STARTS = "starts"  # side by side, a bounded number: the next ones wait
+    LONG = "long"  # side by side for as long as it takes: too many are refused
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A request with checked parameters, ready to run."""
+
+    run: Callable[[Context, str | None], Awaitable[Reply]]
+    lane: Lane
+
+
+@dataclass(frozen=True, slots=True)
+class _Method:
+    bind: Callable[[bytes], Call]
+
+
+def _method(
+    shape: type[_Params],
+    handler: Callable[[Context, _Params, str | None], Awaitable[Reply]],
+    lane: Callable[[_Params], Lane] = lambda _: Lane.IN_ORDER,
+) -> _Method:
+    def bind(raw: bytes) -> Call:
+        params = decode_params(raw, shape)
+        return Call(lambda context, label: handler(context, params, label), lane(params))
+
+    return _Method(bind)
+
+
+def _start_lane(params: ExecuteParams) -> Lane:
+    return Lane.STARTS if params.concurrent else Lane.IN_ORDER
+
+
+METHODS: Mapping[str, _Method] = MappingProxyType(
+    {
+        "execute": _method(ExecuteParams, verbs.execute, _start_lane),
+        "control": _method(ControlParams, verbs.control),
+        "attach": _method(AttachParams, questions.attach),
+        "list": _method(ListParams, questions.list_processes),
+        "get": _method(ProcessParams, questions.get),
+        "read": _method(ReadParams, questions.read),
+        # The engine serves the inputs of one process in the order of the calls, so these may run side by side.
+        "write": _method(WriteParams, verbs.write, lambda _: Lane.LONG),
+        "close_stdin": _method(ProcessParams, verbs.close_stdin, lambda _: Lane.LONG),
+        "resize": _method(ResizeParams, verbs.resize),
+        "signal": _method(SignalParams, verbs.signal),
+        "wait": _method(WaitParams, questions.wait, lambda _: Lane.LONG),
+    }
+)
+
+
+def prepare(method: str, params: bytes) -> Call:
+    """Return the call that a request asks for.
+
+    Raises:
+        ProtocolViolation: `method_not_found`.
+        InvalidRequest: The parameters are impossible.
+    """
+    known = METHODS.get(method)
+    if known is None:
+        raise ProtocolViolation("method_not_found", f"There is no method {method[:40]!r}.")
+    return known.bind(params)

@@ -1,0 +1,118 @@
+"""The methods that change nothing: attach, list, get, read, wait."""
+
+import asyncio
+
+from outlive.core.cursor import Cursor
+from outlive.core.errors import InvalidRequest
+from outlive.engine import Process, ProcessFilter
+from outlive.frontends.jsonrpc.context import Context, Reply
+from outlive.protocols.jsonrpc.params import AttachParams, ListParams, ProcessParams, ReadParams, WaitParams
+from outlive.protocols.jsonrpc.views import Piece, page_view, process_view
+from outlive.store.output_log import OutputChunk
+
+__all__ = ["attach", "check_position", "get", "list_processes", "read", "wait"]
+
+
+async def attach(context: Context, params: AttachParams, _label: str | None) -> Reply:
+    """Follow a process from a cursor on: the answer, output, `process.completed` (promise S0.19)."""
+    cursor = Cursor.parse(params.cursor)
+    process = await context.find(params.process_id)
+    check_position(process, cursor)
+    form = context.output_format(params.output, params.max_line_bytes)
+    return Reply(
+        result=process_view(process.record),
+        then=lambda: context.followers.follow(process, cursor, form),
+    )
+
+
+def check_position(process: Process, cursor: Cursor) -> None:
+    """Refuse a cursor behind the end of the log.
+
+    Raises:
+        InvalidRequest: `invalid_cursor`; the details name the end.
+    """
+    for stream, wanted in enumerate((cursor.stdout, cursor.stderr)):
+        known = (process.stdout_bytes, process.stderr_bytes)[stream]
+        if wanted > known and wanted > process.log.size(stream):
+            raise InvalidRequest(
+                "invalid_cursor",
+                f"The cursor {cursor} lies behind the end of the output.",
+                details={"end": f"{process.stdout_bytes}.{process.stderr_bytes}"},
+            )
+
+
+async def list_processes(context: Context, params: ListParams, _label: str | None) -> Reply:
+    """Return the processes of this connection and the detached ones of its principal, newest first."""
+    connection = context.connection
+    limit = params.limit
+    own = ProcessFilter(
+        connection_id=connection.connection_id,
+        active=params.active,
+        group=params.group,
+        tags=params.tags,
+        before=params.before,
+    )
+    detached = ProcessFilter(
+        principal=connection.principal,
+        detached=True,
+        active=params.active,
+        group=params.group,
+        tags=params.tags,
+        before=params.before,
+    )
+    found = {
+        record.process_id: record
+        for wanted in (own, detached)
+        for record in await context.engine.list(wanted, limit=limit)
+    }
+    newest_first = sorted(found.values(), key=lambda record: record.process_id, reverse=True)
+    return Reply(
+        result={
+            "processes": [process_view(record) for record in newest_first[:limit]],
+            "more": len(newest_first) >= limit,
+        }
+    )
+
+
+async def get(context: Context, params: ProcessParams, _label: str | None) -> Reply:
+    """Return everything about one process."""
+    process = await context.find(params.process_id)
+    return Reply(result=process_view(process.record))
+
+
+async def read(context: Context, params: ReadParams, _label: str | None) -> Reply:
+    """Return one page of output from a cursor on; no chunks means caught up."""
+    cursor = Cursor.parse(params.cursor)
+    process = await context.find(params.process_id)
+    check_position(process, cursor)
+    chunks = await context.engine.read(process, cursor, params.limit)
+    end = Cursor(process.stdout_bytes, process.stderr_bytes)
+    is_last = process.is_closed and OutputChunk.after(cursor, chunks) == end
+    pieces = [
+        Piece(chunk.stream, chunk.offset, chunk.end, None if chunk.is_gap else chunk.data) for chunk in chunks
+    ]
+    shown, following = page_view(pieces, cursor, encoding=params.encoding, is_last=is_last)
+    return Reply(
+        result={
+            "process_id": process.process_id,
+            "chunks": shown,
+            "cursor": str(following),
+            "more": following.stdout < end.stdout or following.stderr < end.stderr,
+            "completed": process.is_complete,
+        }
+    )
+
+
+async def wait(context: Context, params: WaitParams, _label: str | None) -> Reply:
+    """Return the process when it is complete (or closed), or as it is after `wait_s` seconds.
+
+    `timed_out` tells which; the process itself is never ended by this (wire.md, Words).
+    """
+    process = await context.find(params.process_id)
+    timed_out = False
+    try:
+        async with asyncio.timeout(params.wait_s):
+            await context.engine.wait(process, until=params.until)
+    except TimeoutError:
+        timed_out = True
+    return Reply(result={**process_view(process.record), "timed_out": timed_out})

@@ -1,0 +1,223 @@
+"""Bytes of one stream to frames: `LineReader` (one line, one message) and `PieceReader` (one read, one message).
+
+A reader holds two offsets and no output. What is not delivered yet is read again from the log when its line is
+whole, so that a line of 100 MB costs no memory and any number of readers costs nothing.
+"""
+
+import codecs
+from typing import Protocol
+
+from outlive.protocols.jsonrpc.lines import FrameHeads, LineFramer
+from outlive.protocols.jsonrpc.output import (
+    binary_output_frame,
+    decode_whole,
+    line_frame,
+    shortened_line_frame,
+    text_output_frame,
+)
+from outlive.store.output_log import MAX_PREAD_BYTES, OutputLog
+
+__all__ = ["LineReader", "PieceReader", "StreamReader"]
+
+# A chunk of empty lines makes 150 bytes of frame from one byte of output: bound what a turn builds (some 0.7 ms).
+_MAX_LINES = 4096
+_UNFINISHED_MAX = 3  # the longest unfinished UTF-8 sequence
+
+
+class StreamReader(Protocol):
+    """A position in one stream of one process's log.
+
+    `delivered` is the offset behind the last byte that a message stands for, `scanned` behind the last byte
+    looked at; bytes between them wait for the rest of their line or character.
+    """
+
+    stream: int
+    delivered: int
+    scanned: int
+
+    def take(self, data: bytes) -> bytes:
+        """Return the frames that new bytes at `scanned` complete; may take only a first part of `data`."""
+
+    def finish(self, limit: int) -> bytes:
+        """Return the frame of what waits before offset `limit`, because its rest will never come."""
+
+    def show_partial(self) -> bytes:
+        """Return the frame of an unfinished line, marked as partial; empty when there is none to show."""
+
+    def jump(self, offset: int) -> None:
+        """Go on at `offset`; what waited was finished before."""
+
+
+class LineReader:
+    """One message for each line; a line over `max_line_bytes` is shown by its first part (promise S0.7)."""
+
+    __slots__ = ("_framer", "_log", "_max_line_bytes", "_process_id", "delivered", "scanned", "stream")
+
+    def __init__(
+        self,
+        log: OutputLog,
+        heads: FrameHeads,
+        process_id: str,
+        *,
+        stream: int,
+        start: int,
+        max_line_bytes: int,
+    ) -> None:
+        """Begin at offset `start` of `stream` (0 stdout, 1 stderr)."""
+        self.stream = stream
+        self.delivered = self.scanned = start
+        self._log = log
+        self._process_id = process_id
+        self._framer = LineFramer(heads, process_id, stream)
+        self._max_line_bytes = max_line_bytes
+
+    def take(self, data: bytes) -> bytes:
+        """Return the frames of the lines that `data` completes."""
+        count = data.count(b"\n")
+        if count > _MAX_LINES:
+            data = data[: max(1, len(data) * _MAX_LINES // count)]
+        cut = data.rfind(b"\n") + 1
+        if not cut:
+            self.scanned += len(data)
+            return b""
+        begin, held = self.scanned, self.scanned - self.delivered
+        frames, lines = b"", data[:cut]
+        if held:
+            first = data.index(b"\n")
+            if held + first > self._max_line_bytes:
+                frames = self._shortened(held + first, end=begin + first + 1)
+                lines = data[first + 1 : cut]
+                self.delivered = begin + first + 1
+            else:
+                lines = self._reread(held) + lines
+                if len(lines) != held + cut:  # released meanwhile: look again, and meet the gap
+                    self.scanned = self.delivered
+                    return b""
+        if lines:
+            frames += self._frames(lines)
+        self.delivered = begin + cut
+        self.scanned = begin + len(data)
+        return frames
+
+    def finish(self, limit: int) -> bytes:
+        """Return the last line, which has no newline."""
+        self.scanned = min(self.scanned, limit)
+        length = self.scanned - self.delivered
+        if not length:
+            return b""
+        if length > self._max_line_bytes:
+            frame = self._shortened(length, end=self.scanned)
+        else:
+            line = self._reread(length)
+            frame = line_frame(self._process_id, self.stream, line, end=self.scanned) if line else b""
+        self.delivered = self.scanned
+        return frame
+
+    def show_partial(self) -> bytes:
+        """Return what there is of an unfinished line, a prompt for instance; a cut character waits on."""
+        length = self.scanned - self.delivered
+        if length > self._max_line_bytes:
+            tail = self._log.pread(self.stream, _UNFINISHED_MAX, self.scanned - _UNFINISHED_MAX)
+            end = self.scanned - len(tail) + decode_whole(tail)[1]
+            frame = self._shortened(end - self.delivered, end=end, is_partial=True)
+        else:
+            line = self._reread(length)
+            line = line[: decode_whole(line)[1]]
+            if not line:
+                return b""
+            end = self.delivered + len(line)
+            frame = line_frame(self._process_id, self.stream, line, end=end, is_partial=True)
+        self.delivered = end
+        return frame
+
+    def jump(self, offset: int) -> None:
+        """Go on at `offset`."""
+        self.delivered = self.scanned = offset
+
+    def _reread(self, size: int) -> bytes:
+        """Return up to `size` bytes from `delivered`; fewer when they were released."""
+        pieces: list[bytes] = []
+        offset, end = self.delivered, self.delivered + size
+        while offset < end:
+            piece = self._log.pread(self.stream, min(end - offset, MAX_PREAD_BYTES), offset)
+            if not piece:
+                break
+            pieces.append(piece)
+            offset += len(piece)
+        return b"".join(pieces)
+
+    def _shortened(self, length: int, *, end: int, is_partial: bool = False) -> bytes:
+        return shortened_line_frame(
+            self._process_id,
+            self.stream,
+            self._reread(min(length, self._max_line_bytes)),
+            max_line_bytes=self._max_line_bytes,
+            length=length,
+            end=end,
+            is_partial=is_partial,
+        )
+
+    def _frames(self, lines: bytes) -> bytes:
+        """Return the frames of whole lines at `delivered`."""
+        frames = self._framer.frames(lines, self.delivered, max_line_bytes=self._max_line_bytes)
+        if frames is not None:
+            return frames
+        pieces: list[bytes] = []
+        end = self.delivered
+        for content in lines[:-1].split(b"\n"):
+            end += len(content) + 1
+            if len(content) <= self._max_line_bytes:
+                pieces.append(line_frame(self._process_id, self.stream, content + b"\n", end=end))
+            else:
+                pieces.append(
+                    shortened_line_frame(
+                        self._process_id,
+                        self.stream,
+                        content,
+                        max_line_bytes=self._max_line_bytes,
+                        length=len(content),
+                        end=end,
+                    )
+                )
+        return b"".join(pieces)
+
+
+class PieceReader:
+    """One message for each read: text (a cut character waits for its rest) or raw bytes in a binary frame."""
+
+    __slots__ = ("_is_binary", "_log", "_process_id", "delivered", "scanned", "stream")
+
+    def __init__(self, log: OutputLog, process_id: str, *, stream: int, start: int, is_binary: bool) -> None:
+        """Begin at offset `start` of `stream` (0 stdout, 1 stderr)."""
+        self.stream = stream
+        self.delivered = self.scanned = start
+        self._log = log
+        self._process_id = process_id
+        self._is_binary = is_binary
+
+    def take(self, data: bytes) -> bytes:
+        """Return the frame of `data` without an unfinished last character; `scanned` stays before that."""
+        if self._is_binary:
+            self.jump(self.scanned + len(data))
+            return binary_output_frame(self._process_id, self.stream, data, end=self.delivered)
+        text, size = codecs.utf_8_decode(data, "replace")
+        self.jump(self.scanned + size)
+        return text_output_frame(self._process_id, self.stream, text, end=self.delivered) if size else b""
+
+    def finish(self, limit: int) -> bytes:
+        """Return the frame of an unfinished character that ends the stream."""
+        size = limit - self.delivered
+        data = self._log.pread(self.stream, size, self.delivered) if 0 < size <= _UNFINISHED_MAX else b""
+        if not data:
+            return b""
+        self.jump(self.delivered + len(data))
+        text = data.decode("utf-8", "replace")
+        return text_output_frame(self._process_id, self.stream, text, end=self.delivered)
+
+    def show_partial(self) -> bytes:
+        """Nothing waits here for a line's end."""
+        return b""
+
+    def jump(self, offset: int) -> None:
+        """Go on at `offset`."""
+        self.delivered = self.scanned = offset

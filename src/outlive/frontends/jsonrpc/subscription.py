@@ -1,0 +1,147 @@
+"""What comes next on the wire about one process: `Subscription`, a cursor on its log. `stream` says when.
+
+Nothing is queued here: a turn reads from the log at the cursor, at most `turn_bytes`, and returns frames.
+"""
+
+from outlive.core.cursor import Cursor
+from outlive.engine import Process
+from outlive.frontends.jsonrpc.readers import StreamReader
+from outlive.protocols.jsonrpc.answers import encode_gap, encode_notification, encode_process_notification
+from outlive.protocols.jsonrpc.frames import text_frame
+
+__all__ = ["Subscription"]
+
+
+class Subscription:
+    """Output from a cursor on, then `process.completed` once, then `process.closed` if the streams were still open.
+
+    Output behind the completion is not sent: it belongs to descendants (promise S0.4). Attributes:
+        process: What is followed.
+        is_completed: `process.completed` was returned.
+        is_over: The last message was returned.
+    """
+
+    __slots__ = ("_readers", "_turn_bytes", "_until", "is_completed", "is_over", "process")
+
+    def __init__(
+        self, process: Process, readers: tuple[StreamReader, StreamReader], *, turn_bytes: int
+    ) -> None:
+        """Follow `process` with one reader for stdout and one for stderr, each at the offset to begin from."""
+        self.process = process
+        self.is_completed = self.is_over = False
+        self._readers = readers
+        self._turn_bytes = turn_bytes
+        # Of a process that is complete already, what its descendants have written until now is part of the answer.
+        self._until = (process.stdout_bytes, process.stderr_bytes) if process.is_complete else None
+
+    @property
+    def cursor(self) -> Cursor:
+        """Everything before it was returned as frames."""
+        return Cursor(self._readers[0].delivered, self._readers[1].delivered)
+
+    @property
+    def has_partial(self) -> bool:
+        """Whether an unfinished line waits for its rest."""
+        return any(reader.delivered < reader.scanned for reader in self._readers)
+
+    def show_partial(self) -> bytes:
+        """Return the frames of the unfinished lines, marked as partial."""
+        return b"".join(reader.show_partial() for reader in self._readers)
+
+    def turn(self) -> tuple[bytes, bool]:
+        """Return the frames of one bounded turn, and whether there is more at once."""
+        if self.is_completed:
+            return self._closing_frame(), False
+        is_final = self.process.is_complete
+        limits = self._limits(is_final=is_final)
+        before = self._scanned()
+        frames = self._read(limits)
+        has_more = before != self._scanned() and any(
+            reader.scanned < limit for reader, limit in zip(self._readers, limits, strict=True)
+        )
+        if is_final and not has_more:
+            frames += self._final_frames(limits)
+        return frames, has_more
+
+    def _scanned(self) -> tuple[int, int]:
+        return self._readers[0].scanned, self._readers[1].scanned
+
+    def _limits(self, *, is_final: bool) -> tuple[int, int]:
+        """Return how far each stream may be read now."""
+        process = self.process
+        if not is_final:
+            return process.stdout_bytes, process.stderr_bytes
+        if self._until is None:
+            out, err = process.complete_stdout_bytes, process.complete_stderr_bytes
+            # Both are known with the completion; a rebuilt record without them has only its totals.
+            self._until = (
+                process.stdout_bytes if out is None else out,
+                process.stderr_bytes if err is None else err,
+            )
+        return self._until
+
+    def _read(self, limits: tuple[int, int]) -> bytes:
+        is_behind = [reader.scanned < limit for reader, limit in zip(self._readers, limits, strict=True)]
+        if all(is_behind):
+            before = self._scanned()
+            frames = self._read_both(limits)
+            if before != self._scanned():
+                return frames
+            # The index of the order may lag behind the streams: go on without it rather than not at all.
+        return b"".join(
+            self._read_one(self._readers[stream], limits[stream]) for stream in (0, 1) if is_behind[stream]
+        )
+
+    def _read_one(self, reader: StreamReader, limit: int) -> bytes:
+        """Read one stream on: the usual case, without a look at the order of the streams."""
+        start = reader.scanned
+        data = self.process.log.pread(reader.stream, min(self._turn_bytes, limit - start), start)
+        frames = reader.take(data) if data else b""
+        if reader.scanned == start:
+            gap = self.process.log.gap(reader.stream)
+            if gap is not None and gap[0] <= start + len(data) < gap[1]:
+                frames += self._skip(reader, max(start, gap[0]), min(gap[1], limit))
+        return frames
+
+    def _read_both(self, limits: tuple[int, int]) -> bytes:
+        """Read both streams on in the order in which they were written."""
+        frames = b""
+        for chunk in self.process.log.read(Cursor(*self._scanned()), self._turn_bytes):
+            reader, limit = self._readers[chunk.stream], limits[chunk.stream]
+            if chunk.offset != reader.scanned or chunk.offset >= limit:
+                continue  # its stream waits for the rest of a character, or ends here
+            if chunk.is_gap:
+                frames += self._skip(reader, chunk.offset, min(chunk.end, limit))
+                continue
+            data = chunk.data[: limit - chunk.offset]
+            frames += reader.take(data)
+            if chunk.offset < reader.scanned < chunk.offset + len(data):
+                break  # the turn is full
+        return frames
+
+    def _skip(self, reader: StreamReader, first: int, last: int) -> bytes:
+        """Return what tells that bytes `first` to `last` are gone, and go on behind them."""
+        frames = reader.finish(first)
+        reader.jump(last)
+        message = encode_gap(self.process.process_id, reader.stream, first, last, cursor=str(self.cursor))
+        return frames + text_frame(message)
+
+    def _final_frames(self, limits: tuple[int, int]) -> bytes:
+        """Return the last lines and `process.completed`; what cannot be read any more is told as a gap."""
+        frames = b""
+        for reader, limit in zip(self._readers, limits, strict=True):
+            frames += reader.finish(limit)
+            if reader.delivered < limit:
+                frames += self._skip(reader, reader.delivered, limit)
+        message = encode_process_notification("completed", self.process.record, cursor=str(self.cursor))
+        self.is_completed = True
+        self.is_over = self.process.is_closed
+        return frames + text_frame(message)
+
+    def _closing_frame(self) -> bytes:
+        """Return `process.closed` once the streams that were still open have ended."""
+        if self.is_over or not self.process.is_closed:
+            return b""
+        self.is_over = True
+        params = {"process_id": self.process.process_id, "cursor": str(self.cursor)}
+        return text_frame(encode_notification("process.closed", params))

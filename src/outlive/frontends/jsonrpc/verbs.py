@@ -1,0 +1,128 @@
+"""The methods that do something: execute, control, signal, write, close_stdin, resize."""
+
+import base64
+import binascii
+import signal as signals
+
+from outlive.core.cursor import BEGINNING
+from outlive.core.errors import InvalidRequest
+from outlive.core.process import Owner
+from outlive.frontends.jsonrpc.context import Context, Reply
+from outlive.protocols.jsonrpc.answers import encode_process_notification
+from outlive.protocols.jsonrpc.params import (
+    ControlParams,
+    ExecuteParams,
+    ProcessParams,
+    ResizeParams,
+    SignalParams,
+    WriteParams,
+)
+
+__all__ = ["close_stdin", "control", "execute", "resize", "signal", "write"]
+
+_WORDS = {"PAUSE": "paused", "RESUME": "resumed", "CANCEL": "cancelled"}
+
+
+async def execute(context: Context, params: ExecuteParams, label: str | None) -> Reply:
+    """Start a command; its output follows the answer (promises S0.3-S0.5, S0.13)."""
+    connection = context.connection
+    owner = Owner(principal=connection.principal, connection_id=connection.connection_id, request_id=label)
+    with connection.starting(is_concurrent=params.concurrent):
+        process = await context.engine.start(params.to_command(), owner=owner)
+    record = process.record
+    form = context.output_format(params.output, params.max_line_bytes)
+    return Reply(
+        result={
+            "status": "started",
+            "pid": record.pid,
+            "pgid": record.pid,
+            "process_id": record.process_id,
+            "shell": record.shell,
+        },
+        notifications=(encode_process_notification("started", record, cursor=str(BEGINNING)),),
+        then=lambda: context.followers.follow(process, BEGINNING, form),
+    )
+
+
+async def control(context: Context, params: ControlParams, _label: str | None) -> Reply:
+    """Pause, resume or cancel the whole tree; output waits until the answer is written (promises S0.4, S0.10)."""
+    process = await context.find(params.process_id)
+    release = context.followers.hold(process.process_id)
+    try:
+        match params.verb:
+            case "PAUSE":
+                await context.engine.pause(process)
+            case "RESUME":
+                await context.engine.resume(process)
+            case "CANCEL":
+                await context.engine.cancel(process, grace_s=params.grace)
+    except BaseException:
+        release()
+        raise
+    word, record = _WORDS[params.verb], process.record
+    cursor = context.followers.cursor(process.process_id)
+    context.connections.announce(
+        process.process_id,
+        lambda delivered: encode_process_notification(word, record, cursor=str(delivered)),
+        but=context.connection,
+    )
+    return Reply(
+        result={"status": word},
+        notifications=(encode_process_notification(word, record, cursor=str(cursor)),),
+        then=release,
+    )
+
+
+async def signal(context: Context, params: SignalParams, _label: str | None) -> Reply:
+    """Send a signal to the main process or the whole tree."""
+    number = _signal_number(params.signal)
+    process = await context.find(params.process_id)
+    release = context.followers.hold(process.process_id)
+    try:
+        await context.engine.signal(process, number, whole_tree=params.whole_tree)
+    except BaseException:
+        release()
+        raise
+    return Reply(result={"status": "signalled", "signal": number}, then=release)
+
+
+def _signal_number(wanted: int | str) -> int:
+    name = str(wanted).upper()
+    number = next(
+        (known for known in signals.valid_signals() if known == wanted),
+        signals.Signals.__members__.get(name if name.startswith("SIG") else f"SIG{name}"),
+    )
+    if number is None:
+        raise InvalidRequest("invalid_params", f"signal: {str(wanted)[:40]!r} is no signal of this system.")
+    return int(number)
+
+
+async def write(context: Context, params: WriteParams, _label: str | None) -> Reply:
+    """Write to the process's input; answered when all of it is in the pipe or terminal."""
+    data = _input_bytes(params)
+    process = await context.find(params.process_id)
+    await context.engine.write(process, data)
+    return Reply(result={"written": len(data)})
+
+
+def _input_bytes(params: WriteParams) -> bytes:
+    if params.encoding == "utf-8":
+        return params.data.encode()
+    try:
+        return base64.b64decode(params.data, validate=True)
+    except binascii.Error as error:
+        raise InvalidRequest("invalid_params", f"data: not base64 ({error}).") from None
+
+
+async def close_stdin(context: Context, params: ProcessParams, _label: str | None) -> Reply:
+    """Let the process read end-of-file; served after the writes before it."""
+    process = await context.find(params.process_id)
+    await context.engine.close_stdin(process)
+    return Reply(result={"status": "closed"})
+
+
+async def resize(context: Context, params: ResizeParams, _label: str | None) -> Reply:
+    """Set the terminal's window size."""
+    process = await context.find(params.process_id)
+    await context.engine.resize(process, params.rows, params.cols)
+    return Reply(result={"rows": params.rows, "cols": params.cols})

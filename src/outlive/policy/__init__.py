@@ -1,0 +1,6 @@
+"""May this be done? Pure decisions: no I/O, no clock.
+
+`grammar` reads a shell line, `commands` holds it against the operator's list.
+"""
+
+__all__: list[str] = []

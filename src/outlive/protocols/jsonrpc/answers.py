@@ -1,0 +1,75 @@
+"""Answers and notifications to UTF-8 JSON (JSON-RPC 2.0, section 5); output is `output` and `lines`."""
+
+from collections.abc import Mapping, Sequence
+
+import orjson
+
+from outlive.core.errors import OutliveError
+from outlive.core.process import ProcessRecord
+from outlive.protocols.jsonrpc.numbers import ERROR_NUMBERS
+from outlive.protocols.jsonrpc.output import STREAM_NAMES
+
+__all__ = [
+    "encode_batch",
+    "encode_error",
+    "encode_gap",
+    "encode_notification",
+    "encode_process_notification",
+    "encode_result",
+]
+
+
+def encode_result(request_id: bytes, result: Mapping[str, object]) -> bytes:
+    """Return a success; `request_id` is the JSON text of the request's id, echoed as it came."""
+    return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (request_id, orjson.dumps(result))
+
+
+def encode_error(request_id: bytes, error: OutliveError) -> bytes:
+    """Return a failure: number, sentence, and in `data` the slug as `reason`, the hint and the details."""
+    data = {**error.details, "reason": error.code, "hint": error.hint}
+    body = {"code": ERROR_NUMBERS[error.code], "message": error.message, "data": data}
+    return b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (request_id, orjson.dumps(body, default=str))
+
+
+def encode_batch(answers: Sequence[bytes]) -> bytes:
+    """Return the one array that answers a batch."""
+    return b"[%b]" % b",".join(answers)
+
+
+def encode_notification(method: str, params: Mapping[str, object]) -> bytes:
+    """Return a notification."""
+    return orjson.dumps({"jsonrpc": "2.0", "method": method, "params": params})
+
+
+def encode_process_notification(word: str, record: ProcessRecord, *, cursor: str) -> bytes:
+    """Return `process.<word>`: started, paused, resumed, cancelled or completed (promises S0.5, S0.8, S0.10).
+
+    All have one shape; `status` is the word itself, except that a process is "completed" only with exit code 0
+    and else "failed". Nothing but a completion tells an exit code or an error.
+    """
+    status, exit_code, error = word, None, None
+    if word == "completed":
+        exit_code, error = record.wire_exit_code, record.error
+        status = "completed" if exit_code == 0 else "failed"
+    params = {
+        "status": status,
+        "pid": record.pid,
+        "pgid": record.pid,  # every command leads a POSIX session and group of its own (promise S0.3)
+        "exit_code": exit_code,
+        "error": error,
+        "process_id": record.process_id,
+        "cursor": cursor,
+    }
+    return encode_notification(f"process.{word}", params)
+
+
+def encode_gap(process_id: str, stream: int, first: int, last: int, *, cursor: str) -> bytes:
+    """Return `process.gap`: the log no longer holds bytes `first` to `last` of a stream (promise S0.20)."""
+    params = {
+        "process_id": process_id,
+        "type": STREAM_NAMES[stream],
+        "from": first,
+        "to": last,
+        "cursor": cursor,
+    }
+    return encode_notification("process.gap", params)

@@ -1,0 +1,61 @@
+"""The one table from error slugs (`core.errors.SLUGS`) to JSON-RPC numbers, promise S0.11."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+__all__ = ["ERROR_NUMBERS"]
+
+_CONNECTION_LIMIT = -32001
+_NOT_ALLOWED = -32002
+_NO_PROCESS = -32003
+_STREAM_TIMEOUT = -32004
+_INVALID_REQUEST = -32600
+_METHOD_NOT_FOUND = -32601
+_INVALID_PARAMS = -32602
+_FAILED = -32603
+_PARSE_ERROR = -32700
+
+ERROR_NUMBERS: Mapping[str, int] = MappingProxyType(
+    {
+        "command_not_allowed": _NOT_ALLOWED,
+        "command_opaque": _NOT_ALLOWED,
+        "foreign_origin": _NOT_ALLOWED,
+        "foreign_host": _NOT_ALLOWED,
+        "foreign_user": _NOT_ALLOWED,
+        "not_owner": _NOT_ALLOWED,
+        "invalid_params": _INVALID_PARAMS,
+        "invalid_cursor": _INVALID_PARAMS,
+        "process_ambiguous": _INVALID_PARAMS,
+        "process_running": _INVALID_PARAMS,
+        "process_not_found": _NO_PROCESS,
+        "no_process": _NO_PROCESS,
+        "process_ended": _NO_PROCESS,
+        "stdin_closed": _INVALID_PARAMS,
+        "stdin_full": _FAILED,
+        "no_terminal": _INVALID_PARAMS,
+        "cwd_missing": _FAILED,
+        "not_found": _FAILED,
+        "permission_denied": _FAILED,
+        "argument_too_long": _FAILED,
+        "start_failed": _FAILED,
+        "connection_limit": _CONNECTION_LIMIT,
+        "process_limit": _FAILED,
+        "disk_full": _FAILED,
+        "keeper_unavailable": _FAILED,
+        "keeper_restarted": _FAILED,
+        "timeout": _FAILED,
+        "stream_timeout": _STREAM_TIMEOUT,
+        "parse_error": _PARSE_ERROR,
+        "invalid_request": _INVALID_REQUEST,
+        "method_not_found": _METHOD_NOT_FOUND,
+        "binary_frame": _INVALID_REQUEST,
+        "cursor_expired": _INVALID_PARAMS,
+        "store_corrupt": _FAILED,
+        "config_invalid": _FAILED,
+        "state_folder": _FAILED,
+        "port_taken": _FAILED,
+        "server_running": _FAILED,
+        "unsupported_platform": _FAILED,
+        "internal_error": _FAILED,
+    }
+)

@@ -1,0 +1,211 @@
+"""Parameters of every method as msgspec structs: unknown members are ignored, the rest is checked here, once.
+
+Member names are the wire's (promises S0.3, S0.10, S0.19); `timeout`, `grace` and `wait_s` are seconds.
+"""
+
+from typing import Annotated, Literal, TypeVar
+
+import msgspec
+from msgspec import Meta
+
+from outlive.core.command import Command
+from outlive.core.errors import InvalidRequest
+from outlive.protocols.jsonrpc.views import Encoding
+
+__all__ = [
+    "MAX_LINE_BYTES",
+    "AttachParams",
+    "ControlParams",
+    "ExecuteParams",
+    "ListParams",
+    "OutputMode",
+    "ProcessParams",
+    "ReadParams",
+    "ResizeParams",
+    "SignalParams",
+    "WaitParams",
+    "WriteParams",
+    "decode_params",
+]
+
+OutputMode = Literal["lines", "chunk", "binary"]
+MAX_LINE_BYTES = 16 * 1024 * 1024  # one line is one message in memory; longer ones are read back from the log
+_MAX_PAGE_BYTES = 256 * 1024  # what the event loop may read from a log in one turn
+
+Seconds = Annotated[float, Meta(ge=0, le=10 * 365 * 86400)]
+Timeout = Annotated[float, Meta(gt=0, le=10 * 365 * 86400)]
+Cells = Annotated[int, Meta(ge=1, le=65535)]  # struct winsize holds 16 bits (ioctl_tty(2))
+LineBytes = Annotated[int, Meta(ge=1, le=MAX_LINE_BYTES)]
+Bytes = Annotated[int, Meta(ge=1, le=2**62)]
+
+
+class ProcessParams(msgspec.Struct, kw_only=True, frozen=True):
+    """Which process is meant; without an id the one that runs in this connection."""
+
+    process_id: str | None = None
+
+
+class ExecuteParams(msgspec.Struct, kw_only=True, frozen=True):
+    """`execute`: a shell line or an argument vector, and how to run it."""
+
+    command: str | None = None
+    argv: tuple[str, ...] | None = None
+    cwd: str | None = None
+    env: dict[str, str | None] = {}
+    timeout: Timeout | None = None
+    grace: Seconds | None = None
+    pty: bool = False
+    rows: Cells = 24
+    cols: Cells = 80
+    merge: bool = False
+    stdin: Literal["none", "pipe"] = "none"
+    detach: bool = False
+    concurrent: bool = False
+    output: OutputMode = "lines"
+    max_line_bytes: LineBytes | None = None
+    output_limit: Bytes | None = None
+    on_limit: Literal["truncate", "kill"] = "truncate"
+    after_exit: Literal["keep", "kill", "wait"] = "keep"
+    tags: dict[str, str] = {}
+    group: str | None = None
+    profile: str = "open"
+
+    def __post_init__(self) -> None:
+        """Refuse what no shell and no kernel could run."""
+        if (self.command is None) == (self.argv is None):
+            raise ValueError("Pass either command (a shell line) or argv (a list of words)")
+        if self.command is not None and not self.command.strip():
+            raise ValueError("The command is empty")
+        if self.argv is not None and not (self.argv and self.argv[0]):
+            raise ValueError("argv needs a program as its first word")
+        texts = [self.command or "", self.cwd or "", *(self.argv or ()), *self.env]
+        texts += [value for value in self.env.values() if value is not None]
+        if any("\0" in text for text in texts):
+            raise ValueError("NUL characters cannot be passed to a process")
+        if any(not name or "=" in name for name in self.env):
+            raise ValueError("A name in env is not empty and holds no =")
+
+    def to_command(self) -> Command:
+        """Return the command as the engine takes it."""
+        return Command(
+            line=self.command,
+            argv=self.argv,
+            cwd=self.cwd,
+            env=self.env,
+            stdio="pty" if self.pty else "merge" if self.merge else "pipes",
+            stdin=self.stdin,
+            rows=self.rows,
+            cols=self.cols,
+            timeout_s=self.timeout,
+            grace_s=self.grace,
+            output_limit=self.output_limit,
+            on_limit=self.on_limit,
+            after_exit=self.after_exit,
+            detached=self.detach,
+            tags=self.tags,
+            group=self.group,
+            profile=self.profile,
+        )
+
+
+class ControlParams(ProcessParams, kw_only=True, frozen=True):
+    """`control`: what to do, under either of the two names that clients use."""
+
+    type: Literal["PAUSE", "RESUME", "CANCEL"] | None = None
+    action: Literal["PAUSE", "RESUME", "CANCEL"] | None = None
+    grace: Seconds | None = None
+
+    def __post_init__(self) -> None:
+        """Ask for exactly one verb."""
+        if self.type is None and self.action is None:
+            raise ValueError('Pass "type": "PAUSE", "RESUME" or "CANCEL"')
+        if self.type is not None and self.action is not None and self.type != self.action:
+            raise ValueError("type and action name different verbs")
+
+    @property
+    def verb(self) -> Literal["PAUSE", "RESUME", "CANCEL"]:
+        """The verb that was asked for."""
+        verb = self.type or self.action
+        if verb is None:
+            raise AssertionError("__post_init__ has refused this")
+        return verb
+
+
+class AttachParams(msgspec.Struct, kw_only=True, frozen=True):
+    """`attach`: follow a process from a cursor on."""
+
+    process_id: str
+    cursor: str = "0"
+    output: OutputMode = "lines"
+    max_line_bytes: LineBytes | None = None
+
+
+class ListParams(msgspec.Struct, kw_only=True, frozen=True):
+    """`list`: which processes, newest first; `before` is the last process_id of the page before."""
+
+    active: bool | None = None
+    group: str | None = None
+    tags: dict[str, str] | None = None
+    before: str | None = None
+    limit: Annotated[int, Meta(ge=1, le=1000)] = 50
+
+
+class ReadParams(ProcessParams, kw_only=True, frozen=True):
+    """`read`: one page of output, both streams in the order of writing."""
+
+    cursor: str = "0"
+    limit: Annotated[int, Meta(ge=1, le=_MAX_PAGE_BYTES)] = 65536
+    encoding: Encoding = "utf-8"
+
+
+class WriteParams(ProcessParams, kw_only=True, frozen=True):
+    """`write`: bytes for the process's input, as text or base64."""
+
+    data: str
+    encoding: Encoding = "utf-8"
+
+
+class ResizeParams(ProcessParams, kw_only=True, frozen=True):
+    """`resize`: the terminal's window size."""
+
+    rows: Cells
+    cols: Cells
+
+
+class SignalParams(ProcessParams, kw_only=True, frozen=True):
+    """`signal`: a number or a name ("INT", "SIGINT"), for the main process or the whole tree."""
+
+    signal: int | str
+    whole_tree: bool = False
+
+
+class WaitParams(ProcessParams, kw_only=True, frozen=True):
+    """`wait`: until the process is complete, or its streams closed; at most `wait_s` seconds."""
+
+    until: Literal["complete", "closed"] = "complete"
+    wait_s: Annotated[float, Meta(ge=0, le=3600)] = 45.0
+
+
+_Params = TypeVar("_Params", bound=msgspec.Struct)
+
+
+def decode_params(raw: bytes, shape: type[_Params]) -> _Params:
+    """Return checked parameters.
+
+    Raises:
+        InvalidRequest: A member is missing, has the wrong type or an impossible value; the message says which.
+    """
+    try:
+        return msgspec.json.decode(raw, type=shape)
+    except msgspec.DecodeError as error:  # a ValidationError is one too; syntax was checked with the frame
+        raise InvalidRequest("invalid_params", _sentence(str(error))) from None
+
+
+def _sentence(message: str) -> str:
+    """Turn "Expected `str`, got `int` - at `$.command`" into "command: expected str, got int."."""
+    text, _, place = message.partition(" - at ")
+    text = text.replace("`", "")
+    name = place.strip("`").removeprefix("$").removeprefix(".")
+    if name:
+        text = f"{name}: {text[:1].lower()}{text[1:]}"
+    return f"{text}."

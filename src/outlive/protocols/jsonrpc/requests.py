@@ -1,0 +1,109 @@
+"""Text frames to requests (JSON-RPC 2.0, sections 4 and 6): one request, one refusal, or a batch of both.
+
+Parameters stay undecoded bytes here: `params` gives them their shape once the method is known.
+"""
+
+from dataclasses import dataclass
+
+import msgspec
+
+from outlive.core.errors import OutliveError, ProtocolViolation
+
+__all__ = ["MAX_BATCH", "NULL_ID", "Batch", "Refusal", "Request", "parse_frame"]
+
+MAX_BATCH = 1000  # requests in one array; the frame's size bounds their bytes
+NULL_ID = b"null"
+_VERSION = b'"2.0"'
+_ID_STARTS = b'"-0123456789n'  # a string, a number or null; section 4 allows nothing else
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """A well-formed request. `request_id` is the JSON text of the id, None for a notification; `params` JSON text."""
+
+    method: str
+    params: bytes
+    request_id: bytes | None
+
+    @property
+    def label(self) -> str | None:
+        """The id as a plain string: how the same request is named elsewhere ("3" and 3 are one)."""
+        if self.request_id is None or self.request_id == NULL_ID:
+            return None
+        if self.request_id[:1] == b'"':
+            return msgspec.json.decode(self.request_id, type=str)
+        return self.request_id.decode()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """Something that is no request, and the error it is answered with."""
+
+    request_id: bytes
+    error: OutliveError
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """An array of requests: one array of responses answers it (none for notifications alone)."""
+
+    entries: tuple[Request | Refusal, ...]
+
+
+class _Envelope(msgspec.Struct):
+    jsonrpc: msgspec.Raw = msgspec.Raw()
+    id: msgspec.Raw = msgspec.Raw()
+    method: msgspec.Raw = msgspec.Raw()
+    params: msgspec.Raw = msgspec.Raw()
+
+
+_FRAME = msgspec.json.Decoder(_Envelope | list[msgspec.Raw])
+_ENTRY = msgspec.json.Decoder(_Envelope)
+
+
+def parse_frame(text: str) -> Request | Refusal | Batch:
+    """Return what a text frame asks for; never raises."""
+    try:
+        parsed = _FRAME.decode(text)
+    except msgspec.ValidationError:
+        return _refusal("A request is a JSON object, a batch an array of them.")
+    except (msgspec.DecodeError, RecursionError) as error:
+        # msgspec names the byte; a nesting too deep for the stack is no JSON of ours either.
+        sentence = str(error) if isinstance(error, msgspec.DecodeError) else "JSON is nested too deeply"
+        return Refusal(request_id=NULL_ID, error=ProtocolViolation("parse_error", f"{sentence}."))
+    if isinstance(parsed, _Envelope):
+        return _request(parsed)
+    if not parsed:
+        return _refusal("A batch needs at least one request.")
+    if len(parsed) > MAX_BATCH:
+        return _refusal(f"A batch may hold {MAX_BATCH} requests, this one has {len(parsed)}.")
+    return Batch(tuple(_entry(raw) for raw in parsed))
+
+
+def _entry(raw: msgspec.Raw) -> Request | Refusal:
+    try:
+        return _request(_ENTRY.decode(raw))
+    except msgspec.ValidationError:
+        return _refusal("A request is a JSON object.")
+
+
+def _request(envelope: _Envelope) -> Request | Refusal:
+    request_id = bytes(envelope.id)
+    if request_id and request_id[0] not in _ID_STARTS:
+        return _refusal("The id of a request is a string, a number or null.")
+    refused_id = request_id or NULL_ID
+    if bytes(envelope.jsonrpc) != _VERSION:
+        return _refusal('A request carries "jsonrpc": "2.0".', refused_id)
+    method = bytes(envelope.method)
+    if method[:1] != b'"':
+        return _refusal("A request names its method as a string.", refused_id)
+    params = bytes(envelope.params)
+    return Request(
+        method=msgspec.json.decode(method, type=str),
+        params=b"{}" if params in (b"", b"null") else params,
+        request_id=request_id or None,
+    )
+
+
+def _refusal(sentence: str, request_id: bytes = NULL_ID) -> Refusal:
+    return Refusal(request_id=request_id, error=ProtocolViolation("invalid_request", sentence))

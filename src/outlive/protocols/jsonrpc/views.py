@@ -1,0 +1,120 @@
+"""Processes and their output as JSON-RPC shows them to `list`, `get`, `attach`, `wait` and `read`."""
+
+import base64
+import codecs
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from outlive.core.cursor import Cursor
+from outlive.core.lifecycle import State
+from outlive.core.process import ProcessRecord
+from outlive.protocols.jsonrpc.output import STREAM_NAMES
+
+__all__ = ["Encoding", "Piece", "page_view", "process_view", "status_word"]
+
+Encoding = Literal["utf-8", "base64"]
+
+
+def status_word(record: ProcessRecord) -> str:
+    """Return S0's word for a state: started, paused, completed or failed (wire.md, "Words for one state")."""
+    if record.is_ended:
+        return "completed" if record.wire_exit_code == 0 else "failed"
+    return "paused" if record.state is State.PAUSED else "started"
+
+
+def process_view(record: ProcessRecord) -> dict[str, object]:
+    """Return everything a client may know of a process; times are ISO 8601 in UTC, sizes bytes."""
+    return {
+        "process_id": record.process_id,
+        "status": status_word(record),
+        "state": record.state.value,
+        "pid": record.pid,
+        "pgid": record.pid,
+        "command": record.command,
+        "shell": record.shell,
+        "cwd": record.cwd,
+        "exit_code": record.wire_exit_code,
+        "error": record.error,
+        "cause": None if record.cause.value == "none" else record.cause.value,
+        "completed": record.is_complete,
+        "streams": "closed" if record.is_closed else "open",
+        "cursor": str(record.cursor),
+        "stdout_bytes": record.stdout_bytes,
+        "stderr_bytes": record.stderr_bytes,
+        "created_at": record.created_at,
+        "started_at": record.started_at,
+        "ended_at": record.ended_at,
+        "stdio": record.stdio,
+        "stdin": record.stdin,
+        "detached": record.is_detached,
+        "descendants": record.descendants,
+        "stalled": record.is_stalled,
+        "gaps": record.has_gaps,
+        "timeout": record.timeout_s,
+        "grace": record.grace_s,
+        "tags": dict(record.tags),
+        "group": record.group,
+        "session_id": record.owner.connection_id,
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A part of one stream that ends at offset `end`; `data` None stands for released output from `start` on."""
+
+    stream: int
+    start: int
+    end: int
+    data: bytes | None
+
+
+def page_view(
+    pieces: Iterable[Piece], cursor: Cursor, *, encoding: Encoding, is_last: bool
+) -> tuple[list[Mapping[str, object]], Cursor]:
+    """Return the `chunks` of a page and the cursor behind it.
+
+    A character cut by a chunk's end moves into its stream's next chunk, and at the page's end to the next page
+    (the cursor then stands before it), so that joined texts are the decoded stream. `is_last`: nothing will follow,
+    an unfinished character is shown as U+FFFD.
+    """
+    chunks: list[Mapping[str, object]] = []
+    ends = [cursor.stdout, cursor.stderr]
+    held = [b"", b""]
+    for piece in pieces:
+        stream = piece.stream
+        if piece.data is None:
+            _finish(chunks, ends, held, stream)
+            gap = {
+                "type": STREAM_NAMES[stream],
+                "gap": True,
+                "from": piece.start,
+                "to": piece.end,
+                "end": piece.end,
+            }
+            chunks.append(gap)
+            ends[stream] = piece.end
+            continue
+        if encoding == "base64":
+            text, unread = base64.b64encode(piece.data).decode(), b""
+        else:
+            raw = held[stream] + piece.data
+            text, consumed = codecs.utf_8_decode(raw, "replace")
+            unread = raw[consumed:]
+        held[stream] = unread
+        ends[stream] = piece.end - len(unread)
+        if text:
+            chunks.append({"type": STREAM_NAMES[stream], "data": text, "end": ends[stream]})
+    if is_last:
+        for stream in (0, 1):
+            _finish(chunks, ends, held, stream)
+    return chunks, Cursor(*ends)
+
+
+def _finish(chunks: list[Mapping[str, object]], ends: list[int], held: list[bytes], stream: int) -> None:
+    """Show an unfinished character whose rest will never come."""
+    if held[stream]:
+        ends[stream] += len(held[stream])
+        text = held[stream].decode("utf-8", "replace")
+        chunks.append({"type": STREAM_NAMES[stream], "data": text, "end": ends[stream]})
+        held[stream] = b""
