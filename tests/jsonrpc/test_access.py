@@ -2,6 +2,9 @@
 
 import os
 import stat
+import subprocess
+import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -33,14 +36,14 @@ _FOREIGN_HOSTS = [
 _PATHS = ["/", "/ws/mcp", "/no/such/route", "/docs"]
 
 
-@pytest.mark.promise("S4.10")
+@pytest.mark.promise("A.origin", "S4.10")
 @pytest.mark.parametrize("origin", _FOREIGN_ORIGINS)
 def test_an_upgrade_from_a_foreign_origin_is_refused(server: OutliveServer, origin: str) -> None:
     """From the first day: every Origin except the server's own is refused with 403."""
     assert upgrade(server.port, headers={"Origin": origin}).status == 403
 
 
-@pytest.mark.promise("S4.10")
+@pytest.mark.promise("A.origin")
 @pytest.mark.parametrize("path", _PATHS)
 def test_every_route_refuses_a_foreign_origin(server: OutliveServer, path: str) -> None:
     """From the first day: on every route, known or not."""
@@ -48,12 +51,14 @@ def test_every_route_refuses_a_foreign_origin(server: OutliveServer, path: str) 
     assert answer.status == 403
 
 
+@pytest.mark.promise("A.host")
 @pytest.mark.parametrize("host", _FOREIGN_HOSTS)
 def test_an_upgrade_to_a_foreign_host_is_refused(server: OutliveServer, host: str) -> None:
     """From the first day: foreign Host refused with 421 (DNS rebinding)."""
     assert upgrade(server.port, host=host.format(port=server.port)).status == 421
 
 
+@pytest.mark.promise("A.host")
 @pytest.mark.parametrize("path", _PATHS)
 @pytest.mark.parametrize("host", _FOREIGN_HOSTS)
 def test_every_route_refuses_a_foreign_host(server: OutliveServer, path: str, host: str) -> None:
@@ -61,19 +66,20 @@ def test_every_route_refuses_a_foreign_host(server: OutliveServer, path: str, ho
     assert http_get(server.port, path, host=host.format(port=server.port)).status == 421
 
 
-@pytest.mark.promise("S0.1")
+@pytest.mark.promise("A.host")
 @pytest.mark.parametrize("host", ["127.0.0.1:{port}", "localhost:{port}", "LOCALHOST:{port}", "[::1]:{port}"])
 def test_the_servers_own_names_are_welcome(server: OutliveServer, host: str) -> None:
     """From the first day: what is refused is foreign, nothing else."""
     assert upgrade(server.port, host=host.format(port=server.port)).status == 101
 
 
-@pytest.mark.promise("S0.1")
+@pytest.mark.promise("A.origin")
 def test_the_servers_own_origin_is_not_refused(server: OutliveServer) -> None:
     """From the first day: every Origin *except the server's own*."""
     assert upgrade(server.port, headers={"Origin": f"http://127.0.0.1:{server.port}"}).status == 101
 
 
+@pytest.mark.promise("A.origin", "A.host")
 def test_a_refusal_says_why_and_what_to_do(server: OutliveServer) -> None:
     """Every refusal has a message and a hint."""
     answer = http_get(server.port, "/", headers={"Origin": "http://evil.example"})
@@ -93,6 +99,7 @@ def _listeners(port: int) -> Iterator[str]:
                     yield address
 
 
+@pytest.mark.promise("A.loopback")
 def test_nothing_listens_beyond_loopback(server: OutliveServer) -> None:
     """From the first day: loopback only."""
     addresses = set(_listeners(server.port))
@@ -100,6 +107,7 @@ def test_nothing_listens_beyond_loopback(server: OutliveServer) -> None:
     assert addresses <= {"0100007F", "00000000000000000000000001000000"}
 
 
+@pytest.mark.promise("A.folder")
 def test_the_state_folder_is_private(server: OutliveServer) -> None:
     """From the first day: state folder 0700."""
     found = os.stat(server.state_dir)
@@ -107,8 +115,46 @@ def test_the_state_folder_is_private(server: OutliveServer) -> None:
     assert found.st_uid == os.geteuid()
 
 
+@pytest.mark.promise("S0.1")
 def test_the_ready_line_tells_pid_folder_and_port(server: OutliveServer) -> None:
     """`--print-json`: {pid, state_dir, ports}, pid = the process that was started."""
     assert os.path.samefile(server.ready["state_dir"], server.state_dir)
     assert set(server.ready["ports"]) == {"jsonrpc"}
     assert str(server.state_dir) in Path(f"/proc/{server.pid}/cmdline").read_text()
+
+
+_KNOCK = """
+import socket, sys
+peer = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+peer.settimeout(1)
+try:
+    peer.connect(sys.argv[1])
+    peer.send(b'J{"req": 1, "op": "status"}')
+    print("refused" if peer.recv(65536) == b"" else "answered")
+except TimeoutError:
+    print("waits")
+except OSError:
+    print("refused")
+"""
+
+
+def _knock(socket_path: str, *, uid: int | None) -> str:
+    command = [sys.executable, "-I", "-S", "-c", _KNOCK, socket_path]
+    done = subprocess.run(command, user=uid, capture_output=True, text=True, check=True, timeout=20)
+    return done.stdout.strip()
+
+
+@pytest.mark.promise("A.socket")
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as another user")
+@pytest.mark.parametrize("name", ["keeper.sock", "guardian.sock"])
+def test_the_keepers_sockets_refuse_other_users(name: str) -> None:
+    """A.socket: by the peer's uid, even when file modes would let it in."""
+    with tempfile.TemporaryDirectory(
+        prefix="outlive-"
+    ) as folder:  # pytest's own folders are closed to others
+        state_dir = Path(folder) / "state"
+        with OutliveServer(state_dir):
+            for path, mode in ((folder, 0o755), (state_dir, 0o755), (state_dir / name, 0o777)):
+                os.chmod(path, mode)
+            assert _knock(str(state_dir / name), uid=os.geteuid()) != "refused"
+            assert _knock(str(state_dir / name), uid=65534) == "refused"

@@ -47,6 +47,7 @@ async def test_pause_stops_and_resume_continues_the_whole_tree(client: RpcClient
 async def test_every_control_answers_and_notifies(client: RpcClient, marker: Marker, key: str) -> None:
     """S0.10: type|action; {status} and a notification with the shape of process.started, after the response."""
     result = await client.execute(f"{marker.sleep}; true")
+    await client.notification("process.started", result["process_id"])
     for word, status in _WORDS.items():
         before = len(client.messages)
         assert (await client.request("control", **{key: word}))["status"] == status
@@ -96,7 +97,7 @@ async def test_a_cancel_comes_in_the_promised_order(client: RpcClient) -> None:
     assert completed["error"]
 
 
-@pytest.mark.promise("S0.10.grace", "S0.10.completed", "S0.19.control", "W.grace")
+@pytest.mark.promise("S0.10.grace", "S0.10.completed", "S0.19.control", "S0.bad.ignores-term", "W.grace")
 async def test_a_tree_that_ignores_term_is_killed_after_the_grace(client: RpcClient, tmp_path: Path) -> None:
     """S0.10: TERM, grace, KILL; S0.19: control accepts grace; completed -9 and nobody left."""
     inner = "trap '' TERM; touch ready; while :; do sleep 0.05; done"

@@ -27,7 +27,7 @@ def _continue(pid: int) -> None:
         os.kill(pid, signal.SIGCONT)
 
 
-@pytest.mark.promise("S0.11", "S0.11.hint")
+@pytest.mark.promise("S0.11", "S0.11.hint", "S0.bad.hung-supervisor")
 async def test_a_hung_supervisor_is_told_and_overcome(own_server: OutliveServer, gate: Gate) -> None:
     """Bad input: a clear message with a hint (or help within the wait), then every byte and the exit code."""
     async with connect(own_server.url, patience_s=40) as client:
@@ -71,7 +71,7 @@ async def _until_a_command_runs(client: RpcClient) -> None:
         await anyio.sleep(0.1)
 
 
-@pytest.mark.promise("S0.14")
+@pytest.mark.promise("S0.bad.hung-supervisor")
 async def test_a_server_that_starts_beside_a_hung_supervisor_becomes_ready(own_server: OutliveServer) -> None:
     """Bad input: starting does not wait for ever; what ran before is whole at the end."""
     async with connect(own_server.url) as client:

@@ -98,7 +98,7 @@ async def test_chunk_and_binary_never_cut(client: RpcClient, output: str) -> Non
     assert not any(params.get("truncated") for params in pieces)
 
 
-@pytest.mark.promise("S0.7", "S0.7.memory")
+@pytest.mark.promise("S0.7", "S0.7.memory", "S0.bad.endless-line")
 async def test_a_hundred_megabytes_without_newline_cost_no_memory(
     server: OutliveServer, client: RpcClient
 ) -> None:
@@ -110,6 +110,15 @@ async def test_a_hundred_megabytes_without_newline_cost_no_memory(
     assert (long["truncated"], long["length"], long["end"]) == (True, 100_000_000, 100_000_001)
     assert following["data"] == "after\n"
     assert memory_peak_bytes(server.pid) - before < 32 * _MIB
+    digest, size = hashlib.sha256(), 0
+    before_attach = len(client.messages)
+    await client.request("attach", process_id=run.process_id, cursor="0", output="chunk")
+    await client.completed(run.process_id)
+    for params in outputs(client.messages[before_attach:], run.process_id):
+        digest.update(params["data"].encode())
+        size += len(params["data"])
+    assert size == 100_000_007
+    assert digest.digest() == hashlib.sha256(b"q" * 100_000_000 + b"\nafter\n").digest()
 
 
 @pytest.mark.promise("W.cursor", "S0.19.attach")

@@ -1,5 +1,6 @@
 """process.output: one line is one notification, nothing split, merged, damaged or late."""
 
+import base64
 import json
 import statistics
 import sys
@@ -76,7 +77,7 @@ async def test_a_character_cut_by_a_write_is_not_damaged(client: RpcClient, gate
     assert (await client.finish(result)).lines == ["a€b\n"]
 
 
-@pytest.mark.promise("S0.6.utf8")
+@pytest.mark.promise("S0.6.utf8", "S0.bad.invalid-utf8")
 async def test_invalid_utf8_is_replaced_and_nothing_else_is_lost(client: RpcClient) -> None:
     """S0.6: errors are replaced, line by line as the plain way does it."""
     raw = b"ok\n\xff\xfe\nhalf \xe2\x82\n\xed\xa0\x80\xc0\xaf\n\x00nul\x7fdel\nend\xf0\x9f"
@@ -84,6 +85,8 @@ async def test_invalid_utf8_is_replaced_and_nothing_else_is_lost(client: RpcClie
     run = await client.run(f"printf '{octal}'")
     assert run.stdout == raw.decode("utf-8", "replace")
     assert run.lines == [line.decode("utf-8", "replace") for line in raw.splitlines(keepends=True)]
+    page = await client.request("read", process_id=run.process_id, encoding="base64")
+    assert b"".join(base64.b64decode(chunk["data"]) for chunk in page["chunks"]) == raw
 
 
 @pytest.mark.promise("S0.6")

@@ -82,7 +82,9 @@ async def test_a_range_that_the_log_no_longer_holds_is_told_as_a_gap(server: Out
 @pytest.mark.promise("S0.8.error")
 async def test_the_limit_policy_kill_ends_the_process_and_says_so(client: RpcClient) -> None:
     """S0.8: error is one sentence for an output limit."""
-    result = await client.execute("yes", output_limit=1_000_000, on_limit="kill", output="chunk")
+    result = await client.execute(
+        "yes | head -c 200000000", output_limit=1_000_000, on_limit="kill", output="chunk"
+    )
     completed = await client.completed(result["process_id"])
     assert completed["status"] == "failed"
     assert completed["exit_code"] in (-15, -9)

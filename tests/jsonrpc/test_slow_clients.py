@@ -61,7 +61,7 @@ def _next_text(peer: socket.socket, buffered: BufferedReader) -> bytes:
             peer.sendall(masked_header(0xA, len(payload)) + payload)
 
 
-@pytest.mark.promise("S0.16.process", "S0.16.memory", "S0.16.kept")
+@pytest.mark.promise("S0.16.process", "S0.16.memory", "S0.16.kept", "S0.bad.slow-client")
 @pytest.mark.parametrize("output", ["lines", "chunk"])
 async def test_a_client_that_stops_reading_stops_nobody_else(
     server: OutliveServer, client: RpcClient, output: str
@@ -86,7 +86,7 @@ async def test_a_client_that_stops_reading_stops_nobody_else(
     assert exit_code == 3
 
 
-@pytest.mark.promise("S0.14.resume")
+@pytest.mark.promise("S0.14.resume", "S0.bad.vanished-client")
 async def test_a_client_that_vanishes_in_a_flood_finds_everything_again(server: OutliveServer) -> None:
     """Bad input: a client that vanishes: the process goes on, the session continues byte for byte."""
     expected = "".join(f"{number}\n" for number in range(1, 100_001))
@@ -102,7 +102,7 @@ async def test_a_client_that_vanishes_in_a_flood_finds_everything_again(server: 
     assert "".join(message["params"]["data"] for message in told) == expected
 
 
-@pytest.mark.promise("S0.16.memory")
+@pytest.mark.promise("S0.16.memory", "S0.bad.vanished-client")
 async def test_many_vanishing_clients_leave_the_server_well(server: OutliveServer, client: RpcClient) -> None:
     """Bad input: twenty clients break off at once in the middle of their output; nothing is printed but a log."""
 

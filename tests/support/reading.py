@@ -12,7 +12,9 @@ async def read_back(
     pieces: list[bytes] = []
     while True:
         page = await client.request("read", process_id=process_id, cursor=cursor)
-        pieces += [chunk["data"].encode() for chunk in page["chunks"] if chunk["type"] == stream]
+        pieces += [
+            chunk["data"].encode() for chunk in page["chunks"] if chunk["type"] == stream and "data" in chunk
+        ]
         if page["cursor"] == cursor or not page["chunks"]:
             return b"".join(pieces)
         cursor = page["cursor"]

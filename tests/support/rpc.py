@@ -16,6 +16,7 @@ from websockets.asyncio.client import ClientConnection
 from websockets.asyncio.client import connect as open_websocket
 
 __all__ = [
+    "Connection",
     "Message",
     "RpcClient",
     "RpcFailure",
@@ -129,8 +130,8 @@ def records(listing: Iterable[Message]) -> dict[str, Message]:
 
 
 @dataclass(slots=True)
-class RpcClient:
-    """A connection after its `connected` message.
+class Connection:
+    """A connection after its `connected` message: requests, responses, notifications.
 
     `messages` holds everything received in wire order (frames of a batch answer as one list under "batch"),
     `cursors` the position behind the last output of each process, as a client composes it (promise S0.20).
@@ -185,8 +186,9 @@ class RpcClient:
         for position, message in enumerate(self._unread):
             if wanted(message):
                 return self._unread.pop(position)
-        while not wanted(message := await self.receive()):
-            self._unread.append(message)
+        with anyio.fail_after(self.patience_s):  # bounds a flood of other messages as well
+            while not wanted(message := await self.receive()):
+                self._unread.append(message)
         return message
 
     async def notification(self, method: str, process_id: str | None = None) -> Message:
@@ -226,6 +228,15 @@ class RpcClient:
         except RpcFailure as failure:
             return failure
         raise AssertionError(f"{method} should have been refused, but: {result}")
+
+    def vanish(self) -> None:
+        """Break the connection off without a goodbye, as a crashed client or a lost network does."""
+        self.socket.transport.abort()
+
+
+@dataclass(slots=True)
+class RpcClient(Connection):
+    """A connection that knows what a command is."""
 
     async def execute(self, command: object = None, **params: object) -> Message:
         """Start a command and return the result of `execute`."""
@@ -273,14 +284,6 @@ class RpcClient:
     async def barrier(self) -> None:
         """Wait until everything the server sent before now has arrived: ask something, read up to the answer."""
         await self.request("list")
-
-    async def close(self) -> None:
-        """Say goodbye properly."""
-        await self.socket.close()
-
-    def vanish(self) -> None:
-        """Break the connection off without a goodbye, as a crashed client or a lost network does."""
-        self.socket.transport.abort()
 
 
 def decode_frame(frame: str | bytes) -> Any:  # noqa: ANN401 -- an object or a batch
