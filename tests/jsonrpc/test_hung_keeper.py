@@ -15,16 +15,20 @@ from tests.support.server import OutliveServer
 pytestmark = pytest.mark.anyio
 
 
-async def _stop_supervisor(server: OutliveServer) -> int:
-    pid = (await to_thread.run_sync(server.keeper_status)).supervisor_pid
-    assert pid is not None
-    os.kill(pid, signal.SIGSTOP)
-    return pid
+async def _stop_supervisor(server: OutliveServer, *, guardian_too: bool = False) -> list[int]:
+    status = await to_thread.run_sync(server.keeper_status)
+    pids = [status.guardian_pid] if guardian_too else []
+    stopped = [pid for pid in [*pids, status.supervisor_pid] if pid is not None]
+    assert len(stopped) == 1 + guardian_too
+    for pid in stopped:
+        os.kill(pid, signal.SIGSTOP)
+    return stopped
 
 
-def _continue(pid: int) -> None:
-    with suppress(ProcessLookupError):  # the keeper may have replaced it meanwhile
-        os.kill(pid, signal.SIGCONT)
+def _continue(pids: list[int]) -> None:
+    for pid in pids:
+        with suppress(ProcessLookupError):  # the keeper may have replaced it meanwhile
+            os.kill(pid, signal.SIGCONT)
 
 
 @pytest.mark.promise("S0.11", "S0.11.hint", "S0.bad.hung-supervisor")
@@ -33,12 +37,12 @@ async def test_a_hung_supervisor_is_told_and_overcome(own_server: OutliveServer,
     async with connect(own_server.url, patience_s=40) as client:
         running = await client.execute(f"seq 1 5000; {gate.wait}; seq 5001 10000; exit 13")
         await client.output(running["process_id"], "1000\n")
-        pid = await _stop_supervisor(own_server)
+        stopped = await _stop_supervisor(own_server)
         try:
             await _told_or_helped(client)
             await client.barrier()  # what needs no keeper still works
         finally:
-            _continue(pid)
+            _continue(stopped)
         gate.open()
         run = await client.finish(running)
         assert run.exit_code == 13
@@ -77,12 +81,29 @@ async def test_a_server_that_starts_beside_a_hung_supervisor_becomes_ready(own_s
     async with connect(own_server.url) as client:
         result = await client.execute("echo one; sleep 0.3; echo two; exit 14", detach=True)
         await client.output(result["process_id"], "one")
-        pid = await _stop_supervisor(own_server)
+        stopped = await _stop_supervisor(own_server)
         try:
             await to_thread.run_sync(own_server.restart)
         finally:
-            _continue(pid)
+            _continue(stopped)
     async with connect(own_server.url, patience_s=40) as again:
         await again.request("attach", process_id=result["process_id"], cursor="4.0")
         assert (await again.completed(result["process_id"]))["exit_code"] == 14
         assert again.cursor(result["process_id"]) == "8.0"
+
+
+@pytest.mark.slow
+@pytest.mark.promise("S0.bad.hung-supervisor", "S0.11.hint")
+async def test_a_keeper_that_hangs_as_a_whole_is_an_error_with_a_hint(own_server: OutliveServer) -> None:
+    """S0.bad.hung-supervisor: nobody is left to help, so the caller is told; afterwards all is well."""
+    async with connect(own_server.url, patience_s=80) as client:
+        stopped = await _stop_supervisor(own_server, guardian_too=True)
+        try:
+            failure = await client.failure("execute", command="echo late")
+        finally:
+            _continue(stopped)
+        assert failure.code in (-32603, -32004)
+        assert failure.reason in ("timeout", "keeper_unavailable", "keeper_restarted")
+        assert failure.hint
+        with anyio.fail_after(40):
+            await _until_a_command_runs(client)
