@@ -256,8 +256,8 @@ class KeeperLink:
             self._unsent.clear()
             self._has_room.set()
             self._unanswered.fail_unrepeatable()
-            if self._unanswered.is_reachable:
-                self._unanswered.is_reachable = False
+            was_reachable, self._unanswered.is_reachable = self._unanswered.is_reachable, False
+            if was_reachable and self._lost.is_set():  # not when the server itself hangs up
                 self._closed()
 
     async def _greet(self) -> bool:

@@ -33,6 +33,7 @@ from outlive.core.spec import Spec
 from outlive.engine.announcer import Announcer
 from outlive.engine.command_ids import CommandIds
 from outlive.engine.controls import Controls
+from outlive.engine.filing import Filing
 from outlive.engine.intake import Intake
 from outlive.engine.process import Process
 from outlive.engine.queries import Queries
@@ -43,7 +44,7 @@ from outlive.engine.upkeep import Upkeep
 from outlive.protocols.keeper import encode_spec
 from outlive.store.folder import encode_meta
 from outlive.store.registry import Registry
-from outlive.store.rows import StoredProcess, at_time
+from outlive.store.rows import at_time
 
 __all__ = ["Engine"]
 
@@ -65,7 +66,7 @@ class Engine(Controls, Queries):
         self._settings = settings
         self._backend = backend
         self._layout = Layout(settings.state_dir)
-        self._registry = Registry(self._layout.registry, on_committed=self._committed)
+        self._registry = Registry(self._layout.registry)
         self._ids = CommandIds(self._registry)
         self._announcer = Announcer()
         emit = self._announcer.emit
@@ -74,6 +75,8 @@ class Engine(Controls, Queries):
             ready=lambda keeper_pid: emit(KeeperConnected(pid=keeper_pid)),
             closed=lambda: emit(KeeperDisconnected()),
         )
+        self._filing = Filing(self._registry, self._intake)
+        self._registry.on_committed = self._filing.committed
         self._recovery = Recovery(
             self._layout,
             self._registry,
@@ -113,6 +116,7 @@ class Engine(Controls, Queries):
     async def _open(self) -> None:
         settings = self._settings
         await self._stack.enter_async_context(self._registry)
+        self._stack.push_async_callback(self._filing.close)
         await self._ids.open()
         environment = clean_environment(settings.environment)
         shell = await asyncio.to_thread(find_shell, environment)
@@ -233,7 +237,7 @@ class Engine(Controls, Queries):
 
     def _started(self, process: Process, started: Started) -> None:
         process.confirm_start(started.pid, started.started_ns)
-        self._registry.put(process.stored)
+        self._filing.note(process)
         self._announcer.tell(ProcessStarted, process)
         process.kick()
 
@@ -251,16 +255,8 @@ class Engine(Controls, Queries):
     def _changed(self, process: Process, changes: int) -> None:
         """Keep and tell what a doorbell (or the files) changed."""
         if process.is_ended:  # what lives is told by the keeper; its row needs no update
-            self._registry.put(process.stored)
+            self._filing.note(process)
         self._announcer.tell_changes(process, changes)
-
-    def _committed(self, rows: list[StoredProcess]) -> None:
-        """Let go of processes whose last state is safe."""
-        for row in rows:
-            if row.record.is_closed and not row.record.descendants:
-                process = self._intake.live.get(id_to_bytes(row.record.process_id))
-                if process is not None and process.is_finished:
-                    self._intake.release(process)
 
 
 def _spec(command: Command, resolved: Resolved, record: ProcessRecord, *, output_limit: int | None) -> Spec:

@@ -13,7 +13,6 @@ from outlive.core.identity import ProcessId, id_to_bytes
 from outlive.core.lifecycle import ENDED, State
 from outlive.core.process import ProcessRecord
 from outlive.engine.told import CAUSES, Change, Told
-from outlive.protocols.keeper import Flags
 from outlive.store.output_log import OutputLog
 from outlive.store.rows import StoredProcess, at_time
 from outlive.store.wording import ended_sentence
@@ -28,17 +27,29 @@ class Process(Told):
 
     Attributes (written by the engine only):
         process_id: Its permanent id.
+        key: The 16-byte form of the id, as doorbells carry it.
         output_limit: Bytes of output that are kept; None when there is no limit.
         folder: The process's folder, absolute.
         note: Who asked for the end, for people.
     """
 
-    __slots__ = ("__weakref__", "_base", "_kicks", "_log", "folder", "note", "output_limit", "process_id")
+    __slots__ = (
+        "__weakref__",
+        "_base",
+        "_kicks",
+        "_log",
+        "folder",
+        "key",
+        "note",
+        "output_limit",
+        "process_id",
+    )
 
     def __init__(self, base: ProcessRecord, folder: str, *, output_limit: int | None) -> None:
         """Begin with a record whose unchanging fields stay as they are."""
         super().__init__(base)
         self.process_id: ProcessId = base.process_id
+        self.key = id_to_bytes(base.process_id)
         self.folder = folder
         self.output_limit = output_limit
         self.note = ""
@@ -54,11 +65,6 @@ class Process(Told):
             process.complete_stdout_bytes = stored.complete.stdout
             process.complete_stderr_bytes = stored.complete.stderr
         return process
-
-    @property
-    def key(self) -> bytes:
-        """The 16-byte form of the id, as doorbells carry it."""
-        return id_to_bytes(self.process_id)
 
     @property
     def connection_id(self) -> str | None:
@@ -114,7 +120,7 @@ class Process(Told):
             stderr_bytes=self.stderr_bytes,
             is_complete=self.is_complete,
             is_closed=self.is_closed,
-            is_stalled=bool(self._flags & Flags.STALLED),
+            is_stalled=self.is_stalled,
             has_gaps=self.has_gaps,
             descendants=self._descendants,
         )

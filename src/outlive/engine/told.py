@@ -30,6 +30,7 @@ _END_FLAGS = {
 # Plain ints: an IntFlag operation costs 0.5 us, and these are tested for every doorbell.
 _SIGNALED, _FAILED, _LOST = int(Flags.SIGNALED), int(Flags.FAILED), int(Flags.LOST)
 _OPEN, _GAPS = int(Flags.OUT_OPEN | Flags.ERR_OPEN), int(Flags.GAPS)
+_STALLED = int(Flags.STALLED)
 _STARTING, _EXITED, _DONE = int(Phase.STARTING), int(Phase.EXITED), int(Phase.DONE)
 
 
@@ -42,6 +43,10 @@ class Change(IntFlag):
     CLOSED = 4
     FINISHED = 8  # completed, closed and its tree is empty: nothing can change any more
     DETAILS = 16  # flags or the number of descendants only
+
+
+_STATE, _DETAILS = int(Change.STATE), int(Change.DETAILS)
+_COMPLETED, _CLOSED, _FINISHED = int(Change.COMPLETED), int(Change.CLOSED), int(Change.FINISHED)
 
 
 class Told:
@@ -124,6 +129,11 @@ class Told:
         return self.is_closed and not self._descendants
 
     @property
+    def is_stalled(self) -> bool:
+        """Whether the disk is full: the process waits until there is room."""
+        return bool(self._flags & _STALLED)
+
+    @property
     def has_gaps(self) -> bool:
         """Whether output was released from the log (`log.gap` tells which)."""
         return bool(self._flags & _GAPS)
@@ -161,13 +171,13 @@ class Told:
         if phase >= _EXITED:
             self._code = code
             self._ended_ns = self._ended_ns or now_ns
-        changes = int(Change.DETAILS if self.state is state_before else Change.STATE)
+        changes = _DETAILS if self.state is state_before else _STATE
         if phase == _DONE:
             if self.complete_stdout_bytes is None:
                 self.complete_stdout_bytes, self.complete_stderr_bytes = out, err
-            changes |= 0 if before == _DONE else Change.COMPLETED
-            changes |= Change.CLOSED if self.is_closed and not was_closed else 0
-            changes |= Change.FINISHED if self.is_finished else 0
+            changes |= 0 if before == _DONE else _COMPLETED
+            changes |= _CLOSED if self.is_closed and not was_closed else 0
+            changes |= _FINISHED if self.is_finished else 0
         return changes
 
     def settle(self, ended: "Told") -> int:

@@ -44,10 +44,10 @@ class Registry:
     Used from one event loop; `put` and `remove` return at once.
     """
 
-    def __init__(self, path: str, *, on_committed: Callable[[Stored], None] | None = None) -> None:
-        """Keep the rows in the file `path`; `on_committed` is called on the loop with rows that are safe now."""
+    def __init__(self, path: str) -> None:
+        """Keep the rows in the file `path`; `on_committed`, if set, is called on the loop with rows that are safe."""
         self._path = path
-        self._on_committed = on_committed
+        self.on_committed: Callable[[Stored], None] | None = None
         self._reader = ThreadPoolExecutor(max_workers=1, thread_name_prefix="outlive-registry-read")
         self._reads = asyncio.Semaphore(_MAX_READS)
         self._writer: RegistryWriter | None = None
@@ -62,8 +62,8 @@ class Registry:
         loop = asyncio.get_running_loop()
 
         def committed(rows: Stored) -> None:
-            if self._on_committed is not None and not loop.is_closed():
-                loop.call_soon_threadsafe(self._on_committed, rows)
+            if self.on_committed is not None and not loop.is_closed():
+                loop.call_soon_threadsafe(self.on_committed, rows)
 
         def open_both() -> RegistryWriter:
             writing = open_registry(self._path, now_s=int(time.time()))
