@@ -40,7 +40,8 @@ _DOUBLE_QUOTED = re.compile(r'"([^"$`\\\x00]*)"')  # history expansion ("!") is 
 # Words that begin or shape compound commands when they stand first (bash 5.2 manual, section 3.2.5; POSIX.1-2017,
 # 2.4); bash's further ones included. Quoting takes that meaning away, but a quoted one is refused all the same.
 _RESERVED = frozenset(
-    "! [[ ]] { } case coproc do done elif else esac fi for function if in namespace select then time until while".split()
+    "! [[ ]] { } case coproc do done elif else esac fi for function if in namespace "  # noqa: SIM905 -- a table of words
+    "select then time until while".split()
 )
 
 
@@ -104,7 +105,7 @@ def _read_word(line: str, start: int) -> _Word | None:
         else:
             return None
         text = found.group(found.lastindex or 0)
-        if not all(map(_is_harmless, text)):
+        if not _is_visible(text):
             return None
         has_pattern |= shape is _PATTERN
         pieces.append(text)
@@ -112,9 +113,9 @@ def _read_word(line: str, start: int) -> _Word | None:
     return _Word("".join(pieces), has_pattern, position)
 
 
-def _is_harmless(character: str) -> bool:
+def _is_visible(text: str) -> bool:
     # Invisible characters are not worth a guess, and lone surrogates cannot be passed on.
-    return character.isprintable() or character in "\n\t"
+    return text.replace("\n", "").replace("\t", "").isprintable()
 
 
 def _simple_command(joint: Joint, words: list[_Word]) -> SimpleCommand | None:
@@ -123,6 +124,8 @@ def _simple_command(joint: Joint, words: list[_Word]) -> SimpleCommand | None:
     first = words[0]
     if not first.text or first.has_pattern or "=" in first.text or first.text in _RESERVED:
         return None  # nothing to run, a program chosen by a pattern, an assignment, a compound command
+    if first.text.startswith("%"):
+        return None  # job control: bash takes "%1" for "fg %1"
     return SimpleCommand(
         joint=joint,
         argv=tuple(word.text for word in words),

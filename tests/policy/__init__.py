@@ -1,0 +1,1 @@
+"""Decisions about commands: the shell grammar and the operator's list."""
