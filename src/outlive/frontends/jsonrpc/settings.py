@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from outlive.policy.commands import AllowedCommands
+
 __all__ = ["DoorSettings"]
 
 
@@ -14,3 +16,4 @@ class DoorSettings:
     max_connections: int = 100
     reconnect_grace_s: float = 10.0
     max_line_bytes: int = 8192
+    allowed_commands: AllowedCommands = AllowedCommands()

@@ -25,10 +25,12 @@ _WORDS = {"PAUSE": "paused", "RESUME": "resumed", "CANCEL": "cancelled"}
 
 async def execute(context: Context, params: ExecuteParams, label: str | None) -> Reply:
     """Start a command; its output follows the answer (promises S0.3-S0.5, S0.13)."""
+    command = params.to_command()
+    context.settings.allowed_commands.check(command)
     connection = context.connection
     owner = Owner(principal=connection.principal, connection_id=connection.connection_id, request_id=label)
     with connection.starting(is_concurrent=params.concurrent):
-        process = await context.engine.start(params.to_command(), owner=owner)
+        process = await context.engine.start(command, owner=owner)
     record = process.record
     form = context.output_format(params.output, params.max_line_bytes)
     return Reply(
