@@ -49,14 +49,12 @@ class Clients:
         *,
         uid: int,
         handle: Callable[[Client, dict[str, object], bytes, list[int], Answer], None],
-        lost: Callable[[], None],
     ) -> None:
-        """Watch the listener; `lost` is called after each disconnect."""
+        """Watch the listener."""
         self._loop = loop
         self._listener = listener
         self._uid = uid
         self._handle = handle
-        self._lost = lost
         self._clients: set[Client] = set()
         self._dirty: dict[bytes, Kept] = {}
         loop.watch(listener.fileno(), self._meet)
@@ -107,7 +105,6 @@ class Clients:
         self._clients.discard(client)
         self._loop.unwatch(client.socket.fileno())
         client.socket.close()
-        self._lost()
 
     def _reply(self, client: Client, packet: bytes) -> None:
         if client not in self._clients:

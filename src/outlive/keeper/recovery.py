@@ -9,12 +9,12 @@ import os
 import time
 from collections.abc import Callable
 
-from outlive.core.identity import is_process_id
 from outlive.core.layout import Layout
 from outlive.keeper import sockets
 from outlive.keeper.endings import EXIT_FLAGS, Endings
 from outlive.keeper.failpoints import hit
 from outlive.keeper.files import read_small
+from outlive.keeper.journal import Journal
 from outlive.keeper.kept import Kept, ShimLink, Stream
 from outlive.keeper.kernel import BOOT_ID
 from outlive.keeper.limits import read_gaps
@@ -26,7 +26,7 @@ from outlive.keeper.starts import open_logs, remembered_spec
 from outlive.protocols.frames import IDX, PidRecord
 from outlive.protocols.keeper import Flags, Phase
 
-__all__ = ["Recovery", "read_journal"]
+__all__ = ["Recovery"]
 
 _PATIENCE_S = 3.0  # for shims that do not answer: they are stopped or starved, not dead
 
@@ -44,7 +44,7 @@ class Recovery:
         orphans: Orphans,
         *,
         keep: Callable[[Kept], None],
-        journal: Callable[[str], None],
+        journal: Journal,
         log: Callable[[str], None],
     ) -> None:
         """Nothing happens before `begin`."""
@@ -81,14 +81,15 @@ class Recovery:
         folder = self._layout.process(process_id)
         spec = remembered_spec(folder)
         if spec is None:  # journaled, but the start was never committed
-            self._journal("-" + process_id)
+            self._journal.end(process_id)
             return
         kept = Kept(process_id, folder, spec)
         try:
             link = sockets.connect_unix(f"{folder}/sock")
-        except OSError:
+        except OSError as error:
+            self._log(f"{process_id}: no shim answers: {error}")
             if os.path.exists(f"{folder}/done") and self._is_over(kept):
-                self._journal("-" + process_id)
+                self._journal.end(process_id)
                 return
             self._without_shim(kept)
             return
@@ -228,7 +229,7 @@ class Recovery:
             self._orphans.resume_watch(kept)
         self._resume_stop(kept)
         if record is not None:
-            self._endings.arm_timeout(kept, started_boottime_ns=record.boottime_ns)
+            self._endings.stops.arm_timeout(kept, started_boottime_ns=record.boottime_ns)
 
     def _resume_stop(self, kept: Kept) -> None:
         """Carry on with a stop that the earlier supervisor had begun."""
@@ -240,7 +241,7 @@ class Recovery:
         left_s = record["grace_s"] - (time.time_ns() - record["at_ns"]) / 1e9
         # A clock that was set must not prolong the grace.
         deadline = time.monotonic() + min(max(0.0, left_s), record["grace_s"])
-        self._endings.pursue(kept, deadline)
+        self._endings.stops.pursue(kept, deadline)
 
 
 def _read_done(folder: str) -> dict[str, object] | None:
@@ -251,18 +252,3 @@ def _read_done(folder: str) -> dict[str, object] | None:
     except ValueError:
         return None
     return record if isinstance(record, dict) else None
-
-
-def read_journal(path: str) -> list[str]:
-    """Return the ids that are live by the journal, oldest first; a torn last line is no entry."""
-    live: dict[str, None] = {}
-    with contextlib.suppress(FileNotFoundError), open(path, encoding="ascii", errors="replace") as file:
-        for line in file:
-            sign, process_id = line[:1], line[1:].rstrip("\n")
-            if not line.endswith("\n") or not is_process_id(process_id):
-                continue
-            if sign == "+":
-                live[process_id] = None
-            else:
-                live.pop(process_id, None)
-    return list(live)

@@ -3,50 +3,44 @@
 import os
 import signal
 from collections.abc import Callable, Mapping
-from typing import Protocol
 
 from outlive.core.identity import id_to_bytes, is_process_id
 from outlive.keeper.clients import Client
-from outlive.keeper.endings import Endings
 from outlive.keeper.inputs import Inputs
 from outlive.keeper.kept import Answer, Kept
 from outlive.keeper.limits import Limits
+from outlive.keeper.presence import Presence
 from outlive.keeper.starts import Starts, set_window_size
+from outlive.keeper.stops import Stops
+from outlive.keeper.table import Table
+from outlive.keeper.trees import Trees
 from outlive.protocols.keeper import VERSION, CauseCode, Phase
 
-__all__ = ["House", "Requests"]
+__all__ = ["Requests"]
 
 _Message = Mapping[str, object]
-
-
-class House(Protocol):
-    """What the supervisor itself answers."""
-
-    kept: dict[bytes, Kept]
-
-    def greet(self, client: Client) -> None:
-        """Begin doorbells for a server."""
-
-    def status(self) -> dict[str, object]:
-        """Return who is there and what is kept."""
-
-    def end(self, answer: Answer, *, kill: bool) -> None:
-        """End the keeper, with the processes if `kill`."""
-
-    def retire(self, answer: Answer) -> None:
-        """Make room for a new version; everything kept goes on."""
 
 
 class Requests:
     """Validates requests and passes them on."""
 
     def __init__(
-        self, house: House, *, starts: Starts, endings: Endings, inputs: Inputs, limits: Limits
+        self,
+        presence: Presence,
+        table: Table,
+        *,
+        starts: Starts,
+        trees: Trees,
+        stops: Stops,
+        inputs: Inputs,
+        limits: Limits,
     ) -> None:
         """Take what carries the operations out."""
-        self._house = house
+        self._presence = presence
+        self._table = table
         self._starts = starts
-        self._endings = endings
+        self._trees = trees
+        self._stops = stops
         self._inputs = inputs
         self._limits = limits
         self._about_process: dict[str, Callable[[Kept, _Message, Answer], None]] = {
@@ -76,24 +70,24 @@ class Requests:
     ) -> None:
         match message["op"]:
             case "hello":
-                answer({"version": VERSION, **self._house.status()})
+                answer({"version": VERSION, **self._presence.status()})
                 if message.get("role") == "server":
-                    self._house.greet(client)
+                    self._presence.greet(client)
             case "status":
-                answer(self._house.status())
+                answer(self._presence.status())
             case "start":
                 self._start(message, _read_all(fds[0]) if fds else payload, answer)
             case "end":
-                self._house.end(answer, kill=bool(message.get("kill")))
+                self._presence.end(answer, kill=bool(message.get("kill")))
             case "retire":
-                self._house.retire(answer)
+                self._presence.retire(answer)
             case str(operation):
                 self._on_process(operation, message, payload, answer)
             case other:
                 raise ValueError(f"operation {other!r}")
 
     def _on_process(self, operation: str, message: _Message, payload: bytes, answer: Answer) -> None:
-        kept = self._house.kept.get(id_to_bytes(str(message["id"])))
+        kept = self._table.by_key.get(id_to_bytes(str(message["id"])))
         if kept is None:
             answer({"error": "process_ended", "message": "The keeper does not hold this process (any more)."})
         elif operation == "write":
@@ -113,7 +107,7 @@ class Requests:
         if not is_process_id(process_id):
             raise ValueError("id")
         size = int(str(message["spec_bytes"]))
-        known = self._house.kept.get(id_to_bytes(process_id))
+        known = self._table.by_key.get(id_to_bytes(process_id))
         if known is None:
             self._starts.start(process_id, content[:size], content[size:], answer)
         elif known.pid:
@@ -123,21 +117,21 @@ class Requests:
 
     def _pause(self, kept: Kept, _message: _Message, answer: Answer) -> None:
         if kept.phase in {Phase.RUNNING, Phase.PAUSED}:
-            self._endings.pause(kept)
+            self._trees.pause(kept)
             answer({})
         else:
             answer({"error": "process_ended", "message": "The process is ending or has ended."})
 
     def _resume(self, kept: Kept, _message: _Message, answer: Answer) -> None:
         if kept.phase in {Phase.RUNNING, Phase.PAUSED}:
-            self._endings.resume(kept)
+            self._trees.resume(kept)
             answer({})
         else:
             answer({"error": "process_ended", "message": "The process is ending or has ended."})
 
     def _stop(self, kept: Kept, message: _Message, answer: Answer) -> None:
         if not (kept.phase == Phase.DONE and kept.is_empty):
-            self._endings.stop(
+            self._stops.stop(
                 kept,
                 CauseCode(int(str(message["cause"]))),
                 grace_s=float(str(message["grace_s"])),
@@ -152,7 +146,7 @@ class Requests:
         if kept.phase >= Phase.EXITED and not message.get("whole_tree"):
             answer({"error": "process_ended", "message": "The process has ended."})
             return
-        self._endings.signal_tree(kept, number, whole_tree=bool(message.get("whole_tree")))
+        self._trees.signal_tree(kept, number, whole_tree=bool(message.get("whole_tree")))
         answer({})
 
     @staticmethod

@@ -104,16 +104,15 @@ def send(connection: socket.socket, message: bytes, fds: Sequence[int] = ()) -> 
 
 
 def receive(connection: socket.socket, *, size: int = _MAX_PACKET) -> tuple[bytes, list[int]] | None:
-    """Receive one packet and its descriptors (close-on-exec); b"" is the end, None means nothing is there.
-
-    A reset peer counts as the end: it died with messages of ours unread.
-    """
+    """Receive one packet and its descriptors (close-on-exec); b"" is the end, None means nothing is there."""
     try:
         message, ancillary, _, _ = connection.recvmsg(size, _FDS_SPACE, socket.MSG_CMSG_CLOEXEC)
     except BlockingIOError:
         return None
     except ConnectionResetError:
-        return b"", []
+        # Said once, before what the peer had sent: it died with messages of ours unread. Its own words still count
+        # (a shim once threw away the descriptors it had just been given).
+        return receive(connection, size=size)
     fds: list[int] = []
     for level, kind, raw in ancillary:
         if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:

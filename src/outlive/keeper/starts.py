@@ -14,6 +14,7 @@ from outlive.core.layout import Layout
 from outlive.core.spec import Spec
 from outlive.keeper import sockets
 from outlive.keeper.failpoints import hit
+from outlive.keeper.journal import Journal
 from outlive.keeper.kept import Answer, Kept, ShimLink, Stream
 from outlive.keeper.loop import Loop
 from outlive.keeper.pool import ShimPool
@@ -39,7 +40,7 @@ class Starts:
         pump: Pump,
         *,
         keep: Callable[[Kept], None],
-        journal: Callable[[str], None],
+        journal: Journal,
     ) -> None:
         """Prepare folders; nothing is started yet."""
         self._layout = layout
@@ -65,7 +66,7 @@ class Starts:
             _write(f"{prepared.path}/spec", raw_spec)
             if script:
                 _write(f"{prepared.path}/script", script)
-            self._journal("+" + process_id)
+            self._journal.begin(process_id)
             hit("start.journaled")
             os.rename(prepared.path, folder)
         except OSError as error:

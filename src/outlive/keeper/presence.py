@@ -1,0 +1,101 @@
+"""The supervisor as its clients see it: who is there, greeting servers, ending, retiring, ending when idle."""
+
+import os
+import time
+
+from outlive.keeper.clients import Client, Clients
+from outlive.keeper.kept import Answer
+from outlive.keeper.loop import Loop
+from outlive.keeper.pool import GuardianLink, ShimPool
+from outlive.keeper.stops import Stops
+from outlive.keeper.table import Table
+from outlive.protocols.keeper import VERSION, CauseCode, Flags
+
+__all__ = ["Presence"]
+
+_IDLE_S = float(os.environ.get("OUTLIVE_KEEPER_IDLE_S", "10"))
+_LOOK_S = 1.0
+_END_LOOK_S = 0.01
+
+
+class Presence:
+    """Answers for the keeper as a whole."""
+
+    def __init__(
+        self, loop: Loop, table: Table, guardian: GuardianLink, pool: ShimPool, stops: Stops
+    ) -> None:
+        """Not greeting yet: recovery must know first what is live. `clients` is set once they exist."""
+        self._loop = loop
+        self._table = table
+        self._guardian = guardian
+        self._pool = pool
+        self._stops = stops
+        self.clients: Clients | None = None
+        self._greet_later: list[Client] | None = []
+        self._last_seen = time.monotonic()
+        loop.later(_LOOK_S, self._look_idle)
+
+    def recovered(self) -> None:
+        """Greet the servers that waited: everything live is known."""
+        waiting, self._greet_later = self._greet_later or [], None
+        for client in waiting:
+            self.greet(client)
+
+    def greet(self, client: Client) -> None:
+        """Begin doorbells for a server, once recovery knows what is live."""
+        if self._greet_later is not None:
+            self._greet_later.append(client)
+        elif self.clients is not None:
+            self.clients.greet_server(client, self._table.by_key.values())
+
+    def status(self) -> dict[str, object]:
+        """Return who is there and what is kept; `redundant`: every open stream is held twice."""
+        alive = self._table.by_key.values()
+        redundant = self._guardian.is_connected and all(
+            kept.shim is not None or kept.is_closed for kept in alive
+        )
+        return {
+            "guardian": {"pid": self._guardian.pid or None},
+            "supervisor": {"pid": os.getpid()},
+            "processes": len(self._table.living()),
+            "redundant": redundant,
+            "version": VERSION,
+            "idle_shims": len(self._pool),
+            "lost_holders": sum(bool(kept.flags & Flags.HOLDER_LOST) for kept in alive),
+        }
+
+    def end(self, answer: Answer, *, kill: bool) -> None:
+        """End for good; refused while processes live unless they are to be killed."""
+        living = self._table.living()
+        if living and not kill:
+            message = f"{len(living)} processes live on in this keeper."
+            answer({"error": "process_running", "message": message, "details": {"processes": len(living)}})
+            return
+        self._end_when_empty(answer)
+
+    def _end_when_empty(self, answer: Answer) -> None:
+        """Stop what lives, also what was started meanwhile; then leave."""
+        living = self._table.living()
+        if not living:
+            self.retire(answer)
+            return
+        for kept in living:
+            self._stops.stop(kept, CauseCode.SHUTDOWN, grace_s=0.0, note="The keeper was stopped.")
+        self._loop.later(_END_LOOK_S, lambda: self._end_when_empty(answer))
+
+    def retire(self, answer: Answer) -> None:
+        """Leave: the guardian ends, too; shims and commands go on."""
+        self._guardian.retire()
+        if self.clients is not None:
+            self.clients.flush()
+        answer({})
+        self._loop.later(0.0, self._loop.stop)
+
+    def _look_idle(self) -> None:
+        """End by itself when there is nothing to keep and nobody connected."""
+        self._loop.later(_LOOK_S, self._look_idle)
+        now = time.monotonic()
+        if self._table.by_key or (self.clients is not None and len(self.clients)):
+            self._last_seen = now
+        elif now - self._last_seen > _IDLE_S:
+            self.retire(lambda _reply: None)

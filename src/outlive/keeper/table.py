@@ -1,0 +1,61 @@
+"""The table of everything the supervisor keeps, by key, and letting go of what needs no keeping any more."""
+
+import contextlib
+import os
+from collections.abc import Callable
+
+from outlive.keeper.inputs import Inputs
+from outlive.keeper.journal import Journal
+from outlive.keeper.kept import Kept
+from outlive.keeper.loop import Loop
+from outlive.keeper.pool import ShimPool
+from outlive.protocols.keeper import Phase
+
+__all__ = ["Table"]
+
+
+class Table:
+    """Processes that are alive or not yet let go of."""
+
+    def __init__(
+        self, loop: Loop, journal: Journal, inputs: Inputs, *, touch: Callable[[Kept], None]
+    ) -> None:
+        """Begin empty; `pool` is set once it exists."""
+        self._loop = loop
+        self._journal = journal
+        self._inputs = inputs
+        self._touch = touch
+        self.pool: ShimPool | None = None
+        self.by_key: dict[bytes, Kept] = {}
+
+    def keep(self, kept: Kept) -> None:
+        """Enter a process, before anything can happen to it."""
+        self.by_key[kept.key] = kept
+
+    def living(self) -> list[Kept]:
+        """Return the processes whose output is not whole or whose tree is not empty."""
+        return [kept for kept in self.by_key.values() if kept.phase < Phase.DONE or not kept.is_empty]
+
+    def forget(self, kept: Kept) -> None:
+        """Let go of a process that has ended in every sense; idempotent."""
+        if self.by_key.pop(kept.key, None) is None:
+            return
+        self._inputs.abandon(kept)
+        self._touch(kept)
+        for fd in kept.fds.values():
+            self._loop.unwatch(fd)
+            os.close(fd)
+        if kept.pidfd >= 0:
+            self._loop.unwatch(kept.pidfd)
+            os.close(kept.pidfd)
+        for stream in kept.streams:
+            os.close(stream.log)
+        os.close(kept.idx)
+        if kept.listener is not None:
+            kept.listener.close()
+        if kept.shim is not None:
+            assert self.pool is not None
+            self.pool.release(kept.shim)
+        with contextlib.suppress(OSError):
+            os.unlink(f"{kept.folder}/sock")
+        self._journal.end(kept.process_id)

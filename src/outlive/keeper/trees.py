@@ -1,0 +1,68 @@
+"""Control of one command's whole tree: who it is, pause, resume, signals."""
+
+import contextlib
+import os
+import signal
+from collections.abc import Callable
+
+from outlive.keeper import tree
+from outlive.keeper.files import write_whole
+from outlive.keeper.kept import Kept
+from outlive.protocols.keeper import Phase
+
+__all__ = ["Trees"]
+
+
+class Trees:
+    """Finds and signals trees. Commands without a shim of their own are found by the id in their environment."""
+
+    def __init__(self, *, touch: Callable[[Kept], None]) -> None:
+        """`touch` is told of each change."""
+        self._touch = touch
+
+    def roots(self, kept: Kept) -> tuple[list[int], list[int]]:
+        """Return (roots, members): the tree is everything below the roots, plus the members and what is below."""
+        if kept.shim is not None and not kept.is_orphan:
+            return [kept.shim.pid], []
+        members = tree.carriers_of(b"OUTLIVE_PROCESS_ID=" + kept.process_id.encode())
+        if kept.pid and kept.pid not in members and kept.phase < Phase.EXITED:
+            members.append(kept.pid)
+        return [], members
+
+    def pause(self, kept: Kept) -> bool:
+        """Stop the whole tree; False when it did not settle (it is tried again by the caller's repeat)."""
+        roots, members = self.roots(kept)
+        settled = tree.freeze(roots, extra=members)
+        write_whole(f"{kept.folder}/paused", b"sigstop\n")
+        kept.phase = Phase.PAUSED
+        self._touch(kept)
+        return settled
+
+    def resume(self, kept: Kept) -> None:
+        """Continue the whole tree."""
+        self.send(kept, [signal.SIGCONT])
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(f"{kept.folder}/paused")
+        kept.phase = Phase.RUNNING
+        self._touch(kept)
+
+    def signal_tree(self, kept: Kept, number: int, *, whole_tree: bool) -> None:
+        """Send one signal to the main process or to its whole tree."""
+        if whole_tree:
+            self.send(kept, [number])
+        elif kept.pidfd >= 0:
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(kept.pidfd, number)
+
+    def send(self, kept: Kept, numbers: list[int]) -> None:
+        """Send signals to every process of the tree, once."""
+        roots, members = self.roots(kept)
+        tree.send_all(roots, numbers, extra=members)
+
+    def is_empty(self, kept: Kept) -> bool:
+        """Whether a walk finds nobody; for orphaned commands, whose shim cannot tell."""
+        return not self.roots(kept)[1]
+
+    def count(self, kept: Kept) -> int:
+        """Return how many processes live below the shim."""
+        return len(tree.descendants(self.roots(kept)[0]))
