@@ -61,7 +61,7 @@ def read_folder(folder: str, process_id: ProcessId, *, is_live: bool) -> tuple[S
     try:
         spec = decode_spec(raw_spec)
         base = _base_record(spec, process_id)
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, LookupError, TypeError, AttributeError):
         return None
     sizes = (_size(f"{folder}/out"), _size(f"{folder}/err"))
     done, stop = _json(f"{folder}/done"), _json(f"{folder}/stop")

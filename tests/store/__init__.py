@@ -1,0 +1,1 @@
+"""The store: what is read back from the folders, and the registry."""

@@ -1,0 +1,291 @@
+"""The registry remembers what it was told, through every kind of death."""
+
+import asyncio
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from outlive.core.errors import BackendUnavailable, StoreCorrupt
+from outlive.core.lifecycle import State
+from outlive.core.process import Owner
+from outlive.store import registry as registry_module
+from outlive.store.registry import Registry
+from outlive.store.retention import Candidate, Retention, select_removable
+from outlive.store.rows import COLUMNS, ProcessFilter, StoredProcess
+from outlive.store.schema import MIGRATIONS, open_registry
+from tests.store.rows import a_row, stored_processes
+
+WRITER = """
+import asyncio, sys
+sys.path.insert(0, {root!r})
+from outlive.store.registry import Registry
+from tests.store.rows import a_row
+
+async def write():
+    async with Registry({path!r}) as registry:
+        number = 0
+        while True:
+            for _ in range(7):
+                registry.put(a_row(number))
+                number += 1
+            await registry.flush()
+            print(number, flush=True)
+
+asyncio.run(write())
+"""
+
+
+@given(stored=stored_processes)
+def test_a_row_keeps_everything(stored: StoredProcess) -> None:
+    assert StoredProcess.from_row(tuple(stored.to_row())) == stored
+    assert len(stored.to_row()) == len(COLUMNS)
+
+
+def test_text_that_is_no_text_is_kept_readable() -> None:
+    """A command may hold undecodable bytes; SQLite may not."""
+    row = a_row(1, command="echo \udcff", shell=None)
+    assert StoredProcess.from_row(row.to_row()).record.command == "echo \ufffd\ufffd\ufffd"
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    rows=st.lists(stored_processes, max_size=12, unique_by=lambda row: row.record.process_id),
+    wanted=st.builds(
+        ProcessFilter,
+        principal=st.sampled_from([None, "me"]),
+        connection_id=st.sampled_from([None, "c1"]),
+        request_id=st.sampled_from([None, "1"]),
+        command_id=st.sampled_from([None, "cmd_1_1"]),
+        pid=st.none() | st.integers(1, 5),
+        group=st.sampled_from([None, "g"]),
+        tags=st.sampled_from([None, {}, {"b.c": "ü"}, {'q"': "1", "a": "2"}]),
+        active=st.sampled_from([None, True, False]),
+        detached=st.sampled_from([None, True, False]),
+    ),
+    data=st.data(),
+)
+def test_sql_and_python_agree_on_who_is_wanted(
+    rows: list[StoredProcess], wanted: ProcessFilter, data: st.DataObject
+) -> None:
+    """Pending rows are chosen by `matches`, written ones by `where`; nobody must see the difference."""
+    before = data.draw(st.sampled_from([None, *(row.record.process_id for row in rows)]))
+    wanted = replace(wanted, before=before)
+    connection = sqlite3.connect(":memory:")
+    for script in MIGRATIONS:
+        connection.executescript(script)
+    places = ", ".join("?" * len(COLUMNS))
+    insert = f"INSERT INTO processes VALUES ({places})"  # noqa: S608 - our own question marks
+    connection.executemany(insert, [row.to_row() for row in rows])
+    condition, values = wanted.where()
+    question = f"SELECT process_id FROM processes WHERE {condition}"  # noqa: S608 - what is tested
+    found = connection.execute(question, values).fetchall()
+    connection.close()
+    assert {one for (one,) in found} == {row.record.process_id for row in rows if wanted.matches(row.record)}
+
+
+async def test_what_was_put_is_read_at_once_and_after_opening_again(tmp_path: Path) -> None:
+    path = str(tmp_path / "registry.db")
+    async with Registry(path) as registry:
+        first = a_row(1, state=State.RUNNING, exit_code=None, is_closed=False, is_complete=False)
+        registry.put(first)
+        assert await registry.find(first.record.process_id) == first
+        assert await registry.list(ProcessFilter(), limit=10) == [first]
+        assert await registry.known_ids() == {first.record.process_id}
+        await registry.flush()
+        assert await registry.unfinished() == [first]
+        ended = a_row(1)
+        registry.put(ended)
+        assert await registry.find(first.record.process_id) == ended
+    async with Registry(path) as registry:
+        assert await registry.find(first.record.process_id) == ended
+        assert await registry.unfinished() == []
+        assert await registry.find("nobody") is None
+
+
+async def test_lists_are_newest_first_and_paged(tmp_path: Path) -> None:
+    rows = [a_row(number, owner=Owner(principal="me", connection_id="c")) for number in range(10)]
+    async with Registry(str(tmp_path / "registry.db")) as registry:
+        for row in rows[:6]:
+            registry.put(row)
+        await registry.flush()
+        for row in rows[6:]:
+            registry.put(row)
+        page = await registry.list(ProcessFilter(connection_id="c"), limit=4)
+        assert page == rows[:5:-1]
+        older = ProcessFilter(before=page[-1].record.process_id)
+        assert await registry.list(older, limit=4) == rows[5:1:-1]
+        left_out = [row.record.process_id for row in rows[4:]]
+        assert await registry.list(ProcessFilter(), limit=2, without=left_out) == [rows[3], rows[2]]
+
+
+async def test_committed_rows_are_told_on_the_loop(tmp_path: Path) -> None:
+    told: list[StoredProcess] = []
+    heard = asyncio.Event()
+    async with Registry(str(tmp_path / "registry.db")) as registry:
+
+        def committed(rows: list[StoredProcess]) -> None:
+            told.extend(rows)
+            heard.set()
+
+        registry.on_committed = committed
+        registry.put(a_row(1))
+        async with asyncio.timeout(5):
+            await heard.wait()
+    assert told == [a_row(1)]
+
+
+async def test_removed_rows_are_gone_and_counters_stay(tmp_path: Path) -> None:
+    path = str(tmp_path / "registry.db")
+    async with Registry(path) as registry:
+        registry.put(a_row(1))
+        registry.put(a_row(2))
+        await registry.flush()
+        registry.remove([a_row(1).record.process_id])
+        assert await registry.counter("n") == 0
+        registry.count_to("n", 7)
+        await registry.flush()
+        assert await registry.counter("n") == 7
+        assert await registry.list(ProcessFilter(), limit=9) == [a_row(2)]
+        [candidate] = await registry.removable()
+        assert candidate.process_id == a_row(2).record.process_id
+    async with Registry(path) as registry:
+        assert await registry.counter("n") == 7
+
+
+@pytest.mark.parametrize("damage", ["text", "newer", "torn"])
+async def test_a_file_that_cannot_be_used_is_set_aside(tmp_path: Path, damage: str) -> None:
+    """The folders are the truth: a damaged index is no reason not to start."""
+    path = tmp_path / "registry.db"
+    await asyncio.to_thread(do_damage, path, damage)
+    async with Registry(str(path)) as registry:
+        registry.put(a_row(1))
+        await registry.flush()
+        assert await registry.list(ProcessFilter(), limit=9) == [a_row(1)]
+    assert any("damaged" in name for name in os.listdir(tmp_path))
+
+
+def do_damage(path: Path, damage: str) -> None:
+    """Make a registry that cannot be used."""
+    if damage == "text":
+        path.write_bytes(b"this is no database" * 500)
+    else:
+        connection = open_registry(str(path), now_s=0)
+        connection.execute(f"PRAGMA user_version = {99 if damage == 'newer' else 1}")
+        if damage == "torn":
+            connection.execute("DROP TABLE counters")
+        connection.close()
+
+
+async def test_a_folder_that_cannot_hold_a_registry_is_told(tmp_path: Path) -> None:
+    registry = Registry(str(tmp_path / "missing" / "registry.db"))
+    with pytest.raises(StoreCorrupt):
+        await registry.__aenter__()
+    await registry.__aexit__()
+
+
+async def test_a_failed_transaction_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A full disk delays rows; it loses none."""
+    path = str(tmp_path / "registry.db")
+    monkeypatch.setattr("outlive.store.writer._RETRY_S", 0.01)
+    async with Registry(path) as registry:
+        registry.put(a_row(1))
+        await registry.flush()
+        blocker = sqlite3.connect(path)
+        blocker.executescript(
+            "CREATE TRIGGER full BEFORE INSERT ON processes BEGIN SELECT RAISE(ABORT, 'full'); END;"
+        )
+        registry.put(a_row(2))
+        monkeypatch.setattr(registry_module, "_DEADLINE_S", 0.2)
+        with pytest.raises(BackendUnavailable):
+            await registry.flush()
+        assert await registry.find(a_row(2).record.process_id) == a_row(2)
+        blocker.executescript("DROP TRIGGER full")
+        blocker.close()
+        monkeypatch.setattr(registry_module, "_DEADLINE_S", 10.0)
+        await registry.flush()
+        assert len(await registry.list(ProcessFilter(), limit=9)) == 2
+    assert "tried again" in caplog.text
+
+
+async def test_reading_a_table_that_is_gone_is_told(tmp_path: Path) -> None:
+    path = str(tmp_path / "registry.db")
+    async with Registry(path) as registry:
+        with sqlite3.connect(path) as other:
+            other.execute("DROP TABLE processes")
+        other.close()
+        with pytest.raises(StoreCorrupt):
+            await registry.find("x")
+
+
+@pytest.mark.parametrize("patience_s", [0.05, 0.15, 0.3])
+def test_acknowledged_rows_survive_sigkill(tmp_path: Path, patience_s: float) -> None:
+    """Whatever `flush` returned for is there after SIGKILL, and the file is sound."""
+    path = tmp_path / "registry.db"
+    root = str(Path(__file__).parents[2])
+    acknowledged = 0
+    for _ in range(3):
+        program = WRITER.format(root=root, path=str(path))
+        with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as writer:
+            assert writer.stdout is not None
+            acknowledged = max(acknowledged, int(writer.stdout.readline()))
+            with pytest.raises(subprocess.TimeoutExpired):
+                writer.wait(patience_s)
+            writer.send_signal(signal.SIGKILL)
+            lines = writer.stdout.read().split("\n")[:-1]
+            acknowledged = max([acknowledged, *map(int, lines)])
+        with sqlite3.connect(path) as connection:
+            assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+            found = {one for (one,) in connection.execute("SELECT process_id FROM processes")}
+        connection.close()
+        assert {a_row(number).record.process_id for number in range(acknowledged)} <= found
+
+
+@given(
+    candidates=st.lists(
+        st.builds(
+            lambda number, ended, size: Candidate(a_row(number).record.process_id, ended, size),
+            st.integers(0, 10**6),
+            st.integers(0, 100),
+            st.integers(0, 50),
+        ),
+        unique_by=lambda one: one.process_id,
+    ),
+    rule=st.builds(
+        Retention,
+        max_age_s=st.none() | st.integers(0, 50).map(lambda ns: ns / 1e9),
+        max_count=st.none() | st.integers(0, 5),
+        max_bytes=st.none() | st.integers(0, 100),
+    ),
+)
+def test_what_stays_satisfies_the_whole_rule(candidates: list[Candidate], rule: Retention) -> None:
+    removed = select_removable(candidates, rule, now_ns=100)
+    stays = [one for one in candidates if one.process_id not in removed]
+    assert removed == sorted(removed)
+    assert rule.max_count is None or len(stays) <= rule.max_count
+    assert rule.max_bytes is None or sum(one.size for one in stays) <= rule.max_bytes
+    if rule.max_age_s is not None:
+        assert all(one.ended_ns >= 100 - round(rule.max_age_s * 1e9) for one in stays)
+    if rule == Retention(max_age_s=None, max_count=None, max_bytes=None):
+        assert not removed
+
+
+def test_the_newest_processes_stay() -> None:
+    candidates = [Candidate(a_row(number).record.process_id, number, 1) for number in range(5)]
+    rule = Retention(max_age_s=None, max_count=2, max_bytes=None)
+    assert select_removable(candidates, rule, now_ns=10) == [one.process_id for one in candidates[:3]]
+
+
+def test_tags_are_stored_as_json() -> None:
+    row = dict(zip(COLUMNS, a_row(1, tags={"a": "1"}).to_row(), strict=True))
+    assert json.loads(str(row["tags"])) == {"a": "1"}
