@@ -73,6 +73,7 @@ class Kept:
         "flags",
         "folder",
         "idx",
+        "idx_released",
         "inputs",
         "is_empty",
         "is_orphan",
@@ -120,6 +121,7 @@ class Kept:
         self.streams: list[Stream] = []
         self.fds: dict[str, int] = {}
         self.idx = -1
+        self.idx_released = 0  # pages of idx before this one were looked at for release
         self.run_stream = -1
         self.run_ns = 0
         self.released = [0, 0]

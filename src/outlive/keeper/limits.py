@@ -6,12 +6,14 @@ folder's `gaps` file, which is written before the hole is punched.
 """
 
 import contextlib
+import os
 from collections.abc import Callable
 
 from outlive.keeper.files import read_small, write_whole
 from outlive.keeper.kept import Kept, Stream
 from outlive.keeper.kernel import punch_hole
 from outlive.keeper.pump import Pump
+from outlive.protocols.frames import decode_idx
 from outlive.protocols.keeper import CauseCode, Flags
 
 __all__ = ["Limits", "read_gaps"]
@@ -53,12 +55,11 @@ class Limits:
         others = sum(each.offset - kept.released[each.index] for each in kept.streams if each is not stream)
         budget = max(limit - others, limit // 2)
         step = min(_STEP_BYTES, max(_PAGE, limit // 8))
-        head = budget // 2 // _PAGE * _PAGE
         end = (stream.offset - budget // 2) // _PAGE * _PAGE
-        begin, released_to = head, head + kept.released[stream.index]
-        if end - released_to < step:
-            return
-        self._release(kept, stream, begin, end)
+        released = kept.released[stream.index]
+        begin = read_gaps(kept.folder)[stream.index][0] if released else budget // 2 // _PAGE * _PAGE
+        if end - (begin + released) >= step:
+            self._release(kept, stream, begin, end)
 
     def release(self, kept: Kept, out: int, err: int) -> None:
         """Give up output before the offsets (on_limit "block": it was delivered) and let the process go on."""
@@ -78,21 +79,43 @@ class Limits:
     def _release(self, kept: Kept, stream: Stream, begin: int, end: int) -> None:
         kept.released[stream.index] = end - begin
         kept.flags |= Flags.GAPS
-        ranges = []
-        for each in sorted(kept.streams, key=lambda one: one.index):
-            size = kept.released[each.index]
-            start = begin if each is stream else self._begin_of(kept, each.index)
-            ranges.append((start, start + size) if size else (0, 0))
-        while len(ranges) < 2:
-            ranges.append((0, 0))
+        ranges = list(read_gaps(kept.folder))
+        ranges[stream.index] = (begin, end)
         write_whole(f"{kept.folder}/gaps", "{} {} {} {}\n".format(*ranges[0], *ranges[1]).encode())
         # EOPNOTSUPP: the file system keeps the bytes; readers are told the gap all the same.
         with contextlib.suppress(OSError):
             punch_hole(stream.log, begin, end - begin)
+            self._release_idx(kept, ranges)
 
-    def _begin_of(self, kept: Kept, index: int) -> int:
-        ranges = read_gaps(kept.folder)
-        return ranges[index][0]
+    @staticmethod
+    def _release_idx(kept: Kept, ranges: list[tuple[int, int]]) -> None:
+        """Release whole pages of idx whose runs all lie in released output; readers skip the zeros."""
+        fd = os.open(f"{kept.folder}/idx", os.O_RDWR | os.O_CLOEXEC)
+        try:
+            last_page = os.fstat(fd).st_size // _PAGE - 1  # the open run's record always stays
+            page = first = kept.idx_released or _first_page(fd, last_page, ranges)
+            while page < last_page and _is_released(os.pread(fd, _PAGE, page * _PAGE), ranges):
+                page += 1
+            if page > first:
+                punch_hole(fd, first * _PAGE, (page - first) * _PAGE)
+            kept.idx_released = page
+        finally:
+            os.close(fd)
+
+
+def _first_page(fd: int, last_page: int, ranges: list[tuple[int, int]]) -> int:
+    """Return the first page of idx that lies wholly in released output (the head's pages stay)."""
+    page = 0
+    while page < last_page and not _is_released(os.pread(fd, _PAGE, page * _PAGE), ranges):
+        page += 1
+    return page
+
+
+def _is_released(page: bytes, ranges: list[tuple[int, int]]) -> bool:
+    """Tell whether every run that begins in a page of idx begins in released output (a hole counts)."""
+    return all(
+        ranges[record.stream][0] <= record.offset < ranges[record.stream][1] for record in decode_idx(page)
+    )
 
 
 def read_gaps(folder: str) -> tuple[tuple[int, int], tuple[int, int]]:
