@@ -4,47 +4,145 @@ import asyncio
 import contextlib
 import os
 import time
-from types import TracebackType
+from collections.abc import Iterable
+from typing import Self
 
 from starlette.routing import BaseRoute, Router
 from starlette.types import ASGIApp
 
 from outlive import __version__
+from outlive.backends.local import LocalBackend
 from outlive.config import Settings
+from outlive.core.errors import OutliveError
 from outlive.core.layout import Layout
+from outlive.core.lifecycle import Cause
+from outlive.engine import Engine, EngineSettings, Process
 from outlive.frontends.boundary import ErrorBoundary
 from outlive.frontends.front_page import front_routes, unknown_path
 from outlive.frontends.guard import Guard
+from outlive.frontends.jsonrpc.door import JsonRpcDoor
+from outlive.frontends.jsonrpc.settings import DoorSettings
+from outlive.keeper.launch import ensure_keeper
+from outlive.keeper.sockets import connect_unix
+from outlive.observability.process_log import log_event
+from outlive.policy.commands import AllowedCommands
+from outlive.store.retention import Retention
 
 __all__ = ["Application"]
+
+# Beyond a process's own grace period: KILL, the walk over its tree, and the drain of its pipes.
+_STOP_PATIENCE_S = 5.0
 
 
 class Application:
     """One server's parts, wired; `async with` opens them in order and closes them in reverse.
 
+    Attributes:
+        asgi: What the HTTP server serves, only inside the `async with`.
+
     Leaving it stops no process: the keeper has them.
     """
 
-    def __init__(self, settings: Settings, layout: Layout) -> None:
-        self._started = time.monotonic()
-        routes: list[BaseRoute] = []
-        routes += front_routes(self._describe, self._health)
-        router = Router(routes, default=unknown_path(routes))
-        self.asgi: ASGIApp = Guard(ErrorBoundary(router), own_uid=os.getuid())
+    def __init__(self, settings: Settings, layout: Layout, *, working_folder: str) -> None:
+        """Build everything; nothing is opened. `working_folder` is where commands run by default."""
+        self._settings = settings
+        self._begun = time.monotonic()
+        self._stack = contextlib.AsyncExitStack()
+        self._engine = Engine(
+            _engine_settings(settings, layout, working_folder),
+            backend=LocalBackend(layout.root, connect_unix=connect_unix, ensure_keeper=ensure_keeper),
+        )
+        self._jsonrpc = JsonRpcDoor(self._engine, _door_settings(settings))
+        routes = [*front_routes(self._describe, self._health), *self._jsonrpc.routes()]
+        self.asgi: ASGIApp = Guard(ErrorBoundary(_router(routes)), own_uid=os.getuid())
 
-    async def __aenter__(self) -> "Application":
+    async def __aenter__(self) -> Self:
+        """Open engine and doors; every process of an earlier server is known when this returns.
+
+        Raises:
+            BackendUnavailable: The keeper could not be started.
+            StoreCorrupt: The registry could not even be made anew.
+        """
+        self._stack.callback(self._engine.subscribe_events(log_event))
+        try:
+            await self._stack.enter_async_context(self._engine)
+            await self._stack.enter_async_context(self._jsonrpc)
+        except BaseException:
+            await self._stack.aclose()
+            raise
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        pass
+        """Close the doors, then the engine."""
+        await self._stack.aclose()
 
-    def living(self) -> int:
-        return 0
+    @property
+    def living_count(self) -> int:
+        """How many processes, or what they left running, live now."""
+        return sum(1 for _ in self._engine.live())
 
-    async def stop_processes(self) -> None: ...
+    async def stop_processes(self) -> None:
+        """End every process (TERM, grace period, KILL) and wait until all have ended, or patience has."""
+        processes = list(self._engine.live())
+        patience_s = self._settings.grace_s + _STOP_PATIENCE_S
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(patience_s), asyncio.TaskGroup() as tasks:
+                for process in processes:
+                    tasks.create_task(self._stop(process))
+
+    async def _stop(self, process: Process) -> None:
+        with contextlib.suppress(OutliveError):  # it may end, or the keeper vanish, at the same moment
+            note = "The server was stopped together with its processes."
+            await self._engine.cancel(
+                process, grace_s=self._settings.grace_s, cause=Cause.SHUTDOWN, note=note
+            )
+            await self._engine.wait(process)
 
     def _describe(self) -> dict[str, object]:
-        return {"name": "outlive", "version": __version__}
+        return {
+            "name": "outlive",
+            "version": __version__,
+            "about": "Runs commands that outlive whoever asked for them.",
+            "endpoints": {"jsonrpc": "/ws/mcp", "health": "/health"},
+        }
 
     def _health(self) -> dict[str, object]:
-        return {"status": "ok", "version": __version__}
+        return {
+            "status": "ok",
+            "version": __version__,
+            "pid": os.getpid(),
+            "uptime_s": round(time.monotonic() - self._begun, 3),
+            "processes": self.living_count,
+            "connections": self._jsonrpc.open_count,
+        }
+
+
+def _router(routes: Iterable[BaseRoute]) -> Router:
+    known = list(routes)
+    return Router(known, default=unknown_path(known), redirect_slashes=False)
+
+
+def _engine_settings(settings: Settings, layout: Layout, working_folder: str) -> EngineSettings:
+    return EngineSettings(
+        state_dir=layout.root,
+        environment=dict(os.environ),
+        cwd=working_folder,
+        grace_s=settings.grace_s,
+        output_limit=settings.output_limit_bytes,
+        retention=Retention(
+            max_age_s=settings.retention_s,
+            max_count=settings.retention_count,
+            max_bytes=settings.state_quota_bytes,
+        ),
+    )
+
+
+def _door_settings(settings: Settings) -> DoorSettings:
+    return DoorSettings(
+        version=__version__,
+        principal=f"uid:{os.getuid()}",
+        max_connections=settings.max_connections,
+        reconnect_grace_s=settings.reconnect_grace_s,
+        max_line_bytes=settings.max_line_bytes,
+        allowed_commands=AllowedCommands(frozenset(settings.allowed_commands)),
+    )

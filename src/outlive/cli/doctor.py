@@ -44,12 +44,14 @@ def _show_table(findings: list[Finding], *, is_usable: bool) -> None:
     for finding in findings:
         if finding.is_ok:
             mark, detail = "[green]ok[/]", finding.detail
+        elif finding.importance == "fact":
+            mark, detail = "no", finding.detail
         else:
             mark = "[red]missing[/]" if finding.importance == "required" else "[yellow]degraded[/]"
             detail = f"{finding.detail}; so {finding.consequence}"
         table.add_row(mark, finding.name, Text(detail))
     Console().print(table)
-    degraded = sum(not finding.is_ok and finding.importance != "required" for finding in findings)
+    degraded = sum(not finding.is_ok and finding.importance == "optional" for finding in findings)
     if not is_usable:
         show("\noutlive cannot run here.")
     elif degraded:

@@ -10,8 +10,8 @@ from typing import cast
 from outlive.cli.keeper_client import KeeperClient
 from outlive.core.errors import BackendUnavailable, InvalidState, OutliveError
 from outlive.core.layout import Layout
+from outlive.keeper.journal import read_journal
 from outlive.keeper.launch import ensure_keeper
-from outlive.keeper.recovery import read_journal
 
 __all__ = ["read_status", "stop_keeper", "upgrade_keeper"]
 
@@ -93,12 +93,16 @@ def stop_keeper(layout: Layout, *, kill: bool) -> bool:
                 raise
             raise InvalidState(
                 "process_running",
-                f"{error.details.get('processes', 'Some')} processes live: the keeper goes on.",
+                f"{_counted(error.details.get('processes'))}: the keeper goes on.",
                 hint="`outlive keeper stop --kill` ends them too.",
                 details=error.details,
             ) from error
         _wait_gone(watched)
     return True
+
+
+def _counted(number: object) -> str:
+    return "One process lives" if number == 1 else f"{number} processes live"
 
 
 def _pids(status: dict[str, object]) -> dict[str, int | None]:

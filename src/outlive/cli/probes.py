@@ -54,27 +54,16 @@ def find_out(state_dir: str) -> list[Finding]:
             "when a shim and the supervisor die at the same instant, the exit code may be reported as lost",
         ),
         _attempt("memfd", _memfd, "optional", "commands longer than 96 KiB are refused"),
-        _attempt("pty splice", _pty_splice, "optional", "output of terminals costs a copy more"),
+        _attempt("pty splice", _pty_splice, "optional", "commands in a terminal (pty) deliver no output"),
         _attempt(
             "hole punching",
             lambda: _hole(folder),
             "optional",
-            "output beyond the limit is hidden from readers, but its disk space is not released",
+            "output beyond its limit is gone for readers, but its disk space is not released",
         ),
-        _attempt(
-            "/proc children",
-            _children,
-            "optional",
-            "trees are walked over all of /proc, which is slower",
-        ),
-        _from_probe(
-            "cgroup v2",
-            probe_cgroup_v2(),
-            "trees are ended by walking them, which a fast fork chain can prolong",
-        ),
-        _from_probe(
-            "cgroup v1 freezer", probe_cgroup_v1(), "pause sends SIGSTOP, which a process can notice"
-        ),
+        _attempt("/proc children", _children, "required", "outlive cannot run here"),
+        _control_groups("cgroup v2", probe_cgroup_v2()),
+        _control_groups("cgroup v1 freezer", probe_cgroup_v1()),
         _descriptors(),
         _pipe_pages(),
         _attempt("IPv6 loopback", _ipv6, "optional", "only 127.0.0.1 is served"),
@@ -105,9 +94,12 @@ def _attempt(name: str, probe: Callable[[], str], importance: Importance, conseq
     return Finding(name=name, is_ok=True, detail=detail, importance=importance)
 
 
-def _from_probe(name: str, probed: tuple[bool, str], consequence: str) -> Finding:
-    is_ok, detail = probed
-    return Finding(name=name, is_ok=is_ok, detail=detail, consequence="" if is_ok else consequence)
+def _control_groups(name: str, probed: tuple[bool, str]) -> Finding:
+    """Report only: trees are stopped and killed by walking them for now (decision 21)."""
+    is_writable, detail = probed
+    return Finding(
+        name=name, is_ok=is_writable, detail=f"{detail}; not used yet: trees are walked", importance="fact"
+    )
 
 
 def _kernel() -> Finding:

@@ -25,15 +25,20 @@ _FORCED = 130  # 128 + SIGINT, as shells count
 _TRY = '{"jsonrpc":"2.0","id":1,"method":"execute","params":{"command":"date"}}'
 
 
-def run_server(settings: Settings, layout: Layout, listeners: Listeners) -> int:
-    """Serve until SIGINT or SIGTERM; return the exit code."""
+def run_server(settings: Settings, layout: Layout, listeners: Listeners, *, working_folder: str) -> int:
+    """Serve until SIGINT or SIGTERM; return the exit code.
+
+    Raises:
+        OutliveError: Engine or doors could not be opened.
+    """
     with logging_to(settings.log_level), asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(_serve(settings, layout, listeners))
+        app = Application(settings, layout, working_folder=working_folder)
+        return runner.run(_serve(app, settings, layout, listeners))
 
 
-async def _serve(settings: Settings, layout: Layout, listeners: Listeners) -> int:
+async def _serve(application: Application, settings: Settings, layout: Layout, listeners: Listeners) -> int:
     with _stop_signals() as stop:
-        async with Application(settings, layout) as app:
+        async with application as app:
             async with serving(app.asgi, listeners.sockets, max_message_bytes=settings.max_message_bytes):
                 with _published(layout, listeners):
                     _announce(settings, layout, listeners)
@@ -41,7 +46,7 @@ async def _serve(settings: Settings, layout: Layout, listeners: Listeners) -> in
                     say("outlive: stopping (once more forces it).")
                     if settings.stop_processes:
                         await app.stop_processes()
-            living = app.living()
+            living = app.living_count
         say(_farewell(living))
     return 0
 

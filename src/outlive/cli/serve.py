@@ -45,7 +45,7 @@ def serve(flags: Mapping[str, str]) -> int:
 
         gc.freeze()
         gc.enable()
-        return run_server(resolution.settings, layout, listeners)
+        return run_server(resolution.settings, layout, listeners, working_folder=working_folder())
 
 
 def working_folder() -> str:

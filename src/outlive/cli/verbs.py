@@ -22,15 +22,15 @@ __all__ = ["run_verbs"]
 _COMMAND = "outlive"
 _STATE_DIR = next(option for option in OPTIONS if option.name == "state_dir")
 
-app = typer.Typer(
+_app = typer.Typer(
     name=_COMMAND,
     help="Runs commands that outlive whoever asked for them: output and exit codes survive every crash.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-keeper = typer.Typer(help="Look after the processes that look after the commands.", no_args_is_help=True)
-app.add_typer(keeper, name="keeper")
+_keeper = typer.Typer(help="Look after the processes that look after the commands.", no_args_is_help=True)
+_app.add_typer(_keeper, name="keeper")
 
 
 def run_verbs(words: list[str]) -> int:
@@ -40,7 +40,7 @@ def run_verbs(words: list[str]) -> int:
         OutliveError: What the verb could not do.
     """
     try:
-        app(args=words, prog_name=_COMMAND)
+        _app(args=words, prog_name=_COMMAND)
     except SystemExit as ended:
         return ended.code if isinstance(ended.code, int) else 1
     return 0
@@ -80,7 +80,7 @@ def _serve(**given: str | bool | None) -> None:
 
 # typer reads the signature; this one is made from the table of options.
 _serve.__signature__ = inspect.Signature([_parameter(option) for option in OPTIONS])  # type: ignore[attr-defined]
-app.command("serve")(_serve)
+_app.command("serve")(_serve)
 
 _StateDir = Annotated[
     str | None, typer.Option(_STATE_DIR.flag, metavar="FOLDER", help=_help_of(_STATE_DIR), show_default=False)
@@ -99,14 +99,14 @@ def _own_environment() -> dict[str, str]:
     return {name: os.environ[name] for name in names if name in os.environ}
 
 
-@app.command()
-def doctor(*, state_dir: _StateDir = None, as_json: _Json = False) -> None:
+@_app.command("doctor")
+def _doctor(*, state_dir: _StateDir = None, as_json: _Json = False) -> None:
     """Tell what this machine offers, what is degraded, and to what."""
     raise typer.Exit(run_doctor(_layout(state_dir).root, as_json=as_json))
 
 
-@keeper.command()
-def status(*, state_dir: _StateDir = None, as_json: _Json = False) -> None:
+@_keeper.command("status")
+def _status(*, state_dir: _StateDir = None, as_json: _Json = False) -> None:
     """Tell who keeps the commands, how many live, and whether every descriptor is held twice."""
     answer = read_status(_layout(state_dir))
     if as_json:
@@ -125,8 +125,8 @@ def status(*, state_dir: _StateDir = None, as_json: _Json = False) -> None:
     show(f"protocol    version {answer['version']}")
 
 
-@keeper.command()
-def upgrade(*, state_dir: _StateDir = None, as_json: _Json = False) -> None:
+@_keeper.command("upgrade")
+def _upgrade(*, state_dir: _StateDir = None, as_json: _Json = False) -> None:
     """Replace the keeper by the installed version; every command goes on."""
     answer: dict[str, Any] = upgrade_keeper(_layout(state_dir))
     if as_json:
@@ -139,8 +139,8 @@ def upgrade(*, state_dir: _StateDir = None, as_json: _Json = False) -> None:
     )
 
 
-@keeper.command()
-def stop(
+@_keeper.command("stop")
+def _stop(
     *,
     state_dir: _StateDir = None,
     kill: Annotated[
@@ -151,7 +151,7 @@ def stop(
     say("The keeper has ended." if stop_keeper(_layout(state_dir), kill=kill) else "No keeper runs.")
 
 
-@app.callback(invoke_without_command=True)
+@_app.callback(invoke_without_command=True)
 def _top(
     *,
     version: Annotated[

@@ -138,15 +138,15 @@ class Settings:
     state_quota_bytes: int = _option(
         "size",
         parse_size,
-        "20G",
-        "Size of the state folder; beyond it the oldest finished processes are forgotten.",
+        "16G",
+        "Output kept of all finished processes; beyond it the oldest are forgotten.",
         flag="--state-quota",
         unit="bytes",
     )
     retention_s: float = _option(
         "time",
         parse_seconds,
-        "7d",
+        "30d",
         "How long a finished process is remembered.",
         flag="--retention",
         unit="seconds",

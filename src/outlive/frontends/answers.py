@@ -4,12 +4,15 @@ Owns the table from error slug to HTTP status (RFC 9110, section 15; 421 is 15.5
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from starlette.types import Scope, Send
 
-__all__ = ["STATUS", "send_error", "send_json"]
+__all__ = ["CLOSE", "STATUS", "Headers", "send_error", "send_json"]
+
+Headers = Sequence[tuple[bytes, bytes]]
+CLOSE: Headers = ((b"connection", b"close"),)  # ends the HTTP connection after the answer
 
 STATUS: Mapping[str, int] = MappingProxyType(
     {
@@ -58,15 +61,22 @@ STATUS: Mapping[str, int] = MappingProxyType(
 
 
 async def send_error(
-    scope: Scope, send: Send, *, status: int, error: str, message: str, hint: str, close: bool = False
+    scope: Scope,
+    send: Send,
+    *,
+    status: int,
+    error: str,
+    message: str,
+    hint: str,
+    headers: Headers = (),
 ) -> None:
-    """Answer a request or a WebSocket upgrade with an error; `close` ends the HTTP connection too."""
+    """Answer a request or a WebSocket upgrade with an error."""
     body = {"error": error, "message": message, "hint": hint}
-    await send_json(scope, send, status=status, body=body, close=close)
+    await send_json(scope, send, status=status, body=body, headers=headers)
 
 
 async def send_json(
-    scope: Scope, send: Send, *, status: int, body: Mapping[str, object], close: bool = False
+    scope: Scope, send: Send, *, status: int, body: Mapping[str, object], headers: Headers = ()
 ) -> None:
     """Answer a request, or refuse a WebSocket upgrade with a real status where the server can do that."""
     prefix = ""
@@ -76,15 +86,14 @@ async def send_json(
             return
         prefix = "websocket."
     raw = json.dumps(body).encode() + b"\n"
-    headers = [
+    all_headers = [
         (b"content-type", b"application/json"),
         (b"content-length", str(len(raw)).encode()),
         (b"cache-control", b"no-store"),
         (b"x-content-type-options", b"nosniff"),
+        *headers,
     ]
-    if close:
-        headers.append((b"connection", b"close"))
-    await send({"type": f"{prefix}http.response.start", "status": status, "headers": headers})
+    await send({"type": f"{prefix}http.response.start", "status": status, "headers": all_headers})
     await send({"type": f"{prefix}http.response.body", "body": b"" if _is_head(scope) else raw})
 
 

@@ -4,9 +4,9 @@ import logging
 import secrets
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
-from uvicorn.protocols.utils import ClientDisconnected
 
-from outlive.frontends.answers import send_error
+from outlive.frontends.answers import CLOSE, send_error
+from outlive.frontends.uvicorn_parts import ClientDisconnected
 
 __all__ = ["ErrorBoundary"]
 
@@ -45,7 +45,7 @@ class ErrorBoundary:
                     error="internal_error",
                     message=f"Something went wrong (reference {reference}).",
                     hint="Report it with the reference; the server's log has the details.",
-                    close=True,
+                    headers=CLOSE,
                 )
             elif scope["type"] == "websocket":
                 await send(

@@ -1,13 +1,11 @@
 """What the server says about itself: GET /, GET /health, and a helpful answer for every path it does not know."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from outlive.frontends.answers import send_error
+from outlive.frontends.answers import send_error, send_json
 
 __all__ = ["front_routes", "unknown_path"]
 
@@ -17,16 +15,32 @@ def front_routes(
 ) -> list[BaseRoute]:
     """Return the routes of / and /health; both functions are called for each request and must be quick."""
     return [
-        Route("/", _json(describe), methods=["GET"]),
-        Route("/health", _json(health), methods=["GET"]),
+        Route("/", _Page(describe)),
+        Route("/health", _Page(health)),
     ]
 
 
-def _json(answer: Callable[[], Mapping[str, object]]) -> Callable[[Request], Awaitable[Response]]:
-    async def endpoint(_: Request) -> Response:
-        return JSONResponse(dict(answer()), headers={"cache-control": "no-store"})
+class _Page:
+    """An ASGI application that answers GET and HEAD with one JSON document."""
 
-    return endpoint
+    def __init__(self, answer: Callable[[], Mapping[str, object]]) -> None:
+        """Ask `answer` for each request."""
+        self._answer = answer
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        if scope["method"] in {"GET", "HEAD"}:
+            await send_json(scope, send, status=200, body=self._answer())
+            return
+        await send_error(
+            scope,
+            send,
+            status=405,
+            error="http_method_not_allowed",
+            message=f"{scope['path']} answers GET only, not {scope['method'][:20]}.",
+            hint="Repeat it with GET.",
+            headers=((b"allow", b"GET, HEAD"),),
+        )
 
 
 def unknown_path(routes: Sequence[BaseRoute]) -> ASGIApp:

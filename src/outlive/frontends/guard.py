@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from outlive.core.errors import SLUGS
-from outlive.frontends.answers import STATUS, send_error
+from outlive.frontends.answers import CLOSE, STATUS, send_error
 
 __all__ = ["PEER_UID", "Guard", "Refusal", "judge"]
 
@@ -51,7 +51,7 @@ class Guard:
                     error=refusal.error,
                     message=refusal.message,
                     hint=SLUGS[refusal.error][1],
-                    close=True,
+                    headers=CLOSE,
                 )
                 return
         await self._app(scope, receive, send)

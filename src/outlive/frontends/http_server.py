@@ -12,12 +12,10 @@ from email.utils import formatdate
 from typing import Any
 
 from starlette.types import ASGIApp
-from uvicorn.config import Config
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
-from uvicorn.server import ServerState
 
 from outlive.frontends.guard import PEER_UID
 from outlive.frontends.raw_websocket import RawWebSocketProtocol
+from outlive.frontends.uvicorn_parts import Config, HttpToolsProtocol, ServerState
 from outlive.keeper.sockets import peer_of
 
 __all__ = ["HttpProtocol", "serving"]

@@ -5,8 +5,9 @@ Building hundreds of text frames by hand and writing them once is 30x cheaper th
 tests hold what is used: `writable`, `disconnected`, `close_sent`, `handshake_complete`, `transport`.
 """
 
-from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.http11 import Request
+
+from outlive.frontends.uvicorn_parts import WebSocketsSansIOProtocol
 
 __all__ = ["EXTENSION", "RawWebSocketProtocol"]
 
