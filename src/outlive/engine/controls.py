@@ -5,6 +5,7 @@ what follows from it (the end, for instance) arrives by doorbell.
 """
 
 import asyncio
+import contextlib
 import functools
 from weakref import WeakKeyDictionary
 
@@ -108,10 +109,16 @@ class Controls:
         await self._backend.resize(process.process_id, rows=rows, cols=cols)
 
     async def release(self, process: Process, *, stdout_bytes: int, stderr_bytes: int) -> None:
-        """Let go of output before these offsets (only with `on_limit` "block": the reader has it)."""
-        if process.is_finished:
-            raise _ended(process)
-        await self._backend.release(process.process_id, stdout_bytes=stdout_bytes, stderr_bytes=stderr_bytes)
+        """Let go of output before these offsets (only with `on_limit` "block": the reader has it).
+
+        For a process that has ended nothing waits any more: its output is kept, and that is a success.
+        """
+        if process.is_complete:
+            return
+        with contextlib.suppress(InvalidState):  # it ended meanwhile
+            await self._backend.release(
+                process.process_id, stdout_bytes=stdout_bytes, stderr_bytes=stderr_bytes
+            )
 
     async def backend_status(self) -> dict[str, object]:
         """Return what the keeper says about itself."""

@@ -76,18 +76,18 @@ class Queries:
     async def list(self, wanted: ProcessFilter | None = None, *, limit: int = 50) -> Records:
         """Return records, newest first, live and ended; the next page is `before=` the last one's id."""
         wanted = wanted or ProcessFilter()
-        rows = await self._registry.list(
-            wanted, limit=limit, without=[process.process_id for process in self._intake.live.values()]
-        )
+        # Taken before the rows are read: a process that is filed away meanwhile must not fall between the two.
+        live = sorted(self._intake.live.values(), key=lambda one: one.process_id, reverse=True)
+        rows = await self._registry.list(wanted, limit=limit, without=[one.process_id for one in live])
         records = [row.record for row in rows]
-        live = 0
-        for process in sorted(self._intake.live.values(), key=lambda one: one.process_id, reverse=True):
+        found = 0
+        for process in live:
             if wanted.connection_id in {None, process.connection_id} and wanted.matches(
                 record := process.record
             ):
                 records.append(record)
-                live += 1
-                if live == limit:
+                found += 1
+                if found == limit:
                     break
         records.sort(key=lambda record: record.process_id, reverse=True)
         return records[:limit]
@@ -122,13 +122,16 @@ class Queries:
         return sorted(found, key=lambda process: process.process_id)
 
     async def ended_of_connection(self, connection_id: str) -> Processes:
-        """Return the processes of a connection that are not live any more, oldest first (the newest 1000)."""
-        live = [process.process_id for process in self.of_connection(connection_id)]
-        rows = await self._registry.list(
-            ProcessFilter(connection_id=connection_id), limit=_MAX_ENDED, without=live
-        )
+        """Return the processes of a connection that are not live any more, oldest first (the newest 1000).
+
+        Together with an `of_connection` right after it this misses nobody.
+        """
+        rows = await self._registry.list(ProcessFilter(connection_id=connection_id), limit=_MAX_ENDED)
+        live = {process.process_id for process in self.of_connection(connection_id)}
         return [
-            Process.from_stored(row, self._layout.process(row.record.process_id)) for row in reversed(rows)
+            Process.from_stored(row, self._layout.process(row.record.process_id))
+            for row in reversed(rows)
+            if row.record.process_id not in live
         ]
 
     def connections_waiting(self) -> set[str]:

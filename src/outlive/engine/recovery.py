@@ -82,7 +82,9 @@ class Recovery:
             for row in part:
                 ended, _ = found.get(row.record.process_id, (None, ""))
                 process = Process.from_stored(row, self._layout.process(row.record.process_id))
-                self._settled(process, process.settle_from(_lost(row) if ended is None else ended))
+                changes = process.settle_from(_lost(row) if ended is None else ended)
+                self._registry.put(process.stored)
+                self._settled(process, changes)
 
     async def look_up(self, process_id: ProcessId) -> StoredProcess | None:
         """Return an ended process that the registry does not know (yet) from its folder."""

@@ -1,0 +1,31 @@
+"""Fixtures of the engine's tests: one keeper for all that kill nobody, and one of a test's own."""
+
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from outlive.engine import Engine
+from tests.engine.engines import an_engine
+from tests.keeper.house import House
+
+
+@pytest.fixture(scope="session")
+def shared_house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+    """A keeper that all tests share which neither kill nor configure it."""
+    with House(tmp_path_factory.mktemp("e") / "state") as house:
+        yield house
+
+
+@pytest.fixture
+def own_house(tmp_path: Path) -> Iterator[House]:
+    """A keeper of the test's own."""
+    with House(tmp_path / "state") as house:
+        yield house
+
+
+@pytest.fixture
+async def engine(shared_house: House) -> AsyncIterator[Engine]:
+    """An engine of the test's own on the shared keeper."""
+    async with an_engine(shared_house.state_dir) as opened:
+        yield opened

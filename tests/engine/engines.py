@@ -1,0 +1,56 @@
+"""Engines for tests: real ones on a state folder with a real keeper."""
+
+import asyncio
+import os
+from pathlib import Path
+
+from outlive.backends.local import LocalBackend
+from outlive.core.command import Command
+from outlive.core.cursor import BEGINNING
+from outlive.core.process import Owner
+from outlive.engine import Engine, EngineSettings, OutputChunk, Process, follow
+from outlive.keeper.launch import ensure_keeper
+from outlive.keeper.sockets import connect_unix
+
+__all__ = ["ME", "an_engine", "output_of", "run", "settled"]
+
+ME = Owner(principal="me", connection_id="c1")
+
+
+def an_engine(state_dir: Path, **settings: object) -> Engine:
+    """Describe an engine; `async with` opens it."""
+    chosen: dict[str, object] = {"environment": dict(os.environ), "cwd": "/", **settings}
+    return Engine(
+        EngineSettings(state_dir=str(state_dir), **chosen),  # type: ignore[arg-type] # settings by name
+        backend=LocalBackend(str(state_dir), connect_unix=connect_unix, ensure_keeper=ensure_keeper),
+    )
+
+
+async def run(engine: Engine, line: str, *, owner: Owner = ME, **options: object) -> Process:
+    """Run a command to its completion."""
+    process = await engine.start(Command(line=line, **options), owner=owner)  # type: ignore[arg-type] # options by name
+    async with asyncio.timeout(15):
+        await engine.wait(process)
+    return process
+
+
+async def output_of(process: Process) -> tuple[bytes, bytes]:
+    """Follow a process to its completion; return stdout and stderr."""
+    streams = [b"", b""]
+    async with asyncio.timeout(15):
+        async for chunks in follow(process, BEGINNING):
+            for chunk in chunks:
+                streams[chunk.stream] += chunk.data
+    return streams[0], streams[1]
+
+
+async def settled(engine: Engine, process: Process) -> None:
+    """Wait until the engine has let go of a finished process: its last state is committed."""
+    async with asyncio.timeout(10):
+        while any(process is one for one in engine.live()):  # noqa: ASYNC110 - letting go has no event
+            await asyncio.sleep(0.005)
+
+
+def merged(chunks: list[OutputChunk]) -> bytes:
+    """Return the bytes of chunks in order, whatever their stream."""
+    return b"".join(chunk.data for chunk in chunks)

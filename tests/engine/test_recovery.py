@@ -1,0 +1,323 @@
+"""What an engine finds again: live processes, ends that nobody saw, a lost registry, a killed keeper."""
+
+import asyncio
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from outlive.core.command import Command
+from outlive.core.cursor import BEGINNING
+from outlive.core.events import (
+    Event,
+    KeeperConnected,
+    KeeperDisconnected,
+    ProcessCompleted,
+    ProcessRecovered,
+    ProcessRemoved,
+)
+from outlive.core.identity import ProcessId, new_process_id
+from outlive.core.lifecycle import Cause, State
+from outlive.core.process import Owner
+from outlive.engine import Engine, Process, ProcessFilter, follow
+from outlive.store.retention import Retention
+from tests.engine.engines import ME, an_engine, output_of, run, settled
+from tests.keeper.house import House
+from tests.support.processes import Gate, wait_file
+
+SERVER = """
+import asyncio, sys
+sys.path.insert(0, {root!r})
+from pathlib import Path
+from outlive.core.command import Command
+from tests.engine.engines import ME, an_engine
+
+async def serve():
+    async with an_engine(Path({state!r})) as engine:
+        for number in range(40):
+            line = f"echo {{number}}; sleep 0.{{number % 7}}; exit {{number}}"
+            process = await engine.start(Command(line=line), owner=ME)
+            print(process.process_id, flush=True)
+        await asyncio.sleep(1000)
+
+asyncio.run(serve())
+"""
+
+
+def lose_registry(house: House) -> None:
+    """Remove the index; the folders stay."""
+    for suffix in ("", "-wal", "-shm"):
+        Path(house.layout.registry + suffix).unlink(missing_ok=True)
+
+
+async def test_a_live_process_is_adopted_with_everything_it_was(own_house: House, gate: Gate) -> None:
+    owner = Owner(principal="me", connection_id="c7", request_id="9")
+    async with an_engine(own_house.state_dir) as engine:
+        command = Command(
+            line=f"echo a; {gate.wait}; echo b; exit 4", tags={"t": "1"}, group="g", grace_s=3.0
+        )
+        first = await engine.start(command, owner=owner)
+        detached = await engine.start(Command(line=gate.wait, detached=True), owner=ME)
+        assert engine.connections_waiting() == set()
+    async with an_engine(own_house.state_dir) as engine:
+        assert {one.process_id for one in engine.live()} == {first.process_id, detached.process_id}
+        assert engine.connections_waiting() == {"c7"}
+        [again] = engine.of_connection("c7")
+        told, was = again.record, first.record
+        for name in (
+            "command",
+            "owner",
+            "tags",
+            "group",
+            "pid",
+            "created_at",
+            "started_at",
+            "command_id",
+            "grace_s",
+        ):
+            assert getattr(told, name) == getattr(was, name), name
+        assert again.state is State.RUNNING
+        gate.open()
+        assert await output_of(again) == (b"a\nb\n", b"")
+        assert again.record.exit_code == 4
+        await settled(engine, again)
+        assert engine.connections_waiting() == set()
+
+
+async def test_an_end_that_nobody_saw_is_found_exactly(own_house: House, gate: Gate) -> None:
+    async with an_engine(own_house.state_dir) as engine:
+        natural = await engine.start(Command(line=f"echo a; {gate.wait}; echo b >&2; exit 5"), owner=ME)
+        cancelled = await engine.start(Command(line="sleep 1000"), owner=ME)
+        await asyncio.sleep(0.1)
+        await engine.cancel(cancelled, note="Cancelled before the server died.")
+    gate.open()
+    for process in (natural, cancelled):
+        await wait_file(own_house.folder(process.process_id) / "done")
+    async with an_engine(own_house.state_dir) as engine:
+        found = await engine.find(natural.process_id)
+        assert (found.record.exit_code, found.record.error) == (5, None)
+        assert (found.is_complete, found.is_closed) == (True, True)
+        assert await output_of(found) == (b"a\n", b"b\n")
+        record = (await engine.find(cancelled.process_id)).record
+        assert (record.exit_signal, record.cause) == (15, Cause.CANCEL)
+        assert record.error == "Cancelled before the server died."
+        assert [one.process_id for one in await engine.ended_of_connection("c1")] == [
+            natural.process_id,
+            cancelled.process_id,
+        ]
+
+
+async def test_a_lost_registry_is_rebuilt_from_the_folders(own_house: House) -> None:
+    async with an_engine(own_house.state_dir) as engine:
+        ended = await run(engine, "echo x; exit 2", tags={"a": "b"})
+        live = await engine.start(Command(line="sleep 1000"), owner=ME)
+    lose_registry(own_house)
+    async with an_engine(own_house.state_dir) as engine:
+        assert (await engine.find(ended.process_id)).record.exit_code == 2
+        assert [one.process_id for one in engine.live()] == [live.process_id]
+        async with asyncio.timeout(10):
+            while not await engine.list(ProcessFilter(tags={"a": "b"})):  # noqa: ASYNC110 - in the background
+                await asyncio.sleep(0.01)
+        assert [record.process_id for record in await engine.list()] == [live.process_id, ended.process_id]
+
+
+async def test_without_an_exit_record_a_process_is_lost(own_house: House) -> None:
+    """Never invent an exit code: what nobody can know is told as lost."""
+    async with an_engine(own_house.state_dir) as engine:
+        process = await run(engine, "sleep 0.05; exit 3")
+        unread = await run(engine, "true")
+        running = await engine.start(Command(line="sleep 1000"), owner=ME)
+        unfinished = running.stored
+        await engine.cancel(running)
+        await engine.wait(running)
+        await settled(engine, running)
+        engine._registry.put(unfinished)
+        await engine._registry.flush()
+    for name in ("exit", "done", "closed", "stop"):
+        (own_house.folder(running.process_id) / name).unlink(missing_ok=True)
+    async with an_engine(own_house.state_dir) as engine:
+        record = (await engine.find(running.process_id)).record
+        assert (record.state, record.exit_code, record.exit_signal) == (State.LOST, None, None)
+        assert record.error is not None
+        assert (await engine.find(process.process_id)).record.exit_code == 3
+        assert (await engine.find(unread.process_id)).record.exit_code == 0
+
+
+async def test_a_row_whose_folder_is_gone_is_lost(own_house: House) -> None:
+    async with an_engine(own_house.state_dir) as engine:
+        running = await engine.start(Command(line="sleep 1000"), owner=ME)
+        unfinished = running.stored
+        await engine.cancel(running)
+        await engine.wait(running)
+        await settled(engine, running)
+        engine._registry.put(unfinished)
+        await engine._registry.flush()
+    for path in own_house.folder(running.process_id).iterdir():
+        path.unlink()
+    own_house.folder(running.process_id).rmdir()
+    async with an_engine(own_house.state_dir) as engine:
+        process = await engine.find(running.process_id)
+        assert process.state is State.LOST
+        assert await engine.read(process, BEGINNING) == []
+
+
+async def test_nothing_is_lost_when_the_supervisor_is_killed(own_house: House) -> None:
+    """Commands run on; the engine reconnects by itself and hears the end of each."""
+    heard: list[Event] = []
+    async with an_engine(own_house.state_dir) as engine:
+        engine.subscribe_events(heard.append)
+        processes = [
+            await engine.start(
+                Command(line=f"for i in 1 2 3 4 5; do echo $i; sleep 0.1; done; exit {code}"), owner=ME
+            )
+            for code in range(8)
+        ]
+        for _ in range(3):
+            supervisor = own_house.supervisor_of_lock()
+            assert supervisor is not None
+            os.kill(supervisor, signal.SIGKILL)
+            await asyncio.sleep(0.15)
+        outputs = await asyncio.gather(*[output_of(process) for process in processes])
+        assert outputs == [(b"1\n2\n3\n4\n5\n", b"")] * 8
+        assert [process.record.exit_code for process in processes] == list(range(8))
+    kinds = [type(event) for event in heard]
+    assert kinds.count(ProcessCompleted) == 8
+    assert KeeperDisconnected in kinds
+    assert KeeperConnected in kinds
+
+
+async def test_starts_go_on_while_the_supervisor_is_killed_again_and_again(own_house: House) -> None:
+    """A start that was not acknowledged is sent again with the same id: each runs exactly once."""
+    async with an_engine(own_house.state_dir) as engine:
+        done = asyncio.Event()
+
+        async def kill_now_and_then() -> int:
+            kills = 0
+            while not done.is_set():
+                supervisor = own_house.supervisor_of_lock()
+                if supervisor is not None:
+                    os.kill(supervisor, signal.SIGKILL)
+                    kills += 1
+                await asyncio.sleep(0.12)
+            return kills
+
+        async with asyncio.TaskGroup() as group:
+            killer = group.create_task(kill_now_and_then())
+            try:
+                for _ in range(12):
+                    processes = await asyncio.gather(
+                        *[run(engine, f"echo {number}; exit {number}") for number in range(10)]
+                    )
+                    for number, process in enumerate(processes):
+                        assert process.record.exit_code == number
+                        assert await output_of(process) == (b"%d\n" % number, b"")
+            finally:
+                done.set()
+        assert killer.result() > 3
+
+
+async def test_a_server_killed_in_the_middle_of_starts_forgets_nothing(own_house: House) -> None:
+    """SIGKILL right after an acknowledged start: the next server finds each process with its exact end."""
+    program = SERVER.format(root=str(Path(__file__).parents[2]), state=str(own_house.state_dir))
+    server = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", program, stdout=asyncio.subprocess.PIPE
+    )
+    assert server.stdout is not None
+    acknowledged = [(await server.stdout.readline()).decode().strip() for _ in range(25)]
+    server.kill()
+    acknowledged += [line.decode().strip() async for line in server.stdout]
+    await server.wait()
+    heard: list[Event] = []
+    engine = an_engine(own_house.state_dir)
+    engine.subscribe_events(heard.append)
+    async with engine:
+        for number, process_id in enumerate(acknowledged):
+            process = await engine.find(process_id)
+            async with asyncio.timeout(15):
+                await engine.wait(process)
+            assert process.record.exit_code == number
+            assert await output_of(process) == (b"%d\n" % number, b"")
+    assert any(isinstance(event, ProcessRecovered) for event in heard)
+
+
+async def test_a_process_that_finished_while_the_link_was_down_is_settled(own_house: House) -> None:
+    """Not mentioned after a reconnect: the files tell the end."""
+    async with an_engine(own_house.state_dir) as engine:
+        process = await engine.start(Command(line="sleep 0.2; echo x; exit 6"), owner=ME)
+        supervisor = own_house.supervisor_of_lock()
+        assert supervisor is not None
+        # Hold the engine's loop: it hears nothing until the process has ended and a new keeper has let go of it.
+        os.kill(supervisor, signal.SIGKILL)
+        folder = own_house.folder(process.process_id)
+        deadline = time.monotonic() + 15
+        while not (folder / "done").exists() and time.monotonic() < deadline:
+            time.sleep(0.01)  # noqa: ASYNC251 - the point of this test
+        assert await output_of(process) == (b"x\n", b"")
+        assert process.record.exit_code == 6
+        await settled(engine, process)
+
+
+async def test_retention_removes_the_oldest_and_never_what_lives(own_house: House) -> None:
+    rule = Retention(max_age_s=None, max_count=2, max_bytes=None)
+    heard: list[Event] = []
+    async with an_engine(own_house.state_dir, retention=rule, retention_interval_s=0.05) as engine:
+        engine.subscribe_events(heard.append)
+        live = await engine.start(Command(line="sleep 1000"), owner=ME)
+        ended = [await run(engine, f"echo {number}") for number in range(5)]
+        expected = [process.process_id for process in ended[:3]]
+        async with asyncio.timeout(10):
+            while _removed(heard) != expected:  # noqa: ASYNC110 - a matter of time
+                await asyncio.sleep(0.01)
+        assert [own_house.folder(process.process_id).exists() for process in ended] == [False] * 3 + [
+            True
+        ] * 2
+        assert [record.process_id for record in await engine.list()] == [
+            ended[4].process_id,
+            ended[3].process_id,
+            live.process_id,
+        ]
+
+
+def _removed(heard: list[Event]) -> list[str]:
+    return [event.process_id for event in heard if isinstance(event, ProcessRemoved)]
+
+
+async def test_folders_that_are_no_processes_are_left_alone(own_house: House) -> None:
+    strange = own_house.folder(new_process_id(1, bytes(10)))
+    async with an_engine(own_house.state_dir) as engine:
+        await run(engine, "true")
+    (own_house.folder(ProcessId("notes.txt"))).write_text("mine")
+    strange.mkdir()
+    lose_registry(own_house)
+    async with an_engine(own_house.state_dir) as engine:
+        async with asyncio.timeout(10):
+            while not await engine.list():  # noqa: ASYNC110 - in the background
+                await asyncio.sleep(0.01)
+        assert len(await engine.list()) == 1
+
+
+async def test_following_survives_a_new_server(own_house: House, gate: Gate) -> None:
+    """The log is the queue: a cursor continues on another server."""
+    got, cursor = b"", BEGINNING
+    async with an_engine(own_house.state_dir) as engine:
+        process = await engine.start(Command(line=f"echo a; {gate.wait}; echo b"), owner=ME)
+        async for chunks in follow(process, cursor):
+            got += chunks[0].data
+            cursor = type(chunks[0]).after(cursor, chunks)
+            break
+    gate.open()
+    async with an_engine(own_house.state_dir) as engine:
+        again: Process = await engine.find(process.process_id)
+        async with asyncio.timeout(15):
+            async for chunks in follow(again, cursor):
+                got += chunks[0].data
+    assert got == b"a\nb\n"
+
+
+async def test_an_engine_is_used_inside_async_with_only(tmp_path: Path) -> None:
+    engine: Engine = an_engine(tmp_path)
+    with pytest.raises(AssertionError):
+        await engine.start(Command(line="true"), owner=ME)
