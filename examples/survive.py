@@ -79,6 +79,8 @@ class Server:
         if self._process is not None:
             self._process.send_signal(number)
             self._process.wait(PATIENCE_S)
+            if self._process.stdout is not None:
+                self._process.stdout.close()
             print(f"## server (pid {self._process.pid}) ended by {number.name}")
             self._process = None
 

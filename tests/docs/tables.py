@@ -1,0 +1,52 @@
+"""The tables of docs/jsonrpc.md that are made from code; `python -m tests.docs.tables` writes them anew."""
+
+from outlive.config import OPTIONS
+from outlive.core.errors import SLUGS
+from outlive.protocols.jsonrpc.numbers import ERROR_NUMBERS
+from tests.docs.pages import ROOT, page, replace_generated, table
+
+__all__ = ["NEVER_SENT", "PAGE", "parts"]
+
+PAGE = "docs/jsonrpc.md"
+
+# Said before a connection is open: by the command line when the server starts, or by HTTP (403, 421).
+NEVER_SENT = frozenset(
+    {
+        "config_invalid",
+        "foreign_host",
+        "foreign_origin",
+        "foreign_user",
+        "port_taken",
+        "server_running",
+        "state_folder",
+        "unsupported_platform",
+    }
+)
+
+
+def parts() -> dict[str, str]:
+    """Return the generated parts of the page by name."""
+    return {"errors": _errors(), "options": _options()}
+
+
+def _errors() -> str:
+    sent = [(number, slug) for slug, number in ERROR_NUMBERS.items() if slug not in NEVER_SENT]
+    rows = [
+        [str(number), f"`{slug}`", SLUGS[slug][1]] for number, slug in sorted(sent, key=lambda row: -row[0])
+    ]
+    return table(["code", "`data.reason`", "`data.hint`, unless a better one is known"], rows)
+
+
+def _options() -> str:
+    rows = []
+    for option in OPTIONS:
+        flag = option.flag if option.is_switch else f"{option.flag} {option.kind.upper()}"
+        environment = ", ".join(f"`{name}`" for name in option.env)
+        rows.append(
+            [f"`{flag}`", environment, f"`{option.default}`" if option.default else "", option.sentence]
+        )
+    return table(["flag", "environment", "default", "meaning"], rows)
+
+
+if __name__ == "__main__":
+    (ROOT / PAGE).write_text(replace_generated(page(PAGE), parts()), encoding="utf-8")
