@@ -219,16 +219,17 @@ class Guardian:
         for link in links:
             pid = os.fork()
             if not pid:
-                self._become_shim(link)
+                self._become_shim(link, links)
             self._shims.add(pid)
         for link in links:
             os.close(link)
 
-    def _become_shim(self, link: int) -> None:
+    def _become_shim(self, link: int, links: list[int]) -> None:
         try:
             assert self._supervisor is not None
             ours = {self._lock, self._listener.fileno(), self._wake, self._alarm, self._supervisor.fileno()}
-            for fd in ours:
+            # A sibling's link that stayed open here would hide the sibling's death from the supervisor.
+            for fd in ours.union(links) - {link}:
                 os.close(fd)
             connection = socket.socket(fileno=link)
             connection.settimeout(0.0)
