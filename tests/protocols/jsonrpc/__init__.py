@@ -1,0 +1,1 @@
+"""JSON-RPC as bytes: requests, parameters, answers, output."""

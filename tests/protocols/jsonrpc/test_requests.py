@@ -1,0 +1,136 @@
+"""Text frames to requests: what is one, what is none, and how ids are kept."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from outlive.protocols.jsonrpc.requests import MAX_BATCH, Batch, Refusal, Request, parse_frame
+
+
+def _request(**members: object) -> str:
+    return json.dumps({"jsonrpc": "2.0", "method": "list"} | members)
+
+
+def _refused(frame: str) -> Refusal:
+    parsed = parse_frame(frame)
+    assert isinstance(parsed, Refusal)
+    assert parsed.error.hint
+    return parsed
+
+
+def test_a_request_is_taken_apart() -> None:
+    """JSON-RPC 2.0, section 4."""
+    parsed = parse_frame('{"jsonrpc":"2.0","id": 7 ,"method":"get","params":{"process_id":"x"},"more":1}')
+    assert parsed == Request(method="get", params=b'{"process_id":"x"}', request_id=b"7")
+
+
+@pytest.mark.parametrize(
+    ("given_id", "raw", "label"),
+    [
+        ("3", b"3", "3"),
+        ('"3"', b'"3"', "3"),
+        ('"a\\u0062\\n"', b'"a\\u0062\\n"', "ab\n"),
+        ("-1.5e3", b"-1.5e3", "-1.5e3"),
+        (
+            "123456789012345678901234567890",
+            b"123456789012345678901234567890",
+            "123456789012345678901234567890",
+        ),
+        ("null", b"null", None),
+        ('""', b'""', ""),
+    ],
+)
+def test_an_id_keeps_its_text_and_has_a_label(given_id: str, raw: bytes, label: str | None) -> None:
+    """S0.11: echoed with its type, to the digit."""
+    parsed = parse_frame(f'{{"jsonrpc":"2.0","id":{given_id},"method":"list"}}')
+    assert isinstance(parsed, Request)
+    assert (parsed.request_id, parsed.label) == (raw, label)
+
+
+@pytest.mark.parametrize("frame", [_request(), _request(params=None)])
+def test_without_an_id_it_is_a_notification(frame: str) -> None:
+    """Section 4.1; no params are empty ones."""
+    parsed = parse_frame(frame)
+    assert parsed == Request(method="list", params=b"{}", request_id=None)
+    assert isinstance(parsed, Request)
+    assert parsed.label is None
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        "",
+        " ",
+        "{",
+        "nonsense",
+        "[1,",
+        '{"id":01}',
+        '{"id":1} x',
+        "\ufeff{}",
+        '{"a":"\\ud800"}',
+        "[" * 100_000,
+    ],
+)
+def test_what_is_no_json_is_a_parse_error(frame: str) -> None:
+    """S0.11: id null; nesting beyond the stack included."""
+    refusal = _refused(frame)
+    assert (refusal.error.code, refusal.request_id) == ("parse_error", b"null")
+
+
+@pytest.mark.parametrize(
+    ("frame", "request_id"),
+    [
+        ("42", b"null"),
+        ('"x"', b"null"),
+        ("null", b"null"),
+        ("[]", b"null"),
+        ("{}", b"null"),
+        ('{"jsonrpc":"1.0","id":1,"method":"x"}', b"1"),
+        ('{"jsonrpc":2.0,"id":1,"method":"x"}', b"1"),
+        ('{"id":"a","method":"x"}', b'"a"'),
+        ('{"jsonrpc":"2.0","id":1}', b"1"),
+        ('{"jsonrpc":"2.0","id":1,"method":5}', b"1"),
+        ('{"jsonrpc":"2.0","id":{},"method":"x"}', b"null"),
+        ('{"jsonrpc":"2.0","id":[1],"method":"x"}', b"null"),
+        ('{"jsonrpc":"2.0","id":true,"method":"x"}', b"null"),
+        ('{"jsonrpc":"2.0","id":1,"result":{}}', b"1"),
+    ],
+)
+def test_what_is_no_request_is_an_invalid_request(frame: str, request_id: bytes) -> None:
+    """S0.11: with its id where that can be read."""
+    refusal = _refused(frame)
+    assert (refusal.error.code, refusal.request_id) == ("invalid_request", request_id)
+
+
+def test_a_batch_holds_requests_and_refusals_in_order() -> None:
+    """Section 6."""
+    parsed = parse_frame(f"[{_request(id=1)}, 1, {_request()}]")
+    assert isinstance(parsed, Batch)
+    assert [type(entry) for entry in parsed.entries] == [Request, Refusal, Request]
+
+
+def test_a_batch_has_a_limit() -> None:
+    assert isinstance(parse_frame(json.dumps([1] * MAX_BATCH)), Batch)
+    assert _refused(json.dumps([1] * (MAX_BATCH + 1))).error.code == "invalid_request"
+
+
+_json = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False), st.text()),
+    lambda inner: st.one_of(st.lists(inner, max_size=4), st.dictionaries(st.text(), inner, max_size=4)),
+    max_leaves=12,
+)
+_members = st.fixed_dictionaries(
+    {}, optional={"jsonrpc": st.just("2.0"), "id": _json, "method": _json, "params": _json}
+)
+
+
+@given(
+    frame=st.one_of(
+        st.text(), _json.map(json.dumps), _members.map(json.dumps), st.lists(_members).map(json.dumps)
+    )
+)
+def test_no_frame_raises(frame: str) -> None:
+    """Whatever comes, there is an answer to it."""
+    assert isinstance(parse_frame(frame), Request | Refusal | Batch)
