@@ -27,7 +27,7 @@ class _Page:
         """Ask `answer` for each request."""
         self._answer = answer
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002 -- ASGI
         """Serve one request."""
         if scope["method"] in {"GET", "HEAD"}:
             await send_json(scope, send, status=200, body=self._answer())

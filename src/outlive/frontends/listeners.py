@@ -102,6 +102,9 @@ def _bind(host: str, port: int) -> socket.socket:
     try:
         # After a restart the old connections are in TIME_WAIT; Linux lets nobody share a listening port by this.
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        # Accepted connections inherit it. asyncio would set it only where the protocol number is given, too; without
+        # it a short answer can wait 40 ms for an acknowledgement.
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if family == socket.AF_INET6:
             listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         listener.bind((host, port))

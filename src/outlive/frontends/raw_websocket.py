@@ -12,6 +12,7 @@ from outlive.frontends.uvicorn_parts import WebSocketsSansIOProtocol
 __all__ = ["EXTENSION", "RawWebSocketProtocol"]
 
 EXTENSION = "outlive.send_raw"
+_DISCARD_S = 5.0  # how long a client may go on sending what was refused
 
 
 class RawWebSocketProtocol(WebSocketsSansIOProtocol):
@@ -34,6 +35,26 @@ class RawWebSocketProtocol(WebSocketsSansIOProtocol):
                 "writable": self.writable,
                 "is_closed": self.is_closed,
             }
+
+    def handle_parser_exception(self) -> None:
+        """Say why the connection ends (1009: too big), and go on reading for a while.
+
+        Closing at once, with bytes of the client unread, would make the kernel reset the connection, and the
+        client would lose the close frame.
+        """
+        if self.close_sent:
+            return  # the rest of what was refused
+        assert self.conn.close_sent is not None
+        code, reason = self.conn.close_sent.code, self.conn.close_sent.reason
+        self.queue.put_nowait({"type": "websocket.disconnect", "code": code, "reason": reason})
+        self.transport.write(b"".join(self.conn.data_to_send()))
+        if self.transport.can_write_eof():
+            self.transport.write_eof()
+        self.close_sent = True
+        self.close_timer = self.loop.call_later(_DISCARD_S, self.transport.close)
+        if self.read_paused:
+            self.read_paused = False
+            self.transport.resume_reading()
 
     def is_closed(self) -> bool:
         """Tell whether frames can no longer be sent."""

@@ -1,0 +1,1 @@
+"""The command line as a user meets it: real processes, their lines and exit codes."""

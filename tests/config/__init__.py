@@ -1,0 +1,1 @@
+"""Settings: what text becomes, and who wins when two say something."""

@@ -1,0 +1,1 @@
+"""What every door stands on: guard, listening sockets, HTTP service, raw frames."""

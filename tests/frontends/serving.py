@@ -1,0 +1,37 @@
+"""An application of the test's own, served in this process on real sockets by the product's HTTP service."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from starlette.types import ASGIApp
+
+from outlive.frontends.http_server import serving
+from outlive.frontends.listeners import Listeners
+
+__all__ = ["Served", "served"]
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """Where the application answers."""
+
+    port: int
+    unix_path: str
+
+
+@contextlib.asynccontextmanager
+async def served(app: ASGIApp, folder: Path, *, max_message_bytes: int = 1 << 20) -> AsyncIterator[Served]:
+    """Serve `app` on a free TCP port and a Unix socket while the block runs."""
+    unix_path = str(folder / "server.sock")
+    listeners = Listeners()
+    try:
+        # The product opens its sockets before there is an event loop.
+        await asyncio.to_thread(listeners.add_unix, unix_path)
+        await asyncio.to_thread(listeners.add_port, "test", "127.0.0.1", 0)
+        async with serving(app, listeners.sockets, max_message_bytes=max_message_bytes):
+            yield Served(listeners.ports["test"], unix_path)
+    finally:
+        await asyncio.to_thread(listeners.__exit__)
