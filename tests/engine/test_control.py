@@ -35,9 +35,10 @@ async def test_pause_stops_the_output_and_resume_continues_it(engine: Engine, ga
     assert await output_of(process) == (b"x\n", b"")
 
 
-async def test_repeating_a_control_is_a_success(engine: Engine) -> None:
+async def test_repeating_a_control_is_a_success(engine: Engine, marker: Marker) -> None:
     """S0.10."""
-    process = await engine.start(Command(line="trap '' TERM; while :; do sleep 1000; done"), owner=ME)
+    process = await engine.start(Command(line=f"trap '' TERM; while :; do {marker.sleep}; done"), owner=ME)
+    await wait_for(marker, 1)
     states = []
     for verb in (engine.resume, engine.pause, engine.pause, engine.resume, engine.resume):
         await verb(process)
@@ -172,19 +173,19 @@ async def test_descendants_of_an_ended_process_can_be_cancelled(engine: Engine, 
 async def test_blocked_output_goes_on_when_it_is_released(engine: Engine) -> None:
     """`on_limit` "block": what was delivered may be released; nothing else is ever missing."""
     process = await engine.start(
-        Command(line="head -c 600000 /dev/zero | tr '\\0' x", output_limit=100_000, on_limit="block"),
+        Command(line="head -c 8000000 /dev/zero | tr '\\0' x", output_limit=100_000, on_limit="block"),
         owner=ME,
     )
     got, cursor = 0, BEGINNING
     async with asyncio.timeout(20):
         while not (process.is_complete and got == process.stdout_bytes):
-            data = process.log.pread(0, 65536, got)
+            data = process.log.pread(0, 262144, got)
             assert data.strip(b"x") == b""
             got += len(data)
             if data:
                 await engine.release(process, stdout_bytes=got, stderr_bytes=0)
             await asyncio.sleep(0.002)
-    assert got == 600_000
+    assert got == 8_000_000
     assert process.has_gaps
     [first, *_] = await engine.read(process, cursor)
     assert first.is_gap

@@ -26,7 +26,7 @@ from outlive.engine import Engine, Process, ProcessFilter, follow
 from outlive.store.retention import Retention
 from tests.engine.engines import ME, an_engine, output_of, run, settled
 from tests.keeper.house import House
-from tests.support.processes import Gate, wait_file
+from tests.support.processes import Gate, poll_until, wait_file
 
 SERVER = """
 import asyncio, sys
@@ -51,6 +51,15 @@ def lose_registry(house: House) -> None:
     """Remove the index; the folders stay."""
     for suffix in ("", "-wal", "-shm"):
         Path(house.layout.registry + suffix).unlink(missing_ok=True)
+
+
+def kill_supervisor(house: House) -> bool:
+    """Kill the supervisor by its own pid; False when there is none at the moment."""
+    supervisor = house.supervisor_of_lock()
+    if supervisor is None:
+        return False
+    os.kill(supervisor, signal.SIGKILL)
+    return True
 
 
 async def test_a_live_process_is_adopted_with_everything_it_was(own_house: House, gate: Gate) -> None:
@@ -176,9 +185,7 @@ async def test_nothing_is_lost_when_the_supervisor_is_killed(own_house: House) -
             for code in range(8)
         ]
         for _ in range(3):
-            supervisor = own_house.supervisor_of_lock()
-            assert supervisor is not None
-            os.kill(supervisor, signal.SIGKILL)
+            await poll_until(lambda: kill_supervisor(own_house))
             await asyncio.sleep(0.15)
         outputs = await asyncio.gather(*[output_of(process) for process in processes])
         assert outputs == [(b"1\n2\n3\n4\n5\n", b"")] * 8
@@ -197,10 +204,7 @@ async def test_starts_go_on_while_the_supervisor_is_killed_again_and_again(own_h
         async def kill_now_and_then() -> int:
             kills = 0
             while not done.is_set():
-                supervisor = own_house.supervisor_of_lock()
-                if supervisor is not None:
-                    os.kill(supervisor, signal.SIGKILL)
-                    kills += 1
+                kills += kill_supervisor(own_house)
                 await asyncio.sleep(0.12)
             return kills
 
@@ -247,10 +251,8 @@ async def test_a_process_that_finished_while_the_link_was_down_is_settled(own_ho
     """Not mentioned after a reconnect: the files tell the end."""
     async with an_engine(own_house.state_dir) as engine:
         process = await engine.start(Command(line="sleep 0.2; echo x; exit 6"), owner=ME)
-        supervisor = own_house.supervisor_of_lock()
-        assert supervisor is not None
         # Hold the engine's loop: it hears nothing until the process has ended and a new keeper has let go of it.
-        os.kill(supervisor, signal.SIGKILL)
+        assert kill_supervisor(own_house)
         folder = own_house.folder(process.process_id)
         deadline = time.monotonic() + 15
         while not (folder / "done").exists() and time.monotonic() < deadline:

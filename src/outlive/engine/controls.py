@@ -53,12 +53,9 @@ class Controls:
         if process.is_finished or not process.is_ended:
             advance(process.state, Trigger.STOP)
         process.note = process.note or note  # the first one counts, as in the keeper
-        await self._backend.stop(
-            process.process_id,
-            cause=cause,
-            grace_s=process.grace_s if grace_s is None else grace_s,
-            note=note,
-        )
+        grace_s = process.grace_s if grace_s is None else grace_s
+        with contextlib.suppress(InvalidState):  # it ended meanwhile, which is what was asked for
+            await self._backend.stop(process.process_id, cause=cause, grace_s=grace_s, note=note)
 
     async def signal(self, process: Process, number: int, *, whole_tree: bool = False) -> None:
         """Send a signal to the main process, or to everything below it too."""
