@@ -41,6 +41,8 @@ cache_home=${XDG_CACHE_HOME:-${HOME:-/nonexistent}/.cache}
 if [ -z "${UV_CACHE_DIR:-}" ] && ! mkdir -p "$cache_home" 2>/dev/null || [ -z "${UV_CACHE_DIR:-}" ] && ! [ -w "$cache_home" ]; then
     uv_flags+=(--no-cache)
 fi
-"$venv/bin/uv" pip sync "${uv_flags[@]}" --require-hashes requirements/dev.txt
+# Compiled now, also where PYTHONDONTWRITEBYTECODE is set: the first start should be as quick as every other one.
+"$venv/bin/uv" pip sync "${uv_flags[@]}" --compile-bytecode --require-hashes requirements/dev.txt
 "$venv/bin/uv" pip install "${uv_flags[@]}" --no-deps --no-build-isolation --editable .
+"$venv/bin/python" -m compileall -q src
 touch "$venv/.ready"
