@@ -72,6 +72,8 @@ class Starts:
         except OSError as error:
             self._prepared.give_back(prepared)
             known = error.errno in {errno.ENOTEMPTY, errno.EEXIST}
+            if known:  # whatever it was, nothing of it is kept (any more)
+                self._journal.end(process_id)
             answer(_known_start(folder) if known else _refusal(error))
             return
         hit("start.committed")
