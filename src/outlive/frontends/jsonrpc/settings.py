@@ -1,6 +1,6 @@
 """What the door must be told: limits, times and its version."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from outlive.policy.commands import AllowedCommands
 
@@ -16,4 +16,4 @@ class DoorSettings:
     max_connections: int = 100
     reconnect_grace_s: float = 10.0
     max_line_bytes: int = 8192
-    allowed_commands: AllowedCommands = AllowedCommands()
+    allowed_commands: AllowedCommands = field(default_factory=AllowedCommands)

@@ -22,8 +22,8 @@ __all__ = [
     "text_output_frame",
 ]
 
-StreamName = Literal["stdout", "stderr"]
-STREAM_NAMES: tuple[StreamName, StreamName] = ("stdout", "stderr")
+_StreamName = Literal["stdout", "stderr"]
+STREAM_NAMES: tuple[_StreamName, _StreamName] = ("stdout", "stderr")
 
 _CUT_MARK = "...\n"
 

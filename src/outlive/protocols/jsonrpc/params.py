@@ -32,11 +32,11 @@ OutputMode = Literal["lines", "chunk", "binary"]
 MAX_LINE_BYTES = 16 * 1024 * 1024  # one line is one message in memory; longer ones are read back from the log
 _MAX_PAGE_BYTES = 256 * 1024  # what the event loop may read from a log in one turn
 
-Seconds = Annotated[float, Meta(ge=0, le=10 * 365 * 86400)]
-Timeout = Annotated[float, Meta(gt=0, le=10 * 365 * 86400)]
-Cells = Annotated[int, Meta(ge=1, le=65535)]  # struct winsize holds 16 bits (ioctl_tty(2))
-LineBytes = Annotated[int, Meta(ge=1, le=MAX_LINE_BYTES)]
-Bytes = Annotated[int, Meta(ge=1, le=2**62)]
+_Seconds = Annotated[float, Meta(ge=0, le=10 * 365 * 86400)]
+_Timeout = Annotated[float, Meta(gt=0, le=10 * 365 * 86400)]
+_Cells = Annotated[int, Meta(ge=1, le=65535)]  # struct winsize holds 16 bits (ioctl_tty(2))
+_LineBytes = Annotated[int, Meta(ge=1, le=MAX_LINE_BYTES)]
+_Bytes = Annotated[int, Meta(ge=1, le=2**62)]
 
 
 class ProcessParams(msgspec.Struct, kw_only=True, frozen=True):
@@ -52,18 +52,18 @@ class ExecuteParams(msgspec.Struct, kw_only=True, frozen=True):
     argv: tuple[str, ...] | None = None
     cwd: str | None = None
     env: dict[str, str | None] = {}
-    timeout: Timeout | None = None
-    grace: Seconds | None = None
+    timeout: _Timeout | None = None
+    grace: _Seconds | None = None
     pty: bool = False
-    rows: Cells = 24
-    cols: Cells = 80
+    rows: _Cells = 24
+    cols: _Cells = 80
     merge: bool = False
     stdin: Literal["none", "pipe"] = "none"
     detach: bool = False
     concurrent: bool = False
     output: OutputMode = "lines"
-    max_line_bytes: LineBytes | None = None
-    output_limit: Bytes | None = None
+    max_line_bytes: _LineBytes | None = None
+    output_limit: _Bytes | None = None
     on_limit: Literal["truncate", "kill"] = "truncate"
     after_exit: Literal["keep", "kill", "wait"] = "keep"
     tags: dict[str, str] = {}
@@ -113,7 +113,7 @@ class ControlParams(ProcessParams, kw_only=True, frozen=True):
 
     type: Literal["PAUSE", "RESUME", "CANCEL"] | None = None
     action: Literal["PAUSE", "RESUME", "CANCEL"] | None = None
-    grace: Seconds | None = None
+    grace: _Seconds | None = None
 
     def __post_init__(self) -> None:
         """Ask for exactly one verb."""
@@ -137,7 +137,7 @@ class AttachParams(msgspec.Struct, kw_only=True, frozen=True):
     process_id: str
     cursor: str = "0"
     output: OutputMode = "lines"
-    max_line_bytes: LineBytes | None = None
+    max_line_bytes: _LineBytes | None = None
 
 
 class ListParams(msgspec.Struct, kw_only=True, frozen=True):
@@ -168,8 +168,8 @@ class WriteParams(ProcessParams, kw_only=True, frozen=True):
 class ResizeParams(ProcessParams, kw_only=True, frozen=True):
     """`resize`: the terminal's window size."""
 
-    rows: Cells
-    cols: Cells
+    rows: _Cells
+    cols: _Cells
 
 
 class SignalParams(ProcessParams, kw_only=True, frozen=True):
