@@ -54,7 +54,6 @@ async def test_cancelling_a_paused_process_ends_it(engine: Engine) -> None:
     process = await engine.start(Command(line="sleep 1000"), owner=ME)
     await engine.pause(process)
     await engine.cancel(process, note="Cancelled by this test.")
-    await engine.cancel(process)
     await engine.wait(process)
     record = process.record
     assert (record.exit_signal, record.wire_exit_code, record.cause) == (15, -15, Cause.CANCEL)

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from outlive.core.cursor import BEGINNING, Cursor
+from outlive.core.errors import StoreCorrupt
 from outlive.store.idx_reader import IdxReader
 from outlive.store.output_log import MAX_PREAD_BYTES, OutputChunk, OutputLog
 from tests.store.keeper_writes import KeeperWrites
@@ -253,3 +254,12 @@ def test_the_idx_search_jumps_over_real_holes(tmp_path: Path) -> None:
         assert [record.start for record in reader.records()] == [0]
     finally:
         os.close(fd)
+
+
+def test_a_disk_that_does_not_give_the_bytes_is_told(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    with pytest.raises(StoreCorrupt):
+        OutputLog(str(tmp_path)).pread(0, 10, 0)
+    (tmp_path / "file").touch()
+    with pytest.raises(StoreCorrupt):
+        OutputLog(str(tmp_path / "file")).pread(0, 10, 0)

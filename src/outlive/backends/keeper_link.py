@@ -90,7 +90,7 @@ class KeeperLink:
         Raises:
             BackendUnavailable: It did not within the deadline.
         """
-        await self._wait(self._was_ready, deadline_s)
+        await _wait(self._was_ready, deadline_s, self._unanswered)
 
     async def request(
         self,
@@ -115,20 +115,13 @@ class KeeperLink:
                 `keeper_unavailable` or `timeout` when nothing came within the deadline.
         """
         if not self._has_room.is_set():
-            await self._wait(self._has_room, deadline_s)
+            await _wait(self._has_room, deadline_s, self._unanswered)
         request = self._unanswered.add(
             message, payload, deadline_s=deadline_s, is_repeatable=is_repeatable, settle=settle
         )
         if self._unanswered.is_reachable:
             self._send(request)
         return await request.future
-
-    async def _wait(self, event: asyncio.Event, deadline_s: float) -> None:
-        try:
-            async with asyncio.timeout(deadline_s):
-                await event.wait()
-        except TimeoutError:
-            raise self._unanswered.silence(deadline_s) from None
 
     # -- sending
 
@@ -282,12 +275,22 @@ class KeeperLink:
         return True
 
 
+async def _wait(event: asyncio.Event, deadline_s: float, unanswered: Unanswered) -> None:
+    try:
+        async with asyncio.timeout(deadline_s):
+            await event.wait()
+    except TimeoutError:
+        raise unanswered.silence(deadline_s) from None
+
+
 def _send_with_file(connection: socket.socket, message: Mapping[str, object], payload: bytes) -> None:
     """Send a message whose payload is too large for a packet: it travels in a memory file (memfd_create(2))."""
     fd = os.memfd_create("outlive-start", os.MFD_CLOEXEC)
     try:
         offset = 0
-        while offset < len(payload):  # memory only, some 0.5 ms a megabyte; pwrite leaves the shared offset at 0
+        while offset < len(
+            payload
+        ):  # memory only, some 0.5 ms a megabyte; pwrite leaves the shared offset at 0
             offset += os.pwrite(fd, payload[offset:] if offset else payload, offset)
         ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [fd]))]
         connection.sendmsg([encode_message({**message, "in_fd": True})], ancillary, socket.MSG_NOSIGNAL)

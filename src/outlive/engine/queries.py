@@ -19,9 +19,9 @@ from outlive.store.rows import ProcessFilter
 __all__ = ["Queries"]
 
 # Spelled out here because inside the class `list` is the method.
-Chunks = list[OutputChunk]
-Processes = list[Process]
-Records = list[ProcessRecord]
+_Chunks = list[OutputChunk]
+_Processes = list[Process]
+_Records = list[ProcessRecord]
 
 _MAX_ENDED = 1000
 
@@ -73,7 +73,7 @@ class Queries:
             raise ProcessNotFound("process_not_found", "No such process is known.")
         return await self.find(records[0].process_id)
 
-    async def list(self, wanted: ProcessFilter | None = None, *, limit: int = 50) -> Records:
+    async def list(self, wanted: ProcessFilter | None = None, *, limit: int = 50) -> _Records:
         """Return records, newest first, live and ended; the next page is `before=` the last one's id."""
         wanted = wanted or ProcessFilter()
         # Taken before the rows are read: a process that is filed away meanwhile must not fall between the two.
@@ -92,7 +92,7 @@ class Queries:
         records.sort(key=lambda record: record.process_id, reverse=True)
         return records[:limit]
 
-    async def read(self, process: Process, cursor: Cursor, limit_bytes: int = 65536) -> Chunks:
+    async def read(self, process: Process, cursor: Cursor, limit_bytes: int = 65536) -> _Chunks:
         """Return output of both streams from `cursor` on, in the order it was written.
 
         Zero or more chunks, at most 256 KiB; empty means "caught up", not "finished". A chunk with `is_gap` stands
@@ -116,12 +116,12 @@ class Queries:
         finally:
             unsubscribe()
 
-    def of_connection(self, connection_id: str) -> Processes:
+    def of_connection(self, connection_id: str) -> _Processes:
         """Return the live processes that a connection started, oldest first (also complete ones not yet closed)."""
         found = [one for one in self._intake.live.values() if one.connection_id == connection_id]
         return sorted(found, key=lambda process: process.process_id)
 
-    async def ended_of_connection(self, connection_id: str) -> Processes:
+    async def ended_of_connection(self, connection_id: str) -> _Processes:
         """Return the processes of a connection that are not live any more, oldest first (the newest 1000).
 
         Together with an `of_connection` right after it this misses nobody.

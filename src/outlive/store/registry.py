@@ -21,10 +21,10 @@ from outlive.store.writer import RegistryWriter
 __all__ = ["Registry"]
 
 # Spelled out here because inside the class `list` is the method.
-Stored = list[StoredProcess]
-Candidates = list[Candidate]
-Rows = list[tuple[object, ...]]
-Values = list[object]
+_Stored = list[StoredProcess]
+_Candidates = list[Candidate]
+_Rows = list[tuple[object, ...]]
+_Values = list[object]
 
 _SELECT = f"SELECT {', '.join(COLUMNS)} FROM processes"  # noqa: S608 - our own column names
 _MAX_READS = 64  # reads waiting for the one reading thread; more wait in the loop
@@ -47,7 +47,7 @@ class Registry:
     def __init__(self, path: str) -> None:
         """Keep the rows in the file `path`; `on_committed`, if set, is called on the loop with rows that are safe."""
         self._path = path
-        self.on_committed: Callable[[Stored], None] | None = None
+        self.on_committed: Callable[[_Stored], None] | None = None
         self._reader = ThreadPoolExecutor(max_workers=1, thread_name_prefix="outlive-registry-read")
         self._reads = asyncio.Semaphore(_MAX_READS)
         self._writer: RegistryWriter | None = None
@@ -61,7 +61,7 @@ class Registry:
         """
         loop = asyncio.get_running_loop()
 
-        def committed(rows: Stored) -> None:
+        def committed(rows: _Stored) -> None:
             if self.on_committed is not None and not loop.is_closed():
                 loop.call_soon_threadsafe(self.on_committed, rows)
 
@@ -90,11 +90,11 @@ class Registry:
 
     def put(self, stored: StoredProcess) -> None:
         """Keep this state of a process; committed within milliseconds, readable at once."""
-        self._opened().put(stored)
+        self._opened.put(stored)
 
     def remove(self, process_ids: Iterable[str]) -> None:
         """Forget processes."""
-        self._opened().remove([*process_ids])
+        self._opened.remove([*process_ids])
 
     async def flush(self) -> None:
         """Return when everything put before is committed: then it survives SIGKILL.
@@ -102,22 +102,22 @@ class Registry:
         Raises:
             BackendUnavailable: The disk did not take it within 10 s.
         """
-        writer = self._opened()
+        writer = self._opened
         if not await asyncio.to_thread(writer.flush, _DEADLINE_S):
             raise BackendUnavailable("timeout", "The registry was not written within 10 s.")
 
     async def find(self, process_id: str) -> StoredProcess | None:
         """Return one process; None when the registry does not know it."""
-        pending = self._opened().pending().get(process_id)
+        pending = self._opened.pending().get(process_id)
         if pending is not None:
             return pending
         rows = await self._select("WHERE process_id = ?", [process_id])
         return rows[0] if rows else None
 
-    async def list(self, wanted: ProcessFilter, *, limit: int, without: Iterable[str] = ()) -> Stored:
+    async def list(self, wanted: ProcessFilter, *, limit: int, without: Iterable[str] = ()) -> _Stored:
         """Return at most `limit` processes, newest first, leaving out the ids in `without`."""
         left_out = set(without)
-        pending = {one: row for one, row in self._opened().pending().items() if one not in left_out}
+        pending = {one: row for one, row in self._opened.pending().items() if one not in left_out}
         condition, values = wanted.where()
         others = "process_id NOT IN (SELECT value FROM json_each(?)) ORDER BY process_id DESC LIMIT ?"
         rows = await self._select(
@@ -127,16 +127,16 @@ class Registry:
         rows.sort(key=lambda one: one.record.process_id, reverse=True)
         return rows[:limit]
 
-    async def unfinished(self) -> Stored:
+    async def unfinished(self) -> _Stored:
         """Return the processes that were not closed when they were last written."""
         return await self._select("WHERE is_closed = 0", [])
 
     async def known_ids(self) -> set[str]:
         """Return the ids of all processes."""
         rows = await self._read("SELECT process_id FROM processes", [])
-        return {str(row[0]) for row in rows} | set(self._opened().pending())
+        return {str(row[0]) for row in rows} | set(self._opened.pending())
 
-    async def removable(self) -> Candidates:
+    async def removable(self) -> _Candidates:
         """Return what retention may choose from: ended and closed, with nothing left of the tree."""
         rows = await self._read(_REMOVABLE, [])
         return [
@@ -150,19 +150,20 @@ class Registry:
 
     def count_to(self, name: str, value: int) -> None:
         """Set a counter."""
-        self._opened().count_to(name, value)
+        self._opened.count_to(name, value)
 
+    @property
     def _opened(self) -> RegistryWriter:
         if self._writer is None:
             raise AssertionError("the registry is used inside `async with` only")
         return self._writer
 
-    async def _select(self, condition: str, values: Values) -> Stored:
+    async def _select(self, condition: str, values: _Values) -> _Stored:
         rows = await self._read(f"{_SELECT} {condition}", values)
         return [StoredProcess.from_row(row) for row in rows]
 
-    async def _read(self, query: str, values: Values) -> Rows:
-        def ask() -> Rows:
+    async def _read(self, query: str, values: _Values) -> _Rows:
+        def ask() -> _Rows:
             if self._connection is None:
                 raise AssertionError("the registry is used inside `async with` only")
             return self._connection.execute(query, values).fetchall()
