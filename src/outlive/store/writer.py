@@ -34,6 +34,7 @@ class RegistryWriter:
         self._writing: dict[str, StoredProcess] = {}
         self._removed: set[str] = set()
         self._counters: dict[str, int] = {}
+        self._is_writing = False
         self._is_closing = False
         self._thread = threading.Thread(target=self._run, name="outlive-registry", daemon=True)
         self._thread.start()
@@ -66,7 +67,7 @@ class RegistryWriter:
     def flush(self, timeout_s: float) -> bool:
         """Wait until everything put before is committed; False when that takes too long. Blocks."""
         with self._changed:
-            return self._changed.wait_for(lambda: not self._has_work() and not self._writing, timeout_s)
+            return self._changed.wait_for(lambda: not self._has_work() and not self._is_writing, timeout_s)
 
     def close(self, timeout_s: float = 10.0) -> None:
         """Commit what is pending, end the thread and close the connection. Blocks; may be called twice."""
@@ -91,6 +92,7 @@ class RegistryWriter:
             self._changed.wait_for(lambda: self._has_work() or self._is_closing)
             if not self._has_work():
                 return False
+            self._is_writing = True
             self._writing, self._rows = self._rows, {}
             removed, self._removed = self._removed, set()
             counters, self._counters = self._counters, {}
@@ -103,14 +105,14 @@ class RegistryWriter:
                 self._rows = {**self._writing, **self._rows}
                 self._removed |= removed
                 self._counters = {**counters, **self._counters}
-                self._writing = {}
+                self._writing, self._is_writing = {}, False
                 if self._is_closing:
                     return False  # the rows are in the folders; the next server finds them there
                 self._changed.wait_for(lambda: self._is_closing, _RETRY_S)
             return True
         self._on_commit(written)
         with self._changed:
-            self._writing = {}
+            self._writing, self._is_writing = {}, False
             self._changed.notify_all()
         return True
 
