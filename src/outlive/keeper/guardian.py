@@ -20,7 +20,7 @@ import time
 from outlive.core.layout import Layout
 from outlive.keeper import sockets
 from outlive.keeper.failpoints import hit
-from outlive.keeper.kernel import become_subreaper, fill_heap_holes, start_ticks
+from outlive.keeper.kernel import become_subreaper, fill_heap_holes, stat_fields
 from outlive.keeper.locks import holder_of, take_lock
 from outlive.keeper.shim import ignore_child_signal
 from outlive.keeper.spawn import keeper_argv, keeper_environment, spawn_detached
@@ -78,8 +78,8 @@ def main(state_dir: str, *, is_first: bool) -> None:
     if holder_of(layout.guardian_lock) is not None:
         return
     fillings = fill_heap_holes()
-    for name in _SHIM_MODULES:
-        importlib.reload(sys.modules[name])
+    for module in _SHIM_MODULES:
+        importlib.reload(sys.modules[module])
     _warm_up(f"{state_dir}/warm-up.{os.getpid()}")
     lock = take_lock(layout.guardian_lock)
     if lock is None:
@@ -107,7 +107,7 @@ class Guardian:
         self._alone_ticks = 0
         self._spawned_at = 0.0
         self._quick_deaths = 0
-        self._shims: set[int] = set()
+        self._own: set[int] = set()  # shims and supervisors: no commands, so their ends leave no note
         self._wake, self._alarm = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         self._poll = select.poll()
 
@@ -192,7 +192,7 @@ class Guardian:
             self._quick_deaths = 0
             log("the supervisor dies again and again: waiting before the next one")
             return
-        spawn_detached(keeper_argv("supervisor", self._layout.root), keeper_environment())
+        self._own.add(spawn_detached(keeper_argv("supervisor", self._layout.root), keeper_environment()))
 
     def _tick(self) -> None:
         if self._supervisor is None:
@@ -220,7 +220,7 @@ class Guardian:
             pid = os.fork()
             if not pid:
                 self._become_shim(link, links)
-            self._shims.add(pid)
+            self._own.add(pid)
         for link in links:
             os.close(link)
 
@@ -247,17 +247,23 @@ class Guardian:
                 return
             if child is None:
                 return
-            if child.si_pid in self._shims:
-                self._shims.discard(child.si_pid)
+            if child.si_pid in self._own:
+                self._own.discard(child.si_pid)
             else:
                 self._note(child)
             os.waitpid(child.si_pid, 0)
 
     def _note(self, child: os.waitid_result) -> None:
-        """Leave a note of an adopted command's end, for the supervisor to find by pid and start time."""
+        """Leave a note of an adopted command's end, for the supervisor to find by pid and start time.
+
+        A command leads its POSIX session; whatever does not is only some descendant of one.
+        """
+        fields = stat_fields(child.si_pid)
+        if int(fields[3]) != child.si_pid:
+            return
         kind = "exited" if child.si_code == os.CLD_EXITED else "signaled"
         record = ExitRecord(kind=kind, number=child.si_status, ended_ns=time.time_ns())
-        path = f"{self._layout.notes}/{child.si_pid}.{start_ticks(child.si_pid)}"
+        path = f"{self._layout.notes}/{child.si_pid}.{int(fields[19])}"
         with contextlib.suppress(OSError):
             fd = os.open(path + ".new", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
             os.write(fd, encode_exit(record))

@@ -69,9 +69,7 @@ class Hearing:
                 kept.pidfd = os.pidfd_open(pid)
         if kept.phase == Phase.STARTING:
             kept.phase = Phase.STOPPING if kept.stop_at else Phase.RUNNING
-        for answer in kept.answers:
-            answer({"pid": pid, "started_ns": started_ns})
-        kept.answers.clear()
+        kept.answer_all({"pid": pid, "started_ns": started_ns})
         if kept.stop_at:  # it was cancelled before it ran
             self._endings.stops.pursue(kept, kept.deadline)
         elapsed_ns = max(0, time.time_ns() - started_ns)
@@ -79,7 +77,5 @@ class Hearing:
         self._touch(kept)
 
     def _failed(self, kept: Kept, number: int, place: str) -> None:
-        for answer in kept.answers:
-            answer(failed_start(number, place))
-        kept.answers.clear()
+        kept.answer_all(failed_start(number, place))
         self._endings.exited(kept, kind="failed", number=number, is_empty=True, ended_ns=time.time_ns())

@@ -157,6 +157,12 @@ class Kept:
             self.key, out, err, self.pid, self.code, self.phase, self.cause, int(flags), self.descendants
         )
 
+    def answer_all(self, fields: dict[str, object]) -> None:
+        """Answer everybody who asked for this start, once."""
+        answers, self.answers = self.answers, []
+        for answer in answers:
+            answer(fields)
+
     def close_fd(self, letter: str) -> None:
         """Close one of the keeper's ends, if it is open."""
         fd = self.fds.pop(letter, -1)

@@ -15,15 +15,24 @@ from outlive.keeper.endings import Endings
 from outlive.keeper.failpoints import hit
 from outlive.keeper.files import read_small, write_whole
 from outlive.keeper.kept import Kept
-from outlive.keeper.kernel import BOOT_ID, exit_status_of_zombie, pidfd_exit_status, start_ticks, stat_fields
+from outlive.keeper.kernel import (
+    BOOT_ID,
+    boottime_ns,
+    exit_status_of_zombie,
+    pidfd_exit_status,
+    start_ticks,
+    stat_fields,
+)
 from outlive.keeper.loop import Loop
 from outlive.keeper.pool import ShimPool
+from outlive.keeper.starts import INTERRUPTED
 from outlive.protocols.frames import (
     ExitRecord,
     PidRecord,
     decode_exit,
     decode_pid,
     encode_exit,
+    encode_pid,
     exit_from_wait,
 )
 from outlive.protocols.keeper import Flags, Phase
@@ -69,12 +78,20 @@ class Orphans:
         self._log(f"the shim of {kept.process_id} is gone")
         record = read_pid(kept.folder)
         if record is not None:
-            kept.pid, kept.ticks = record.pid, record.start_ticks
+            self._runs(kept, record)
             self._watch(kept, record.boot_id)
         elif os.path.exists(f"{kept.folder}/pid"):
             self._find_spawned(kept, _LOOKS)
         else:
             self._never_ran(kept)
+
+    def _runs(self, kept: Kept, record: PidRecord) -> None:
+        """Take note that the command was started, also when its shim could not say so any more."""
+        kept.pid, kept.ticks, kept.started_ns = record.pid, record.start_ticks, record.started_ns
+        kept.answer_all({"pid": record.pid, "started_ns": record.started_ns})
+        if kept.phase == Phase.STARTING:
+            kept.phase = Phase.STOPPING if kept.stop_at else Phase.RUNNING
+            self._endings.stops.arm_timeout(kept, started_boottime_ns=record.boottime_ns)
 
     def _never_ran(self, kept: Kept) -> None:
         if kept.phase >= Phase.EXITED:
@@ -97,23 +114,35 @@ class Orphans:
         carriers = tree.carriers_of(b"OUTLIVE_PROCESS_ID=" + kept.process_id.encode())
         leaders = [pid for pid in carriers if (fields := stat_fields(pid)) and int(fields[3]) == pid]
         if leaders:
-            kept.pid = min(leaders)
-            kept.ticks = start_ticks(kept.pid)
-            kept.phase = max(kept.phase, Phase.RUNNING)
-            for answer in kept.answers:
-                answer({"pid": kept.pid, "started_ns": time.time_ns()})
-            kept.answers.clear()
+            pid = min(leaders)
+            self._adopt(kept, pid, start_ticks(pid))
             self._watch(kept, BOOT_ID)
         elif (note := self._unclaimed_note(kept)) is not None:
-            self._tell(kept, note)
+            identity = os.path.basename(note).split(".")
+            self._adopt(kept, int(identity[0]), int(identity[1]))
+            self._learn_exit(kept, 0)
         elif looks:
-            step = _LOOKS // 10 if looks > _LOOKS - 3 else 1
+            step = 1 if looks > _LOOKS - 3 else _LOOKS // 10  # each look reads every process's environment
             self._loop.later(_LOOK_S * step, lambda: self._find_spawned(kept, max(0, looks - step)))
         else:
             self._tell(kept, ExitRecord(kind="lost", number=0, ended_ns=time.time_ns(), note="may have run"))
 
-    def _unclaimed_note(self, kept: Kept) -> ExitRecord | None:
-        """Return the note of a command that ended at once, when there is exactly one that nobody claims."""
+    def _adopt(self, kept: Kept, pid: int, ticks: int) -> None:
+        """Write the pid record that the shim could not write any more."""
+        record = PidRecord(
+            pid=pid,
+            start_ticks=ticks,
+            started_ns=time.time_ns(),
+            boottime_ns=boottime_ns(),
+            shim_pid=0,
+            boot_id=BOOT_ID,
+        )
+        with contextlib.suppress(OSError):
+            write_whole(f"{kept.folder}/pid", b"starting\n" + encode_pid(record))
+        self._runs(kept, record)
+
+    def _unclaimed_note(self, kept: Kept) -> str | None:
+        """Return the path of the note of a command that ended at once, when there is exactly one candidate."""
         created_ns = os.stat(f"{kept.folder}/pid").st_ctime_ns
         candidates = []
         with contextlib.suppress(OSError):
@@ -121,11 +150,8 @@ class Orphans:
                 path = f"{self._layout.notes}/{name}"
                 record = None if name.endswith(".new") else read_exit(path)
                 if record is not None and record.ended_ns >= created_ns:
-                    candidates.append((path, record))
-        if len(candidates) != 1:
-            return None
-        os.unlink(candidates[0][0])
-        return candidates[0][1]
+                    candidates.append(path)
+        return candidates[0] if len(candidates) == 1 else None
 
     def _watch(self, kept: Kept, boot_id: str) -> None:
         """Wait for the end of an orphaned command whose pid is known."""
@@ -169,18 +195,16 @@ class Orphans:
         if ended is None and looks:
             self._loop.later(_LOOK_S, lambda: self._learn_exit(kept, looks - 1))
             return
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(note_path)
         self._tell(kept, ended or ExitRecord(kind="lost", number=0, ended_ns=time.time_ns()))
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(note_path)  # only now: the record is written
 
     def _tell(self, kept: Kept, ended: ExitRecord) -> None:
         hit("orphan.learned")
         if not os.path.exists(f"{kept.folder}/exit"):
             with contextlib.suppress(OSError):
                 write_whole(f"{kept.folder}/exit", encode_exit(ended))
-        for answer in kept.answers:
-            answer({"error": "start_failed", "message": "The start was interrupted."})
-        kept.answers.clear()
+        kept.answer_all(INTERRUPTED)
         self._endings.exited(
             kept,
             kind=ended.kind,

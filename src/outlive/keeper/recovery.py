@@ -22,7 +22,7 @@ from outlive.keeper.loop import Loop
 from outlive.keeper.orphans import Orphans, read_exit, read_pid
 from outlive.keeper.pool import ShimPool
 from outlive.keeper.pump import Pump
-from outlive.keeper.starts import open_logs, remembered_spec
+from outlive.keeper.starts import known_start, open_logs, remembered_spec
 from outlive.protocols.frames import IDX, PidRecord
 from outlive.protocols.keeper import Flags, Phase
 
@@ -119,6 +119,7 @@ class Recovery:
             for stream in kept.streams:
                 stream.is_open = False
             kept.is_orphan = True
+            kept.answer_all(known_start(kept.folder))
             self._endings.exited(
                 kept, kind=ended.kind, number=ended.number, is_empty=True, ended_ns=ended.ended_ns
             )
@@ -198,6 +199,11 @@ class Recovery:
         kept.fds = held
         if int(pid):
             kept.pid, kept.ticks = int(pid), int(ticks)
+            kept.answer_all({"pid": kept.pid, "started_ns": kept.started_ns, "existing": True})
+            if kept.phase == Phase.STARTING:  # a full disk kept the shim from writing the pid
+                kept.phase = Phase.RUNNING
+        elif kind == "failed":
+            kept.answer_all(known_start(kept.folder))
         # The link's socket is where a listening shim accepted us, so SO_PEERCRED names whoever called listen():
         # the supervisor of that time. The shim's own pid is in the pid file.
         shim.pid = record.shim_pid if record is not None and mode == "own" else 0

@@ -23,8 +23,20 @@ from outlive.keeper.pump import Pump
 from outlive.protocols.frames import decode_exit, decode_pid
 from outlive.protocols.keeper import decode_spec
 
-__all__ = ["Starts", "failed_start", "open_logs", "remembered_spec", "set_window_size"]
+__all__ = [
+    "INTERRUPTED",
+    "Starts",
+    "failed_start",
+    "known_start",
+    "open_logs",
+    "remembered_spec",
+    "set_window_size",
+]
 
+INTERRUPTED: dict[str, object] = {
+    "error": "start_failed",
+    "message": "The start was interrupted; whether the command ran is not known.",
+}
 _FDS_PER_PROCESS = 7
 _FDS_RESERVED = 400
 
@@ -74,7 +86,7 @@ class Starts:
             known = error.errno in {errno.ENOTEMPTY, errno.EEXIST}
             if known:  # whatever it was, nothing of it is kept (any more)
                 self._journal.end(process_id)
-            answer(_known_start(folder) if known else _refusal(error))
+            answer(known_start(folder) if known else _refusal(error))
             return
         hit("start.committed")
         kept = Kept(process_id, folder, spec)
@@ -203,7 +215,7 @@ def _refusal(error: OSError) -> dict[str, object]:
     return {"error": slug, "message": f"The process folder cannot be made: {os.strerror(error.errno or 0)}."}
 
 
-def _known_start(folder: str) -> dict[str, object]:
+def known_start(folder: str) -> dict[str, object]:
     """Answer a repeated start from the files of the first one."""
     try:
         with open(f"{folder}/pid", "rb") as file:
@@ -216,8 +228,8 @@ def _known_start(folder: str) -> dict[str, object]:
         with open(f"{folder}/exit", "rb") as file:
             ended = decode_exit(file.read())
     except (OSError, ValueError):
-        return {"error": "start_failed", "message": "The start was interrupted; whether it ran is not known."}
-    return failed_start(ended.number, ended.note)
+        return INTERRUPTED
+    return failed_start(ended.number, ended.note) if ended.kind == "failed" else INTERRUPTED
 
 
 def failed_start(number: int, place: str) -> dict[str, object]:
