@@ -62,7 +62,7 @@ class Connection:
             InvalidState: `process_running`, with the pid in the details (None while it starts).
         """
         if not is_concurrent:
-            busy = next((process for process in self.running() if not process.record.is_detached), None)
+            busy = next((process for process in self.running() if not process.is_detached), None)
             if busy is not None or self._starting:
                 raise InvalidState(
                     "process_running",
@@ -82,5 +82,4 @@ class Connection:
         """Tell whether a process is this connection's own, or a detached one of the same principal."""
         if process.connection_id == self.connection_id:
             return True
-        record = process.record
-        return record.is_detached and record.owner.principal == self.principal
+        return process.is_detached and process.record.owner.principal == self.principal

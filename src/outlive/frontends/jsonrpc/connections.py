@@ -128,7 +128,7 @@ class Connections:
         del self._places[place.connection_id]
         place.grace = None
         try:
-            doomed = [process for process in place.running() if not process.record.is_detached]
+            doomed = [process for process in place.running() if not process.is_detached]
             await asyncio.gather(*map(self._cancel, doomed))
         except Exception:
             _logger.exception(

@@ -46,7 +46,6 @@ class Followers:
         """Send the process from `cursor` on; a subscription that it had here ends silently."""
         self._drop_ended()
         self.drop(process.process_id)
-        record = process.record
         is_lines = form.mode == "lines"
         follower = Follower(
             Subscription(
@@ -60,7 +59,7 @@ class Followers:
             self._outbox,
             spawn=self._spawn,
             fail=self._fail,
-            shows_partial=is_lines and (record.stdio == "pty" or record.stdin == "pipe"),
+            shows_partial=is_lines and process.has_stdin,
         )
         self._followers[process.process_id] = follower
         self._formats[process.process_id] = form

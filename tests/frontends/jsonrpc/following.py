@@ -1,0 +1,211 @@
+"""A process whose output a test writes, an outbox whose client reads when the test says so."""
+
+import asyncio
+import json
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from outlive.core.identity import ProcessId
+from outlive.core.lifecycle import State
+from outlive.core.process import Owner, ProcessRecord
+from outlive.engine import Process
+from outlive.frontends.jsonrpc.readers import LineReader, PieceReader
+from outlive.frontends.jsonrpc.stream import Follower
+from outlive.frontends.jsonrpc.subscription import Subscription
+from outlive.protocols.jsonrpc.frames import split_frames
+from outlive.protocols.jsonrpc.lines import FrameHeads
+from outlive.protocols.keeper import Flags, Phase
+
+__all__ = [
+    "PROCESS_ID",
+    "Tasks",
+    "TestOutbox",
+    "WrittenProcess",
+    "follower",
+    "line_readers",
+    "messages_of",
+    "piece_readers",
+]
+
+PROCESS_ID = ProcessId("01arz3ndektsv4rrffq69g5fav")
+_HEADS = FrameHeads()
+
+
+class WrittenProcess:
+    """A real `Process` on a folder; the test is its keeper."""
+
+    def __init__(self, folder: Path, *, stdin: str = "none") -> None:
+        """Begin running, without output."""
+        self._folder = folder
+        self._sizes = [0, 0]
+        for name in ("out", "err"):
+            (folder / name).touch()
+        record = ProcessRecord(
+            process_id=PROCESS_ID,
+            command="test",
+            shell=None,
+            cwd="/",
+            state=State.RUNNING,
+            owner=Owner(principal="p", connection_id="c"),
+            stdin=stdin,
+            pid=7,
+            created_at=datetime(2026, 1, 1, tzinfo=UTC),
+        )
+        self.process = Process(record, str(folder), output_limit=None)
+
+    def write(self, data: bytes, stream: int = 0, *, told: bool = True) -> None:
+        """Append to a stream and tell the process (unless the doorbell is to come later)."""
+        with (self._folder / ("out", "err")[stream]).open("ab") as file:
+            file.write(data)
+        self._sizes[stream] += len(data)
+        if told:
+            self.tell(Phase.RUNNING, flags=Flags.OUT_OPEN | Flags.ERR_OPEN)
+
+    def release(self, start: int, end: int) -> None:
+        """Let go of a range of stdout: the mark first, then the hole."""
+        (self._folder / "gaps").write_text(f"{start} {end} 0 0\n")
+        with (self._folder / "out").open("r+b") as file:
+            file.seek(start)
+            file.write(bytes(end - start))
+
+    def tell(self, phase: Phase, *, flags: int = 0, code: int = 0) -> None:
+        """Pass on a doorbell and kick."""
+        self.process.absorb(self._sizes[0], self._sizes[1], 7, code, phase, 0, flags, 0)
+        self.process.kick()
+
+    def end(self, code: int = 0, *, is_open: bool = False) -> None:
+        """Complete the process."""
+        self.tell(Phase.DONE, code=code, flags=Flags.OUT_OPEN if is_open else 0)
+
+
+@dataclass
+class TestOutbox:
+    """Keeps what was written; `is_stalled` is a client that does not read, a write larger than `room` stalls it."""
+
+    __test__ = False  # a fake, no test class
+
+    sent: bytes = b""
+    writes: list[int] = field(default_factory=list)
+    is_closed: bool = False
+    room: float = float("inf")
+    writable: asyncio.Event = field(default_factory=asyncio.Event)
+    has_write: bool = True
+    failure: Exception | None = None
+    wrote: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def __post_init__(self) -> None:
+        self.writable.set()
+
+    @property
+    def is_ready(self) -> bool:
+        return self.has_write and self.writable.is_set() and not self.is_closed
+
+    def write(self, frames: bytes) -> None:
+        assert self.writable.is_set(), "only while the transport is writable"
+        if self.failure is not None:
+            raise self.failure
+        self.sent += frames
+        self.writes.append(len(frames))
+        self.wrote.set()
+        if len(frames) >= self.room:
+            self.writable.clear()
+
+    async def until(self, method: str) -> None:
+        """Wait until a notification was written, at most 5 s."""
+        with anyio.fail_after(5):
+            while method not in self.methods:
+                self.wrote.clear()
+                await self.wrote.wait()
+
+    async def wait_ready(self) -> None:
+        await self.writable.wait()
+
+    async def send(self, frames: bytes) -> None:
+        await self.writable.wait()
+        self.write(frames)
+
+    @property
+    def messages(self) -> list[dict[str, Any]]:
+        return messages_of(self.sent)
+
+    @property
+    def text(self) -> str:
+        """All stdout data."""
+        return "".join(
+            message["params"]["data"]
+            for message in self.messages
+            if message["method"] == "process.output" and message["params"]["type"] == "stdout"
+        )
+
+    @property
+    def methods(self) -> list[str]:
+        return [message["method"].removeprefix("process.") for message in self.messages]
+
+
+def messages_of(frames: bytes) -> list[dict[str, Any]]:
+    """Return what frames say; of binary ones the data as bytes."""
+    messages: list[dict[str, Any]] = []
+    for _, payload in split_frames(frames):
+        head, newline, data = payload.partition(b"\n")
+        message = json.loads(head)
+        if newline:
+            message["params"]["data"] = data
+        messages.append(message)
+    return messages
+
+
+@dataclass
+class Tasks:
+    """Where followers run their draining: counts them, so that a test can tell one from many."""
+
+    group: asyncio.TaskGroup
+    started: int = 0
+
+    def spawn(self, work: Coroutine[None, None, None]) -> None:
+        self.started += 1
+        self.group.create_task(work)
+
+
+def line_readers(
+    process: Process, *, max_line_bytes: int = 8192, start: tuple[int, int] = (0, 0)
+) -> tuple[LineReader, LineReader]:
+    """Return readers of both streams, one line one message."""
+    out, err = (
+        LineReader(
+            process.log, _HEADS, PROCESS_ID, stream=stream, start=start[stream], max_line_bytes=max_line_bytes
+        )
+        for stream in (0, 1)
+    )
+    return out, err
+
+
+def piece_readers(process: Process, *, is_binary: bool = False) -> tuple[PieceReader, PieceReader]:
+    """Return readers of both streams, one read one message."""
+    out, err = (
+        PieceReader(process.log, PROCESS_ID, stream=stream, start=0, is_binary=is_binary) for stream in (0, 1)
+    )
+    return out, err
+
+
+def follower(
+    written: WrittenProcess,
+    outbox: TestOutbox,
+    tasks: Tasks,
+    *,
+    turn_bytes: int = 1000,
+    fail: Callable[[], None] = lambda: None,
+) -> Follower:
+    """Return a follower by lines from the beginning, not begun yet."""
+    process = written.process
+    return Follower(
+        Subscription(process, line_readers(process), turn_bytes=turn_bytes),
+        outbox,
+        spawn=tasks.spawn,
+        fail=fail,
+        shows_partial=process.has_stdin,
+    )
