@@ -60,7 +60,7 @@ class FakeKeeper:
         await self.accept()
         hello, _ = await self.receive()
         assert (hello["op"], hello["role"]) == ("hello", "server")
-        self.answer(hello, version=1, pid=4242)
+        self.answer(hello, version=1, supervisor={"pid": 4242})
         self.send(b"D" + b"".join(bells) + SYNC)
 
     async def receive(self) -> tuple[Message, bytes]:

@@ -270,7 +270,8 @@ class KeeperLink:
         self._was_ready.set()
         for request in self._unanswered.outstanding():
             self._send(request)
-        pid = reply.get("pid")
+        supervisor = reply.get("supervisor")
+        pid = supervisor.get("pid") if isinstance(supervisor, dict) else None
         self._ready(pid if isinstance(pid, int) else 0)
         return True
 
