@@ -79,7 +79,8 @@ class Application:
     @property
     def living_count(self) -> int:
         """How many processes, or what they left running, live now."""
-        return sum(1 for _ in self._engine.live())
+        # A finished process stays among the live ones until its last state is committed.
+        return sum(not process.is_closed or process.record.descendants > 0 for process in self._engine.live())
 
     async def stop_processes(self) -> None:
         """End every process (TERM, grace period, KILL) and wait until all have ended, or patience has."""
@@ -96,7 +97,7 @@ class Application:
             await self._engine.cancel(
                 process, grace_s=self._settings.grace_s, cause=Cause.SHUTDOWN, note=note
             )
-            await self._engine.wait(process)
+            await self._engine.wait(process, until="closed")
 
     def _describe(self) -> dict[str, object]:
         return {

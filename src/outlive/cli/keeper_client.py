@@ -32,14 +32,18 @@ class KeeperClient:
         """
         self._req = 0
         self._socket = _connect(layout)
-        self.hello = self.ask({"op": "hello", "role": "cli", "version": VERSION, "pid": os.getpid()})
+        try:
+            self.ask({"op": "hello", "role": "cli", "version": VERSION, "pid": os.getpid()})
+        except BaseException:
+            self.close()
+            raise
 
     def ask(self, message: Mapping[str, object], *, timeout_s: float = 10.0) -> dict[str, object]:
         """Send a request and return its reply.
 
         Raises:
             OutliveError: What the keeper answered, as the error of its family.
-            BackendUnavailable: `timeout`, or `keeper_unavailable` when it went away.
+            BackendUnavailable: `timeout`, or `keeper_restarted` when it went away before the answer.
         """
         self._req += 1
         deadline = time.monotonic() + timeout_s
@@ -96,7 +100,9 @@ class KeeperClient:
 
 
 def _gone() -> BackendUnavailable:
-    return BackendUnavailable("keeper_unavailable", "The keeper went away before it answered.")
+    return BackendUnavailable(
+        "keeper_restarted", "The keeper went away before it answered.", hint="Try again."
+    )
 
 
 def _connect(layout: Layout) -> socket.socket:

@@ -8,13 +8,14 @@ from collections.abc import Iterable
 from typing import cast
 
 from outlive.cli.keeper_client import KeeperClient
-from outlive.core.errors import BackendUnavailable, InvalidState, OutliveError
+from outlive.core.errors import BackendUnavailable, InvalidState
 from outlive.core.layout import Layout
 from outlive.keeper.journal import read_journal
 from outlive.keeper.launch import ensure_keeper
 
 __all__ = ["read_status", "stop_keeper", "upgrade_keeper"]
 
+_ATTEMPTS = 3
 _GONE_PATIENCE_S = 10.0
 _KILL_PATIENCE_S = 60.0  # TERM, the grace period, KILL and draining of every process
 _NOBODY: dict[str, object] = {
@@ -35,7 +36,7 @@ def read_status(layout: Layout) -> dict[str, object]:
         BackendUnavailable: The keeper is there and does not answer.
     """
     try:
-        with KeeperClient(layout) as keeper:
+        with _open_keeper(layout) as keeper:
             reply = keeper.ask({"op": "status"})
     except BackendUnavailable as error:
         if error.code != "keeper_unavailable":
@@ -50,16 +51,15 @@ def upgrade_keeper(layout: Layout) -> dict[str, object]:
     Returns:
         {old: {supervisor, guardian}, new: {supervisor, guardian}, processes, ms}: pids, and how long nobody pumped.
     """
-    with KeeperClient(layout) as keeper:
+    with _open_keeper(layout) as keeper, contextlib.ExitStack() as stack:
         old = _pids(keeper.ask({"op": "status"}))
-        with contextlib.ExitStack() as stack:
-            watched = _watch(old.values(), stack)
-            begun = time.monotonic()
-            with contextlib.suppress(BackendUnavailable):  # it may be gone before its answer is read
-                keeper.ask({"op": "retire"})
-            _wait_gone(watched)
+        watched = _watch(old.values(), stack)
+        begun = time.monotonic()
+        with contextlib.suppress(BackendUnavailable):  # it may be gone before its answer is read
+            keeper.ask({"op": "retire"})
+        _wait_gone(watched)
     ensure_keeper(layout.root)
-    with KeeperClient(layout) as keeper:
+    with _open_keeper(layout) as keeper:
         ms = round((time.monotonic() - begun) * 1000)
         status = keeper.ask({"op": "status"})
     return {"old": old, "new": _pids(status), "processes": status["processes"], "ms": ms}
@@ -72,7 +72,7 @@ def stop_keeper(layout: Layout, *, kill: bool) -> bool:
         InvalidState: `process_running`: processes live and `kill` was not asked for.
     """
     try:
-        keeper = KeeperClient(layout)
+        keeper = _open_keeper(layout)
     except BackendUnavailable as error:
         if error.code != "keeper_unavailable":
             raise
@@ -80,25 +80,34 @@ def stop_keeper(layout: Layout, *, kill: bool) -> bool:
             return False
         # The keeper died and nobody started it again, but its commands may live: only a keeper can end them.
         ensure_keeper(layout.root)
-        keeper = KeeperClient(layout)
+        keeper = _open_keeper(layout)
     with keeper, contextlib.ExitStack() as stack:
         watched = _watch(_pids(keeper.ask({"op": "status"})).values(), stack)
         try:
             keeper.ask({"op": "end", "kill": kill}, timeout_s=_KILL_PATIENCE_S)
-        except BackendUnavailable as error:
-            if error.code != "keeper_unavailable":
-                raise
-        except OutliveError as error:
-            if error.code != "process_running":
-                raise
+        except InvalidState as error:
             raise InvalidState(
-                "process_running",
+                error.code,
                 f"{_counted(error.details.get('processes'))}: the keeper goes on.",
                 hint="`outlive keeper stop --kill` ends them too.",
                 details=error.details,
             ) from error
         _wait_gone(watched)
     return True
+
+
+def _open_keeper(layout: Layout) -> KeeperClient:
+    """Connect; a supervisor that is replaced at this very moment is asked again.
+
+    A hung one does not answer, is ended by the guardian after some seconds, and its successor answers.
+    """
+    for _ in range(_ATTEMPTS - 1):
+        try:
+            return KeeperClient(layout)
+        except BackendUnavailable as error:
+            if error.code != "keeper_restarted":
+                raise
+    return KeeperClient(layout)
 
 
 def _counted(number: object) -> str:

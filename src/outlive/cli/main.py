@@ -5,6 +5,7 @@ Imports nothing of ours before Python's version is known to be new enough to rea
 
 from __future__ import annotations
 
+import os
 import sys
 
 __all__ = ["main", "refusal"]
@@ -43,8 +44,8 @@ def _run(words: list[str]) -> int:
     except KeyboardInterrupt:
         return _INTERRUPTED
     except BrokenPipeError:
-        # `outlive doctor | head`: whoever read has left; nothing more can be said (and Python must not try to).
-        sys.stderr.close()
+        # `outlive doctor | head`: whoever read has left. Python would try once more at exit, and complain.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
 
 

@@ -228,20 +228,21 @@ def _shell() -> Finding:
 
 def _state_folder(state_dir: str, folder: str) -> Finding:
     space = os.statvfs(folder)
-    is_ok = os.access(folder, os.W_OK | os.X_OK) and not space.f_flag & os.ST_RDONLY
+    free = space.f_bavail * space.f_frsize >> 20
     begun = time.monotonic()
-    if is_ok:
+    try:
         with tempfile.TemporaryFile(dir=folder) as file:
             file.write(b"probe")
+        trouble = ""
+    except OSError as error:
+        trouble = f", {error.strerror}"
     made_ms = (time.monotonic() - begun) * 1000
-    free = space.f_bavail * space.f_frsize >> 20
-    detail = f"{state_dir} ({_file_system(folder)}, {free} MiB free, a file takes {made_ms:.1f} ms)"
     return Finding(
         name="state folder",
-        is_ok=is_ok,
-        detail=detail,
+        is_ok=not trouble,
+        detail=f"{state_dir} ({_file_system(folder)}, {free} MiB free, a file takes {made_ms:.1f} ms{trouble})",
         importance="required",
-        consequence="" if is_ok else "outlive cannot keep anything there: choose another --state-dir",
+        consequence="outlive cannot keep anything there: choose another --state-dir" if trouble else "",
     )
 
 

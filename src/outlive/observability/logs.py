@@ -64,9 +64,9 @@ class LogWriter(logging.Handler):
             self._dropped += 1
 
     def close(self) -> None:
-        """Write what is queued, for at most a second."""
+        """Write what is queued, for at most some seconds."""
         with contextlib.suppress(queue.Full):
-            self._queue.put_nowait(None)
+            self._queue.put(None, timeout=_CLOSE_PATIENCE_S)
             self._thread.join(_CLOSE_PATIENCE_S)
         super().close()
 
@@ -78,12 +78,17 @@ class LogWriter(logging.Handler):
                 # A record that cannot be formatted, or a stderr that was closed, must not end the log.
                 self._dropped += 1
 
-    def _write(self, record: logging.LogRecord) -> None:
-        lines = [self.format(record)]
+        with contextlib.suppress(OSError, ValueError):  # ValueError: the stream was closed under us
+            self._write(None)
+
+    def _write(self, record: logging.LogRecord | None) -> None:
+        lines = [] if record is None else [self.format(record)]
         if self._dropped:
-            lines.append(f"({self._dropped} log lines were dropped: nobody read them fast enough)")
+            lines.append(
+                f"({self._dropped} log lines were dropped: nobody read them, or they could not be written)"
+            )
             self._dropped = 0
-        self._stream.write("\n".join(lines) + "\n")
+        self._stream.writelines(line + "\n" for line in lines)
         self._stream.flush()
 
 

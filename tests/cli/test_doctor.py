@@ -1,0 +1,99 @@
+"""`outlive doctor`: what this machine offers, as text and as JSON."""
+
+import json
+import os
+import resource
+import shutil
+from pathlib import Path
+
+import pytest
+
+from outlive.cli import cgroups, probes
+from tests.cli.launching import run
+
+_NAMES = {
+    "system",
+    "splice",
+    "pidfd",
+    "subreaper",
+    "posix_spawn setsid",
+    "PIDFD_GET_INFO",
+    "memfd",
+    "pty splice",
+    "hole punching",
+    "/proc children",
+    "cgroup v2",
+    "cgroup v1 freezer",
+    "descriptors",
+    "pipe pages",
+    "IPv6 loopback",
+    "shell",
+    "state folder",
+}
+
+
+def test_the_json_names_every_check_and_its_consequence(tmp_path: Path) -> None:
+    answer = run("doctor", "--json", "--state-dir", str(tmp_path / "not" / "there"))
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+    assert answer.stdout.count("\n") == 1
+    document = json.loads(answer.stdout)
+    assert document["ok"] is True
+    assert {check["name"] for check in document["checks"]} == _NAMES
+    for check in document["checks"]:
+        assert set(check) == {"name", "ok", "importance", "detail", "consequence"}
+        assert check["detail"]
+        if not check["ok"] and check["importance"] != "fact":
+            assert check["consequence"]
+    assert not (tmp_path / "not").exists()
+
+
+def test_the_text_ends_with_a_verdict(tmp_path: Path) -> None:
+    answer = run("doctor", "--state-dir", str(tmp_path))
+    assert answer.returncode == 0
+    assert "splice" in answer.stdout
+    assert "outlive runs here" in answer.stdout.splitlines()[-1]
+
+
+def test_a_place_that_cannot_be_written_is_the_doctors_first_concern() -> None:
+    answer = run("doctor", "--state-dir", "/proc/nothing")
+    assert answer.returncode == 1
+    assert "missing" in answer.stdout
+    assert "outlive cannot run here" in answer.stdout
+
+
+def _missing(*_: object, **__: object) -> int:
+    raise OSError(38, os.strerror(38))
+
+
+def test_what_a_kernel_lacks_is_said_with_what_follows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("splice", "pidfd_open", "memfd_create", "posix_spawn"):
+        monkeypatch.setattr(os, name, _missing)
+    monkeypatch.setattr(probes, "punch_hole", _missing)
+    monkeypatch.setattr(shutil, "which", lambda _name: None)
+    monkeypatch.setattr(resource, "getrlimit", lambda _which: (256, 256))
+    monkeypatch.setattr(probes, "become_subreaper", lambda: None)
+    found = {finding.name: finding for finding in probes.find_out(str(tmp_path))}
+    for name in (
+        "splice",
+        "pidfd",
+        "posix_spawn setsid",
+        "PIDFD_GET_INFO",
+        "memfd",
+        "pty splice",
+        "hole punching",
+    ):
+        assert not found[name].is_ok
+        assert found[name].consequence
+    assert found["splice"].importance == "required"
+    assert (found["shell"].is_ok, found["shell"].detail) == (False, "/bin/sh")
+    assert not found["descriptors"].is_ok
+
+
+def test_control_groups_are_found_where_the_kernel_says_we_are(tmp_path: Path) -> None:
+    for probe in (cgroups.probe_cgroup_v1, cgroups.probe_cgroup_v2):
+        is_writable, detail = probe()
+        assert detail
+        assert is_writable == detail.startswith("writable")
+    assert list(tmp_path.iterdir()) == []

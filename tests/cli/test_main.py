@@ -1,0 +1,113 @@
+"""The command line itself: help of every verb, version, refusals, and one table for help and behaviour."""
+
+import os
+import subprocess
+from typing import Any
+
+import pytest
+
+from outlive import __version__
+from outlive.cli import verbs
+from outlive.cli.main import refusal
+from outlive.config import OPTIONS, read_flags
+from tests.cli.launching import run
+from tests.support.server import outlive_command
+
+_WIDE = {"COLUMNS": "200", "NO_COLOR": "1"}
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "Runs commands that outlive"),
+        (["--help"], "keeper"),
+        (["serve", "--help"], "Ctrl-C stops the server, not the processes"),
+        (["keeper", "--help"], "upgrade"),
+        (["keeper", "status", "--help"], "--json"),
+        (["keeper", "upgrade", "--help"], "--state-dir"),
+        (["keeper", "stop", "--help"], "--kill"),
+        (["doctor", "--help"], "--json"),
+    ],
+)
+def test_every_verb_explains_itself(words: list[str], said: str) -> None:
+    answer = run(*words, env=_WIDE)
+    assert answer.returncode in ({0} if words else {0, 2})  # click counts "no verb" as a usage error
+    assert said in answer.stdout + answer.stderr
+
+
+def test_the_help_of_serve_lists_every_option_with_its_environment() -> None:
+    answer = run("serve", "--help", env=_WIDE).stdout
+    for option in OPTIONS:
+        assert option.flag in answer
+        assert option.env[0] in answer
+
+
+def test_the_version_is_said_both_ways() -> None:
+    assert run("--version").stdout == f"outlive {__version__}\n"
+    assert verbs.run_verbs(["--version"]) == 0
+
+
+@pytest.mark.parametrize(
+    "words", [["serve", "--jsonrpc-prt", "1"], ["frob"], ["keeper", "frob"], ["serve", "word"]]
+)
+def test_a_mistake_is_a_usage_error_with_a_hint(words: list[str]) -> None:
+    answer = run(*words, env=_WIDE)
+    assert answer.returncode == 2
+    assert "--help" in answer.stderr
+    assert "Traceback" not in answer.stderr
+
+
+@pytest.mark.parametrize(
+    ("platform", "version", "said"),
+    [
+        ("darwin", (3, 12, 1), "needs Linux"),
+        ("win32", (3, 8, 0), "needs Linux"),
+        ("linux", (3, 10, 9), "needs Python 3.11 or newer; this is 3.10"),
+    ],
+)
+def test_what_cannot_work_is_refused_in_one_sentence(
+    platform: str, version: tuple[int, ...], said: str
+) -> None:
+    sentence = refusal(platform, version)
+    assert sentence is not None
+    assert said in sentence
+    assert sentence.count(".") == sentence.count("3.") + 1 or "Linux" in sentence
+
+
+def test_what_can_work_is_not_refused() -> None:
+    assert refusal("linux", (3, 11, 0)) is None
+    assert refusal("linux", (4, 0, 0)) is None
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [],
+        ["--print-json"],
+        ["--state-dir", "/a b", "--jsonrpc-port=0", "--stop-processes"],
+        ["--grace", "1s", "--grace=2", "--allowed-commands", "ls,cat"],
+    ],
+)
+def test_typer_and_the_fast_reader_understand_the_same(
+    words: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[dict[str, Any]] = []
+
+    def serve(flags: dict[str, str]) -> int:
+        seen.append(flags)
+        return 7
+
+    monkeypatch.setattr(verbs, "serve", serve)
+    assert verbs.run_verbs(["serve", *words]) == 7
+    assert seen == [read_flags(words, OPTIONS)]
+
+
+def test_a_reader_that_leaves_early_is_no_accident() -> None:
+    """`outlive --version | true`: a broken pipe ends quietly."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    with open(writer, "wb") as nobody_reads:
+        ended = subprocess.run(
+            [*outlive_command(), "--version"], stdout=nobody_reads, stderr=subprocess.PIPE, check=False
+        )
+    assert (ended.returncode, ended.stderr) == (1, b"")

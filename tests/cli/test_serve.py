@@ -1,0 +1,300 @@
+"""`outlive serve` as a user meets it: ready line, banner, refusals that can be understood, and the end."""
+
+import json
+import os
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cli.launching import environment, launched, run
+from tests.support.processes import is_alive, wait_dead
+from tests.support.raw import http_get
+from tests.support.rpc import connect
+
+_READY = ("--print-json", "--jsonrpc-port", "0")
+
+
+@pytest.mark.promise("S0.1")
+def test_the_ready_line_is_one_line_of_json_and_nothing_else_is_on_stdout(tmp_path: Path) -> None:
+    state_dir = tmp_path / "state"
+    with launched(state_dir, *_READY) as server:
+        ready = server.ready()
+        assert ready == {"pid": server.process.pid, "state_dir": str(state_dir), "ports": ready["ports"]}
+        assert http_get(ready["ports"]["jsonrpc"], "/health").status == 200
+        published = json.loads((state_dir / "server.json").read_text())
+        assert published["pid"] == ready["pid"]
+        assert published["ports"] == ready["ports"]
+        assert stat.S_IMODE(os.stat(state_dir / "server.json").st_mode) == 0o600
+        code, out, err = server.end(signal.SIGTERM)
+        assert (code, out) == (0, "")
+        assert "the server has stopped; no process is left" in err
+        assert not (state_dir / "server.json").exists()
+        assert not (state_dir / "server.sock").exists()
+
+
+def test_without_a_ready_line_a_banner_says_where_and_what_to_try(tmp_path: Path) -> None:
+    with launched(tmp_path / "state", "--jsonrpc-port", "0") as server:
+        banner = server.said("Ctrl-C")
+        assert "ws://127.0.0.1:" in banner
+        assert "Try: " in banner
+        assert str(tmp_path / "state") in banner
+        code, out, _ = server.end()
+        assert (code, out) == (0, "")
+
+
+def test_the_line_to_try_works_as_printed(tmp_path: Path) -> None:
+    """Every example is executed."""
+    with launched(tmp_path / "state", "--jsonrpc-port", "0") as server:
+        line = server.said("Try: ").splitlines()[-1]
+        command, text = line.removeprefix("Try: ").split("   and type ")
+        client = subprocess.Popen(
+            command.split(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment()
+        )
+        with client:
+            assert client.stdin is not None
+            assert client.stdout is not None
+            client.stdin.write(text + "\n")
+            client.stdin.flush()
+            seen = ""
+            while "process.completed" not in seen:
+                piece = client.stdout.readline()
+                assert piece, seen
+                seen += piece
+            client.kill()
+
+
+def test_a_second_server_on_the_same_folder_is_refused_by_name(tmp_path: Path) -> None:
+    with launched(tmp_path / "state", *_READY) as server:
+        pid = server.ready()["pid"]
+        second = run("serve", "--state-dir", str(tmp_path / "state"), *_READY)
+        assert second.returncode == 1
+        assert second.stdout == ""
+        assert f"pid {pid}" in second.stderr
+        assert "--state-dir" in second.stderr
+
+
+def test_a_killed_server_does_not_keep_the_folder(tmp_path: Path) -> None:
+    with launched(tmp_path / "state", *_READY) as first:
+        first.ready()
+        first.end(signal.SIGKILL)
+        assert (tmp_path / "state" / "server.sock").exists()
+        with launched(tmp_path / "state", *_READY) as second:
+            second.ready()
+
+
+@pytest.fixture
+def taken_port() -> Iterator[int]:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        yield other.getsockname()[1]
+
+
+@pytest.mark.parametrize("by", ["flag", "environment"])
+def test_a_taken_port_that_was_asked_for_is_an_error(tmp_path: Path, taken_port: int, by: str) -> None:
+    words = ["--jsonrpc-port", str(taken_port)] if by == "flag" else []
+    env = {} if by == "flag" else {"OUTLIVE_JSONRPC_PORT": str(taken_port)}
+    refused = run("serve", "--state-dir", str(tmp_path / "state"), "--print-json", *words, env=env)
+    assert refused.returncode == 1
+    assert refused.stdout == ""
+    assert f"Port {taken_port} on 127.0.0.1 is taken" in refused.stderr
+    assert "0 for any free one" in refused.stderr
+
+
+def test_a_taken_default_port_is_reported_and_skipped(tmp_path: Path) -> None:
+    with socket.socket() as other:
+        try:
+            other.bind(("127.0.0.1", 8003))
+        except OSError:
+            pytest.skip("8003 cannot be occupied here")
+        other.listen()
+        with launched(tmp_path / "state", "--print-json") as server:
+            assert server.ready()["ports"] == {}
+            _, _, err = server.end()
+            assert "Port 8003 on 127.0.0.1 is taken" in err
+            assert "--jsonrpc-port" in err
+
+
+def test_a_port_can_be_off_and_the_unix_socket_still_answers(tmp_path: Path) -> None:
+    with launched(tmp_path / "state", "--print-json", "--jsonrpc-port", "off") as server:
+        assert server.ready()["ports"] == {}
+        with socket.socket(socket.AF_UNIX) as peer:
+            peer.settimeout(10)
+            peer.connect(str(tmp_path / "state" / "server.sock"))
+            peer.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+            assert b" 200 OK" in peer.recv(65536)
+
+
+def test_a_file_in_place_of_the_state_folder_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "state").write_text("not a folder")
+    for folder in (tmp_path / "state", tmp_path / "state" / "below"):
+        refused = run("serve", "--state-dir", str(folder), *_READY)
+        assert refused.returncode == 1
+        assert "is not a folder" in refused.stderr
+        assert "--state-dir" in refused.stderr
+        assert "Traceback" not in refused.stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
+def test_another_users_state_folder_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "state").mkdir()
+    os.chown(tmp_path / "state", 65534, 65534)
+    refused = run("serve", "--state-dir", str(tmp_path / "state"), *_READY)
+    assert refused.returncode == 1
+    assert "belongs to another user (uid 65534)" in refused.stderr
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_an_unwritable_state_folder_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "state").mkdir(mode=0o500)
+    refused = run("serve", "--state-dir", str(tmp_path / "state"), *_READY)
+    assert refused.returncode == 1
+    assert "is not writable" in refused.stderr
+
+
+def test_a_state_folder_that_the_kernel_will_not_let_be_made_is_refused() -> None:
+    refused = run("serve", "--state-dir", "/proc/outlive", *_READY)
+    assert refused.returncode == 1
+    assert "/proc/outlive cannot be used" in refused.stderr
+    assert "Traceback" not in refused.stderr
+
+
+@pytest.mark.promise("A.folder")
+def test_an_open_state_folder_is_closed_to_others(tmp_path: Path) -> None:
+    (tmp_path / "state").mkdir(mode=0o755)
+    with launched(tmp_path / "state", *_READY) as server:
+        server.ready()
+        assert stat.S_IMODE(os.stat(tmp_path / "state").st_mode) == 0o700
+
+
+async def test_a_state_folder_with_a_very_long_path_works(tmp_path: Path) -> None:
+    """sun_path holds 107 bytes (unix(7)); the folder's path may be longer."""
+    state_dir = tmp_path / ("long" * 20) / ("path" * 20) / "state"
+    assert len(str(state_dir)) > 200
+    with launched(state_dir, *_READY) as server:
+        port = server.ready()["ports"]["jsonrpc"]
+        async with connect(f"ws://127.0.0.1:{port}/ws/mcp") as client:
+            assert (await client.execute("echo out; exit 3"))["status"] == "started"
+        status = run("keeper", "status", "--json", "--state-dir", str(state_dir))
+        assert json.loads(status.stdout)["supervisor"]["pid"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+async def test_stopping_the_server_leaves_the_processes_and_says_so(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    with launched(tmp_path / "state", *_READY) as server:
+        port = server.ready()["ports"]["jsonrpc"]
+        async with connect(f"ws://127.0.0.1:{port}/ws/mcp") as client:
+            pids = [
+                (await client.execute("sleep 1000", concurrent=True, detach=True))["pid"] for _ in range(3)
+            ]
+            begun = time.monotonic()
+            code, _, err = server.end(number)
+            print(f"stopped in {(time.monotonic() - begun) * 1000:.0f} ms")
+        assert code == 0
+        assert "3 processes live on" in err
+        assert "outlive serve" in err
+        assert "keeper stop --kill" in err
+        assert all(map(is_alive, pids))
+
+
+async def test_stop_processes_ends_them_too(tmp_path: Path) -> None:
+    with launched(tmp_path / "state", *_READY, "--stop-processes", "--grace", "0.2") as server:
+        port = server.ready()["ports"]["jsonrpc"]
+        async with connect(f"ws://127.0.0.1:{port}/ws/mcp") as client:
+            polite = await client.execute("sleep 1000", concurrent=True, detach=True)
+            stubborn = "trap '' TERM; while :; do sleep 1; done"
+            deaf = await client.execute(stubborn, concurrent=True, detach=True)
+        code, _, err = server.end()
+        assert code == 0
+        assert "no process is left" in err
+        assert not is_alive(polite["pid"])
+        assert not is_alive(deaf["pid"])
+
+
+async def test_a_second_signal_forces_the_end(tmp_path: Path) -> None:
+    with launched(tmp_path / "state", *_READY, "--stop-processes", "--grace", "60") as server:
+        port = server.ready()["ports"]["jsonrpc"]
+        async with connect(f"ws://127.0.0.1:{port}/ws/mcp") as client:
+            stubborn = "trap '' TERM; echo ready; while :; do sleep 1; done"
+            deaf = await client.execute(stubborn, detach=True)
+            server.process.send_signal(signal.SIGINT)
+            server.said("once more forces it")
+            code, _, err = server.end()
+        assert code == 130
+        assert "forced" in err
+        assert is_alive(deaf["pid"])
+    await wait_dead(deaf["pid"])
+
+
+def test_a_bad_setting_is_refused_before_anything_is_touched(tmp_path: Path) -> None:
+    refused = run("serve", "--state-dir", str(tmp_path / "state"), env={"MAX_SESSIONS": "many"})
+    assert refused.returncode == 1
+    assert "MAX_SESSIONS='many'" in refused.stderr
+    assert "Traceback" not in refused.stderr
+    assert not (tmp_path / "state").exists()
+
+
+@pytest.mark.promise("A.loopback")
+def test_an_address_beyond_loopback_is_refused(tmp_path: Path) -> None:
+    refused = run("serve", "--state-dir", str(tmp_path / "state"), "--host", "0.0.0.0")
+    assert refused.returncode == 1
+    assert "token and TLS" in refused.stderr
+
+
+def test_a_misspelt_variable_is_mentioned(tmp_path: Path) -> None:
+    with launched(tmp_path / "state", *_READY, env={"OUTLIVE_RECONECT_GRACE": "1"}) as server:
+        server.ready()
+        assert "did you mean OUTLIVE_RECONNECT_GRACE?" in server.end()[2]
+
+
+def test_the_keeper_lives_in_a_session_of_its_own(tmp_path: Path) -> None:
+    """Hosts kill the process group of a server that is slow to exit: the keeper must not be in it."""
+    with launched(tmp_path / "state", *_READY) as server:
+        server.ready()
+        status = json.loads(run("keeper", "status", "--json", "--state-dir", str(tmp_path / "state")).stdout)
+        for part in ("supervisor", "guardian"):
+            assert os.getsid(status[part]["pid"]) != os.getsid(server.process.pid)
+
+
+def test_listening_comes_before_the_heavy_imports(tmp_path: Path) -> None:
+    """The time is printed, not asserted: `make bench` measures it."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    begun = time.monotonic()
+    with launched(tmp_path / "state", "--print-json", "--jsonrpc-port", str(port)) as server:
+        with _dial(port) as peer:
+            listening_ms = (time.monotonic() - begun) * 1000
+            loaded = Path(f"/proc/{server.process.pid}/maps").read_text()
+            server.ready()
+            ready_ms = (time.monotonic() - begun) * 1000
+            peer.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert b" 200 OK" in peer.recv(65536)  # whoever came early was kept in the backlog
+        print(f"listening after {listening_ms:.0f} ms, ready after {ready_ms:.0f} ms")
+        assert "uvloop" not in loaded
+
+
+def _dial(port: int) -> socket.socket:
+    deadline = time.monotonic() + 20
+    while True:
+        try:
+            return socket.create_connection(("127.0.0.1", port), timeout=20)
+        except ConnectionRefusedError:
+            assert time.monotonic() < deadline
+
+
+def test_the_fast_path_imports_neither_typer_nor_click() -> None:
+    code = "import sys, outlive.cli.main, outlive.cli.running; print({'typer', 'click', 'rich'} & set(sys.modules))"
+    seen = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment()
+    )
+    assert seen.stdout.strip() == "set()"
