@@ -137,6 +137,7 @@ class Endings:
             return False
         hit("exit.done")
         kept.phase = Phase.DONE
+        kept.flags &= ~Flags.STALLED
         self._touch(kept)
         return True
 
