@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from outlive.config import OPTIONS, Settings, misspelt_names, read_flags, resolve
 from outlive.core.errors import ConfigInvalid
 
-_HOME = {"HOME": "/home/ann"}
+_HOME = {"HOME": "/ann"}
 
 
 def test_the_defaults_are_those_of_the_documents() -> None:
     resolution = resolve({}, _HOME, working_folder="/")
     settings = resolution.settings
-    assert settings.state_dir == "/home/ann/.local/state/outlive"
+    assert settings.state_dir == "/ann/.local/state/outlive"
     assert (settings.host, settings.jsonrpc_port) == ("127.0.0.1", 8003)
     assert (settings.max_connections, settings.max_line_bytes, settings.allowed_commands) == (100, 8192, ())
     assert (settings.reconnect_grace_s, settings.grace_s) == (10.0, 10.0)
@@ -55,13 +55,13 @@ def test_an_empty_variable_counts_as_unset() -> None:
         ({}, {"XDG_STATE_HOME": "/var/state"}, "/var/state/outlive"),
         ({}, {"XDG_STATE_HOME": "relative", "HOME": "/h"}, "/h/.local/state/outlive"),
         ({}, {"OUTLIVE_STATE_DIR": "/s"}, "/s"),
-        ({"state_dir": "sub/../state"}, {}, "/work/state"),
+        ({"state_dir": "sub/../state"}, {}, "/here/state"),
         ({"state_dir": "~/state"}, {"HOME": "/h"}, "/h/state"),
         ({"state_dir": "/s/"}, {}, "/s"),
     ],
 )
 def test_the_state_folder_is_found(flags: dict[str, str], environ: dict[str, str], folder: str) -> None:
-    assert resolve(flags, environ, working_folder="/work").settings.state_dir == folder
+    assert resolve(flags, environ, working_folder="/here").settings.state_dir == folder
 
 
 def test_without_a_home_the_state_folder_must_be_named() -> None:

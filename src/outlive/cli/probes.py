@@ -23,7 +23,7 @@ from outlive.keeper.kernel import become_subreaper, pidfd_exit_status, punch_hol
 
 __all__ = ["Finding", "existing_folder", "find_out"]
 
-Importance = Literal["required", "optional", "fact"]
+_Importance = Literal["required", "optional", "fact"]
 _DESCRIPTORS_PER_PROCESS = 5  # in the supervisor (measured)
 
 
@@ -34,7 +34,7 @@ class Finding:
     name: str
     is_ok: bool
     detail: str
-    importance: Importance = "optional"
+    importance: _Importance = "optional"
     consequence: str = ""
 
 
@@ -79,7 +79,7 @@ def existing_folder(path: str) -> str:
     return path
 
 
-def _attempt(name: str, probe: Callable[[], str], importance: Importance, consequence: str) -> Finding:
+def _attempt(name: str, probe: Callable[[], str], importance: _Importance, consequence: str) -> Finding:
     try:
         detail = probe()
     except (OSError, AttributeError, NotImplementedError) as error:

@@ -21,7 +21,7 @@ from outlive.core.errors import ConfigInvalid
 
 __all__ = ["OPTIONS", "Resolution", "Settings", "misspelt_names", "resolve"]
 
-Source = Literal["flag", "environment", "default"]
+_Source = Literal["flag", "environment", "default"]
 
 
 def _option(
@@ -191,7 +191,7 @@ class Resolution:
     """The settings and where each came from: who asks for a port by name is told when it is taken."""
 
     settings: Settings
-    sources: Mapping[str, Source]
+    sources: Mapping[str, _Source]
 
 
 def resolve(flags: Mapping[str, str], environ: Mapping[str, str], *, working_folder: str) -> Resolution:
@@ -206,7 +206,7 @@ def resolve(flags: Mapping[str, str], environ: Mapping[str, str], *, working_fol
         ConfigInvalid: A value cannot be understood; the message names the flag or variable it came from.
     """
     values: dict[str, Any] = {}
-    sources: dict[str, Source] = {}
+    sources: dict[str, _Source] = {}
     for option in OPTIONS:
         source, label, text = _find(option, flags, environ)
         if option.name == "state_dir" and source == "default":
@@ -237,7 +237,7 @@ def misspelt_names(environ: Mapping[str, str]) -> list[tuple[str, str]]:
     return [(name, matches[0]) for name, matches in near if matches]
 
 
-def _find(option: Option, flags: Mapping[str, str], environ: Mapping[str, str]) -> tuple[Source, str, str]:
+def _find(option: Option, flags: Mapping[str, str], environ: Mapping[str, str]) -> tuple[_Source, str, str]:
     if option.name in flags:
         return "flag", option.flag, flags[option.name]
     for name in option.env:
