@@ -11,7 +11,8 @@ ProcessId = NewType("ProcessId", str)
 
 ID_LENGTH = 26
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"  # Crockford base 32: no i, l, o, u
-_VALUES = {letter: value for value, letter in enumerate(_ALPHABET)}
+_TO_INT = str.maketrans(_ALPHABET, "0123456789abcdefghijklmnopqrstuv")  # the digits of int(text, 32)
+_ALLOWED = frozenset(_ALPHABET)
 _RANDOM_BYTES = 10
 
 
@@ -37,12 +38,9 @@ def id_to_bytes(process_id: str) -> bytes:
     """
     if not is_process_id(process_id):
         raise ValueError(f"not a process id: {process_id[:40]!r}")
-    number = 0
-    for letter in process_id:
-        number = number << 5 | _VALUES[letter]
-    return number.to_bytes(16, "big")
+    return int(process_id.translate(_TO_INT), 32).to_bytes(16, "big")
 
 
 def is_process_id(text: str) -> bool:
     """Tell whether `text` has the form of a process id (and so is safe as a file name)."""
-    return len(text) == ID_LENGTH and text[0] in "01234567" and all(letter in _VALUES for letter in text)
+    return len(text) == ID_LENGTH and text[0] in "01234567" and _ALLOWED.issuperset(text)

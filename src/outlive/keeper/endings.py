@@ -128,11 +128,7 @@ class Endings:
             "closed": kept.is_closed,
         }
         try:
-            fd = os.open(f"{kept.folder}/done", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-            try:
-                os.write(fd, json.dumps(record).encode())
-            finally:
-                os.close(fd)
+            write_whole(f"{kept.folder}/done", json.dumps(record).encode())
         except OSError:
             return False
         hit("exit.done")

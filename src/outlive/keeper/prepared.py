@@ -15,6 +15,8 @@ from outlive.keeper.sockets import listen_unix
 
 __all__ = ["PreparedFolder", "PreparedFolders"]
 
+# Written during a start or an end, when a rename is all there is time for: "x.new" becomes "x".
+_LATER_FILES = ("spec", "pid.new", "exit.new", "done.new")
 _WANTED = 48
 _SLICE = 2  # folders a turn: refilling must not delay starts
 _REFILL_S = 0.002
@@ -34,6 +36,8 @@ class PreparedFolder:
         flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC
         self.out, self.err = (os.open(f"{path}/{name}", flags, 0o600) for name in STREAM_FILES)
         self.idx = os.open(f"{path}/idx", flags | os.O_APPEND, 0o600)
+        for name in _LATER_FILES:
+            os.close(os.open(f"{path}/{name}", flags, 0o600))
 
 
 class PreparedFolders:

@@ -213,6 +213,10 @@ class Shim:
             block = spec_exec_block(_read(f"{self._folder}/spec"))
             program, cwd, argv, env = decode_exec(block)
             place = "pid"
+            with contextlib.suppress(
+                FileNotFoundError
+            ):  # prepared; a start after a supervisor's death may lack it
+                os.rename(f"{self._folder}/pid.new", f"{self._folder}/pid")
             record = os.open(
                 f"{self._folder}/pid", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600
             )

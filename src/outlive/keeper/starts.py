@@ -254,5 +254,5 @@ def remembered_spec(folder: str) -> Spec | None:
     try:
         with open(f"{folder}/spec", "rb") as file:
             return decode_spec(file.read())
-    except (OSError, ValueError):
-        return None
+    except (OSError, ValueError, LookupError, TypeError):
+        return None  # missing or damaged
