@@ -6,7 +6,7 @@ import logging
 import secrets
 from collections.abc import Callable, Coroutine
 
-from starlette.websockets import WebSocket
+from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from outlive.core.cursor import Cursor
 from outlive.core.errors import LimitExceeded, OutliveError, ProtocolViolation
@@ -124,7 +124,7 @@ class Channel:
             self._conversation.cancel()
 
     async def _close(self, code: int) -> None:
-        with contextlib.suppress(TimeoutError, RuntimeError, OSError):
+        with contextlib.suppress(TimeoutError, RuntimeError, WebSocketDisconnect):  # gone already, or stuck
             async with asyncio.timeout(_CLOSE_PATIENCE_S):
                 await self._websocket.close(code)
 

@@ -4,7 +4,7 @@ from types import TracebackType
 from typing import Self
 
 from starlette.routing import BaseRoute, WebSocketRoute
-from starlette.websockets import WebSocket
+from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from outlive.core.errors import InvalidRequest
 from outlive.engine import Engine
@@ -55,7 +55,10 @@ class JsonRpcDoor:
         return [WebSocketRoute(_PATH, self._serve, name="jsonrpc")]
 
     async def _serve(self, websocket: WebSocket) -> None:
-        await websocket.accept()
+        try:
+            await websocket.accept()
+        except WebSocketDisconnect:
+            return  # gone before it was let in
         channel = Channel(
             websocket,
             open_outbox(websocket),
