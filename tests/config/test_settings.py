@@ -2,6 +2,7 @@
 
 import dataclasses
 import re
+from pathlib import Path
 from typing import get_args, get_type_hints
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outlive.config import OPTIONS, Settings, misspelt_names, read_flags, resolve
+from outlive.config.reference import render_reference
 from outlive.core.errors import ConfigInvalid
 
 _HOME = {"HOME": "/ann"}
@@ -154,3 +156,8 @@ _WORDS = st.lists(
 def test_no_word_upsets_the_fast_reader(words: list[str]) -> None:
     found = read_flags(words, OPTIONS)
     assert found is None or set(found) <= {option.name for option in OPTIONS}
+
+
+def test_the_documentation_page_is_the_one_made_from_the_table() -> None:
+    page = Path(__file__).parents[2] / "docs" / "settings.md"
+    assert page.read_text() == render_reference(), "python -m outlive.config.reference > docs/settings.md"

@@ -1,5 +1,6 @@
 """What the command line prints: errors with their hint on stderr, JSON in one line, plain tables."""
 
+import contextlib
 import json
 import sys
 from collections.abc import Mapping
@@ -21,9 +22,10 @@ def show_json(document: Mapping[str, object]) -> None:
 
 
 def say(text: str) -> None:
-    """Print a line for people on stderr."""
-    sys.stderr.write(text + "\n")
-    sys.stderr.flush()
+    """Print a line for people on stderr; that nobody reads it any more stops nothing."""
+    with contextlib.suppress(BrokenPipeError):
+        sys.stderr.write(text + "\n")
+        sys.stderr.flush()
 
 
 def show_error(error: OutliveError) -> None:

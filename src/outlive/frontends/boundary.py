@@ -4,6 +4,7 @@ import logging
 import secrets
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.websockets import WebSocketDisconnect
 
 from outlive.frontends.answers import CLOSE, send_error
 from outlive.frontends.uvicorn_parts import ClientDisconnected
@@ -34,6 +35,8 @@ class ErrorBoundary:
             await self._app(scope, receive, watch)
         except ClientDisconnected:
             raise  # the server's own way to end a request whose peer is gone
+        except WebSocketDisconnect:
+            pass  # Starlette's way: there is nobody left to tell
         except Exception:
             reference = secrets.token_hex(4)
             _logger.exception("a request failed", extra={"reference": reference, "path": scope.get("path")})
