@@ -1,0 +1,1 @@
+"""The pure nouns and rules: life of a process, cursors, ids."""
