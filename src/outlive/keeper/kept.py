@@ -34,6 +34,7 @@ class Stream:
         "index",
         "is_big",
         "is_open",
+        "is_stalled",
         "kept",
         "last_ns",
         "log",
@@ -54,6 +55,7 @@ class Stream:
         self.offset = offset
         self.relay = relay
         self.is_open = True
+        self.is_stalled = False  # the disk is full; a retry is due
         self.is_big = False
         self.short_reads = 0
         self.last_ns = 0

@@ -32,6 +32,7 @@ _MANY = 8
 _BUSY_BYTES = 32 * 1024
 _BIG_PIPE_BYTES = 1 << 20
 _RETRY_S = 0.25
+_TERMINAL_BYTES = 128 * 1024
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
@@ -125,23 +126,32 @@ class Pump:
             return False
         if error.errno not in _FULL:
             raise error
-        kept = stream.kept
         self._loop.unwatch(stream.source)
-        if not kept.flags & Flags.STALLED:
-            kept.flags |= Flags.STALLED
-            self._touch(kept)
-        self._loop.later(_RETRY_S, lambda: self._retry(stream))
+        if not stream.is_stalled:
+            stream.is_stalled = True
+            self._loop.later(_RETRY_S, lambda: self._retry(stream))
+            self._tell_stall(stream.kept)
         return False
 
     def _retry(self, stream: Stream) -> None:
         """Go on after the disk was full; the process was blocked by its full pipe, nothing is lost."""
+        stream.is_stalled = False
         if not stream.is_open:
             return
-        stream.kept.flags &= ~Flags.STALLED
+        kept = stream.kept
         self.add(stream)
-        self._touch(stream.kept)
-        if stream.kept.phase == Phase.EXITED:
-            self._ended(stream.kept)
+        self.move(stream)
+        self._tell_stall(kept)
+        if kept.phase == Phase.EXITED and self._can_bring_more(stream):
+            self._ended(kept)
+
+    def _tell_stall(self, kept: Kept) -> None:
+        flags = kept.flags & ~Flags.STALLED
+        if any(stream.is_stalled for stream in kept.streams):
+            flags |= Flags.STALLED
+        if flags != kept.flags:
+            kept.flags = flags
+            self._touch(kept)
 
     def hold(self, stream: Stream) -> None:
         """Stop reading (on_limit "block"): the process waits when its pipe is full."""
@@ -158,7 +168,7 @@ class Pump:
             target = stream.offset + self._waiting(stream)
             while stream.offset < target and self.move(stream):
                 pass
-            if stream.offset < target and self._can_bring_more(stream):
+            if stream.is_stalled:
                 return False
             if self._can_bring_more(stream):
                 self.move(stream)  # notices the end at once where there is nobody left to write
@@ -169,11 +179,15 @@ class Pump:
         return stream.is_open
 
     def _waiting(self, stream: Stream) -> int:
+        """Return how much may be on its way at most."""
+        if stream.relay >= 0:
+            # What was written to a terminal may still be in the kernel's flip buffers (64 KiB, tty_buffer.c), which
+            # FIONREAD does not count and each read moves on a little: until a read would block.
+            return _TERMINAL_BYTES + unread_bytes(stream.kept.fds["r"])
         try:
-            waiting = unread_bytes(stream.source)
+            return unread_bytes(stream.source)
         except OSError:
-            waiting = 0
-        return waiting + (unread_bytes(stream.kept.fds["r"]) if stream.relay >= 0 else 0)
+            return 0
 
     def close(self, stream: Stream) -> None:
         """End a stream: nothing can come any more."""
