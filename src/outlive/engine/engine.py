@@ -131,6 +131,7 @@ class Engine(Controls, Queries):
             raise BackendUnavailable("keeper_unavailable", text) from None
         await self._recovery.catch_up()
         await self._recovery.settle_rows()
+        await self._upkeep.index_newest()
         self._recovered = {one.connection_id for one in self.live() if one.connection_id is not None}
         group = await self._stack.enter_async_context(asyncio.TaskGroup())
         for task in (

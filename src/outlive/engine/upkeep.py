@@ -48,11 +48,21 @@ class Upkeep:
                 _logger.exception("upkeep failed; it is tried again")
             await asyncio.sleep(interval_s)
 
-    async def index_folders(self) -> None:
+    async def index_newest(self) -> None:
+        """Enter the newest forgotten folders: what an earlier server started and had not written yet when it died.
+
+        To be awaited before anybody asks: a client that returns after a crash wants just these.
+        """
+        await self.index_folders(newest=_SLICE)
+        await self._registry.flush()
+
+    async def index_folders(self, *, newest: int | None = None) -> None:
         """Enter folders that the registry does not know: it was lost, or the server died before it wrote."""
         known = await self._registry.known_ids()
         names = await asyncio.to_thread(_names, self._layout.processes)
         forgotten = [ProcessId(name) for name in names if name not in known and is_process_id(name)]
+        if newest is not None:
+            forgotten = forgotten[-newest:]
         for begin in range(0, len(forgotten), _SLICE):
             part = [one for one in forgotten[begin : begin + _SLICE] if not self._is_live(one)]
             for stored in await asyncio.to_thread(self._read, part):
