@@ -7,7 +7,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from outlive.protocols.jsonrpc.frames import TEXT, split_frames
-from outlive.protocols.jsonrpc.lines import FrameHeads, LineFramer
+from outlive.protocols.jsonrpc.lines import MAX_LINES, FrameHeads, LineFramer
 from outlive.protocols.jsonrpc.output import line_frame
 
 _PROCESS_ID = "01arz3ndektsv4rrffq69g5fav"
@@ -49,12 +49,12 @@ _start = st.one_of(
 )
 
 
-def _plain(chunk: bytes, start: int, stream: int) -> bytes:
+def _plain(chunk: bytes, start: int, stream: int) -> tuple[bytes, int]:
     frames = []
     for content in chunk[:-1].split(b"\n"):
         start += len(content) + 1
         frames.append(line_frame(_PROCESS_ID, stream, content + b"\n", end=start))
-    return b"".join(frames)
+    return b"".join(frames), start
 
 
 @settings(max_examples=600)
@@ -82,11 +82,20 @@ def test_a_line_over_the_limit_is_left_to_the_other_way(chunk: bytes, limit: int
 def test_every_size_of_header_is_right(length: int) -> None:
     """RFC 6455, 5.2: 7, 16 and 64 bits of length."""
     chunk = b"y" * length + b"\n"
-    frames = LineFramer(_HEADS, _PROCESS_ID, 0).frames(chunk, 0, max_line_bytes=1_000_000)
-    assert frames is not None
-    ((kind, payload),) = split_frames(frames)
+    framed = LineFramer(_HEADS, _PROCESS_ID, 0).frames(chunk, 0, max_line_bytes=1_000_000)
+    assert framed is not None
+    ((kind, payload),) = split_frames(framed[0])
     assert kind == TEXT
     assert json.loads(payload)["params"]["data"] == "y" * length + "\n"
+
+
+@pytest.mark.parametrize("line", [b"\n", b"a\n", b"\x01\n", b"\x7f\xef\xbf\xbf\n"])
+@pytest.mark.parametrize("extra", [-1, 0, 1, 1000])
+def test_one_call_builds_a_bounded_number_of_frames(line: bytes, extra: int) -> None:
+    """S0.16: of a flood of short lines the first ones, and the offset to go on from."""
+    count = min(MAX_LINES + extra, MAX_LINES)
+    framed = LineFramer(_HEADS, _PROCESS_ID, 1).frames(line * (MAX_LINES + extra), 7, max_line_bytes=8192)
+    assert framed == _plain(line * count, 7, 1)
 
 
 def test_the_tables_stay_small_for_a_stream_of_every_length() -> None:

@@ -7,7 +7,7 @@ whole, so that a line of 100 MB costs no memory and any number of readers costs 
 import codecs
 from typing import Protocol
 
-from outlive.protocols.jsonrpc.lines import FrameHeads, LineFramer
+from outlive.protocols.jsonrpc.lines import MAX_LINES, FrameHeads, LineFramer
 from outlive.protocols.jsonrpc.output import (
     binary_output_frame,
     decode_whole,
@@ -19,8 +19,6 @@ from outlive.store.output_log import MAX_PREAD_BYTES, OutputLog
 
 __all__ = ["LineReader", "PieceReader", "StreamReader"]
 
-# A chunk of empty lines makes 150 bytes of frame from one byte of output: bound what a turn builds (some 0.7 ms).
-_MAX_LINES = 4096
 _UNFINISHED_MAX = 3  # the longest unfinished UTF-8 sequence
 
 
@@ -73,9 +71,6 @@ class LineReader:
 
     def take(self, data: bytes) -> bytes:
         """Return the frames of the lines that `data` completes."""
-        count = data.count(b"\n")
-        if count > _MAX_LINES:
-            data = data[: max(1, len(data) * _MAX_LINES // count)]
         cut = data.rfind(b"\n") + 1
         if not cut:
             self.scanned += len(data)
@@ -95,8 +90,8 @@ class LineReader:
                     return b""
         if lines:
             frames += self._frames(lines)
-        self.delivered = begin + cut
-        self.scanned = begin + len(data)
+        is_whole = self.delivered == begin + cut
+        self.scanned = begin + len(data) if is_whole else self.delivered
         return frames
 
     def finish(self, limit: int) -> bytes:
@@ -158,13 +153,14 @@ class LineReader:
         )
 
     def _frames(self, lines: bytes) -> bytes:
-        """Return the frames of whole lines at `delivered`."""
-        frames = self._framer.frames(lines, self.delivered, max_line_bytes=self._max_line_bytes)
-        if frames is not None:
+        """Return the frames of whole lines at `delivered`, of the first `MAX_LINES`, and deliver them."""
+        framed = self._framer.frames(lines, self.delivered, max_line_bytes=self._max_line_bytes)
+        if framed is not None:
+            frames, self.delivered = framed
             return frames
         pieces: list[bytes] = []
         end = self.delivered
-        for content in lines[:-1].split(b"\n"):
+        for content in lines[:-1].split(b"\n", MAX_LINES)[:MAX_LINES]:
             end += len(content) + 1
             if len(content) <= self._max_line_bytes:
                 pieces.append(line_frame(self._process_id, self.stream, content + b"\n", end=end))
@@ -179,6 +175,7 @@ class LineReader:
                         end=end,
                     )
                 )
+        self.delivered = end
         return b"".join(pieces)
 
 

@@ -20,7 +20,9 @@ from outlive.core.identity import ID_LENGTH
 from outlive.protocols.jsonrpc.frames import TEXT, frame_header
 from outlive.protocols.jsonrpc.output import STREAM_NAMES, line_frame
 
-__all__ = ["FrameHeads", "LineFramer"]
+__all__ = ["MAX_LINES", "FrameHeads", "LineFramer"]
+
+MAX_LINES = 4096  # a chunk of empty lines makes 150 bytes of frame from each byte: bound what one call builds
 
 _CLOSING = b"}}"
 _MARK = b"\x7f"  # one byte, never escaped by JSON, rare in text
@@ -76,8 +78,10 @@ class LineFramer:
         self._stream = stream
         self._middle = _middle(process_id)
 
-    def frames(self, chunk: bytes, start: int, *, max_line_bytes: int) -> bytes | None:
-        r"""Return one text frame for each line of `chunk`; None when a line is longer than `max_line_bytes`.
+    def frames(self, chunk: bytes, start: int, *, max_line_bytes: int) -> tuple[bytes, int] | None:
+        r"""Return one text frame for each of the first `MAX_LINES` lines of `chunk`, and the offset behind them.
+
+        None when one of these lines is longer than `max_line_bytes`.
 
         Args:
             chunk: Whole lines, each with its newline; not empty.
@@ -91,16 +95,17 @@ class LineFramer:
         else:
             return self._plain_frames(chunk, start, max_line_bytes)
         escaped = orjson.dumps(chunk.replace(b"\n", mark).decode("utf-8", "replace"))
-        texts = escaped[1 : -1 - len(mark)].split(mark)
+        texts = escaped[1 : -1 - len(mark)].split(mark, MAX_LINES)
+        del texts[MAX_LINES:]  # what the split left whole
         lengths = list(map(len, texts))
         sizes = lengths
         if sum(lengths) + len(lengths) != len(chunk):
             # Escaping and replacing only ever lengthen, so an equal sum means that every line has kept its length.
-            sizes = list(map(len, chunk[:-1].split(b"\n")))
+            sizes = list(map(len, _contents(chunk)))
         if len(chunk) > max_line_bytes and max(sizes) > max_line_bytes:
             return None
         ends = list(map(add, accumulate(sizes), range(start + 1, start + 1 + len(sizes))))
-        return self._join(texts, lengths, ends)
+        return self._join(texts, lengths, ends), ends[-1]
 
     def _join(self, texts: list[bytes], lengths: list[int], ends: list[int]) -> bytes:
         digits = len(str(ends[0]))
@@ -119,20 +124,20 @@ class LineFramer:
         pieces.append(_CLOSING)
         return b"".join(pieces)
 
-    def _plain_frames(self, chunk: bytes, start: int, max_line_bytes: int) -> bytes | None:
+    def _plain_frames(self, chunk: bytes, start: int, max_line_bytes: int) -> tuple[bytes, int] | None:
         frames: list[bytes] = []
         end = start
-        for line in _lines(chunk):
-            if len(line) > max_line_bytes + 1:
+        for content in _contents(chunk):
+            if len(content) > max_line_bytes:
                 return None
-            end += len(line)
-            frames.append(line_frame(self._process_id, self._stream, line, end=end))
-        return b"".join(frames)
+            end += len(content) + 1
+            frames.append(line_frame(self._process_id, self._stream, content + b"\n", end=end))
+        return b"".join(frames), end
 
 
-def _lines(chunk: bytes) -> list[bytes]:
+def _contents(chunk: bytes) -> list[bytes]:
     # Not bytes.splitlines: it takes a carriage return for a line's end too.
-    return [line + b"\n" for line in chunk[:-1].split(b"\n")]
+    return chunk[:-1].split(b"\n", MAX_LINES)[:MAX_LINES]
 
 
 def _middle(process_id: str) -> bytes:
