@@ -44,7 +44,7 @@ class Endings:
 
     def _pursued(self, kept: Kept) -> None:
         if kept.is_orphan:
-            self._look_for_tree(kept)
+            self.look_for_tree(kept)
         self._advance(kept)
 
     def exited(self, kept: Kept, *, kind: str, number: int, is_empty: bool, ended_ns: int) -> None:
@@ -62,7 +62,7 @@ class Endings:
         if not is_empty and kept.spec.after_exit == "kill" and not kept.stop_at:
             self.stops.kill(kept)
         if kept.is_orphan and not is_empty:
-            self._look_for_tree(kept)
+            self.look_for_tree(kept)
         self._touch(kept)
         self._advance(kept)
 
@@ -74,6 +74,8 @@ class Endings:
         kept.note = str(record["note"])
         kept.descendants = int(str(record["descendants"]))
         self._touch(kept)
+        if kept.is_orphan:
+            self.look_for_tree(kept)
         self._advance(kept)
 
     def emptied(self, kept: Kept) -> None:
@@ -86,14 +88,14 @@ class Endings:
         if kept.phase >= Phase.EXITED:
             self._advance(kept)
 
-    def _look_for_tree(self, kept: Kept) -> None:
+    def look_for_tree(self, kept: Kept) -> None:
         """Watch an orphaned command's tree: no shim tells when it is empty."""
         if kept.is_empty or kept.phase < Phase.EXITED:
             return
         if self._trees.is_empty(kept):
             self.emptied(kept)
         else:
-            self._loop.later(_ORPHAN_LOOK_S, lambda: self._look_for_tree(kept))
+            self._loop.later(_ORPHAN_LOOK_S, lambda: self.look_for_tree(kept))
 
     def _advance(self, kept: Kept) -> None:
         """Go as far towards the end as possible now."""

@@ -25,7 +25,7 @@ from outlive.keeper.kernel import (
 )
 from outlive.keeper.loop import Loop
 from outlive.keeper.pool import ShimPool
-from outlive.keeper.starts import INTERRUPTED
+from outlive.keeper.starts import known_start
 from outlive.protocols.frames import (
     ExitRecord,
     PidRecord,
@@ -71,19 +71,21 @@ class Orphans:
     def shim_lost(self, kept: Kept) -> None:
         """Go on without the shim: its link closed, or nobody listens on the folder's socket."""
         kept.shim = None
-        if kept.is_orphan:  # only a holder died: the supervisor still has everything
-            self._find_holder(kept)
-            return
-        kept.is_orphan = True
-        self._log(f"the shim of {kept.process_id} is gone")
-        record = read_pid(kept.folder)
-        if record is not None:
-            self._runs(kept, record)
-            self._watch(kept, record.boot_id)
-        elif os.path.exists(f"{kept.folder}/pid"):
-            self._find_spawned(kept, _LOOKS)
-        else:
-            self._never_ran(kept)
+        if not kept.is_orphan:  # else only a holder died: the supervisor still has everything
+            kept.is_orphan = True
+            self._log(f"the shim of {kept.process_id} is gone")
+            record = read_pid(kept.folder)
+            if kept.phase >= Phase.EXITED:
+                self._endings.look_for_tree(kept)
+            elif record is not None:
+                self._runs(kept, record)
+                self._watch(kept, record.boot_id)
+            elif os.path.exists(f"{kept.folder}/pid"):
+                self._find_spawned(kept, _LOOKS)
+            else:
+                self._never_ran(kept)
+                return
+        self._find_holder(kept)
 
     def _runs(self, kept: Kept, record: PidRecord) -> None:
         """Take note that the command was started, also when its shim could not say so any more."""
@@ -166,7 +168,6 @@ class Orphans:
             self._learn_exit(kept, 0 if boot_id != BOOT_ID else _LOOKS)
             return
         self._loop.watch(kept.pidfd, lambda _events: self._gone(kept))
-        self._find_holder(kept)
 
     def resume_watch(self, kept: Kept) -> None:
         """Watch a command that an earlier supervisor had already found orphaned, and which has a holder."""
@@ -204,7 +205,7 @@ class Orphans:
         if not os.path.exists(f"{kept.folder}/exit"):
             with contextlib.suppress(OSError):
                 write_whole(f"{kept.folder}/exit", encode_exit(ended))
-        kept.answer_all(INTERRUPTED)
+        kept.answer_all(known_start(kept.folder))
         self._endings.exited(
             kept,
             kind=ended.kind,
@@ -215,7 +216,7 @@ class Orphans:
 
     def _find_holder(self, kept: Kept) -> None:
         """Give duplicates of the descriptors to an idle shim, so that they are held twice again."""
-        if kept.phase >= Phase.DONE or kept.is_closed:
+        if kept.is_closed or kept.shim is not None:
             return
         shim = self._pool.take()
         if shim is None:
@@ -240,8 +241,6 @@ class Orphans:
     def without_descriptors(self, kept: Kept) -> None:
         """Go on with a command whose shim and supervisor died at the same instant: its pipes are gone."""
         kept.flags |= Flags.HOLDER_LOST
-        for stream in kept.streams:
-            stream.is_open = False
         self.shim_lost(kept)
 
 

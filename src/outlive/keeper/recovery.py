@@ -110,21 +110,15 @@ class Recovery:
     def _without_shim(self, kept: Kept) -> None:
         self._keep(kept)
         record = self._restore(kept)
+        self._go_on(kept, record)
         if record is None and not os.path.exists(f"{kept.folder}/pid"):
             self._log(f"{kept.process_id} was committed but never given to a shim: starting it")
             self._orphans.shim_lost(kept)
             return
-        if (ended := read_exit(f"{kept.folder}/exit")) is not None:
-            # The shim had nothing left to hold: it wrote the record, and its command's pipes died with it.
-            for stream in kept.streams:
-                stream.is_open = False
-            kept.is_orphan = True
-            kept.answer_all(known_start(kept.folder))
-            self._endings.exited(
-                kept, kind=ended.kind, number=ended.number, is_empty=True, ended_ns=ended.ended_ns
-            )
-            return
-        self._orphans.without_descriptors(kept)
+        for stream in kept.streams:
+            stream.is_open = False  # nobody holds them any more
+        if not self._was_done(kept, is_empty=False):
+            self._orphans.without_descriptors(kept)
 
     def _restore(self, kept: Kept) -> PidRecord | None:
         """Read what the folder tells: pid, pause, gaps; open the logs at their ends. Returns the pid record."""
@@ -218,21 +212,30 @@ class Recovery:
             if stream.is_open:
                 self._pump.add(stream)
                 self._pump.move(stream)  # a relay pipe may hold bytes that no event tells of
-        self._go_on(kept, record, is_own=mode == "own")
-        done = _read_done(kept.folder)
-        if kind != "-" and done is not None:
-            kept.code = int(number)
-            kept.flags |= EXIT_FLAGS.get(kind, 0)
-            self._endings.was_done(kept, is_empty=bool(int(empty)), record=done)
+        kept.is_orphan = mode != "own"
+        self._go_on(kept, record)
+        if self._was_done(kept, is_empty=bool(int(empty)) and not kept.is_orphan):
+            return
+        if kept.is_orphan:
+            self._orphans.resume_watch(kept)
         elif kind != "-":
             self._endings.exited(
                 kept, kind=kind, number=int(number), is_empty=bool(int(empty)), ended_ns=int(ended_ns)
             )
 
-    def _go_on(self, kept: Kept, record: PidRecord | None, *, is_own: bool) -> None:
-        if not is_own:
-            kept.is_orphan = True
-            self._orphans.resume_watch(kept)
+    def _was_done(self, kept: Kept, *, is_empty: bool) -> bool:
+        """Restore what an earlier supervisor had completed, if it had."""
+        done, ended = _read_done(kept.folder), read_exit(f"{kept.folder}/exit")
+        if done is None or ended is None:
+            return False
+        kept.is_orphan = kept.is_orphan or kept.shim is None
+        kept.code = ended.number
+        kept.flags |= EXIT_FLAGS.get(ended.kind, 0)
+        self._endings.was_done(kept, is_empty=is_empty, record=done)
+        return True
+
+    def _go_on(self, kept: Kept, record: PidRecord | None) -> None:
+        """Carry on with stop and timeout."""
         self._resume_stop(kept)
         if record is not None:
             self._endings.stops.arm_timeout(kept, started_boottime_ns=record.boottime_ns)
