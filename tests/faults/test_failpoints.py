@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Unpack
 
 import pytest
 
@@ -14,7 +15,7 @@ import outlive.keeper
 from outlive.core.identity import ProcessId, id_to_bytes
 from outlive.protocols.keeper import CauseCode
 from tests.keeper.client import KeeperRefused, until
-from tests.keeper.house import House, sh
+from tests.keeper.house import House, Options, sh
 
 _SOURCE = Path(outlive.keeper.__file__).parent
 NAMES = sorted(
@@ -38,8 +39,10 @@ class Armed:
     def arm(self) -> None:
         self.token.touch()
 
-    def start(self, line: str, code: int, out: bytes = b"", err: bytes = b"", **options: object) -> ProcessId:
-        process_id, spec = self.house.spec(*sh(line), **options)  # type: ignore[arg-type] # options of Spec
+    def start(
+        self, line: str, code: int, out: bytes = b"", err: bytes = b"", **options: Unpack[Options]
+    ) -> ProcessId:
+        process_id, spec = self.house.spec(*sh(line), **options)
         try:
             self.house.client.start(spec, process_id=process_id)
         except KeeperRefused as refusal:

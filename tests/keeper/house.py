@@ -5,10 +5,11 @@ Pids come from the keeper's own status; who lives is asked of /proc.
 
 import json
 import os
+import signal
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
-from typing import Self
+from typing import Self, TypedDict, Unpack
 from unittest import mock
 
 from outlive.core.identity import ProcessId
@@ -17,9 +18,17 @@ from outlive.core.spec import Spec
 from outlive.keeper.launch import ensure_keeper
 from outlive.protocols.frames import ExitRecord, PidRecord, decode_exit, decode_pid
 from tests.keeper.client import KeeperClient, KeeperGone, Reply, new_id, until
-from tests.support.processes import all_pids, end, is_alive, of_state_folder, wait_state_folder_empty
+from tests.support.processes import (
+    all_pids,
+    end,
+    is_alive,
+    is_stopped,
+    of_state_folder,
+    stat,
+    wait_state_folder_empty,
+)
 
-__all__ = ["House", "sh"]
+__all__ = ["House", "Options", "is_paused", "sh"]
 
 _SETTINGS = ("OUTLIVE_KEEPER_", "OUTLIVE_FAILPOINT", "OUTLIVE_DEGRADE")
 
@@ -27,6 +36,33 @@ _SETTINGS = ("OUTLIVE_KEEPER_", "OUTLIVE_FAILPOINT", "OUTLIVE_DEGRADE")
 def sh(line: str) -> tuple[str, ...]:
     """Return the words that run a shell line."""
     return ("/bin/sh", "-c", line)
+
+
+def is_paused(pid: int) -> bool:
+    """Tell whether a process makes no progress: stopped, or waiting in vfork(2) for a child that is stopped."""
+    found = stat(pid)
+    if found is None or found.state != "D":
+        return is_stopped(pid)
+    status = Path(f"/proc/{pid}/status").read_text()
+    pending = next(line for line in status.splitlines() if line.startswith("ShdPnd:"))
+    return bool(int(pending.split()[1], 16) & 1 << (signal.SIGSTOP - 1))
+
+
+class Options(TypedDict, total=False):
+    """What may be said about a command beside its words: the fields of `Spec`, and its id."""
+
+    process_id: ProcessId
+    env: Mapping[str, str]
+    cwd: str
+    stdio: str
+    stdin: str
+    rows: int
+    cols: int
+    timeout_s: float
+    grace_s: float
+    output_limit: int
+    on_limit: str
+    after_exit: str
 
 
 class House:
@@ -148,29 +184,27 @@ class House:
 
     # -- commands
 
-    def spec(
-        self, *argv: str, env: Mapping[str, str] | None = None, **options: object
-    ) -> tuple[ProcessId, Spec]:
-        """Return a fresh id and the spec of a command with it."""
-        process_id = new_id()
-        words = {
+    def spec(self, *argv: str, **options: Unpack[Options]) -> tuple[ProcessId, Spec]:
+        """Return an id (fresh, unless given) and the spec of a command with it."""
+        process_id = options.pop("process_id", None) or new_id()
+        env = {
             "PATH": os.environ["PATH"],
             "OUTLIVE_PROCESS_ID": process_id,
             "OUTLIVE_STATE_DIR": str(self.state_dir),
-            **(env or {}),
+            **options.pop("env", {}),
         }
-        chosen: dict[str, object] = {"cwd": "/", "env": words, **options}
-        return process_id, Spec(program=argv[0], argv=argv, **chosen)  # type: ignore[arg-type] # options of Spec
+        cwd = options.pop("cwd", "/")
+        return process_id, Spec(program=argv[0], argv=argv, env=env, cwd=cwd, **options)  # type: ignore[misc] # pop
 
-    def start(self, *argv: str, env: Mapping[str, str] | None = None, **options: object) -> ProcessId:
+    def start(self, *argv: str, **options: Unpack[Options]) -> ProcessId:
         """Start a command and return its id."""
-        process_id, spec = self.spec(*argv, env=env, **options)
+        process_id, spec = self.spec(*argv, **options)
         self.client.start(spec, process_id=process_id)
         return process_id
 
-    def run(self, *argv: str, **options: object) -> tuple[int, bytes, bytes]:
+    def run(self, *argv: str, **options: Unpack[Options]) -> tuple[int, bytes, bytes]:
         """Run a command to its completion; returns exit code (minus a signal), stdout and stderr."""
-        process_id = self.start(*argv, **options)  # type: ignore[arg-type] # options of Spec
+        process_id = self.start(*argv, **options)
         self.client.wait_done(process_id)
         return self.wire_code(process_id), self.out(process_id), self.err(process_id)
 

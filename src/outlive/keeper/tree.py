@@ -7,12 +7,15 @@ signalled through a pidfd after its ancestry was checked again, so a reused pid 
 import contextlib
 import os
 import signal
+import time
 
 from outlive.keeper.kernel import stat_fields
 
 __all__ = ["carriers_of", "descendants", "freeze", "send_all", "signal_one"]
 
 _MAX_ROUNDS = 64
+_EAGER_ROUNDS = 8
+_ROUND_S = 0.0005
 _STOPPED = frozenset({b"T", b"t", b"Z", b"X"})
 
 
@@ -86,17 +89,39 @@ def send_all(roots: list[int], numbers: list[int], *, extra: list[int] = []) -> 
 def freeze(roots: list[int], *, extra: list[int] = []) -> bool:  # noqa: B006 - never changed
     """Stop (SIGSTOP) the tree to a fixpoint: until a walk finds nobody running. False if it never settles."""
     quiet = 0
-    for _ in range(_MAX_ROUNDS):
+    for tried in range(_MAX_ROUNDS):
         members = [*extra, *descendants(roots + extra)]
-        running = [pid for pid in members if (fields := stat_fields(pid)) and fields[0] not in _STOPPED]
-        if not running:
+        if not any(_may_run(pid) for pid in members):
             quiet += 1
             if quiet == 2:  # one walk can miss a child that is being born
                 return True
             continue
         quiet = 0
+        if tried > _EAGER_ROUNDS:  # on a busy machine they need a moment to take the signal
+            time.sleep(_ROUND_S)
         send_all(roots, [signal.SIGSTOP], extra=extra)
     return False
+
+
+def _may_run(pid: int) -> bool:
+    """Tell whether a process may still execute its own code after it was sent SIGSTOP.
+
+    A parent in vfork(2) waits uninterruptibly (D) until its child executes or ends: when the child was stopped
+    first, the parent keeps its signal pending and never shows T, but it does not run, either.
+    """
+    fields = stat_fields(pid)
+    if not fields or fields[0] in _STOPPED:
+        return False
+    return fields[0] != b"D" or not _has_pending_stop(pid)
+
+
+def _has_pending_stop(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/status", "rb") as file:
+            pending = [line for line in file if line.startswith((b"SigPnd:", b"ShdPnd:"))]
+    except OSError:
+        return True  # gone
+    return any(int(line.split()[1], 16) & 1 << (signal.SIGSTOP - 1) for line in pending)
 
 
 def carriers_of(marker: bytes) -> list[int]:
