@@ -33,25 +33,35 @@ __all__ = [
 ]
 
 PROCESS_ID = ProcessId("01arz3ndektsv4rrffq69g5fav")
+_OWNER = Owner(principal="p", connection_id="c")
 _HEADS = FrameHeads()
 
 
 class WrittenProcess:
     """A real `Process` on a folder; the test is its keeper."""
 
-    def __init__(self, folder: Path, *, stdin: str = "none") -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        stdin: str = "none",
+        process_id: ProcessId = PROCESS_ID,
+        owner: Owner = _OWNER,
+        is_detached: bool = False,
+    ) -> None:
         """Begin running, without output."""
         self._folder = folder
         self._sizes = [0, 0]
         for name in ("out", "err"):
             (folder / name).touch()
         record = ProcessRecord(
-            process_id=PROCESS_ID,
+            process_id=process_id,
             command="test",
             shell=None,
             cwd="/",
             state=State.RUNNING,
-            owner=Owner(principal="p", connection_id="c"),
+            owner=owner,
+            is_detached=is_detached,
             stdin=stdin,
             pid=7,
             created_at=datetime(2026, 1, 1, tzinfo=UTC),

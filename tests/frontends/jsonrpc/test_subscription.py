@@ -276,3 +276,30 @@ def test_pieces_have_no_partial_lines(tmp_path: Path) -> None:
     assert len(_all_turns(subscription)) == 1
     assert not subscription.has_partial
     assert subscription.show_partial() == b""
+
+
+def test_a_gap_in_one_of_two_waiting_streams_is_told(tmp_path: Path) -> None:
+    """S0.20: also where both streams are read in the order of writing."""
+    written = WrittenProcess(tmp_path)
+    written.write(b"one\n" + b"x" * 30 + b"\nlast\n")
+    written.write(b"err\n", 1)
+    written.release(4, 34)
+    written.end()
+    messages = _all_turns(_lines_subscription(written))
+    assert [params["data"] for params in _outputs(messages)] == ["one\n", "\n", "last\n"]
+    assert [params["data"] for params in _outputs(messages, "stderr")] == ["err\n"]
+    (gap,) = [message["params"] for message in messages if message["method"] == "process.gap"]
+    assert (gap["from"], gap["to"]) == (4, 34)
+
+
+def test_a_cut_character_of_one_stream_does_not_stop_the_other(tmp_path: Path) -> None:
+    """S0.6: chunk mode, both streams waiting."""
+    written = WrittenProcess(tmp_path)
+    subscription = Subscription(written.process, piece_readers(written.process), turn_bytes=100)
+    written.write(b"\xe2", told=False)
+    written.write(b"err", 1)
+    messages = _all_turns(subscription)
+    assert [params["data"] for params in _outputs(messages, "stderr")] == ["err"]
+    written.write(b"\x82\xac")
+    written.end()
+    assert [params["data"] for params in _outputs(_all_turns(subscription))] == ["€"]
