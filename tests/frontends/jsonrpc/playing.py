@@ -30,19 +30,68 @@ _Processes = list[Process]
 _Chunks = list[OutputChunk]
 
 
-class PlayedEngine:
-    """Processes that do nothing by themselves; what was asked of them stands in `calls`."""
+class _PlayedControls:
+    """The verbs: what was asked stands in `calls`, and fails with `failure` if there is one."""
 
-    def __init__(self, folder: Path) -> None:
-        """Keep the folders of the processes under `folder`."""
-        self._folder = folder
-        self._written: dict[str, WrittenProcess] = {}
+    def __init__(self) -> None:
         self.calls: list[tuple[str, str]] = []
         self.graces: list[float | None] = []
         self.called = asyncio.Event()
         self.failure: Exception | None = None
-        self.waiting: set[str] = set()
         self.unblock = asyncio.Event()
+
+    async def pause(self, process: Process) -> None:
+        await self._note("pause", process)
+
+    async def resume(self, process: Process) -> None:
+        await self._note("resume", process)
+
+    async def cancel(self, process: Process, *, grace_s: float | None = None, note: str = "") -> None:
+        self.graces.append(grace_s)
+        await self._note(f"cancel {note}".strip(), process)
+
+    async def signal(self, process: Process, number: int, *, whole_tree: bool) -> None:
+        await self._note(f"signal {number} {whole_tree}", process)
+
+    async def write(self, process: Process, data: bytes) -> None:
+        await self._note(f"write {data!r}", process)
+        if data == b"block":
+            await self.unblock.wait()
+
+    async def close_stdin(self, process: Process) -> None:
+        await self._note("close_stdin", process)
+
+    async def resize(self, process: Process, rows: int, cols: int) -> None:
+        await self._note(f"resize {rows} {cols}", process)
+
+    async def _note(self, call: str, process: Process) -> None:
+        self.calls.append((call, process.process_id))
+        self.called.set()
+        self._fail()
+        await asyncio.sleep(0)
+
+    async def until_called(self, name: str) -> str:
+        """Wait until something was asked for; return the process it was asked of."""
+        with anyio.fail_after(5):
+            while not (found := [target for call, target in self.calls if call.startswith(name)]):
+                self.called.clear()
+                await self.called.wait()
+        return found[0]
+
+    def _fail(self) -> None:
+        if self.failure is not None:
+            raise self.failure
+
+
+class PlayedEngine(_PlayedControls):
+    """Processes that do nothing by themselves; what was asked of them stands in `calls`."""
+
+    def __init__(self, folder: Path) -> None:
+        """Keep the folders of the processes under `folder`."""
+        super().__init__()
+        self._folder = folder
+        self._written: dict[str, WrittenProcess] = {}
+        self.waiting: set[str] = set()
 
     def written(self, process_id: str) -> WrittenProcess:
         """Return the test's end of a process."""
@@ -101,48 +150,6 @@ class PlayedEngine:
 
     async def read(self, process: Process, cursor: Cursor, limit_bytes: int) -> _Chunks:
         return process.log.read(cursor, limit_bytes)
-
-    async def pause(self, process: Process) -> None:
-        await self._note("pause", process)
-
-    async def resume(self, process: Process) -> None:
-        await self._note("resume", process)
-
-    async def cancel(self, process: Process, *, grace_s: float | None = None, note: str = "") -> None:
-        self.graces.append(grace_s)
-        await self._note(f"cancel {note}".strip(), process)
-
-    async def signal(self, process: Process, number: int, *, whole_tree: bool) -> None:
-        await self._note(f"signal {number} {whole_tree}", process)
-
-    async def write(self, process: Process, data: bytes) -> None:
-        await self._note(f"write {data!r}", process)
-        if data == b"block":
-            await self.unblock.wait()
-
-    async def close_stdin(self, process: Process) -> None:
-        await self._note("close_stdin", process)
-
-    async def resize(self, process: Process, rows: int, cols: int) -> None:
-        await self._note(f"resize {rows} {cols}", process)
-
-    async def _note(self, call: str, process: Process) -> None:
-        self.calls.append((call, process.process_id))
-        self.called.set()
-        self._fail()
-        await asyncio.sleep(0)
-
-    async def until_called(self, name: str) -> str:
-        """Wait until something was asked for; return the process it was asked of."""
-        with anyio.fail_after(5):
-            while not (found := [target for call, target in self.calls if call.startswith(name)]):
-                self.called.clear()
-                await self.called.wait()
-        return found[0]
-
-    def _fail(self) -> None:
-        if self.failure is not None:
-            raise self.failure
 
 
 @dataclass
