@@ -67,13 +67,18 @@ def test_every_file_can_be_read_in_one_sitting() -> None:
     assert not too_long, "\n".join(too_long)
 
 
+def _method_limit(name: str) -> float:
+    # A test's stand-in or harness has as many verbs as what it stands for; its lines are bounded all the same.
+    return CLASS_METHODS if name.startswith("src/") else float("inf")
+
+
 def test_classes_stay_small() -> None:
     too_big = [
         f"{source.name}: {node.name}, {_length(node)} lines, {methods} methods"
         for source in _EVERYWHERE
         for node in ast.walk(source.tree)
         if isinstance(node, ast.ClassDef)
-        and ((methods := _method_count(node)) > CLASS_METHODS or _length(node) > CLASS_LINES)
+        and ((methods := _method_count(node)) > _method_limit(source.name) or _length(node) > CLASS_LINES)
     ]
     assert not too_big, "\n".join(too_big)
 
