@@ -133,10 +133,11 @@ class TestOutbox:
                 await self.wrote.wait()
 
     async def wait_ready(self) -> None:
-        await self.writable.wait()
+        while not self.writable.is_set():
+            await self.writable.wait()
 
     async def send(self, frames: bytes) -> None:
-        await self.writable.wait()
+        assert self.writable.is_set(), "frames are built only when they can leave"
         self.write(frames)
 
     @property

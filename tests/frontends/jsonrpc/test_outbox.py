@@ -61,6 +61,30 @@ async def test_the_extension_takes_many_frames_in_one_write() -> None:
     assert server.written == [b"ab", b"cd", b"ef"]
 
 
+async def test_of_many_waiters_only_as_many_write_as_there_is_room() -> None:
+    """S0.16: fifty loud processes of one slow client: each waits without frames in its hands."""
+    server = _Server(has_extension=True)
+    outbox = open_outbox(server.websocket)
+    server.writable.clear()
+    woken: list[int] = []
+
+    async def wait_and_fill(number: int) -> None:
+        await outbox.wait_ready()
+        woken.append(number)
+        server.writable.clear()
+
+    async with asyncio.TaskGroup() as group:
+        for number in range(3):
+            group.create_task(wait_and_fill(number))
+        for count in (1, 2, 3):
+            await asyncio.sleep(0)
+            server.writable.set()
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            assert len(woken) == count
+    assert sorted(woken) == [0, 1, 2]
+
+
 async def test_after_the_close_nothing_is_written() -> None:
     server = _Server(has_extension=True)
     outbox = open_outbox(server.websocket)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from outlive.core.cursor import Cursor
-from outlive.core.errors import LimitExceeded, OutliveError, ProtocolViolation
+from outlive.core.errors import InvalidRequest, LimitExceeded, OutliveError, ProtocolViolation
 from outlive.engine import Engine
 from outlive.frontends.jsonrpc.answering import Answer, Work, work_of
 from outlive.frontends.jsonrpc.connection import Connection
@@ -73,8 +73,8 @@ class Channel:
         """Serve the client until it or the server ends it."""
         try:
             place, is_resumed = await self._connections.claim(resumption.session_id, principal, self)
-        except LimitExceeded as error:
-            await self.refuse(error, _TRY_AGAIN_LATER)
+        except OutliveError as error:
+            await self.refuse(error)
             return
         context = Context(
             engine=self._engine,
@@ -99,10 +99,10 @@ class Channel:
         if self._close_code is not None:
             await self._close(self._close_code)
 
-    async def refuse(self, error: OutliveError, code: int = _POLICY_VIOLATION) -> None:
+    async def refuse(self, error: OutliveError) -> None:
         """Tell the client why it is not served (an error without a request), and close."""
         await self._outbox.send(text_frame(encode_error(NULL_ID, error)))
-        await self._close(code)
+        await self._close(_POLICY_VIOLATION if isinstance(error, InvalidRequest) else _TRY_AGAIN_LATER)
 
     def supersede(self) -> dict[str, OutputFormat]:
         """Stop at once, because another channel takes the place; return what was not delivered completely."""
@@ -140,7 +140,7 @@ class Channel:
                 self._followers.follow(known.process, known.cursor, known.form)
                 place.undelivered.pop(known.process.process_id, None)
             await self._receive(context)
-        except OutliveError as error:  # an impossible cursor
+        except OutliveError as error:  # an impossible cursor, or a registry that does not answer
             await self.refuse(error)
         except Exception:
             _logger.exception("a connection failed", extra={"reference": secrets.token_hex(4)})

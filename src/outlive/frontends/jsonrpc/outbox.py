@@ -67,11 +67,14 @@ class RawOutbox:
 
     async def wait_ready(self) -> None:
         """Return when the send buffer has room, or after the close (which sets `writable` too)."""
-        await self.writable.wait()
+        # Another waiter may have filled the buffer between the event and this task's turn: then wait again, so that
+        # nobody holds ready-made frames in memory while waiting.
+        while not self.writable.is_set():
+            await self.writable.wait()
 
     async def send(self, frames: bytes) -> None:
         """Wait for room, then send whole frames together."""
-        await self.writable.wait()
+        await self.wait_ready()
         self.write(frames)
 
 
