@@ -15,16 +15,16 @@ class Journal:
     """Appends to the journal; compacted when a supervisor begins."""
 
     def __init__(self, path: str, live: list[str]) -> None:
-        """Replace the file by one that lists just `live`.
-
-        Raises:
-            OSError: The disk is full.
-        """
+        """Replace the file by one that lists just `live`; on a full disk go on with the one that is there."""
         content = "".join(f"+{process_id}\n" for process_id in live).encode()
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC
-        self._fd = os.open(path + ".new", flags, 0o600)
-        os.write(self._fd, content)
-        os.rename(path + ".new", path)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+        self._fd = os.open(path, flags, 0o600)
+        with contextlib.suppress(OSError):
+            compacted = os.open(path + ".new", flags | os.O_TRUNC, 0o600)
+            if os.write(compacted, content) == len(content):
+                os.rename(path + ".new", path)
+                self._fd, compacted = compacted, self._fd
+            os.close(compacted)
 
     def begin(self, process_id: str) -> None:
         """Note that a start is about to be committed; raises OSError when the disk is full."""

@@ -25,8 +25,7 @@ def take_lock(path: str) -> int | None:
     except (BlockingIOError, PermissionError):
         os.close(fd)
         return None
-    os.ftruncate(fd, 0)
-    os.pwrite(fd, b"%d\n" % os.getpid(), 0)
+    os.pwrite(fd, b"%-10d\n" % os.getpid(), 0)  # in place: a full disk must not keep anybody from taking over
     return fd
 
 

@@ -1,0 +1,115 @@
+"""The eleven ways out of a process tree: after a stop nobody is left, after a pause nobody runs."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from outlive.protocols.keeper import CauseCode
+from tests.keeper.client import until
+from tests.keeper.house import House, is_paused, sh
+from tests.support.processes import Marker, is_alive
+
+_TO_ROOT_CGROUP = (
+    "for f in /sys/fs/cgroup/cgroup.procs /sys/fs/cgroup/*/cgroup.procs; do echo $$ > $f; done 2>/dev/null"
+)
+_SUBREAPER = (
+    f"{sys.executable} -I -S -c 'import ctypes, os, subprocess;"
+    " ctypes.CDLL(None).prctl(36, 1, 0, 0, 0); os.setsid() if os.fork() == 0 else os.wait();"
+    ' subprocess.run(["/bin/sh", "-c", "SLEEP & SLEEP & wait"])\''
+)
+# Name: a shell line (SLEEP carries the mark), how many marked processes there are, whether the main process stays.
+_CASES: dict[str, tuple[str, int, bool]] = {
+    "background child": ("SLEEP & SLEEP", 2, True),
+    "setsid": ("setsid SLEEP & wait", 1, True),
+    "daemon whose main exits": ("(setsid sh -c 'SLEEP & SLEEP' &) & exit 0", 2, False),
+    "job control": ("set -m; SLEEP & SLEEP & wait", 2, True),
+    "ignores TERM": ("trap '' TERM HUP INT; SLEEP & SLEEP & while :; do SLEEP; done", 3, True),
+    "empty environment": ("env -i setsid SLEEP & wait", 1, True),
+    "fork chain": (
+        "chain() { if [ $1 -gt 0 ]; then (chain $(($1 - 1))) & fi; SLEEP & wait; }; chain 12; wait",
+        13,
+        True,
+    ),
+    "pid namespace": ("unshare -fp sh -c 'SLEEP & SLEEP' & wait", 2, True),
+    "stopped": ("sh -c 'kill -STOP $$; true' & SLEEP & wait", 1, True),
+    "root cgroup": (f"{_TO_ROOT_CGROUP}; SLEEP & SLEEP & wait", 2, True),
+    "own session, cgroup and subreaper": (f"{_TO_ROOT_CGROUP}; setsid {_SUBREAPER} & wait", 2, True),
+}
+
+
+def _may_unshare() -> bool:
+    program = shutil.which("unshare")
+    return (
+        program is not None
+        and subprocess.run([program, "-fp", "true"], check=False, capture_output=True).returncode == 0
+    )
+
+
+def _start(house: House, marker: Marker, case: str) -> str:
+    line, count, _ = _CASES[case]
+    if case == "pid namespace" and not _may_unshare():
+        pytest.skip("this user may not make a PID namespace")
+    process_id = house.start(*sh(line.replace("SLEEP", marker.sleep)))
+    until(lambda: len(marker.pids()) == count, f"{count} marked processes")
+    return process_id
+
+
+def _tree(house: House, process_id: str) -> list[int]:
+    """Return everything below the shim, as the kernel sees it now."""
+    found, todo = [], [house.shim_of(process_id)]
+    while todo:
+        pid = todo.pop()
+        for children in Path(f"/proc/{pid}/task").glob("*/children"):
+            todo += [int(child) for child in children.read_text().split()]
+        found.append(pid)
+    return [pid for pid in found[1:] if is_alive(pid)]
+
+
+@pytest.mark.parametrize("case", _CASES)
+def test_after_a_stop_nobody_is_left(house: House, marker: Marker, case: str) -> None:
+    process_id = _start(house, marker, case)
+    house.client.ask("stop", id=process_id, cause=int(CauseCode.CANCEL), grace_s=0.3)
+    house.client.wait_closed(process_id)
+    until(lambda: not marker.pids(), "the end of every marked process")
+    until(lambda: house.status()["processes"] == 0, "the keeper to let go")
+
+
+@pytest.mark.parametrize("case", _CASES)
+def test_after_a_pause_nobody_runs_and_after_a_resume_all_do(house: House, marker: Marker, case: str) -> None:
+    process_id = _start(house, marker, case)
+    stays = _CASES[case][2]
+    if not stays:
+        house.client.wait_done(process_id)
+    else:
+        before = set(marker.pids())
+        house.client.ask("pause", id=process_id)
+        running = [pid for pid in _tree(house, process_id) if not is_paused(pid)]
+        assert running == []
+        assert set(marker.pids()) == before
+        assert all(map(is_paused, before))
+        house.client.ask("resume", id=process_id)
+        until(lambda: not any(map(is_paused, marker.pids())), "the marked processes to go on")
+    house.client.ask("stop", id=process_id, cause=int(CauseCode.CANCEL), grace_s=0.0)
+    until(lambda: not marker.pids(), "the end of every marked process")
+
+
+def test_a_fork_bomb_is_outrun(house: House, tmp_path: Path) -> None:
+    """Each process starts the next and ends: a walk alone would always come too late."""
+    alive = tmp_path / "alive"
+    script = tmp_path / "hop.sh"
+    script.write_text(f"echo x >> {alive}\nsetsid sh $0 &\n")
+    process_id = house.start(*sh(f"setsid sh {script} & sleep 60"))
+    until(lambda: alive.exists() and alive.stat().st_size > 40, "the chain to run")
+    house.client.ask("stop", id=process_id, cause=int(CauseCode.CANCEL), grace_s=0.0)
+    house.client.wait_closed(process_id)
+    mark = os.fsencode(script)
+    left = [
+        pid
+        for pid in filter(str.isdigit, os.listdir("/proc"))
+        if is_alive(int(pid)) and mark in Path(f"/proc/{pid}/cmdline").read_bytes()
+    ]
+    assert left == []

@@ -1,0 +1,148 @@
+"""A full disk blocks the process, loses nothing, and goes on byte-exact when there is space again."""
+
+import hashlib
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from outlive.protocols.keeper import Flags
+from tests.faults.plans import Plan
+from tests.keeper.client import KeeperRefused, until
+from tests.keeper.house import House, sh
+from tests.support.processes import is_alive
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount a small file system")
+
+_DISK_BYTES = 6 << 20
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Iterator[House]:
+    """A keeper on a file system of 6 MiB."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", f"size={_DISK_BYTES},nr_inodes=2000", "tmpfs", str(folder)],
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    if mounted.returncode:
+        pytest.skip(f"mount is not permitted here: {mounted.stderr.strip()}")
+    try:
+        with House(folder / "state") as house:
+            yield house
+    finally:
+        subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+def _fill(house: House, *, leave_bytes: int) -> Path:
+    """Take the space of the file system but for some; returns the file to remove."""
+    ballast = house.state_dir.with_name("ballast")
+    found = os.statvfs(house.state_dir)
+    with ballast.open("wb") as file:
+        os.posix_fallocate(file.fileno(), 0, max(1, found.f_bavail * found.f_frsize - leave_bytes))
+    return ballast
+
+
+def _plan(*, size: int, seed: str = "full disk") -> Plan:
+    return Plan(
+        seed=seed,
+        kind="full",
+        stdio="pipes",
+        out=size,
+        err=0,
+        is_text=False,
+        piece=30_000,
+        pause_s=0.0,
+        end=7,
+    )
+
+
+def _check(house: House, process_id: str, plan: Plan) -> None:
+    size, digest = plan.digest("out")
+    found = house.out(process_id)
+    assert len(found) == size
+    assert hashlib.sha256(found).hexdigest() == digest
+    assert house.wire_code(process_id) == plan.end
+    assert house.done(process_id)["out"] == size
+
+
+def test_output_goes_on_byte_exact_when_there_is_space_again(small: House) -> None:
+    plan = _plan(size=3 << 20)
+    ballast = _fill(small, leave_bytes=1 << 20)
+    process_id = small.start(*plan.argv)
+    small.client.wait_bell(process_id, lambda bell: bell.flags & Flags.STALLED, "a stall")
+    ballast.unlink()
+    small.client.wait_bell(process_id, lambda bell: not bell.flags & Flags.STALLED, "the end of the stall")
+    small.client.wait_done(process_id)
+    _check(small, process_id, plan)
+
+
+def test_the_supervisor_may_die_while_the_disk_is_full(small: House) -> None:
+    plan = _plan(size=3 << 20)
+    ballast = _fill(small, leave_bytes=1 << 20)
+    process_id = small.start(*plan.argv)
+    small.client.wait_bell(process_id, lambda bell: bell.flags & Flags.STALLED, "a stall")
+    for _ in range(3):
+        small.kill(small.supervisor())
+        small.client.bells.clear()
+        small.client.wait_bell(process_id, lambda bell: bell.flags & Flags.STALLED, "the stall again")
+    ballast.unlink()
+    small.client.wait_done(process_id)
+    _check(small, process_id, plan)
+
+
+def test_a_command_killed_while_stalled_is_completed_when_there_is_space(small: House) -> None:
+    """Its last output, exit record and completion mark wait for space; the zombie keeps the exit code."""
+    ballast = _fill(small, leave_bytes=1 << 20)
+    process_id = small.start("/usr/bin/yes")
+    small.client.wait_bell(process_id, lambda bell: bell.flags & Flags.STALLED, "a stall")
+    small.client.ask("stop", id=process_id, cause=1, grace_s=20.0)
+    pid = small.pid(process_id)
+    until(lambda: not is_alive(pid), "the end of the command")
+    before = len(small.out(process_id))
+    ballast.unlink()
+    bell = small.client.wait_done(process_id)
+    assert bell.out > before, "what was in the pipe came when there was space"
+    assert set(small.out(process_id)) <= set(b"y\n")
+    assert small.wire_code(process_id) == -15
+
+
+def test_a_start_on_a_full_disk_is_refused_or_carried_out(small: House) -> None:
+    small.run(*sh("echo warm"))
+    ballast = _fill(small, leave_bytes=0)
+    process_id, spec = small.spec("/bin/true", env={"BIG": "x" * 60_000})
+    with pytest.raises(KeeperRefused, match="disk_full"):
+        small.client.start(spec, process_id=process_id)
+    assert not small.folder(process_id).exists()
+    ballast.unlink()
+    small.client.start(spec, process_id=process_id)
+    small.client.wait_done(process_id)
+    assert small.wire_code(process_id) == 0
+
+
+def test_the_exit_code_survives_a_full_disk(small: House) -> None:
+    """The zombie is the durable copy until the record can be written."""
+    gate = small.state_dir.parent.with_name("gate")
+    process_id = small.start(*sh(f"until [ -e {gate} ]; do sleep 0.01; done; exit 77"))
+    small.wait_redundant()
+    ballast = _fill(small, leave_bytes=0)
+    inodes = [small.state_dir / f"inode{number}" for number in range(2000)]
+    for path in inodes:
+        try:
+            path.touch()
+        except OSError:
+            break
+    pid = small.pid(process_id)
+    gate.touch()
+    until(lambda: Path(f"/proc/{pid}/stat").read_text().split(")")[1].split()[0] == "Z", "the zombie")
+    small.kill(small.supervisor())
+    for path in inodes:
+        path.unlink(missing_ok=True)
+    ballast.unlink()
+    small.client.wait_done(process_id)
+    assert small.wire_code(process_id) == 77
