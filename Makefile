@@ -11,11 +11,13 @@ READY := $(VENV)/.ready
 CODE := src tests scripts $(wildcard bench examples)
 # Extra arguments: make run ARGS="--print-json", make test ARGS="-k cursor -x"
 ARGS ?=
+# Tests at once: they wait for processes more than they compute.
+JOBS ?= 4
 
 COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-emit-find-links --no-header
 
-.PHONY: help setup run test test-all coverage check format bench lock clean
+.PHONY: help setup run test test-all test-slow coverage check format bench lock clean
 
 help: ## list what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -31,13 +33,15 @@ run: $(READY) ## start the server (Ctrl-C stops it, not the processes)
 	@exec $(BIN)/outlive serve $(ARGS)
 
 test: $(READY) ## the tests a change must keep green (minutes)
-	@$(BIN)/python -m pytest -m "not slow" $(ARGS)
+	@$(BIN)/python -m pytest -n $(JOBS) -m "not slow" $(ARGS)
 
-test-all: $(READY) ## every test, the kill storm included
-	@$(BIN)/python -m pytest $(ARGS)
+test-all: test test-slow ## every test, the kill storm included
+
+test-slow: $(READY) ## only the slow ones, one after the other: they measure and kill
+	@$(BIN)/python -m pytest -m slow $(ARGS)
 
 coverage: $(READY) ## `make test`, measured: branches of src, server and keeper included
-	@PYTHONPATH=$(CURDIR)/scripts/measure $(BIN)/python -m pytest -m "not slow" --cov --cov-report=term --cov-fail-under=90 $(ARGS)
+	@PYTHONPATH=$(CURDIR)/scripts/measure $(BIN)/python -m pytest -n $(JOBS) -m "not slow" --cov --cov-report=term --cov-fail-under=90 $(ARGS)
 
 check: $(READY) ## lint, format, types, import contracts
 	$(BIN)/ruff check $(CODE)

@@ -122,7 +122,8 @@ async def test_many_vanishing_clients_leave_the_server_well(server: OutliveServe
 async def test_a_loud_process_does_not_starve_a_quiet_one(server: OutliveServer, client: RpcClient) -> None:
     """S0.16: bounded work per turn: twenty commands finish while another connection's flood is still going."""
     async with connect(server.url) as loud:
-        flood = await loud.execute("yes", output="chunk")
+        # Bounded: what was written before the cancel is delivered all the same.
+        flood = await loud.execute("yes | head -c 300000000; sleep 1000", output="chunk")
         await loud.output(flood["process_id"], "y")
         async with anyio.create_task_group() as reading:
 
