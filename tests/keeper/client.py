@@ -141,7 +141,11 @@ class KeeperClient:
         while number not in self._replies:
             left = deadline - time.monotonic()
             assert left > 0, f"no reply within {patience_s:.0f} s"
-            self.take_in(left)
+            try:
+                self.take_in(left)
+            except KeeperGone:
+                if number not in self._replies:  # the last word of one that leaves
+                    raise
         return self._replies.pop(number)
 
     def has_reply(self, number: int) -> bool:

@@ -155,6 +155,12 @@ class Orphans:
                     candidates.append(path)
         return candidates[0] if len(candidates) == 1 else None
 
+    def clear_notes(self) -> None:
+        """Remove the notes when no command is left that one could be about."""
+        for name in os.listdir(self._layout.notes):
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(f"{self._layout.notes}/{name}")
+
     def _watch(self, kept: Kept, boot_id: str) -> None:
         """Wait for the end of an orphaned command whose pid is known."""
         ended = read_exit(f"{kept.folder}/exit")

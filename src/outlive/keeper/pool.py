@@ -45,6 +45,7 @@ class GuardianLink:
         self._attempts = 0
         self._silent_ticks = 0
         self._retired = False
+        self.spawned: set[int] = set()  # guardians that are children of this process
 
     def begin(self) -> None:
         """Connect, now and whenever the connection is lost."""
@@ -63,7 +64,8 @@ class GuardianLink:
             link = sockets.connect_unix(self._layout.guardian_socket)
         except OSError:
             if self._attempts % _RESPAWN_EVERY == 1:
-                spawn_detached(keeper_argv("guardian", self._layout.root), keeper_environment())
+                guardian = spawn_detached(keeper_argv("guardian", self._layout.root), keeper_environment())
+                self.spawned.add(guardian)
             self._attempts += 1
             self._loop.later(_RECONNECT_S, self._connect)
             return
@@ -145,10 +147,15 @@ class ShimPool:
         """Return how many are idle."""
         return len(self._idle)
 
+    @property
+    def is_filling(self) -> bool:
+        """Whether forks are on their way: until they have said hello, they may hold links of their siblings."""
+        return self._coming > 0
+
     def fill(self) -> None:
         """Ask for as many forks as are missing."""
         missing = _MIN_IDLE + self.waiting - len(self._idle) - self._coming
-        if missing < _MIN_BATCH and len(self._idle) > _MIN_IDLE // 2:
+        if missing < _MIN_BATCH and (self._coming or len(self._idle) > _MIN_IDLE // 2):
             return
         pairs = [
             socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET) for _ in range(min(missing, _MAX_BATCH))

@@ -28,6 +28,7 @@ from outlive.protocols.keeper import Flags, Phase
 
 __all__ = ["Recovery"]
 
+_RETRY_S = 0.02
 _PATIENCE_S = 3.0  # for shims that do not answer: they are stopped or starved, not dead
 
 
@@ -58,23 +59,26 @@ class Recovery:
         self._journal = journal
         self._log = log
         self._asked: dict[int, ShimLink] = {}
+        self._delayed: set[Kept] = set()
         self._finished: Callable[[], None] | None = None
 
     def begin(self, live: list[str], finished: Callable[[], None]) -> None:
         """Ask the shims of all live processes at once."""
         self._finished = finished
+        if not live:
+            self._orphans.clear_notes()
         for process_id in live:
             self._ask(process_id)
         hit("recovery.asked")
         self._loop.later(_PATIENCE_S, self._settle)
-        if not self._asked:
+        if not self._asked and not self._delayed:
             self._settle()
 
     def _settle(self) -> None:
         finished, self._finished = self._finished, None
         if finished is not None:
-            if self._asked:
-                self._log(f"{len(self._asked)} shims have not answered yet")
+            if waiting := len(self._asked) + len(self._delayed):
+                self._log(f"{waiting} shims have not answered yet")
             finished()
 
     def _ask(self, process_id: str) -> None:
@@ -83,13 +87,22 @@ class Recovery:
         if spec is None:  # journaled, but the start was never committed
             self._journal.end(process_id)
             return
-        kept = Kept(process_id, folder, spec)
+        self._connect(Kept(process_id, folder, spec))
+
+    def _connect(self, kept: Kept) -> None:
+        self._delayed.discard(kept)
         try:
-            link = sockets.connect_unix(f"{folder}/sock")
+            link = sockets.connect_unix(f"{kept.folder}/sock")
+        except BlockingIOError:
+            # A backlog full of dead supervisors' connections: the shim is stopped or starved, not dead.
+            self._keep(kept)
+            self._delayed.add(kept)
+            self._loop.later(_RETRY_S, lambda: self._connect_again(kept))
+            return
         except OSError as error:
-            self._log(f"{process_id}: no shim answers: {error}")
-            if os.path.exists(f"{folder}/done") and self._is_over(kept):
-                self._journal.end(process_id)
+            self._log(f"{kept.process_id}: no shim answers: {error}")
+            if os.path.exists(f"{kept.folder}/done") and self._is_over(kept):
+                self._journal.end(kept.process_id)
                 return
             self._without_shim(kept)
             return
@@ -100,6 +113,11 @@ class Recovery:
         self._keep(kept)
         self._asked[link.fileno()] = shim
         self._loop.watch(link.fileno(), lambda _events: self._answered(shim))
+
+    def _connect_again(self, kept: Kept) -> None:
+        self._connect(kept)
+        if not self._asked and not self._delayed:
+            self._settle()
 
     @staticmethod
     def _is_over(kept: Kept) -> bool:
@@ -176,7 +194,7 @@ class Recovery:
             self._without_shim(kept)
         else:
             self._take_over(kept, shim, message.decode().split()[1:], fds)
-        if not self._asked:
+        if not self._asked and not self._delayed:
             self._settle()
 
     def _take_over(self, kept: Kept, shim: ShimLink, words: list[str], fds: list[int]) -> None:

@@ -26,6 +26,7 @@ from outlive.keeper.orphans import Orphans
 from outlive.keeper.pool import GuardianLink, ShimPool
 from outlive.keeper.presence import Presence
 from outlive.keeper.pump import Pump
+from outlive.keeper.reaping import Reaper
 from outlive.keeper.recovery import Recovery
 from outlive.keeper.requests import Requests
 from outlive.keeper.starts import Starts
@@ -91,6 +92,7 @@ class Supervisor:
             inputs=inputs,
             limits=limits,
         )
+        Reaper(loop, layout, guardians=self._guardian.spawned, claimed=table.unread_pids)
         listener = sockets.listen_unix(layout.keeper_socket, backlog=128)
         self._clients = presence.clients = Clients(loop, listener, uid=os.getuid(), handle=requests.handle)
         recovery = Recovery(

@@ -36,6 +36,10 @@ class Table:
         """Return the processes whose output is not whole or whose tree is not empty."""
         return [kept for kept in self.by_key.values() if kept.phase < Phase.DONE or not kept.is_empty]
 
+    def unread_pids(self) -> set[int]:
+        """Return the pids of the commands whose exit is not known yet."""
+        return {kept.pid for kept in self.by_key.values() if kept.phase < Phase.EXITED}
+
     def forget(self, kept: Kept) -> None:
         """Let go of a process that has ended in every sense; idempotent."""
         if self.by_key.pop(kept.key, None) is None:

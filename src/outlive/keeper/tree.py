@@ -11,7 +11,7 @@ import time
 
 from outlive.keeper.kernel import stat_fields
 
-__all__ = ["carriers_of", "descendants", "freeze", "send_all", "signal_one"]
+__all__ = ["carriers_of", "children", "descendants", "freeze", "send_all", "signal_one"]
 
 _MAX_ROUNDS = 64
 _EAGER_ROUNDS = 8
@@ -28,7 +28,7 @@ def descendants(roots: list[int]) -> list[int]:
     seen = set(roots)
     pending = list(roots)
     while pending:
-        for child in _children(pending.pop()):
+        for child in children(pending.pop()):
             if child not in seen:
                 seen.add(child)
                 found.append(child)
@@ -36,21 +36,22 @@ def descendants(roots: list[int]) -> list[int]:
     return found
 
 
-def _children(pid: int) -> list[int]:
-    children: list[int] = []
+def children(pid: int) -> list[int]:
+    """Return the children of all threads of `pid`."""
+    found: list[int] = []
     try:
         threads = os.listdir(f"/proc/{pid}/task")
     except OSError:
-        return children
+        return found
     for thread in threads:
         with contextlib.suppress(OSError):
             fd = os.open(f"/proc/{pid}/task/{thread}/children", os.O_RDONLY | os.O_CLOEXEC)
             try:
                 while chunk := os.read(fd, 65536):
-                    children += map(int, chunk.split())
+                    found += map(int, chunk.split())
             finally:
                 os.close(fd)
-    return children
+    return found
 
 
 def signal_one(pid: int, parents: set[int], number: int) -> bool:

@@ -1,0 +1,167 @@
+"""Who may talk to the keeper, what it says about itself, and when it ends."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from outlive.keeper.journal import read_journal
+from outlive.keeper.sockets import connect_unix
+from outlive.protocols.keeper import VERSION, CauseCode
+from tests.keeper.client import KeeperGone, KeeperRefused, until
+from tests.keeper.house import House, sh
+from tests.support.processes import Gate, is_alive, of_state_folder
+
+_ASK_AS_SOMEBODY_ELSE = """
+import os, socket, sys
+os.setgroups([])
+os.setgid(65534)
+os.setuid(65534)
+link = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+link.settimeout(10)
+link.connect(sys.argv[1])
+try:
+    link.send(b'J{"op": "status", "req": 1}')
+    print(link.recv(65536))
+except ConnectionError:
+    print("closed")
+"""
+
+
+def test_status_tells_who_is_there(house: House, gate: Gate) -> None:
+    process_id = house.start(*sh(gate.wait))
+    status = house.wait_redundant()
+    assert status["version"] == VERSION
+    assert status["processes"] == 1
+    assert is_alive(house.supervisor())
+    assert is_alive(house.guardian())
+    assert house.supervisor() == house.supervisor_of_lock()
+    gate.open()
+    house.client.wait_done(process_id)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+@pytest.mark.parametrize("name", ["keeper.sock", "guardian.sock"])
+def test_another_user_is_refused(own_house: House, tmp_path: Path, name: str) -> None:
+    """Even where the folder's permissions would let them in."""
+    own_house.run(*sh("true"))
+    path = own_house.state_dir / name
+    for folder in [own_house.state_dir, *own_house.state_dir.parents]:
+        if folder.owner() == "root" and folder != Path("/"):
+            folder.chmod(folder.stat().st_mode | 0o011)
+    path.chmod(0o777)
+    said = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", _ASK_AS_SOMEBODY_ELSE, str(path)],
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=30,
+    )
+    assert said.stdout.strip() in {"closed", "b''"}
+    assert own_house.status()["ok"]
+
+
+def test_the_files_of_the_state_folder_are_for_their_owner_only(own_house: House) -> None:
+    process_id = own_house.start(*sh("echo secret"))
+    own_house.client.wait_done(process_id)
+    open_to_others = [
+        str(path)
+        for path in [own_house.state_dir, *own_house.state_dir.rglob("*")]
+        if not path.is_socket() and path.exists() and path.stat().st_mode & 0o077
+    ]
+    assert open_to_others == []
+
+
+def test_an_idle_keeper_ends_by_itself(build_house: Callable[..., House]) -> None:
+    house = build_house(OUTLIVE_KEEPER_IDLE_S="0.2")
+    house.run(*sh("true"))
+    house.client.close()
+    until(lambda: not of_state_folder(house.state_dir), "the keeper's end")
+    assert house.run(*sh("exit 6"))[0] == 6, "and it is started again when it is needed"
+
+
+def test_a_keeper_with_something_to_keep_stays(build_house: Callable[..., House], gate: Gate) -> None:
+    house = build_house(OUTLIVE_KEEPER_IDLE_S="0.2")
+    process_id = house.start(*sh(f"{gate.wait}; exit 5"))
+    supervisor = house.supervisor()
+    house.client.close()
+    # The keeper looks once a second: two ends of short commands later it has looked.
+    short = House(house.state_dir, env={"OUTLIVE_KEEPER_IDLE_S": "0.2"})
+    for _ in range(2):
+        with short.client:
+            short.run(*sh("sleep 1.1"))
+    assert is_alive(supervisor)
+    gate.open()
+    until((house.folder(process_id) / "done").exists, "the end of the command")
+    assert house.wire_code(process_id) == 5
+
+
+def test_ending_is_refused_while_something_lives(own_house: House) -> None:
+    process_id = own_house.start("/bin/sleep", "60")
+    with pytest.raises(KeeperRefused, match="process_running") as refused:
+        own_house.client.ask("end")
+    assert refused.value.reply["details"] == {"processes": 1}
+    pid = own_house.pid(process_id)
+    own_house.client.ask("end", kill=True)
+    until(lambda: not of_state_folder(own_house.state_dir), "the keeper's end")
+    assert not is_alive(pid)
+    assert own_house.wire_code(process_id) in {-15, -9}
+    assert own_house.done(process_id)["cause"] == CauseCode.SHUTDOWN
+
+
+def test_ending_an_empty_keeper_needs_no_force(own_house: House) -> None:
+    own_house.run(*sh("true"))
+    until(lambda: own_house.status()["processes"] == 0, "an empty keeper")
+    own_house.client.ask("end")
+    own_house.client.close()
+    until(lambda: not of_state_folder(own_house.state_dir), "the keeper's end")
+
+
+def test_ending_works_just_after_the_guardian_died(own_house: House) -> None:
+    own_house.run(*sh("true"))
+    own_house.kill(own_house.guardian())
+    own_house.client.ask("end", kill=True)
+    own_house.client.close()
+    until(lambda: not of_state_folder(own_house.state_dir), "the keeper's end", patience_s=8.0)
+
+
+@pytest.mark.parametrize(
+    "packet", [b"nonsense", b"J[1]", b"J{", b"J\0\0", b"D" + bytes(48), b"J" + b"x" * 60_000]
+)
+def test_whoever_talks_nonsense_is_disconnected_and_nobody_else(house: House, packet: bytes) -> None:
+    link = connect_unix(house.layout.keeper_socket)
+    link.settimeout(10.0)
+    link.send(packet)
+    assert _is_closed(link)
+    link.close()
+    assert house.run(*sh("exit 3"))[0] == 3
+
+
+def _is_closed(link: socket.socket) -> bool:
+    try:
+        return link.recv(65536) == b""
+    except ConnectionResetError:
+        return True
+
+
+def test_the_journal_names_what_lives_and_nothing_else(own_house: House) -> None:
+    process_id = own_house.start("/bin/sleep", "60")
+    for _ in range(5):
+        own_house.run(*sh("true"))
+    until(lambda: own_house.status()["processes"] == 1, "one process")
+    until(lambda: read_journal(own_house.layout.live) == [process_id], "one live process in the journal")
+
+
+def test_what_a_retired_supervisor_was_asked_is_asked_again(own_house: House) -> None:
+    process_id = own_house.start("/bin/sleep", "60")
+    own_house.client.ask("retire")
+    with pytest.raises(KeeperGone):
+        own_house.client.ask("pause", id=process_id)
+    own_house.client.ask_surely("stop", id=process_id, cause=1, grace_s=10.0)
+    own_house.client.wait_done(process_id)
+    assert json.loads((own_house.folder(process_id) / "stop").read_text())["cause"] == 1

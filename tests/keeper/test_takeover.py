@@ -1,0 +1,217 @@
+"""Whoever of the keeper dies or hangs is replaced, and nothing is lost: supervisor, guardian, shims, upgrade."""
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from outlive.core.identity import id_to_bytes
+from outlive.keeper.launch import ensure_keeper
+from outlive.protocols.keeper import Flags, Phase, encode_spec
+from tests.keeper.client import KeeperGone, until
+from tests.keeper.house import House, sh
+from tests.support.processes import Gate, end, is_alive, stat
+
+_QUICK = {"OUTLIVE_KEEPER_HUNG_TICKS": "2"}
+
+
+def _waiting(house: House, gate: Gate) -> str:
+    process_id = house.start(*sh(f"echo early; {gate.wait}; echo late; exit 21"))
+    house.wait_output(process_id, 6)
+    return process_id
+
+
+def _finish(house: House, gate: Gate, process_id: str) -> None:
+    gate.open()
+    house.client.wait_done(process_id)
+    assert house.out(process_id) == b"early\nlate\n"
+    assert house.wire_code(process_id) == 21
+    assert house.client.completions[id_to_bytes(process_id)] == 1
+    assert not house.done(process_id)["holder_lost"]
+
+
+@pytest.mark.parametrize(
+    "victims", [["supervisor"], ["guardian"], ["guardian", "supervisor"], ["supervisor", "guardian"]]
+)
+def test_nothing_is_lost_when_they_die(own_house: House, gate: Gate, victims: list[str]) -> None:
+    process_id = _waiting(own_house, gate)
+    for _ in range(3):
+        status = own_house.wait_redundant()
+        pids = {"supervisor": own_house.supervisor(), "guardian": own_house.guardian()}
+        assert status["processes"] == 1
+        own_house.kill(*(pids[victim] for victim in victims))
+    own_house.wait_redundant()
+    _finish(own_house, gate, process_id)
+
+
+def test_nothing_is_lost_when_shims_die_one_after_the_other(own_house: House, gate: Gate) -> None:
+    process_id = _waiting(own_house, gate)
+    own_house.kill_shim_of(process_id)
+    for _ in range(4):
+        own_house.wait_redundant()
+        own_house.kill(*own_house.shims())
+    own_house.wait_redundant()
+    own_house.kill(own_house.supervisor())
+    own_house.wait_redundant()
+    _finish(own_house, gate, process_id)
+
+
+@pytest.mark.parametrize("victim", ["supervisor", "guardian"])
+def test_a_hung_one_is_replaced(build_house: Callable[..., House], gate: Gate, victim: str) -> None:
+    house = build_house(**_QUICK)
+    process_id = _waiting(house, gate)
+    pid = getattr(house, victim)()
+    os.kill(pid, signal.SIGSTOP)
+    until(lambda: not is_alive(pid), f"the end of the hung {victim}")
+    house.wait_redundant()
+    assert getattr(house, victim)() != pid
+    _finish(house, gate, process_id)
+
+
+def test_a_stopped_shim_does_not_keep_the_others_from_being_recovered(own_house: House, gate: Gate) -> None:
+    process_id = _waiting(own_house, gate)
+    other = _waiting(own_house, gate)
+    shim = own_house.shim_of(process_id)
+    os.kill(shim, signal.SIGSTOP)
+    # More deaths than connections fit the shim's backlog: a full backlog is no dead shim.
+    for _ in range(8):
+        own_house.kill(own_house.supervisor())  # asked for its pid, it has recovered as far as it can
+    os.kill(shim, signal.SIGCONT)
+    own_house.wait_redundant()
+    for each in (process_id, other):
+        _finish(own_house, gate, each)
+    assert own_house.shim_of(process_id) == shim
+    assert is_alive(shim)
+
+
+def test_redundant_is_told_only_while_everything_is_held_twice(own_house: House, gate: Gate) -> None:
+    process_id = _waiting(own_house, gate)
+    assert own_house.wait_redundant()["redundant"]
+    guardian = own_house.guardian()
+    os.kill(guardian, signal.SIGSTOP)  # nobody can fork a new holder now
+    own_house.kill(*(pid for pid in own_house.shims() if pid != own_house.shim_of(process_id)))
+    until(lambda: not own_house.status()["idle_shims"], "the end of the idle shims")
+    own_house.kill(own_house.shim_of(process_id))
+    until(lambda: not own_house.status()["redundant"], "the keeper to notice")
+    os.kill(guardian, signal.SIGCONT)
+    own_house.wait_redundant()
+    own_house.kill(own_house.supervisor())
+    _finish(own_house, gate, process_id)
+
+
+def test_an_upgrade_is_a_retirement_and_a_new_start(own_house: House, gate: Gate) -> None:
+    process_id = _waiting(own_house, gate)
+    terminal = own_house.start(*sh(f"{gate.wait}; echo on; exit 3"), stdio="pty")
+    before = {own_house.supervisor(), own_house.guardian()}
+    own_house.client.ask("retire")
+    until(lambda: not any(map(is_alive, before)), "the old ones to leave")
+    assert is_alive(own_house.pid(process_id))
+    own_house.client.connect()
+    assert own_house.supervisor() not in before
+    assert own_house.guardian() not in before
+    _finish(own_house, gate, process_id)
+    own_house.client.wait_done(terminal)
+    assert (own_house.wire_code(terminal), own_house.out(terminal)) == (3, b"on\r\n")
+
+
+def test_starting_the_keeper_again_and_again_starts_one(own_house: House) -> None:
+    pids = (own_house.supervisor(), own_house.guardian())
+    for _ in range(5):
+        ensure_keeper(str(own_house.state_dir))
+    assert (own_house.supervisor(), own_house.guardian()) == pids
+
+
+def test_output_of_descendants_survives_the_shim_and_the_supervisor(own_house: House, gate: Gate) -> None:
+    """After completion streams may stay open: they are held twice, too."""
+    process_id = own_house.start(*sh(f"({gate.wait}; echo later) & echo now; exit 4"))
+    assert own_house.client.wait_done(process_id).flags & Flags.OUT_OPEN
+    own_house.kill_shim_of(process_id)
+    own_house.wait_redundant()
+    own_house.kill(own_house.supervisor())
+    own_house.wait_redundant()
+    gate.open()
+    own_house.wait_output(process_id, 10)
+    own_house.client.wait_closed(process_id)
+    assert own_house.out(process_id) == b"now\nlater\n"
+    assert own_house.done(process_id)["out"] == 4
+    until(lambda: own_house.status()["processes"] == 0, "the keeper to let go")
+
+
+def test_the_supervisor_leaves_no_zombies(own_house: House) -> None:
+    """Guardians that it started are its children."""
+    supervisor = own_house.supervisor()
+    for _ in range(5):
+        own_house.kill(own_house.guardian())
+        own_house.wait_redundant()
+    assert own_house.supervisor() == supervisor
+
+    def zombies() -> list[str]:
+        tasks = Path(f"/proc/{supervisor}/task").glob("*/children")
+        children = [child for task in tasks for child in task.read_text().split()]
+        return [child for child in children if (found := stat(int(child))) and found.state == "Z"]
+
+    until(lambda: not zombies(), "the zombies to be reaped")
+
+
+def test_nothing_runs_twice_when_the_supervisor_dies_during_many_starts(
+    own_house: House, tmp_path: Path
+) -> None:
+    ran = tmp_path / "ran"
+    started = []
+    for number in range(40):
+        process_id, spec = own_house.spec(*sh(f"echo {number} >> {ran}; exit {number}"))
+        started.append(process_id)
+        if number % 5 == 2:
+            end(own_house.supervisor_of_lock() or 0)
+        own_house.client.start(spec, process_id=process_id)
+    for number, process_id in enumerate(started):
+        own_house.client.wait_done(process_id)
+        assert own_house.wire_code(process_id) == number
+    assert sorted(map(int, ran.read_text().split())) == list(range(40))
+
+
+def test_a_client_that_does_not_read_does_not_hold_up_anybody(own_house: House) -> None:
+    deaf = House(own_house.state_dir)
+    deaf.client.connect()
+    started = [own_house.start(*sh("for n in $(seq 200); do echo $n; done")) for _ in range(30)]
+    for process_id in started:
+        own_house.client.wait_done(process_id)
+    for _ in range(3000):
+        deaf.client.send("status")
+    assert own_house.run(*sh("exit 9"))[0] == 9
+    deaf.client.close()
+
+
+def test_a_retired_keeper_closes_its_connections(own_house: House) -> None:
+    own_house.client.ask("retire")
+    assert _is_closed(own_house)
+    own_house.client.connect()
+    assert own_house.run(*sh("exit 8"))[0] == 8
+
+
+def _is_closed(house: House) -> bool:
+    try:
+        while True:
+            house.client.take_in(10.0)
+    except KeeperGone:
+        return True
+
+
+def test_a_failed_start_is_answered_after_the_supervisor_died(own_house: House) -> None:
+    process_id, spec = own_house.spec("/nonexistent")
+    raw = encode_spec(spec)
+    number = own_house.client.send("start", payload=raw, id=process_id, spec_bytes=len(raw))
+    end(own_house.supervisor_of_lock() or 0)
+    try:
+        reply = own_house.client.reply(number)
+    except KeeperGone:
+        own_house.client.connect()
+        reply = own_house.client.reply(
+            own_house.client.send("start", payload=raw, id=process_id, spec_bytes=len(raw))
+        )
+    assert reply["error"] == "not_found"
+    own_house.client.wait_done(process_id)
+    assert own_house.exit_record(process_id).kind == "failed"
+    assert own_house.client.bells[id_to_bytes(process_id)].phase == Phase.DONE
