@@ -185,6 +185,7 @@ class Channel:
             case Lane.STARTS:
                 await self._starts.acquire()
                 self._spawn(self._serve_beside(context, work, self._starts.release))
+                await asyncio.sleep(0)  # it has taken its place before the next request is looked at
             case Lane.LONG if self._longs.locked():
                 error = LimitExceeded(
                     "process_limit",

@@ -27,6 +27,7 @@ MAX_LINES = 4096  # a chunk of empty lines makes 150 bytes of frame from each by
 _CLOSING = b"}}"
 _MARK = b"\x7f"  # one byte, never escaped by JSON, rare in text
 _SECOND_MARK = "\uffff".encode()  # a noncharacter, for chunks that contain the first
+_QUOTES = b'""'
 _MAX_TABLE = 2048  # different lengths kept per table: some 400 KB at most, refilled in microseconds
 
 
@@ -98,10 +99,9 @@ class LineFramer:
         texts = escaped[1 : -1 - len(mark)].split(mark, MAX_LINES)
         del texts[MAX_LINES:]  # what the split left whole
         lengths = list(map(len, texts))
-        sizes = lengths
-        if sum(lengths) + len(lengths) != len(chunk):
-            # Escaping and replacing only ever lengthen, so an equal sum means that every line has kept its length.
-            sizes = list(map(len, _contents(chunk)))
+        # Escaping and replacing only ever lengthen: an equal total means that every line has kept its length.
+        is_plain = len(escaped) == len(chunk) + len(_QUOTES)
+        sizes = lengths if is_plain else list(map(len, _contents(chunk)))
         if len(chunk) > max_line_bytes and max(sizes) > max_line_bytes:
             return None
         ends = list(map(add, accumulate(sizes), range(start + 1, start + 1 + len(sizes))))
@@ -109,9 +109,8 @@ class LineFramer:
 
     def _join(self, texts: list[bytes], lengths: list[int], ends: list[int]) -> bytes:
         digits = len(str(ends[0]))
-        if digits != len(
-            str(ends[-1])
-        ):  # once for each power of ten: the headers' lengths differ from there on
+        if digits != len(str(ends[-1])):
+            # Once for each power of ten: the headers' lengths differ from there on.
             border = bisect_left(ends, 10**digits)
             return self._join(texts[:border], lengths[:border], ends[:border]) + self._join(
                 texts[border:], lengths[border:], ends[border:]
