@@ -74,14 +74,14 @@ class Planner:
         kind = ("full", "paced", "both", "pty", "brief")[number % 5]
         end = -chosen.choice(_SIGNALS) if number % 4 == 3 else (number * 7) % 256
         sizes = {
-            "full": (chosen.randint(2 << 20, 24 << 20), 0, 65536, 0.0),
+            "full": (chosen.randint(1 << 20, 8 << 20), 0, 65536, 0.0),
             "paced": (
                 chosen.randint(2_000, 30_000),
                 chosen.randint(0, 2_000),
                 100,
                 chosen.uniform(0.002, 0.02),
             ),
-            "both": (chosen.randint(1 << 20, 6 << 20), chosen.randint(1 << 18, 2 << 20), 9_000, 0.0),
+            "both": (chosen.randint(1 << 19, 3 << 20), chosen.randint(1 << 17, 1 << 20), 9_000, 0.0),
             "pty": (chosen.randint(50_000, 600_000), 0, 300, chosen.choice([0.0, 0.001])),
             "brief": (chosen.randint(0, 200), chosen.choice([0, 0, 40]), 50, 0.0),
         }

@@ -22,12 +22,11 @@ from outlive.core.identity import id_to_bytes
 from outlive.protocols.keeper import Phase
 from tests.faults.killing import Hand
 from tests.faults.plans import Plan, Planner
-from tests.keeper.client import KeeperGone, until
+from tests.keeper.client import until
 from tests.keeper.house import House
 
 __all__ = ["Report", "storm"]
 
-_AT_A_TIME = 40
 _PATIENCE_S = 90.0
 
 
@@ -51,10 +50,11 @@ class Report:
 
 
 class _Storm:
-    def __init__(self, house: House, *, seed: int, kills: int, is_older_kernel: bool) -> None:
+    def __init__(self, house: House, *, seed: int, kills: int, at_a_time: int, is_older_kernel: bool) -> None:
         self._house = house
         self._client = house.client
         self._kills = kills
+        self._at_a_time = at_a_time
         self._planner = Planner(seed)
         self._hand = Hand(house, seed, is_older_kernel=is_older_kernel)
         self._pauses = random.Random(f"pauses/{seed}")
@@ -67,9 +67,9 @@ class _Storm:
         last_progress = began
         while self._running or sum(self._hand.dealt.values()) < self._kills:
             goes_on = sum(self._hand.dealt.values()) < self._kills
-            while goes_on and len(self._running) < _AT_A_TIME:
+            while goes_on and len(self._running) < self._at_a_time:
                 self._start_one()
-            self._listen(0.02)
+            self._client.listen(0.02)
             if self._check_ended():
                 last_progress = time.monotonic()
             assert time.monotonic() - last_progress < _PATIENCE_S, f"stuck: {self._stuck()}"
@@ -92,12 +92,6 @@ class _Storm:
         plan = self._planner.deal()
         process_id = self._house.start(*plan.argv, stdio=plan.stdio)
         self._running[process_id] = plan
-
-    def _listen(self, wait_s: float) -> None:
-        with suppress(KeeperGone):
-            self._client.take_in(wait_s)
-            return
-        self._client.connect()
 
     def _check_ended(self) -> int:
         ended = [
@@ -182,13 +176,14 @@ def storm(
     *,
     kills: int,
     seed: int,
+    at_a_time: int = 40,
     is_older_kernel: bool = False,
     say: Callable[[str], None] = lambda _text: None,
 ) -> Report:
     """Run one storm on a fresh keeper and return what was seen; nothing is left behind."""
     env = {"OUTLIVE_DEGRADE": "pidfd_info"} if is_older_kernel else {}
     with House(state_dir, env=env) as house:
-        one = _Storm(house, seed=seed, kills=kills, is_older_kernel=is_older_kernel)
+        one = _Storm(house, seed=seed, kills=kills, at_a_time=at_a_time, is_older_kernel=is_older_kernel)
         one.run(say)
         keys = {id_to_bytes(name.name) for name in Path(house.layout.processes).iterdir()}
         if len(keys) != one.report.processes:

@@ -224,6 +224,15 @@ class KeeperClient:
                 reply, _ = decode_message(message)
                 self._replies[int(str(reply["req"]))] = reply
 
+    def listen(self, wait_s: float) -> None:
+        """Take in what comes, reconnecting when the supervisor is gone."""
+        try:
+            if self._socket is None:
+                self.connect()
+            self.take_in(wait_s)
+        except KeeperGone:
+            self.reconnects += 1
+
     def _ring(self, bell: Doorbell) -> None:
         if bell.flags & Flags.SYNC:
             self._settle_unmentioned()
@@ -275,12 +284,7 @@ class KeeperClient:
         while (bell := self.bell(process_id)) is None or not wanted(bell):
             left = deadline - time.monotonic()
             assert left > 0, f"waited {patience_s:.0f} s in vain for {what}: {bell}"
-            try:
-                if self._socket is None:
-                    self.connect()
-                self.take_in(min(left, 1.0))
-            except KeeperGone:
-                self.reconnects += 1
+            self.listen(min(left, 1.0))
         return bell
 
     def wait_done(self, process_id: str, *, patience_s: float = PATIENCE_S) -> Doorbell:

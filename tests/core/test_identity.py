@@ -1,0 +1,69 @@
+"""Permanent names of processes: form, order in time, and both ways between text and bytes."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from outlive.core.identity import ID_LENGTH, id_from_bytes, id_to_bytes, is_process_id, new_process_id
+
+_raw = st.binary(min_size=16, max_size=16)
+_milliseconds = st.integers(0, 2**48 - 2)
+_randomness = st.binary(min_size=10, max_size=10)
+
+
+@given(_raw)
+def test_an_id_comes_back_as_it_was(raw: bytes) -> None:
+    text = id_from_bytes(raw)
+    assert id_to_bytes(text) == raw
+    assert is_process_id(text)
+    assert len(text) == ID_LENGTH
+
+
+@pytest.mark.promise("W.process-id")
+@given(_milliseconds, _randomness, _randomness)
+def test_a_later_id_sorts_later(now_ms: int, first: bytes, second: bytes) -> None:
+    assert new_process_id(now_ms, first) < new_process_id(now_ms + 1, second)
+
+
+@pytest.mark.promise("W.process-id")
+@given(_milliseconds, _randomness, _randomness)
+def test_ids_of_one_millisecond_differ_by_their_randomness(now_ms: int, first: bytes, second: bytes) -> None:
+    assert (new_process_id(now_ms, first) == new_process_id(now_ms, second)) == (first == second)
+
+
+@given(_raw, _raw)
+def test_text_and_bytes_sort_alike(first: bytes, second: bytes) -> None:
+    assert (id_from_bytes(first) < id_from_bytes(second)) == (first < second)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "0" * 25,
+        "0" * 27,
+        "8" + "0" * 25,
+        "I" * 26,
+        "0" * 25 + "u",
+        "../" + "0" * 23,
+        "0" * 25 + "\n",
+        "\u0660" * 26,
+    ],
+)
+def test_what_is_no_id_is_refused(text: str) -> None:
+    assert not is_process_id(text)
+    with pytest.raises(ValueError, match="not a process id"):
+        id_to_bytes(text)
+
+
+@given(st.text(max_size=40))
+def test_an_id_is_safe_as_a_file_name(text: str) -> None:
+    if is_process_id(text):
+        assert text.isascii()
+        assert text.isalnum()
+
+
+@pytest.mark.parametrize("size", [0, 9, 11])
+def test_the_randomness_has_ten_bytes(size: int) -> None:
+    with pytest.raises(AssertionError, match="10 random bytes"):
+        new_process_id(0, bytes(size))

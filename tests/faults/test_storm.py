@@ -1,0 +1,33 @@
+"""The kill storm as a test: whoever of the keeper is killed, output and exit codes are exact."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.faults.storm import storm
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_a_kill_storm_loses_nothing(tmp_path: Path, storm_kills: int, storm_seed: int) -> None:
+    report = storm(tmp_path / "state", kills=storm_kills, seed=storm_seed, say=print)
+    print(report)
+    assert report.faults == []
+    assert sum(report.blows.values()) == storm_kills
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_a_kill_storm_on_an_older_kernel_loses_nothing(
+    tmp_path: Path, storm_kills: int, storm_seed: int
+) -> None:
+    """Without PIDFD_GET_INFO the guardian's notes and the zombies must do."""
+    kills = max(10, storm_kills // 5)
+    report = storm(tmp_path / "state", kills=kills, seed=storm_seed, is_older_kernel=True, say=print)
+    print(report)
+    assert report.faults == []
+
+
+def test_a_small_storm_loses_nothing(tmp_path: Path, storm_seed: int) -> None:
+    report = storm(tmp_path / "state", kills=8, seed=storm_seed, at_a_time=10)
+    assert report.faults == []
