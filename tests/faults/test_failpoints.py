@@ -157,7 +157,7 @@ def _cases() -> Iterator[object]:
         yield pytest.param(name, _OLDER_KERNEL, id=f"{name}-older-kernel", marks=marks)
 
 
-@pytest.mark.parametrize(("name", "env"), _cases())
+@pytest.mark.parametrize(("name", "env"), list(_cases()))
 def test_a_kill_at_this_instant_loses_nothing(name: str, env: dict[str, str], tmp_path: Path) -> None:
     with _armed(tmp_path, name, env) as armed:
         _scenario(name)(armed)
