@@ -4,6 +4,7 @@ That pair is the one stated exception of the design: each holds the other's copi
 """
 
 import random
+import time
 from collections import Counter
 from contextlib import suppress
 
@@ -33,6 +34,8 @@ class Hand:
         name = self._random.choices(list(self._choices), weights=list(self._choices.values()))[0]
         status = self._house.wait_redundant()
         guardian, supervisor = (_pid(status[role]) for role in ("guardian", "supervisor"))
+        # Just after an answer the supervisor is at the same place every time: let it go on with its work.
+        time.sleep(self._random.uniform(0.0, 0.01))
         match name:
             case "supervisor":
                 self._house.kill(supervisor)
