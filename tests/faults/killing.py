@@ -6,6 +6,7 @@ That pair is the one stated exception of the design: each holds the other's copi
 import random
 import time
 from collections import Counter
+from collections.abc import Callable
 from contextlib import suppress
 
 from tests.keeper.client import KeeperGone, until
@@ -22,9 +23,12 @@ _CHOICES_OLDER_KERNEL = {"supervisor": 45, "shim": 45, "upgrade": 10}
 class Hand:
     """Deals one blow at a time and waits until the keeper stands again."""
 
-    def __init__(self, house: House, seed: int, *, is_older_kernel: bool = False) -> None:
-        """Begin with a seed."""
+    def __init__(
+        self, house: House, seed: int, *, living: Callable[[], list[str]], is_older_kernel: bool = False
+    ) -> None:
+        """Begin with a seed; `living` returns the ids of the processes whose shims may be struck."""
         self._house = house
+        self._living = living
         self._random = random.Random(f"kills/{seed}")
         self._choices = _CHOICES_OLDER_KERNEL if is_older_kernel else _CHOICES
         self.dealt: Counter[str] = Counter()
@@ -62,7 +66,7 @@ class Hand:
         shims = set(house.shims())
         owners = {
             record.shim_pid: process_id
-            for process_id in house.client.living()
+            for process_id in self._living()
             if (record := house.pid_record(process_id)) is not None and record.shim_pid in shims
         }
         if owners and self._random.random() < 0.8:

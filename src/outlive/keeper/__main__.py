@@ -12,7 +12,10 @@ def _main() -> None:
     sys.path.insert(0, os.path.dirname(os.path.dirname(here)))
     role, state_dir = sys.argv[1], sys.argv[2]
     if role == "guardian":
-        from outlive.keeper.guardian import main  # noqa: PLC0415 - each role loads only its own modules
+        from outlive.keeper.image import fill_heap_holes  # noqa: PLC0415 - each role loads only its own modules
+
+        fill_heap_holes()  # what is loaded from here on lies together
+        from outlive.keeper.guardian import main  # noqa: PLC0415 - as above
 
         main(state_dir, is_first="--first" in sys.argv)
     else:

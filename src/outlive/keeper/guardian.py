@@ -9,32 +9,27 @@ Packets on guardian.sock: from the supervisor `hello PID`, `fork` + one descript
 
 import contextlib
 import gc
-import importlib
 import os
 import select
 import signal
 import socket
-import sys
 import time
 
 from outlive.core.layout import Layout
-from outlive.keeper import sockets
+from outlive.keeper import failpoints, kernel, shim, sockets
 from outlive.keeper.failpoints import hit
-from outlive.keeper.kernel import become_subreaper, fill_heap_holes, stat_fields
+from outlive.keeper.image import Recorder, fill_heap_holes
+from outlive.keeper.kernel import become_subreaper, stat_fields
 from outlive.keeper.locks import holder_of, take_lock
-from outlive.keeper.shim import ignore_child_signal
 from outlive.keeper.spawn import keeper_argv, keeper_environment, spawn_detached
+from outlive.protocols import frames
 from outlive.protocols.frames import SPEC_VERSION, ExitRecord, encode_exec, encode_exit
 
 __all__ = ["Guardian", "log", "main", "use_standard_files"]
 
-_SHIM_MODULES = (
-    "outlive.protocols.frames",
-    "outlive.keeper.failpoints",
-    "outlive.keeper.kernel",
-    "outlive.keeper.sockets",
-    "outlive.keeper.shim",
-)
+_SHIM_PARTS = (failpoints, frames, kernel, sockets, shim, shim.Holdings, shim.Shim, frames.ExitRecord)
+# CPython 3.11 specializes code after 8 runs, and that is a write to its page.
+_WARM_UP_COMMANDS = 16
 _TICK_MS = 1000
 # Unanswered pings before the supervisor counts as hung. Ticks, not seconds: a suspended machine kills nobody.
 _HUNG_TICKS = int(os.environ.get("OUTLIVE_KEEPER_HUNG_TICKS", "5"))
@@ -71,33 +66,31 @@ def main(state_dir: str, *, is_first: bool) -> None:
     if is_first:
         os.setsid()
     use_standard_files(layout)
-    signal.signal(signal.SIGCHLD, ignore_child_signal)
+    signal.signal(signal.SIGCHLD, shim.ignore_child_signal)
     for name in (signal.SIGINT, signal.SIGHUP):
         signal.signal(name, signal.SIG_IGN)
     gc.disable()
     if holder_of(layout.guardian_lock) is not None:
         return
-    fillings = fill_heap_holes()
-    for module in _SHIM_MODULES:
-        importlib.reload(sys.modules[module])
-    _warm_up(f"{state_dir}/warm-up.{os.getpid()}")
+    wake, alarm = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+    signal.set_wakeup_fd(alarm, warn_on_full_buffer=False)
+    own_shim = _warm_up(f"{state_dir}/warm-up.{os.getpid()}", wake=wake, alarm=alarm)
     lock = take_lock(layout.guardian_lock)
     if lock is None:
         return
     become_subreaper()
-    gc.collect()
-    guardian = Guardian(layout, lock)
-    fillings += fill_heap_holes()
+    guardian = Guardian(layout, lock, own_shim, wake=wake)
+    gc.collect()  # empties the interpreter's free lists too, whose next objects lie anywhere
+    fill_heap_holes()
     gc.freeze()
     guardian.run()
-    del fillings
 
 
 class Guardian:
     """The guardian's loop: forks shims on request, reaps, pings the supervisor and starts it again."""
 
-    def __init__(self, layout: Layout, lock: int) -> None:
-        """Listen; the caller holds the lock."""
+    def __init__(self, layout: Layout, lock: int, own_shim: shim.Shim, *, wake: int) -> None:
+        """Listen; the caller holds the lock. Each fork becomes `own_shim`; `wake` tells of signals."""
         self._layout = layout
         self._lock = lock
         self._listener = sockets.listen_unix(layout.guardian_socket)
@@ -108,12 +101,12 @@ class Guardian:
         self._spawned_at = 0.0
         self._quick_deaths = 0
         self._own: set[int] = set()  # shims and supervisors: no commands, so their ends leave no note
-        self._wake, self._alarm = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        self._own_shim = own_shim
+        self._wake = wake
         self._poll = select.poll()
 
     def run(self) -> None:
         """Serve until retired."""
-        signal.set_wakeup_fd(self._alarm, warn_on_full_buffer=False)
         self._poll.register(self._wake, select.POLLIN)
         self._poll.register(self._listener.fileno(), select.POLLIN)
         if holder_of(self._layout.supervisor_lock) is None:
@@ -217,6 +210,8 @@ class Guardian:
         """
         hit("guardian.fork")
         for link in links:
+            os.set_blocking(link, False)
+        for link in links:
             pid = os.fork()
             if not pid:
                 self._become_shim(link, links)
@@ -227,13 +222,9 @@ class Guardian:
     def _become_shim(self, link: int, links: list[int]) -> None:
         try:
             assert self._supervisor is not None
-            ours = {self._lock, self._listener.fileno(), self._wake, self._alarm, self._supervisor.fileno()}
             # A sibling's link that stayed open here would hide the sibling's death from the supervisor.
-            for fd in ours.union(links) - {link}:
-                os.close(fd)
-            connection = socket.socket(fileno=link)
-            connection.settimeout(0.0)
-            sys.modules["outlive.keeper.shim"].Shim(connection).run()
+            ours = {self._lock, self._listener.fileno(), self._supervisor.fileno()}
+            self._own_shim.run(link, ours.union(links) - {link})
         except BaseException as error:  # noqa: BLE001 - a forked child must never return into the guardian's loop
             log(f"shim failed: {error!r}")
         finally:
@@ -271,50 +262,58 @@ class Guardian:
             os.rename(path + ".new", path)
 
 
-def _warm_up(folder: str) -> None:
-    """Run one command through a shim in this very process, so that forked shims share what running touches.
+def _warm_up(folder: str, *, wake: int, alarm: int) -> shim.Shim:
+    """Run commands through a shim in this very process, so that forked shims share what running touches.
 
-    Own pages of a shim: 592 KB forked from a cold image, 460 from a warm one (measured). A forked child plays
-    the supervisor.
+    A forked child plays the supervisor. Returns the shim.
     """
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     os.mkdir(folder, 0o700)
-    listener = sockets.listen_unix(f"{folder}/sock")
     driver = os.fork()
     if not driver:
         try:
             ours.close()
-            _drive(theirs, folder, listener)
+            _drive(theirs, folder)
         finally:
             os._exit(0)
     theirs.close()
-    listener.close()
-    ours.settimeout(0.0)
+    ours.setblocking(False)  # noqa: FBT003 - positional only
+    link = socket.SocketType(fileno=ours.detach())
+    warm = shim.Shim(link, wake=wake, alarm=alarm)
+    recorder = Recorder()
     try:
-        sys.modules["outlive.keeper.shim"].Shim(ours).run()
+        for turn in range(_WARM_UP_COMMANDS):
+            if turn == 1:
+                recorder.gather(_SHIM_PARTS)
+            warm.run(os.dup(link.fileno()))
     except (OSError, AssertionError) as error:
         log(f"warm-up failed: {error!r}")
-    ours.close()
     for name in os.listdir(folder):
         os.unlink(f"{folder}/{name}")
     os.rmdir(folder)
     with contextlib.suppress(ChildProcessError):
         os.waitpid(driver, 0)
+    return warm
 
 
-def _drive(link: socket.socket, folder: str, listener: socket.socket) -> None:
-    link.settimeout(5)
+def _drive(link: socket.socket, folder: str) -> None:
+    """Play the supervisor, and in the middle of each command its successor."""
+    patience_s = 60  # dying between two packets of a command would leave the shim holding it
+    link.settimeout(patience_s)
     program = next((path for path in ("/bin/true", "/usr/bin/true") if os.path.exists(path)), "/nonexistent")
     with open(f"{folder}/spec", "wb") as file:
         file.write(SPEC_VERSION + b" 2\n{}" + encode_exec(program, "/", ("true",), {"A": "b"}))
-    out, out_end = os.pipe2(os.O_CLOEXEC)
-    err, err_end = os.pipe2(os.O_CLOEXEC)
+    listener = sockets.listen_unix(f"{folder}/sock")
     null = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
-    fds = (listener.fileno(), out, err, null, out_end, err_end)
-    link.recv(100)
-    sockets.send(link, b"spawn LoeIOE " + folder.encode(), fds)
-    while link.recv(100).split()[0] not in {b"exited", b"failed"}:
-        pass
-    link.send(b"release")
-    link.recv(100)
-    link.send(b"quit")
+    for _ in range(_WARM_UP_COMMANDS):
+        with open(f"{folder}/pid.new", "wb"):
+            link.recv(100)
+        sockets.send(link, b"spawn LoeIOE " + folder.encode(), (listener.fileno(), *[null] * 5))
+        link.recv(100)
+        link = sockets.connect_unix(f"{folder}/sock")
+        link.settimeout(patience_s)
+        if link.recv(100).split()[5] == b"-":  # the state; it had not ended yet
+            link.recv(100)
+        link.send(b"release")
+        link.recv(100)
+        link.send(b"quit")

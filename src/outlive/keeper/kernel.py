@@ -4,6 +4,7 @@ ctypes is set up once at import, in the clean image that the shims are forked fr
 """
 
 import ctypes
+import errno
 import fcntl
 import os
 import time
@@ -13,7 +14,6 @@ __all__ = [
     "become_subreaper",
     "boottime_ns",
     "exit_status_of_zombie",
-    "fill_heap_holes",
     "pidfd_exit_status",
     "punch_hole",
     "spread_folders",
@@ -30,6 +30,9 @@ _FS_IOC_GETFLAGS, _FS_IOC_SETFLAGS, _FS_TOPDIR_FL = 0x80086601, 0x40086602, 0x00
 _PIDFD_GET_INFO = 0xC040FF0B  # _IOWR(0xFF, 11, struct pidfd_info), linux/pidfd.h, kernel >= 6.13
 _PIDFD_INFO_EXIT = 1 << 3  # kernel >= 6.15
 _PIDFD_INFO_BYTES = 64
+# Bound once, and without ctypes' errno: looking it up costs each shim pages (decision 23).
+_PRCTL = ctypes.CDLL(None).prctl
+_READ = os.O_RDONLY | os.O_CLOEXEC
 _LIBC.fallocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
 
 
@@ -43,8 +46,8 @@ BOOT_ID = _read_boot_id()
 
 def become_subreaper() -> None:
     """Make orphaned descendants children of this process (prctl(2) PR_SET_CHILD_SUBREAPER; not inherited by fork)."""
-    if _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
-        raise OSError(ctypes.get_errno(), "PR_SET_CHILD_SUBREAPER")
+    if _PRCTL(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
+        raise OSError(errno.EINVAL, "PR_SET_CHILD_SUBREAPER")  # the only reason there is
 
 
 def boottime_ns() -> int:
@@ -58,7 +61,7 @@ def stat_fields(pid: int) -> list[bytes]:
     Index 1 ppid, 2 pgrp, 3 POSIX session, 19 start ticks, 49 exit status (proc(5) numbers minus 3).
     """
     try:
-        fd = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
+        fd = os.open(f"/proc/{pid}/stat", _READ)
     except OSError:
         return []
     try:
@@ -124,45 +127,3 @@ def punch_hole(fd: int, offset: int, length: int) -> None:
     """
     if _LIBC.fallocate(fd, _FALLOC_FL_KEEP_SIZE_PUNCH_HOLE, offset, length) != 0:
         raise OSError(ctypes.get_errno(), "fallocate PUNCH_HOLE")
-
-
-class _Mallinfo2(ctypes.Structure):
-    """Struct mallinfo2 (mallinfo(3)); `keepcost` is the free space at the top of the heap."""
-
-    _fields_ = tuple(
-        (name, ctypes.c_size_t)
-        for name in [
-            "arena",
-            "ordblks",
-            "smblks",
-            "hblks",
-            "hblkhd",
-            "usmblks",
-            "fsmblks",
-            "uordblks",
-            "fordblks",
-            "keepcost",
-        ]
-    )
-
-
-def fill_heap_holes() -> list[bytes]:
-    """Occupy the free chunks inside the heap; the caller keeps the result for as long as it forks.
-
-    What a forked child allocates then comes from the heap's end, a few pages of its own, instead of from holes
-    all over the pages that it shares with its siblings. Does nothing where the C library has no mallinfo2.
-    """
-    try:
-        mallinfo2 = _LIBC.mallinfo2
-    except AttributeError:
-        return []
-    mallinfo2.restype = _Mallinfo2
-    kept: list[bytes] = []
-    overhead = bytes.__basicsize__  # an object of n bytes takes n plus this
-    for size in (*range(4096, 512, -256), *range(512, 0, -16)):
-        for _ in range(400):
-            top = mallinfo2().keepcost
-            kept += [bytes(max(1, size - overhead)) for _ in range(8)]
-            if mallinfo2().keepcost < top:
-                break
-    return kept

@@ -19,6 +19,9 @@ The protocol is frozen (old shims meet new supervisors). Packets are words separ
 
 Letters: L listener; o e read ends of stdout and stderr; i write end of stdin; m pty master; r w relay pipe;
 p pidfd; in upper case the command's own ends: I O E stdin, stdout, stderr; T the terminal's slave side.
+
+A thousand of these live at once, and each function, class or named constant used for the first time after the fork
+costs each of them pages: hence numbers and bytes instead of objects (decision 23).
 """
 
 import contextlib
@@ -28,23 +31,23 @@ import select
 import signal
 import socket
 import time
+from collections.abc import Iterable
 
 from outlive.keeper import sockets
 from outlive.keeper.failpoints import hit
 from outlive.keeper.kernel import BOOT_ID, become_subreaper, boottime_ns, start_ticks
-from outlive.protocols.frames import (
-    ExitRecord,
-    PidRecord,
-    decode_exec,
-    encode_exit,
-    encode_pid,
-    spec_exec_block,
-)
+from outlive.protocols.frames import ExitRecord, decode_exec, encode_exit, pid_line, spec_exec_block
 
-__all__ = ["Shim", "ignore_child_signal"]
+__all__ = ["Holdings", "Shim", "ignore_child_signal"]
 
 _POLLIN = select.POLLIN
 _COMMAND_ENDS = "IOET"
+_BOOT_ID = BOOT_ID.encode()
+_PIPE = os.O_CLOEXEC | os.O_NONBLOCK
+_READ = os.O_RDONLY | os.O_CLOEXEC
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+_LOOK = os.WEXITED | os.WNOHANG | os.WNOWAIT
+_READ_BYTES = 1 << 16
 # What Python ignores must not be inherited by commands (signal(7): ignored dispositions survive exec).
 _DEFAULT_SIGNALS = tuple(
     number for number in range(1, 65) if number not in {9, 19, 32, 33} and number in signal.valid_signals()
@@ -55,8 +58,8 @@ def ignore_child_signal(_number: int, _frame: object) -> None:
     """Handle SIGCHLD by doing nothing: the wakeup descriptor tells the loop."""
 
 
-class Shim:
-    """One shim's state; `run` returns when it is told to quit or has nothing to hold and no supervisor."""
+class Holdings:
+    """What a shim holds, and whom it tells: the link, the descriptors, the socket in the process's folder."""
 
     __slots__ = (
         "_alarm",
@@ -64,6 +67,7 @@ class Shim:
         "_ended",
         "_fds",
         "_folder",
+        "_is_linked",
         "_link",
         "_listener",
         "_mode",
@@ -73,61 +77,123 @@ class Shim:
         "_wake",
     )
 
-    def __init__(self, link: socket.socket) -> None:
-        """Take the link to the supervisor; the caller has forked already and occupies descriptors 0 to 2."""
-        self._link: socket.socket | None = link
+    def __init__(self, link: socket.SocketType, *, wake: int, alarm: int) -> None:
+        """Prepare, before the fork, what `run` then only puts other descriptors into.
+
+        Args:
+            link: Its number is where `run` puts the link to the supervisor.
+            wake: The number for the read end of the pipe that tells of signals,
+            alarm: and for its write end, which is `signal.set_wakeup_fd`'s already.
+        """
+        self._link = link
+        self._wake = wake
+        self._alarm = alarm
+        self._is_linked = False
         self._poll = select.poll()
-        self._wake, self._alarm = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        self._poll.register(wake, _POLLIN)
         self._forget()
 
     def _forget(self) -> None:
         self._mode = ""
-        self._folder = ""
+        self._folder = b""
         self._fds: dict[str, int] = {}
-        self._listener: socket.socket | None = None
+        self._listener = -1
         self._pid = 0
         self._ticks = 0
         self._ended: ExitRecord | None = None
         self._empty = False
 
-    def run(self) -> None:
-        """Serve until there is nothing left to do."""
-        become_subreaper()
-        signal.set_wakeup_fd(self._alarm, warn_on_full_buffer=False)
-        poll = self._poll
-        poll.register(self._wake, _POLLIN)
-        assert self._link is not None
-        poll.register(self._link.fileno(), _POLLIN)
-        self._say(b"hello %d" % os.getpid())
-        while True:
-            for fd, _ in poll.poll():
-                if fd == self._wake:
-                    os.read(self._wake, 512)
-                    self._reap()
-                elif self._listener is not None and fd == self._listener.fileno():
-                    self._meet_supervisor()
-                elif self._is_link(fd) and not self._obey():
-                    return
-            if self._is_alone():
-                return
+    def _connect(self, link: int) -> None:
+        """Put a new link in the place of the old one."""
+        place = self._link.fileno()
+        os.dup2(link, place, False)  # noqa: FBT003 - as above
+        os.close(link)
+        self._poll.register(place, _POLLIN)
+        self._is_linked = True
 
-    def _is_link(self, fd: int) -> bool:
-        return self._link is not None and fd == self._link.fileno()
-
-    def _is_alone(self) -> bool:
-        return self._link is None and not self._mode
-
-    def _say(self, words: bytes, fds: tuple[int, ...] = ()) -> None:
-        if self._link is None:
+    def _say(self, words: bytes) -> None:
+        if not self._is_linked:
             return
-        # A dead or deaf supervisor is no reason to stop: its successor asks for the state.
-        with contextlib.suppress(OSError):
-            sockets.send(self._link, words, fds)
+        try:
+            os.write(self._link.fileno(), words)
+        except OSError:
+            return  # a dead or deaf supervisor is no reason to stop: its successor asks for the state
 
-    # -- the supervisor's words
+    def _drop_link(self) -> None:
+        """Hear no more; the number stays taken until the next supervisor's link is put there."""
+        self._poll.unregister(self._link.fileno())
+        self._is_linked = False
+
+    def _close(self, letters: str) -> None:
+        for letter in letters:
+            fd = self._fds.pop(letter, -1)
+            if fd >= 0:
+                os.close(fd)
+
+    def _release(self) -> None:
+        if self._listener >= 0:
+            self._poll.unregister(self._listener)
+            os.close(self._listener)
+        self._close("".join(self._fds))
+        self._forget()
+        self._say(b"idle")
+
+    def _meet_supervisor(self) -> None:
+        connection = sockets.accept_from(self._listener)
+        if connection is None:
+            return
+        if sockets.peer_of(connection)[1] != os.getuid():
+            connection.close()
+            return
+        self._connect(connection.detach())
+        ended = self._ended
+        letters = "".join(self._fds)
+        words = "state {} {} {} {} {} {} {} {}".format(
+            self._mode,
+            letters or "-",
+            self._pid,
+            self._ticks,
+            ended.kind if ended else "-",
+            ended.number if ended else 0,
+            int(self._empty),
+            ended.ended_ns if ended else 0,
+        )
+        with contextlib.suppress(OSError):
+            sockets.send(self._link, words.encode(), tuple(self._fds.values()))
+
+
+class Shim(Holdings):
+    """One shim; `run` returns when it is told to quit or has nothing to hold and no supervisor."""
+
+    __slots__ = ()
+
+    def run(self, link: int, not_ours: Iterable[int] = ()) -> None:
+        """Serve until there is nothing left to do.
+
+        Args:
+            link: The link to the supervisor, non-blocking; moved.
+            not_ours: Descriptors of the guardian to close.
+        """
+        wake, alarm = os.pipe2(_PIPE)
+        for fd, place in ((wake, self._wake), (alarm, self._alarm)):
+            os.dup2(fd, place, False)  # noqa: FBT003 - parsing a keyword costs a page
+            os.close(fd)
+        self._connect(link)
+        for fd in not_ours:
+            os.close(fd)
+        become_subreaper()
+        self._say(b"hello %d" % os.getpid())
+        while self._is_linked or self._mode:
+            for fd, _ in self._poll.poll():
+                if fd == self._wake:
+                    os.read(fd, 512)
+                    self._reap()
+                elif fd == self._listener:
+                    self._meet_supervisor()
+                elif self._is_linked and not self._obey():
+                    return
 
     def _obey(self) -> bool:
-        assert self._link is not None
         packet = sockets.receive(self._link, size=8192)
         if packet is None:
             return True
@@ -146,18 +212,11 @@ class Shim:
             return False
         return True
 
-    def _drop_link(self) -> None:
-        assert self._link is not None
-        self._poll.unregister(self._link.fileno())
-        self._link.close()
-        self._link = None
-
     def _take(self, letters: str, folder: bytes, fds: list[int], *, spawns: bool) -> None:
-        self._folder = os.fsdecode(folder)
+        self._folder = folder
         self._fds = dict(zip(letters, fds, strict=False))
-        self._listener = socket.socket(fileno=self._fds.pop("L"))
-        self._listener.settimeout(0.0)
-        self._poll.register(self._listener.fileno(), _POLLIN)
+        self._listener = self._fds.pop("L")
+        self._poll.register(self._listener, _POLLIN)
         self._mode = "own" if spawns else "hold"
         if spawns:
             hit("shim.received")
@@ -165,66 +224,18 @@ class Shim:
         else:
             self._empty = True
 
-    def _close(self, letters: str) -> None:
-        for letter in letters:
-            fd = self._fds.pop(letter, -1)
-            if fd >= 0:
-                os.close(fd)
-
-    def _release(self) -> None:
-        if self._listener is not None:
-            self._poll.unregister(self._listener.fileno())
-            self._listener.close()
-        self._close("".join(self._fds))
-        self._forget()
-        self._say(b"idle")
-
-    def _meet_supervisor(self) -> None:
-        assert self._listener is not None
-        connection = sockets.accept(self._listener)
-        if connection is None:
-            return
-        if sockets.peer_of(connection)[1] != os.getuid():
-            connection.close()
-            return
-        if self._link is not None:
-            self._drop_link()
-        self._link = connection
-        self._poll.register(connection.fileno(), _POLLIN)
-        ended = self._ended
-        letters = "".join(self._fds)
-        words = "state {} {} {} {} {} {} {} {}".format(
-            self._mode,
-            letters or "-",
-            self._pid,
-            self._ticks,
-            ended.kind if ended else "-",
-            ended.number if ended else 0,
-            int(self._empty),
-            ended.ended_ns if ended else 0,
-        )
-        self._say(words.encode(), tuple(self._fds.values()))
-
-    # -- the command
-
     def _spawn(self) -> None:
-        place = "spec"
+        place = b"spec"
         try:
-            block = spec_exec_block(_read(f"{self._folder}/spec"))
+            block = spec_exec_block(_read(self._folder + b"/spec"))
             program, cwd, argv, env = decode_exec(block)
-            place = "pid"
-            with contextlib.suppress(
-                FileNotFoundError
-            ):  # prepared; a start after a supervisor's death may lack it
-                os.rename(f"{self._folder}/pid.new", f"{self._folder}/pid")
-            record = os.open(
-                f"{self._folder}/pid", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600
-            )
+            place = b"pid"
+            record = _open_prepared(self._folder + b"/pid")
             try:
                 os.write(record, b"starting\n")
-                place = "cwd"
+                place = b"cwd"
                 os.chdir(cwd)
-                place = "program"
+                place = b"program"
                 hit("shim.starting")
                 self._pid = os.posix_spawn(
                     program,
@@ -236,21 +247,12 @@ class Shim:
                     setsigdef=_DEFAULT_SIGNALS,
                 )
                 hit("shim.spawned")
-                place = "record"
+                place = b"record"
                 self._ticks = start_ticks(self._pid)
                 now = time.time_ns()
                 os.write(
                     record,
-                    encode_pid(
-                        PidRecord(
-                            pid=self._pid,
-                            start_ticks=self._ticks,
-                            started_ns=now,
-                            boottime_ns=boottime_ns(),
-                            shim_pid=os.getpid(),
-                            boot_id=BOOT_ID,
-                        )
-                    ),
+                    pid_line(self._pid, self._ticks, now, boottime_ns(), os.getpid(), _BOOT_ID),
                 )
             finally:
                 os.close(record)
@@ -281,18 +283,18 @@ class Shim:
             (os.POSIX_SPAWN_DUP2, fds.get("E", fds["O"]), 2),
         ]
 
-    def _failed(self, number: int, place: str) -> None:
-        self._ended = ExitRecord(kind="failed", number=number, ended_ns=time.time_ns(), note=place)
+    def _failed(self, number: int, place: bytes) -> None:
+        self._ended = ExitRecord(kind="failed", number=number, ended_ns=time.time_ns(), note=place.decode())
         self._empty = True
         with contextlib.suppress(OSError):
-            _replace(f"{self._folder}/exit", encode_exit(self._ended))
-        self._say(b"failed %d %s" % (number, place.encode()))
+            _replace(self._folder + b"/exit", encode_exit(self._ended))
+        self._say(b"failed %d %s" % (number, place))
 
     def _reap(self) -> None:
         """Record the command's end before it is reaped: the zombie is the durable copy until then."""
         while True:
             try:
-                child = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+                child = os.waitid(os.P_ALL, 0, _LOOK)
             except ChildProcessError:
                 self._became_empty()
                 return
@@ -308,7 +310,7 @@ class Shim:
     def _record(self, ended: ExitRecord) -> bool:
         hit("shim.exiting")
         try:
-            _replace(f"{self._folder}/exit", encode_exit(ended))
+            _replace(self._folder + b"/exit", encode_exit(ended))
         except OSError:
             # A full disk: keep the zombie, come back. SIGALRM is not used, a short sleep is harmless here.
             time.sleep(0.05)
@@ -319,7 +321,7 @@ class Shim:
         os.waitpid(self._pid, 0)
         hit("shim.reaped")
         try:
-            os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            os.waitid(os.P_ALL, 0, _LOOK)
         except ChildProcessError:
             self._empty = True
         words = f"exited {ended.kind} {ended.number} {int(self._empty)} {ended.ended_ns}"
@@ -332,21 +334,30 @@ class Shim:
             self._say(b"empty")
 
 
-def _read(path: str) -> bytes:
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+def _read(path: bytes) -> bytes:
+    fd = os.open(path, _READ)
     try:
-        chunks = []
-        while chunk := os.read(fd, 1 << 20):
-            chunks.append(chunk)
+        content = chunk = os.read(fd, _READ_BYTES)
+        while len(chunk) == _READ_BYTES:
+            chunk = os.read(fd, _READ_BYTES)
+            content += chunk
     finally:
         os.close(fd)
-    return b"".join(chunks)
+    return content
 
 
-def _replace(path: str, content: bytes) -> None:
-    fd = os.open(path + ".new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+def _open_prepared(path: bytes) -> int:
+    try:
+        os.rename(path + b".new", path)
+    except FileNotFoundError:
+        return os.open(path, _CREATE, 0o600)  # a start after a supervisor's death may lack it
+    return os.open(path, _CREATE, 0o600)
+
+
+def _replace(path: bytes, content: bytes) -> None:
+    fd = os.open(path + b".new", _CREATE, 0o600)
     try:
         os.write(fd, content)
     finally:
         os.close(fd)
-    os.rename(path + ".new", path)
+    os.rename(path + b".new", path)

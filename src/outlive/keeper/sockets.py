@@ -3,20 +3,21 @@
 `sun_path` holds 107 bytes (unix(7)); longer paths go through /proc/self/fd/<folder>/<name>.
 """
 
-import array
 import contextlib
 import os
 import socket
 import struct
 from collections.abc import Iterator, Sequence
 
-__all__ = ["accept", "connect_unix", "listen_unix", "peer_of", "receive", "send"]
+__all__ = ["accept", "accept_from", "connect_unix", "listen_unix", "peer_of", "receive", "send"]
 
 _SUN_PATH_BYTES = 107
 _MAX_FDS = 16
 _MAX_PACKET = 256 * 1024  # above the largest SEQPACKET message the default send buffer allows
 _UCRED = struct.Struct("3i")
 _FDS_SPACE = socket.CMSG_SPACE(_MAX_FDS * 4)
+_CLOEXEC = int(socket.MSG_CMSG_CLOEXEC)  # plain numbers: enumerations cost each shim pages (decision 23)
+_RIGHTS = int(socket.SCM_RIGHTS)
 
 
 @contextlib.contextmanager
@@ -79,14 +80,31 @@ def accept(listener: socket.socket) -> socket.socket | None:
     return connection
 
 
-def peer_of(connection: socket.socket) -> tuple[int, int]:
+def accept_from(listener: int) -> socket.SocketType | None:
+    """Do the same for a listener's bare descriptor, without Python's own socket class.
+
+    That class costs each shim 120 KB when it meets a new supervisor (decision 23).
+    """
+    bare = socket.SocketType(fileno=os.dup(listener))
+    try:
+        fd, _ = bare._accept()  # type: ignore[attr-defined]  # noqa: SLF001 - the C class has this one only
+    except (BlockingIOError, ConnectionAbortedError):
+        return None
+    finally:
+        bare.close()
+    connection = socket.SocketType(fileno=fd)
+    connection.setblocking(False)  # noqa: FBT003 - positional only
+    return connection
+
+
+def peer_of(connection: socket.SocketType) -> tuple[int, int]:
     """Return pid and uid of the peer as the kernel saw them at connect (SO_PEERCRED, unix(7))."""
     raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size)
     pid, uid, _ = _UCRED.unpack(raw)
     return pid, uid
 
 
-def send(connection: socket.socket, message: bytes, fds: Sequence[int] = ()) -> bool:
+def send(connection: socket.SocketType, message: bytes, fds: Sequence[int] = ()) -> bool:
     """Send one packet, with descriptors if any; False when the peer's buffer is full (nothing was sent).
 
     Raises:
@@ -94,7 +112,7 @@ def send(connection: socket.socket, message: bytes, fds: Sequence[int] = ()) -> 
     """
     try:
         if fds:
-            ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))]
+            ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, struct.pack(f"{len(fds)}i", *fds))]
             connection.sendmsg([message], ancillary, socket.MSG_NOSIGNAL)
         else:
             connection.send(message, socket.MSG_NOSIGNAL)
@@ -103,10 +121,10 @@ def send(connection: socket.socket, message: bytes, fds: Sequence[int] = ()) -> 
     return True
 
 
-def receive(connection: socket.socket, *, size: int = _MAX_PACKET) -> tuple[bytes, list[int]] | None:
+def receive(connection: socket.SocketType, *, size: int = _MAX_PACKET) -> tuple[bytes, list[int]] | None:
     """Receive one packet and its descriptors (close-on-exec); b"" is the end, None means nothing is there."""
     try:
-        message, ancillary, _, _ = connection.recvmsg(size, _FDS_SPACE, socket.MSG_CMSG_CLOEXEC)
+        message, ancillary, _, _ = connection.recvmsg(size, _FDS_SPACE, _CLOEXEC)
     except BlockingIOError:
         return None
     except ConnectionResetError:
@@ -114,9 +132,7 @@ def receive(connection: socket.socket, *, size: int = _MAX_PACKET) -> tuple[byte
         # (a shim once threw away the descriptors it had just been given).
         return receive(connection, size=size)
     fds: list[int] = []
-    for level, kind, raw in ancillary:
-        if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
-            received = array.array("i")
-            received.frombytes(raw[: len(raw) - len(raw) % received.itemsize])
-            fds.extend(received)
+    for _, kind, raw in ancillary:  # a Unix socket brings descriptors or, if asked, credentials
+        if kind == _RIGHTS:
+            fds += memoryview(raw).cast("i")
     return message, fds

@@ -24,6 +24,7 @@ __all__ = [
     "encode_exit",
     "encode_pid",
     "exit_from_wait",
+    "pid_line",
     "spec_exec_block",
 ]
 
@@ -124,7 +125,7 @@ def spec_exec_block(raw: bytes) -> bytes:
 
 def encode_pid(record: PidRecord) -> bytes:
     """Return the pid file's second line (the first, "starting", is written before the spawn)."""
-    return b"%d %d %d %d %d %s\n" % (
+    return pid_line(
         record.pid,
         record.start_ticks,
         record.started_ns,
@@ -132,6 +133,13 @@ def encode_pid(record: PidRecord) -> bytes:
         record.shim_pid,
         record.boot_id.encode(),
     )
+
+
+def pid_line(
+    pid: int, start_ticks: int, started_ns: int, boottime_ns: int, shim_pid: int, boot_id: bytes
+) -> bytes:
+    """Return the same from its parts: a record's class and names would cost each shim 16 KB (measured)."""
+    return b"%d %d %d %d %d %s\n" % (pid, start_ticks, started_ns, boottime_ns, shim_pid, boot_id)
 
 
 def decode_pid(raw: bytes) -> PidRecord | None:
