@@ -25,7 +25,7 @@ from tests.faults.plans import Plan, Planner
 from tests.keeper.client import until
 from tests.keeper.house import House
 
-__all__ = ["Report", "storm"]
+__all__ = ["Report", "check_folder", "storm"]
 
 _PATIENCE_S = 90.0
 
@@ -56,7 +56,7 @@ class _Storm:
         self._kills = kills
         self._at_a_time = at_a_time
         self._planner = Planner(seed)
-        self._hand = Hand(house, seed, is_older_kernel=is_older_kernel)
+        self._hand = Hand(house, seed, living=lambda: list(self._running), is_older_kernel=is_older_kernel)
         self._pauses = random.Random(f"pauses/{seed}")
         self._running: dict[str, Plan] = {}
         self.report = Report(blows=self._hand.dealt)
@@ -104,30 +104,11 @@ class _Storm:
         return len(ended)
 
     def _check(self, process_id: str, plan: Plan) -> None:
-        house, report = self._house, self.report
-        report.processes += 1
-        done = house.done(process_id)
+        self.report.processes += 1
+        self.report.bytes += plan.out + plan.err
+        self.report.faults += check_folder(self._house, process_id, plan)
         for stream in ("out", "err"):
-            path = house.folder(process_id) / stream
-            wanted = plan.digest(stream)
-            with path.open("rb") as file:
-                found = (path.stat().st_size, hashlib.file_digest(file, "sha256").hexdigest())
-            if found != wanted:
-                report.faults.append(
-                    f"{process_id} {plan.kind} {stream}: {found[0]} bytes, not {wanted[0]}, or damaged"
-                )
-            if done[stream] != wanted[0]:
-                report.faults.append(
-                    f"{process_id} {plan.kind}: done says {done[stream]} for {stream}, not {wanted[0]}"
-                )
-            report.bytes += found[0]
-            os.truncate(path, 0)  # a long storm must not fill the disk
-        record = house.exit_record(process_id)
-        code = -record.number if record.kind == "signaled" else record.number
-        if record.kind not in {"exited", "signaled"} or code != plan.end:
-            report.faults.append(f"{process_id} {plan.kind}: ended as {record}, not {plan.end}")
-        if done.get("holder_lost"):
-            report.faults.append(f"{process_id} {plan.kind}: its descriptors were held by nobody for a while")
+            os.truncate(self._house.folder(process_id) / stream, 0)  # a long storm must not fill the disk
 
     def _check_keeper(self) -> None:
         client, report = self._client, self.report
@@ -144,6 +125,28 @@ class _Storm:
                 f"{sum(client.completions.values())} completions of {report.processes} processes"
             )
         report.faults += _leaks(self._house)
+
+
+def check_folder(house: House, process_id: str, plan: Plan) -> list[str]:
+    """Compare a completed process's folder with its plan; returns what is wrong."""
+    wrong = []
+    done = house.done(process_id)
+    for stream in ("out", "err"):
+        path = house.folder(process_id) / stream
+        size, digest = plan.digest(stream)
+        with path.open("rb") as file:
+            found = (path.stat().st_size, hashlib.file_digest(file, "sha256").hexdigest())
+        if found != (size, digest):
+            wrong.append(f"{stream}: {found[0]} bytes, not {size}, or damaged")
+        if done[stream] != size:
+            wrong.append(f"done says {done[stream]} for {stream}, not {size}")
+    record = house.exit_record(process_id)
+    code = -record.number if record.kind == "signaled" else record.number
+    if record.kind not in {"exited", "signaled"} or code != plan.end:
+        wrong.append(f"ended as {record}, not {plan.end}")
+    if done.get("holder_lost"):
+        wrong.append("its descriptors were held by nobody for a while")
+    return [f"{process_id} {plan.kind}: {text}" for text in wrong]
 
 
 def _leaks(house: House) -> list[str]:

@@ -267,10 +267,6 @@ class KeeperClient:
         """Return the newest state of a process that has been told."""
         return self.bells.get(id_to_bytes(process_id))
 
-    def living(self) -> list[str]:
-        """Return the ids of the started processes that are not known to be done and closed."""
-        return list(self._live_ids.values())
-
     def wait_bell(
         self,
         process_id: str,
