@@ -7,11 +7,13 @@ from collections.abc import Callable
 
 from outlive.keeper import sockets
 from outlive.keeper.endings import Endings
+from outlive.keeper.files import write_whole
 from outlive.keeper.kept import Kept, ShimLink
 from outlive.keeper.kernel import boottime_ns
 from outlive.keeper.loop import Loop
 from outlive.keeper.orphans import Orphans
 from outlive.keeper.starts import failed_start
+from outlive.protocols.frames import ExitRecord, encode_exit
 from outlive.protocols.keeper import Phase
 
 __all__ = ["Hearing"]
@@ -52,7 +54,7 @@ class Hearing:
             case ["spawned", pid, ticks, started_ns]:
                 self._spawned(kept, int(pid), int(ticks), int(started_ns))
             case ["failed", number, place]:
-                self._failed(kept, int(number), place)
+                self.failed(kept, int(number), place)
             case ["exited", kind, number, empty, ended_ns]:
                 self._endings.exited(
                     kept, kind=kind, number=int(number), is_empty=empty == "1", ended_ns=int(ended_ns)
@@ -76,6 +78,11 @@ class Hearing:
         self._endings.stops.arm_timeout(kept, started_boottime_ns=boottime_ns() - elapsed_ns)
         self._touch(kept)
 
-    def _failed(self, kept: Kept, number: int, place: str) -> None:
+    def failed(self, kept: Kept, number: int, place: str) -> None:
+        """Take note that a command was not started; without a shim that could say so, write the record, too."""
+        if kept.shim is None:
+            record = ExitRecord(kind="failed", number=number, ended_ns=time.time_ns(), note=place)
+            with contextlib.suppress(OSError):
+                write_whole(f"{kept.folder}/exit", encode_exit(record))
         kept.answer_all(failed_start(number, place))
         self._endings.exited(kept, kind="failed", number=number, is_empty=True, ended_ns=time.time_ns())

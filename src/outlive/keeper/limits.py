@@ -77,11 +77,14 @@ class Limits:
         self._touch(kept)
 
     def _release(self, kept: Kept, stream: Stream, begin: int, end: int) -> None:
-        kept.released[stream.index] = end - begin
-        kept.flags |= Flags.GAPS
         ranges = list(read_gaps(kept.folder))
         ranges[stream.index] = (begin, end)
-        write_whole(f"{kept.folder}/gaps", "{} {} {} {}\n".format(*ranges[0], *ranges[1]).encode())
+        try:
+            write_whole(f"{kept.folder}/gaps", "{} {} {} {}\n".format(*ranges[0], *ranges[1]).encode())
+        except OSError:
+            return  # a full disk: nothing is released that readers could not be told of
+        kept.released[stream.index] = end - begin
+        kept.flags |= Flags.GAPS
         # EOPNOTSUPP: the file system keeps the bytes; readers are told the gap all the same.
         with contextlib.suppress(OSError):
             punch_hole(stream.log, begin, end - begin)

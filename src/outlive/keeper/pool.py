@@ -11,6 +11,7 @@ from collections.abc import Callable
 from outlive.core.layout import Layout
 from outlive.keeper import sockets
 from outlive.keeper.kept import ShimLink
+from outlive.keeper.locks import holder_of
 from outlive.keeper.loop import Loop
 from outlive.keeper.spawn import keeper_argv, keeper_environment, spawn_detached
 
@@ -18,6 +19,7 @@ __all__ = ["GuardianLink", "ShimPool"]
 
 _RECONNECT_S = 0.01
 _RESPAWN_EVERY = 200  # reconnects: a spawned guardian takes about 60 ms to listen
+_MAX_ATTEMPTS = 1000  # ten seconds
 _TICK_S = 1.0
 _HUNG_TICKS = (
     int(os.environ.get("OUTLIVE_KEEPER_HUNG_TICKS", "5")) + 3
@@ -64,8 +66,7 @@ class GuardianLink:
             link = sockets.connect_unix(self._layout.guardian_socket)
         except OSError:
             if self._attempts % _RESPAWN_EVERY == 1:
-                guardian = spawn_detached(keeper_argv("guardian", self._layout.root), keeper_environment())
-                self.spawned.add(guardian)
+                self._respawn()
             self._attempts += 1
             self._loop.later(_RECONNECT_S, self._connect)
             return
@@ -75,6 +76,17 @@ class GuardianLink:
         self.pid = sockets.peer_of(link)[0]
         self._loop.watch(link.fileno(), self._hear)
         self._connected()
+
+    def _respawn(self) -> None:
+        """Start a guardian unless one is preparing itself; end one that has not finished in a long time."""
+        holder = holder_of(self._layout.guardian_lock)
+        if holder is None:
+            guardian = spawn_detached(keeper_argv("guardian", self._layout.root), keeper_environment())
+            self.spawned.add(guardian)
+        elif holder and self._attempts > _MAX_ATTEMPTS:
+            self._log(f"guardian {holder} does not listen: ending it")
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(holder, signal.SIGKILL)
 
     def _hear(self, _events: int) -> None:
         assert self._link is not None
@@ -211,6 +223,10 @@ class ShimPool:
         if len(self._idle) < _MIN_IDLE:
             self.fill()
         return shim
+
+    def give_back(self, shim: ShimLink) -> None:
+        """Take back a shim that was not needed after all."""
+        self._idle.append(shim)
 
     def release(self, shim: ShimLink) -> None:
         """Tell a busy shim to let go; it comes back by itself."""

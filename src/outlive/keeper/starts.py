@@ -37,7 +37,7 @@ INTERRUPTED: dict[str, object] = {
     "error": "start_failed",
     "message": "The start was interrupted; whether the command ran is not known.",
 }
-_FDS_PER_PROCESS = 7
+_FDS_PER_PROCESS = 8  # three files, three ends of pipes at most, the shim's link, the pidfd
 _FDS_RESERVED = 400
 
 
@@ -52,6 +52,8 @@ class Starts:
         pump: Pump,
         *,
         keep: Callable[[Kept], None],
+        count: Callable[[], int],
+        failed: Callable[[Kept, int, str], None],
         journal: Journal,
     ) -> None:
         """Prepare folders; nothing is started yet."""
@@ -59,6 +61,8 @@ class Starts:
         self._pool = pool
         self._pump = pump
         self._keep = keep
+        self._count = count
+        self._failed = failed
         self._journal = journal
         self._prepared = PreparedFolders(loop, layout)
         self._queue: deque[Kept] = deque()
@@ -69,6 +73,12 @@ class Starts:
         """Start a command whose id is new here; the answer comes when the shim has spawned it."""
         spec = decode_spec(raw_spec)
         folder = self._layout.process(process_id)
+        if self._count() >= self.max_processes and not os.path.exists(folder):
+            message = (
+                f"{self._count()} processes live here already: more descriptors than that may not be opened."
+            )
+            answer({"error": "process_limit", "message": message})
+            return
         try:
             prepared = self._prepared.take()
         except OSError as error:
@@ -126,8 +136,20 @@ class Starts:
             self._give(kept, shim)
 
     def _give(self, kept: Kept, shim: ShimLink) -> None:
-        ends = _open_terminal(kept) if kept.spec.stdio == "pty" else _open_pipes(kept)
         assert kept.listener is not None
+        ends: dict[str, int] = {}
+        try:
+            (_open_terminal if kept.spec.stdio == "pty" else _open_pipes)(kept, ends)
+        except OSError as error:  # no more descriptors, or terminals
+            for fd in ends.values():
+                os.close(fd)
+            for letter in list(kept.fds):
+                kept.close_fd(letter)
+            for stream in kept.streams:
+                stream.is_open = False
+            self._pool.give_back(shim)
+            self._failed(kept, error.errno or errno.EIO, "pipes")
+            return
         letters = "L" + "".join(kept.fds) + "".join(ends)
         fds = [kept.listener.fileno(), *kept.fds.values(), *ends.values()]
         shim.kept = kept
@@ -179,8 +201,7 @@ def _pipe(kept: Kept, letter: str, *, keeper_reads: bool) -> int:
     return theirs
 
 
-def _open_pipes(kept: Kept) -> dict[str, int]:
-    ends: dict[str, int] = {}
+def _open_pipes(kept: Kept, ends: dict[str, int]) -> None:
     if kept.spec.stdin == "pipe":
         ends["I"] = _pipe(kept, "i", keeper_reads=False)
     else:
@@ -188,19 +209,18 @@ def _open_pipes(kept: Kept) -> dict[str, int]:
     for stream, letter in zip(kept.streams, "oe", strict=False):
         ends[letter.upper()] = _pipe(kept, letter, keeper_reads=True)
         stream.source = kept.fds[letter]
-    return ends
 
 
-def _open_terminal(kept: Kept) -> dict[str, int]:
-    master, slave = os.openpty()
+def _open_terminal(kept: Kept, ends: dict[str, int]) -> None:
+    master, ends["T"] = os.openpty()
+    kept.fds["m"] = master
     os.set_blocking(master, False)
     set_window_size(master, kept.spec.rows, kept.spec.cols)
     relay_read, relay_write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-    kept.fds.update(m=master, r=relay_read, w=relay_write)
+    kept.fds.update(r=relay_read, w=relay_write)
     stream = kept.streams[0]
     stream.source = master
     stream.relay = relay_write
-    return {"T": slave}
 
 
 def set_window_size(terminal: int, rows: int, cols: int) -> None:
@@ -234,7 +254,10 @@ def known_start(folder: str) -> dict[str, object]:
 
 def failed_start(number: int, place: str) -> dict[str, object]:
     """Translate the shim's "failed" into a reply."""
-    if place == "cwd":
+    if place == "pipes":
+        slug = "process_limit"
+        text = f"No more pipes or terminals can be opened: {os.strerror(number)}."
+    elif place == "cwd":
         slug = "cwd_missing"
         text = f"The working folder cannot be entered: {os.strerror(number)}."
     else:

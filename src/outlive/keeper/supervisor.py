@@ -79,7 +79,16 @@ class Supervisor:
         self._guardian = GuardianLink(loop, layout, log=log, connected=self._fill)
         self._pool = ShimPool(loop, self._guardian, available=self._dispatch, heard=self._hear)
         table.pool = self._pool
-        self._starts = Starts(loop, layout, self._pool, pump, keep=table.keep, journal=journal)
+        self._starts = Starts(
+            loop,
+            layout,
+            self._pool,
+            pump,
+            keep=table.keep,
+            count=lambda: len(table.by_key),
+            failed=self._start_failed,
+            journal=journal,
+        )
         orphans = Orphans(loop, layout, self._pool, endings, start_again=self._starts.again, log=log)
         self._hearing = Hearing(loop, endings, orphans, touch=self._touch, log=log)
         presence = Presence(loop, table, self._guardian, self._pool, endings.stops)
@@ -113,6 +122,9 @@ class Supervisor:
 
     def _hear(self, shim: ShimLink) -> None:
         self._hearing.hear(shim)
+
+    def _start_failed(self, kept: Kept, number: int, place: str) -> None:
+        self._hearing.failed(kept, number, place)
 
     def _touch(self, kept: Kept) -> None:
         self._clients.touch(kept)
