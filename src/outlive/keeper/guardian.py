@@ -70,16 +70,18 @@ def main(state_dir: str, *, is_first: bool) -> None:
     for name in (signal.SIGINT, signal.SIGHUP):
         signal.signal(name, signal.SIG_IGN)
     gc.disable()
-    if holder_of(layout.guardian_lock) is not None:
-        return
-    wake, alarm = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-    signal.set_wakeup_fd(alarm, warn_on_full_buffer=False)
-    own_shim = _warm_up(f"{state_dir}/warm-up.{os.getpid()}", wake=wake, alarm=alarm)
     lock = take_lock(layout.guardian_lock)
     if lock is None:
         return
     become_subreaper()
-    guardian = Guardian(layout, lock, own_shim, wake=wake)
+    # The supervisor comes up while the image is being prepared: it needs shims only for the first start.
+    supervisor = 0
+    if holder_of(layout.supervisor_lock) is None:
+        supervisor = spawn_detached(keeper_argv("supervisor", state_dir), keeper_environment())
+    wake, alarm = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+    signal.set_wakeup_fd(alarm, warn_on_full_buffer=False)
+    own_shim = _warm_up(f"{state_dir}/warm-up.{os.getpid()}", wake=wake, alarm=alarm)
+    guardian = Guardian(layout, lock, own_shim, wake=wake, supervisor=supervisor)
     gc.collect()  # empties the interpreter's free lists too, whose next objects lie anywhere
     fill_heap_holes()
     gc.freeze()
@@ -89,8 +91,11 @@ def main(state_dir: str, *, is_first: bool) -> None:
 class Guardian:
     """The guardian's loop: forks shims on request, reaps, pings the supervisor and starts it again."""
 
-    def __init__(self, layout: Layout, lock: int, own_shim: shim.Shim, *, wake: int) -> None:
-        """Listen; the caller holds the lock. Each fork becomes `own_shim`; `wake` tells of signals."""
+    def __init__(self, layout: Layout, lock: int, own_shim: shim.Shim, *, wake: int, supervisor: int) -> None:
+        """Listen; the caller holds the lock and has spawned `supervisor` (0: there was one).
+
+        Each fork becomes `own_shim`; `wake` tells of signals.
+        """
         self._layout = layout
         self._lock = lock
         self._listener = sockets.listen_unix(layout.guardian_socket)
@@ -100,7 +105,7 @@ class Guardian:
         self._alone_ticks = 0
         self._spawned_at = 0.0
         self._quick_deaths = 0
-        self._own: set[int] = set()  # shims and supervisors: no commands, so their ends leave no note
+        self._own = {supervisor}  # shims and supervisors: no commands, so their ends leave no note
         self._own_shim = own_shim
         self._wake = wake
         self._poll = select.poll()
@@ -109,8 +114,6 @@ class Guardian:
         """Serve until retired."""
         self._poll.register(self._wake, select.POLLIN)
         self._poll.register(self._listener.fileno(), select.POLLIN)
-        if holder_of(self._layout.supervisor_lock) is None:
-            self._start_supervisor()
         next_tick = time.monotonic() + _TICK_MS / 1000
         while True:
             wait_ms = max(0, int((next_tick - time.monotonic()) * 1000))

@@ -130,7 +130,11 @@ class GuardianLink:
     def retire(self) -> None:
         """Let the guardian end for good."""
         self._retired = True
-        if self._link is not None:
+        if self._link is None:  # still preparing itself: it would find no supervisor and start one
+            for pid in self.spawned:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+        else:
             with contextlib.suppress(OSError):
                 sockets.send(self._link, b"retire")
 
