@@ -31,7 +31,24 @@ def test_one_number_is_a_position_in_stdout(stdout: int) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", ".", "1.", ".1", "-1", "1.-1", "1.2.3", " 1", "1 ", "1_0", "0x1", "1e3", "\u0663", "\u00b2", "1" * 19, "1.\n"],
+    [
+        "",
+        ".",
+        "1.",
+        ".1",
+        "-1",
+        "1.-1",
+        "1.2.3",
+        " 1",
+        "1 ",
+        "1_0",
+        "0x1",
+        "1e3",
+        "\u0663",
+        "\u00b2",
+        "1" * 19,
+        "1.\n",
+    ],
 )
 def test_what_is_no_cursor_is_refused_with_a_hint(text: str) -> None:
     with pytest.raises(InvalidRequest) as refused:
