@@ -19,7 +19,7 @@ from outlive.core.layout import Layout
 from outlive.keeper import failpoints, kernel, shim, sockets
 from outlive.keeper.failpoints import hit
 from outlive.keeper.image import Recorder, fill_heap_holes
-from outlive.keeper.kernel import become_subreaper, stat_fields
+from outlive.keeper.kernel import become_subreaper, die_with, stat_fields
 from outlive.keeper.locks import holder_of, take_lock
 from outlive.keeper.spawn import keeper_argv, keeper_environment, spawn_detached
 from outlive.protocols import frames
@@ -80,6 +80,9 @@ def main(state_dir: str, *, is_first: bool) -> None:
         supervisor = spawn_detached(keeper_argv("supervisor", state_dir), keeper_environment())
     wake, alarm = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
     signal.set_wakeup_fd(alarm, warn_on_full_buffer=False)
+    for left in os.listdir(state_dir):
+        if left.startswith("warm-up."):  # of one that was killed
+            _remove_folder(f"{state_dir}/{left}")
     own_shim = _warm_up(f"{state_dir}/warm-up.{os.getpid()}", wake=wake, alarm=alarm)
     guardian = Guardian(layout, lock, own_shim, wake=wake, supervisor=supervisor)
     gc.collect()  # empties the interpreter's free lists too, whose next objects lie anywhere
@@ -272,9 +275,11 @@ def _warm_up(folder: str, *, wake: int, alarm: int) -> shim.Shim:
     """
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     os.mkdir(folder, 0o700)
+    guardian = os.getpid()
     driver = os.fork()
     if not driver:
         try:
+            die_with(guardian)  # else it would go on holding the guardian's lock
             ours.close()
             _drive(theirs, folder)
         finally:
@@ -291,12 +296,17 @@ def _warm_up(folder: str, *, wake: int, alarm: int) -> shim.Shim:
             warm.run(os.dup(link.fileno()))
     except (OSError, AssertionError) as error:
         log(f"warm-up failed: {error!r}")
-    for name in os.listdir(folder):
-        os.unlink(f"{folder}/{name}")
-    os.rmdir(folder)
+    _remove_folder(folder)
     with contextlib.suppress(ChildProcessError):
         os.waitpid(driver, 0)
     return warm
+
+
+def _remove_folder(folder: str) -> None:
+    with contextlib.suppress(OSError):
+        for name in os.listdir(folder):
+            os.unlink(f"{folder}/{name}")
+        os.rmdir(folder)
 
 
 def _drive(link: socket.socket, folder: str) -> None:

@@ -13,6 +13,7 @@ __all__ = [
     "BOOT_ID",
     "become_subreaper",
     "boottime_ns",
+    "die_with",
     "exit_status_of_zombie",
     "pidfd_exit_status",
     "punch_hole",
@@ -23,7 +24,9 @@ __all__ = [
 ]
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
+_PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
+_SIGKILL = 9
 _FALLOC_FL_KEEP_SIZE_PUNCH_HOLE = 0x01 | 0x02
 _FIONREAD = 0x541B
 _FS_IOC_GETFLAGS, _FS_IOC_SETFLAGS, _FS_TOPDIR_FL = 0x80086601, 0x40086602, 0x00020000  # linux/fs.h
@@ -42,6 +45,13 @@ def _read_boot_id() -> str:
 
 
 BOOT_ID = _read_boot_id()
+
+
+def die_with(parent: int) -> None:
+    """Be killed when `parent` dies, which forked this process (prctl(2) PR_SET_PDEATHSIG)."""
+    _PRCTL(_PR_SET_PDEATHSIG, _SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:  # it has died already
+        os._exit(0)
 
 
 def become_subreaper() -> None:
