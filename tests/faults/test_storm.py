@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.faults.server_storm import server_storm
 from tests.faults.storm import storm
 
 
@@ -30,4 +31,13 @@ def test_a_kill_storm_on_an_older_kernel_loses_nothing(
 
 def test_a_small_storm_loses_nothing(tmp_path: Path, storm_seed: int) -> None:
     report = storm(tmp_path / "state", kills=8, seed=storm_seed, at_a_time=10)
+    assert report.faults == []
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_clients_miss_nothing_whoever_is_killed(tmp_path: Path, storm_kills: int, storm_seed: int) -> None:
+    """The server is among the victims, also together with supervisor and guardian."""
+    report = server_storm(tmp_path / "state", kills=max(10, storm_kills // 3), seed=storm_seed)
+    print(report)
     assert report.faults == []

@@ -143,16 +143,20 @@ class House:
         """Return the guardian's pid (waits until there is one)."""
         return until(lambda: _pid_of(self.status(), "guardian"), "a guardian")
 
-    def shims(self) -> list[int]:
-        """Return the pids of all shims: forked from a guardian, so they carry its command line."""
-        guardian = _pid_of(self.status(), "guardian")
+    def guardians(self) -> list[int]:
+        """Return the pids of everything with a guardian's command line: the guardian, one being started, shims."""
         mark = b"\0guardian\0" + os.fsencode(self.state_dir)
         found = []
         for pid in all_pids():
             with suppress(OSError):
-                if mark in Path(f"/proc/{pid}/cmdline").read_bytes() and pid != guardian and is_alive(pid):
+                if mark in Path(f"/proc/{pid}/cmdline").read_bytes() and is_alive(pid):
                     found.append(pid)
         return found
+
+    def shims(self) -> list[int]:
+        """Return the pids of all shims: forked from a guardian, so they carry its command line."""
+        guardian = _pid_of(self.status(), "guardian")
+        return [pid for pid in self.guardians() if pid != guardian]
 
     def shim_of(self, process_id: str) -> int:
         """Return the pid of the shim that spawned a process."""

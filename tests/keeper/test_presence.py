@@ -165,3 +165,28 @@ def test_what_a_retired_supervisor_was_asked_is_asked_again(own_house: House) ->
     own_house.client.ask_surely("stop", id=process_id, cause=1, grace_s=10.0)
     own_house.client.wait_done(process_id)
     assert json.loads((own_house.folder(process_id) / "stop").read_text())["cause"] == 1
+
+
+_START_WITH_FEW_DESCRIPTORS = """
+import resource, sys
+resource.setrlimit(resource.RLIMIT_NOFILE, (700, 700))
+from outlive.keeper.launch import ensure_keeper
+ensure_keeper(sys.argv[1])
+"""
+
+
+def test_more_processes_than_descriptors_allow_are_refused_clearly(tmp_path: Path) -> None:
+    house = House(tmp_path / "state")
+    house.state_dir.mkdir(mode=0o700)
+    subprocess.run([sys.executable, "-c", _START_WITH_FEW_DESCRIPTORS, str(house.state_dir)], check=True)
+    with house:
+        started: list[str] = []
+        with pytest.raises(KeeperRefused, match="process_limit") as refused:
+            started.extend(house.start("/bin/sleep", "60") for _ in range(200))
+        assert f"{len(started)} processes" in str(refused.value)
+        for process_id in started[:2]:
+            house.client.ask("stop", id=process_id, cause=int(CauseCode.CANCEL), grace_s=0.0)
+        until(lambda: house.status()["processes"] == len(started) - 2, "two ends")
+        assert house.run(*sh("exit 3"))[0] == 3
+        house.kill(house.supervisor())
+        assert house.wait_redundant()["processes"] == len(started) - 2

@@ -215,3 +215,15 @@ def test_a_failed_start_is_answered_after_the_supervisor_died(own_house: House) 
     own_house.client.wait_done(process_id)
     assert own_house.exit_record(process_id).kind == "failed"
     assert own_house.client.bells[id_to_bytes(process_id)].phase == Phase.DONE
+
+
+def test_a_guardian_that_dies_while_it_prepares_is_replaced(own_house: House) -> None:
+    for _ in range(3):
+        own_house.guardian()
+        known = set(own_house.guardians())
+        own_house.kill(own_house.guardian())
+        # The next one is killed as soon as it can be seen, long before it serves.
+        young = until(lambda known=known: set(own_house.guardians()) - known, "the next guardian")  # type: ignore[misc]
+        own_house.kill(*young)
+        own_house.wait_redundant()
+    assert own_house.run(*sh("exit 5"))[0] == 5

@@ -18,7 +18,7 @@ from outlive.keeper.spawn import keeper_argv, keeper_environment, spawn_detached
 __all__ = ["GuardianLink", "ShimPool"]
 
 _RECONNECT_S = 0.01
-_RESPAWN_EVERY = 200  # reconnects: a spawned guardian takes about 60 ms to listen
+_RESPAWN_EVERY = 25  # reconnects, for a guardian to take its lock (30 ms; more on a busy machine)
 _MAX_ATTEMPTS = 1000  # ten seconds
 _TICK_S = 1.0
 _HUNG_TICKS = (
@@ -102,7 +102,7 @@ class GuardianLink:
             self.pid = 0
             self._log("the guardian is gone: starting another")
             self._attempts = 1
-            self._connect()
+            self._loop.later(_RECONNECT_S, self._connect)  # a dying one may hold its lock a little longer
         elif message == b"ping":
             with contextlib.suppress(OSError):
                 sockets.send(self._link, b"pong")
