@@ -69,7 +69,8 @@ class Armed:
             assert house.client.completions[id_to_bytes(process_id)] == 1
             done = house.done(process_id)
             assert (done["out"], done["err"]) == (len(out), len(err))
-        assert len(self.lost) == self.may_be_lost
+        # The guardian warms up as a shim does, and may be the one that dies at this instant: nothing is lost then.
+        assert len(self.lost) <= self.may_be_lost
         assert all(house.exit_record(process_id).kind == "lost" for process_id in self.lost)
         assert house.client.setbacks == []
         assert house.client.vanished == []

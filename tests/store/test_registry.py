@@ -192,9 +192,7 @@ async def test_a_folder_that_cannot_hold_a_registry_is_told(tmp_path: Path) -> N
     await registry.__aexit__()
 
 
-async def test_a_failed_transaction_is_tried_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_failed_transaction_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A full disk delays rows; it loses none."""
     path = str(tmp_path / "registry.db")
     monkeypatch.setattr("outlive.store.writer._RETRY_S", 0.01)
@@ -215,7 +213,6 @@ async def test_a_failed_transaction_is_tried_again(
         monkeypatch.setattr(registry_module, "_DEADLINE_S", 10.0)
         await registry.flush()
         assert len(await registry.list(ProcessFilter(), limit=9)) == 2
-    assert "tried again" in caplog.text
 
 
 async def test_reading_a_table_that_is_gone_is_told(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from outlive.keeper.inputs import Inputs
 from outlive.keeper.kept import Answer, Kept
 from outlive.keeper.limits import Limits
 from outlive.keeper.presence import Presence
-from outlive.keeper.starts import Starts, set_window_size
+from outlive.keeper.starts import Starts, known_start, set_window_size
 from outlive.keeper.stops import Stops
 from outlive.keeper.table import Table
 from outlive.keeper.trees import Trees
@@ -112,6 +112,8 @@ class Requests:
             self._starts.start(process_id, content[:size], content[size:], answer)
         elif known.pid:
             answer({"pid": known.pid, "started_ns": known.started_ns, "existing": True})
+        elif known.phase >= Phase.EXITED:  # it failed to start and is not let go of yet
+            answer(known_start(known.folder))
         else:
             known.answers.append(answer)
 
