@@ -82,6 +82,7 @@ class Armed:
 def _armed(tmp_path: Path, name: str, env: dict[str, str]) -> Iterator[Armed]:
     token = tmp_path / "token"
     with House(tmp_path / "state", env={"OUTLIVE_FAILPOINT": f"{name}@{token}", **env}) as house:
+        house.wait_redundant()  # the guardian's warm-up passes the shim's failpoints, too
         yield Armed(house, token, may_be_lost=name in _MAY_BE_LOST)
 
 

@@ -15,6 +15,7 @@ __all__ = [
     "boottime_ns",
     "die_with",
     "exit_status_of_zombie",
+    "open_pidfd",
     "pidfd_exit_status",
     "punch_hole",
     "spread_folders",
@@ -87,6 +88,18 @@ def start_ticks(pid: int) -> int:
     """Return the start time of a pid in clock ticks since boot, 0 when there is no such pid."""
     fields = stat_fields(pid)
     return int(fields[19]) if fields else 0
+
+
+def open_pidfd(pid: int, ticks: int) -> int:
+    """Return a pidfd of the process that started at `ticks`; -1 when it is gone, whoever has its pid now."""
+    try:
+        pidfd = os.pidfd_open(pid)
+    except OSError:
+        return -1
+    if start_ticks(pid) != ticks:
+        os.close(pidfd)
+        return -1
+    return pidfd
 
 
 def exit_status_of_zombie(pid: int, ticks: int) -> int | None:

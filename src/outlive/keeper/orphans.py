@@ -19,6 +19,7 @@ from outlive.keeper.kernel import (
     BOOT_ID,
     boottime_ns,
     exit_status_of_zombie,
+    open_pidfd,
     pidfd_exit_status,
     start_ticks,
     stat_fields,
@@ -167,9 +168,8 @@ class Orphans:
         if ended is not None:
             self._tell(kept, ended)
             return
-        if kept.pidfd < 0 and boot_id == BOOT_ID and start_ticks(kept.pid) == kept.ticks:
-            with contextlib.suppress(OSError):
-                kept.pidfd = os.pidfd_open(kept.pid)
+        if kept.pidfd < 0 and boot_id == BOOT_ID:
+            kept.pidfd = open_pidfd(kept.pid, kept.ticks)
         if kept.pidfd < 0 or boot_id != BOOT_ID:
             self._learn_exit(kept, 0 if boot_id != BOOT_ID else _LOOKS)
             return

@@ -137,6 +137,12 @@ class GuardianLink:
         else:
             with contextlib.suppress(OSError):
                 sockets.send(self._link, b"retire")
+            return
+        # One that is just coming up would start a supervisor again; it has nothing to lose.
+        holder = holder_of(self._layout.guardian_lock)
+        for pid in self.spawned | ({holder} if holder else set()):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
 
 class ShimPool:

@@ -16,7 +16,6 @@ __all__ = ["Presence"]
 _IDLE_S = float(os.environ.get("OUTLIVE_KEEPER_IDLE_S", "10"))
 _LOOK_S = 1.0
 _END_LOOK_S = 0.01
-_GUARDIAN_LOOKS = 300
 
 
 class Presence:
@@ -86,13 +85,8 @@ class Presence:
             self._stops.stop(kept, CauseCode.SHUTDOWN, grace_s=0.0, note="The keeper was stopped.")
         self._loop.later(_END_LOOK_S, lambda: self._end_when_empty(answer))
 
-    def retire(self, answer: Answer, *, patience: int = _GUARDIAN_LOOKS) -> None:
+    def retire(self, answer: Answer) -> None:
         """Leave: the guardian ends, too; shims and commands go on."""
-        if (
-            not self._guardian.is_connected and patience
-        ):  # one that is just being started would start us again
-            self._loop.later(_END_LOOK_S, lambda: self.retire(answer, patience=patience - 1))
-            return
         self._guardian.retire()
         if self.clients is not None:
             self.clients.flush()

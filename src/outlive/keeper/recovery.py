@@ -3,7 +3,6 @@
 Upgrade is nothing else. A refused connection is a dead shim. Write offsets are the logs' sizes.
 """
 
-import contextlib
 import json
 import os
 import time
@@ -16,7 +15,7 @@ from outlive.keeper.failpoints import hit
 from outlive.keeper.files import read_small
 from outlive.keeper.journal import Journal
 from outlive.keeper.kept import Kept, ShimLink, Stream
-from outlive.keeper.kernel import BOOT_ID
+from outlive.keeper.kernel import BOOT_ID, open_pidfd
 from outlive.keeper.limits import read_gaps
 from outlive.keeper.loop import Loop
 from outlive.keeper.orphans import Orphans, read_exit, read_pid
@@ -156,9 +155,8 @@ class Recovery:
         if record is not None:
             kept.pid, kept.ticks, kept.started_ns = record.pid, record.start_ticks, record.started_ns
             kept.phase = Phase.RUNNING
-            with contextlib.suppress(OSError):
-                if record.boot_id == BOOT_ID:
-                    kept.pidfd = os.pidfd_open(record.pid)
+            if record.boot_id == BOOT_ID:
+                kept.pidfd = open_pidfd(record.pid, record.start_ticks)
         if os.path.exists(f"{kept.folder}/paused"):
             kept.phase = Phase.PAUSED
         return record

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from outlive.keeper import tree
 from outlive.keeper.files import write_whole
 from outlive.keeper.kept import Kept
+from outlive.keeper.kernel import start_ticks
 from outlive.protocols.keeper import Phase
 
 __all__ = ["Trees"]
@@ -25,7 +26,8 @@ class Trees:
         if kept.shim is not None and not kept.is_orphan:
             return [kept.shim.pid], []
         members = tree.carriers_of(b"OUTLIVE_PROCESS_ID=" + kept.process_id.encode())
-        if kept.pid and kept.pid not in members and kept.phase < Phase.EXITED:
+        is_running = kept.pid and kept.phase < Phase.EXITED and start_ticks(kept.pid) == kept.ticks
+        if is_running and kept.pid not in members:
             members.append(kept.pid)
         return [], members
 
