@@ -127,7 +127,8 @@ def test_ending_works_just_after_the_guardian_died(own_house: House) -> None:
     own_house.kill(own_house.guardian())
     own_house.client.ask("end", kill=True)
     own_house.client.close()
-    until(lambda: not of_state_folder(own_house.state_dir), "the keeper's end", patience_s=8.0)
+    # A busy machine may let a guardian come up once more; it then finds nothing to keep and ends after its idle time.
+    until(lambda: not of_state_folder(own_house.state_dir), "the keeper's end", patience_s=40.0)
 
 
 @pytest.mark.parametrize(
