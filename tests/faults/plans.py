@@ -71,7 +71,7 @@ class Planner:
         number = self._count
         self._count += 1
         chosen = self._random
-        kind = ("full", "paced", "both", "pty", "brief")[number % 5]
+        kind = ("full", "paced", "both", "full", "pty", "brief")[number % 6]
         end = -chosen.choice(_SIGNALS) if number % 4 == 3 else (number * 7) % 256
         sizes = {
             "full": (chosen.randint(1 << 20, 8 << 20), 0, 65536, 0.0),

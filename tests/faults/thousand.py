@@ -32,6 +32,7 @@ class Figures:
     starting_s: float = 0.0
     recovered_s: list[float] = field(default_factory=list)
     shim_bytes: int = 0
+    recovered_shim_bytes: int = 0
     supervisor_bytes: int = 0
     guardian_bytes: int = 0
     faults: list[str] = field(default_factory=list)
@@ -46,6 +47,7 @@ class Figures:
             f"supervisor killed, all seen again after {times} ms\n"
             f"own memory a process: {total / self.processes / 1024:.0f} KB"
             f" (shim {self.shim_bytes / self.processes / 1024:.0f} KB,"
+            f" {self.recovered_shim_bytes / self.processes / 1024:.0f} KB after {_KILLS} supervisors,"
             f" supervisor {self.supervisor_bytes / self.processes / 1024:.1f} KB,"
             f" guardian {self.guardian_bytes / self.processes / 1024:.1f} KB)\n"
             f"{len(self.faults)} faults"
@@ -96,10 +98,12 @@ def thousand(state_dir: Path, *, processes: int = 1000) -> Figures:
         codes = _start(house, processes, gate)
         figures.starting_s = time.monotonic() - began
         keys = {id_to_bytes(process_id) for process_id in codes}
-        figures.recovered_s = [_recover(house, keys) for _ in range(_KILLS)]
         house.wait_redundant()
         busy = [record.shim_pid for process_id in codes if (record := house.pid_record(process_id))]
         figures.shim_bytes = sum(map(_own_bytes, busy))
+        figures.recovered_s = [_recover(house, keys) for _ in range(_KILLS)]
+        house.wait_redundant()
+        figures.recovered_shim_bytes = sum(map(_own_bytes, busy))
         figures.supervisor_bytes = _own_bytes(house.supervisor())
         figures.guardian_bytes = _own_bytes(house.guardian())
         with gate.open("w") as lines:
