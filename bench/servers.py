@@ -149,7 +149,12 @@ def open_available(
     return opened
 
 
-def measure_sink(bench: Bench, endpoint: Endpoint, *, command: str) -> Mapping[str, int]:
-    """Execute a command and read all of its output with the sink program; returns what it measured."""
+def measure_sink(
+    bench: Bench, endpoint: Endpoint, *, command: str, is_paced: bool = False
+) -> Mapping[str, int]:
+    """Execute a command and read all of its output with the sink program; returns what it measured.
+
+    `is_paced`: the client waits a little after each short read, instead of reading as soon as it can.
+    """
     where = (endpoint.port, endpoint.path, endpoint.request(command))
-    return bench.native.run("sink", *where, *endpoint.flags)
+    return bench.native.run("sink", *where, *endpoint.flags, *(["paced"] if is_paced else []))

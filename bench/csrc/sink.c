@@ -1,4 +1,4 @@
-/* sink PORT PATH TEXT [raw] [greeting]: send one request, read its whole answer at full speed.
+/* sink PORT PATH TEXT [raw] [greeting] [paced]: send one request, read its whole answer at full speed.
  *
  * Prints one JSON line: elapsed_ns from request to end, first_ns to the first output, bytes on the
  * wire, frames. With `raw` there is no WebSocket: TEXT and a newline go out, everything up to
@@ -34,7 +34,7 @@ static int is_output(const struct ws_frame *frame, int greeting) {
            frame_has(frame, "\"process.output\"");
 }
 
-static void run_ws(int port, const char *path, const char *text, int greeting) {
+static void run_ws(int port, const char *path, const char *text, int greeting, int paced) {
     struct ws ws;
     struct ws_frame frame, last;
     int64_t first = 0;
@@ -54,21 +54,22 @@ static void run_ws(int port, const char *path, const char *text, int greeting) {
         }
         /* Only the last frame of a read can end the stream: nothing follows a completion. */
         ended = frame_ends(&last);
-        if (!ended) pace(n);
+        if (!ended && paced) pace(n);
     }
     report(began, first ? first : now_ns(), ws.received, ws.frames);
 }
 
 int main(int argc, char **argv) {
-    int raw = 0, greeting = 0;
-    if (argc < 4) return fprintf(stderr, "usage: sink PORT PATH TEXT [raw] [greeting]\n"), 2;
+    int raw = 0, greeting = 0, paced = 0;
+    if (argc < 4) return fprintf(stderr, "usage: sink PORT PATH TEXT [raw] [greeting] [paced]\n"), 2;
     for (int i = 4; i < argc; i++) {
         raw |= !strcmp(argv[i], "raw");
         greeting |= !strcmp(argv[i], "greeting");
+        paced |= !strcmp(argv[i], "paced");
     }
     if (raw)
         run_raw(atoi(argv[1]), argv[3]);
     else
-        run_ws(atoi(argv[1]), argv[2], argv[3], greeting);
+        run_ws(atoi(argv[1]), argv[2], argv[3], greeting, paced);
     return 0;
 }

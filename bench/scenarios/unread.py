@@ -57,6 +57,7 @@ def run(bench: Bench) -> Section:
     contests = [(who, source) for source in sources for who in ("| cat", "lines", "chunk")]
     for who, source in alternate(contests, bench.pick(3, 1)):
         bench.say(f"unread: {who}, {source}")
+        bench.warm_memory(size)
         with bench.folder() as folder:
             taken = folder / "taken"
             command = _timed(sources[source], taken)

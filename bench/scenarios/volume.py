@@ -29,6 +29,7 @@ def run(bench: Bench) -> Section:
             for lane in alternate(lanes if number % 2 == 0 else lanes[::-1], 1):
                 for source, command in commands.items():
                     bench.say(f"volume: {lane.label}, {source}")
+                    bench.warm_memory(size)
                     seconds = measure_sink(bench, lane, command=command)["elapsed_ns"] / 1e9
                     section.add(f"{lane.label}, {source}", _UNIT, value=size / 1e6 / seconds)
     section.judge("chunk_splice", "ours, chunk, yes", unit=_UNIT, against="splice, yes")

@@ -26,10 +26,12 @@ class StreamReader(Protocol):
     """A position in one stream of one process's log.
 
     `delivered` is the offset behind the last byte that a message stands for, `scanned` behind the last byte
-    looked at; bytes between them wait for the rest of their line or character.
+    looked at; bytes between them wait for the rest of their line or character. `appetite`: the
+    bytes of which a turn can make something.
     """
 
     stream: int
+    appetite: int
     delivered: int
     scanned: int
 
@@ -49,7 +51,16 @@ class StreamReader(Protocol):
 class LineReader:
     """One message for each line; a line over `max_line_bytes` is shown by its first part (promise S0.7)."""
 
-    __slots__ = ("_framer", "_log", "_max_line_bytes", "_process_id", "delivered", "scanned", "stream")
+    __slots__ = (
+        "_framer",
+        "_log",
+        "_max_line_bytes",
+        "_process_id",
+        "appetite",
+        "delivered",
+        "scanned",
+        "stream",
+    )
 
     def __init__(
         self,
@@ -63,6 +74,7 @@ class LineReader:
     ) -> None:
         """Begin at offset `start` of `stream` (0 stdout, 1 stderr)."""
         self.stream = stream
+        self.appetite = MAX_PREAD_BYTES
         self.delivered = self.scanned = start
         self._log = log
         self._process_id = process_id
@@ -90,8 +102,14 @@ class LineReader:
                     return b""
         if lines:
             frames += self._frames(lines)
-        is_whole = self.delivered == begin + cut
-        self.scanned = begin + len(data) if is_whole else self.delivered
+        if self.delivered == begin + cut:
+            self.scanned = begin + len(data)
+            self.appetite = min(self.appetite + self.appetite // 8, MAX_PREAD_BYTES)
+        else:
+            self.scanned = self.delivered
+            self.appetite = max(
+                self.delivered - begin, MAX_LINES
+            )  # read what it takes, not what is thrown away
         return frames
 
     def finish(self, limit: int) -> bytes:
@@ -182,11 +200,12 @@ class LineReader:
 class PieceReader:
     """One message for each read: text (a cut character waits for its rest) or raw bytes in a binary frame."""
 
-    __slots__ = ("_is_binary", "_log", "_process_id", "delivered", "scanned", "stream")
+    __slots__ = ("_is_binary", "_log", "_process_id", "appetite", "delivered", "scanned", "stream")
 
     def __init__(self, log: OutputLog, process_id: str, *, stream: int, start: int, is_binary: bool) -> None:
         """Begin at offset `start` of `stream` (0 stdout, 1 stderr)."""
         self.stream = stream
+        self.appetite = MAX_PREAD_BYTES
         self.delivered = self.scanned = start
         self._log = log
         self._process_id = process_id

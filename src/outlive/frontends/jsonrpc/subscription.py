@@ -95,7 +95,9 @@ class Subscription:
     def _read_one(self, reader: StreamReader, limit: int) -> bytes:
         """Read one stream on: the usual case, without a look at the order of the streams."""
         start = reader.scanned
-        data = self.process.log.pread(reader.stream, min(self._turn_bytes, limit - start), start)
+        data = self.process.log.pread(
+            reader.stream, min(self._turn_bytes, reader.appetite, limit - start), start
+        )
         frames = reader.take(data) if data else b""
         if reader.scanned == start:
             gap = self.process.log.gap(reader.stream)
@@ -106,7 +108,8 @@ class Subscription:
     def _read_both(self, limits: tuple[int, int]) -> bytes:
         """Read both streams on in the order in which they were written."""
         frames = b""
-        for chunk in self.process.log.read(Cursor(*self._scanned()), self._turn_bytes):
+        size = min(self._turn_bytes, *(reader.appetite for reader in self._readers))
+        for chunk in self.process.log.read(Cursor(*self._scanned()), size):
             reader, limit = self._readers[chunk.stream], limits[chunk.stream]
             if chunk.offset != reader.scanned or chunk.offset >= limit:
                 continue  # its stream waits for the rest of a character, or ends here

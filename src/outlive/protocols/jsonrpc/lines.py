@@ -12,7 +12,6 @@ table by length, together with everything constant around it. A frame is then fo
 
 from bisect import bisect_left
 from itertools import accumulate
-from operator import add
 
 import orjson
 
@@ -22,7 +21,7 @@ from outlive.protocols.jsonrpc.output import STREAM_NAMES, line_frame
 
 __all__ = ["MAX_LINES", "FrameHeads", "LineFramer"]
 
-MAX_LINES = 4096  # a chunk of empty lines makes 150 bytes of frame from each byte: bound what one call builds
+MAX_LINES = 4096
 
 _CLOSING = b"}}"
 _MARK = b"\x7f"  # one byte, never escaped by JSON, rare in text
@@ -104,7 +103,8 @@ class LineFramer:
         sizes = lengths if is_plain else list(map(len, _contents(chunk)))
         if len(chunk) > max_line_bytes and max(sizes) > max_line_bytes:
             return None
-        ends = list(map(add, accumulate(sizes), range(start + 1, start + 1 + len(sizes))))
+        ends = list(accumulate([size + 1 for size in sizes], initial=start))
+        del ends[0]
         return self._join(texts, lengths, ends), ends[-1]
 
     def _join(self, texts: list[bytes], lengths: list[int], ends: list[int]) -> bytes:
