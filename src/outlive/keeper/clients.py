@@ -58,7 +58,6 @@ class Clients:
         self._clients: set[Client] = set()
         self._dirty: dict[bytes, Kept] = {}
         loop.watch(listener.fileno(), self._meet)
-        loop.after_turns(self.flush)
 
     def __len__(self) -> int:
         """Return how many are connected."""

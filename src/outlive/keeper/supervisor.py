@@ -104,6 +104,8 @@ class Supervisor:
         Reaper(loop, layout, guardians=self._guardian.spawned, claimed=table.unread_pids)
         listener = sockets.listen_unix(layout.keeper_socket, backlog=128)
         self._clients = presence.clients = Clients(loop, listener, uid=os.getuid(), handle=requests.handle)
+        loop.after_turns(self._clients.flush)
+        loop.after_turns(pump.pause)
         recovery = Recovery(
             loop, layout, self._pool, pump, endings, orphans, keep=table.keep, journal=journal, log=log
         )
