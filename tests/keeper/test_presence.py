@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import pytest
 
 from outlive.keeper.journal import read_journal
 from outlive.keeper.sockets import connect_unix
+from outlive.keeper.spawn import keeper_argv, keeper_environment
 from outlive.protocols.keeper import VERSION, CauseCode
 from tests.keeper.client import KeeperGone, KeeperRefused, until
 from tests.keeper.house import House, sh
@@ -127,8 +129,53 @@ def test_ending_works_just_after_the_guardian_died(own_house: House) -> None:
     own_house.kill(own_house.guardian())
     own_house.client.ask("end", kill=True)
     own_house.client.close()
-    # A busy machine may let a guardian come up once more; it then finds nothing to keep and ends after its idle time.
-    until(lambda: not of_state_folder(own_house.state_dir), "the keeper's end", patience_s=40.0)
+    # Less than the idle time of a keeper that came up once more.
+    until(lambda: not of_state_folder(own_house.state_dir), "the keeper's end", patience_s=8.0)
+
+
+_LISTEN_AND_NEVER_ACCEPT = """
+import sys, time
+from outlive.keeper.locks import take_lock
+from outlive.keeper.sockets import listen_unix
+while take_lock(sys.argv[1] + "/guardian.lock") is None:
+    time.sleep(0.002)
+listener = listen_unix(sys.argv[1] + "/guardian.sock")
+print("listening", flush=True)
+time.sleep(60)
+"""
+
+
+def test_a_guardian_that_listens_and_has_not_met_the_supervisor_ends_with_it(own_house: House) -> None:
+    """The kernel connects them before the guardian accepts: what it is told then it may never read."""
+    supervisor, guardian = own_house.supervisor(), own_house.guardian()
+    os.kill(supervisor, signal.SIGSTOP)
+    own_house.kill(guardian)
+    argv = [sys.executable, "-c", _LISTEN_AND_NEVER_ACCEPT, str(own_house.state_dir)]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as unmet:
+        assert unmet.stdout is not None
+        assert unmet.stdout.readline() == "listening\n"
+        os.kill(supervisor, signal.SIGCONT)
+        until(lambda: own_house.guardian() == unmet.pid, "the connection to the next guardian")
+        own_house.client.ask("end", kill=True)
+        own_house.client.close()
+        assert unmet.wait(10) == -signal.SIGKILL
+    until(lambda: not of_state_folder(own_house.state_dir), "the keeper's end", patience_s=8.0)
+
+
+@pytest.mark.parametrize("role", ["guardian", "supervisor"])
+def test_what_was_still_being_started_when_the_keeper_ended_starts_nothing(
+    own_house: House, role: str
+) -> None:
+    own_house.run(*sh("true"))
+    argv = keeper_argv(role, str(own_house.state_dir))
+    # A guardian is late by all the time that Python needs to load; a supervisor waits for the lock of the one before.
+    late = subprocess.Popen(argv, env=keeper_environment()) if role == "supervisor" else None
+    own_house.client.ask_surely("end", kill=True)
+    own_house.client.close()
+    with late or subprocess.Popen(argv, env=keeper_environment()) as late:
+        assert late.wait(10) == 0
+    until(lambda: not of_state_folder(own_house.state_dir), "the keeper's end", patience_s=8.0)
+    assert own_house.run(*sh("exit 4"))[0] == 4, "and a client's launch starts it again"
 
 
 @pytest.mark.parametrize(

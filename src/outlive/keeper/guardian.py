@@ -20,7 +20,7 @@ from outlive.keeper import failpoints, kernel, shim, sockets
 from outlive.keeper.failpoints import hit
 from outlive.keeper.image import Recorder, fill_heap_holes
 from outlive.keeper.kernel import become_subreaper, die_with, stat_fields
-from outlive.keeper.locks import holder_of, take_lock
+from outlive.keeper.locks import forget_retirement, holder_of, is_retired, take_lock
 from outlive.keeper.spawn import keeper_argv, keeper_environment, spawn_detached
 from outlive.protocols import frames
 from outlive.protocols.frames import SPEC_VERSION, ExitRecord, encode_exec, encode_exit
@@ -77,6 +77,10 @@ def main(state_dir: str, *, is_first: bool) -> None:
     # The supervisor comes up while the image is being prepared: it needs shims only for the first start.
     supervisor = 0
     if holder_of(layout.supervisor_lock) is None:
+        if is_first:
+            forget_retirement(layout.supervisor_lock)
+        elif is_retired(layout.supervisor_lock):
+            return  # the supervisor that spawned us has left for good meanwhile
         supervisor = spawn_detached(keeper_argv("supervisor", state_dir), keeper_environment())
     wake, alarm = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
     signal.set_wakeup_fd(alarm, warn_on_full_buffer=False)
@@ -85,6 +89,7 @@ def main(state_dir: str, *, is_first: bool) -> None:
             _remove_folder(f"{state_dir}/{left}")
     own_shim = _warm_up(f"{state_dir}/warm-up.{os.getpid()}", wake=wake, alarm=alarm)
     guardian = Guardian(layout, lock, own_shim, wake=wake, supervisor=supervisor)
+    guardian.is_wanted = is_first and not supervisor
     gc.collect()  # empties the interpreter's free lists too, whose next objects lie anywhere
     fill_heap_holes()
     gc.freeze()
@@ -108,6 +113,8 @@ class Guardian:
         self._alone_ticks = 0
         self._spawned_at = 0.0
         self._quick_deaths = 0
+        # Launched by a client while a supervisor was still there, maybe to leave: one is wanted all the same.
+        self.is_wanted = False
         self._own = {supervisor}  # shims and supervisors: no commands, so their ends leave no note
         self._own_shim = own_shim
         self._wake = wake
@@ -130,7 +137,8 @@ class Guardian:
                     return
             if time.monotonic() >= next_tick:
                 next_tick = time.monotonic() + _TICK_MS / 1000
-                self._tick()
+                if not self._tick():
+                    return
 
     def _meet(self) -> None:
         connection = sockets.accept(self._listener)
@@ -145,6 +153,7 @@ class Guardian:
             self._lose_supervisor()
         self._supervisor = connection
         self._supervisor_pid = pid
+        self.is_wanted = False
         self._unanswered = 0
         self._poll.register(connection.fileno(), select.POLLIN)
         self._say(b"hello %d" % os.getpid())
@@ -162,13 +171,16 @@ class Guardian:
         message, fds = packet
         if not message:
             self._lose_supervisor()
+            if is_retired(self._layout.supervisor_lock):
+                return False
             self._start_supervisor()
         elif message == b"fork":
             self._fork(fds)
         elif message == b"pong":
             self._unanswered = 0
         elif message == b"retire":
-            os.unlink(self._layout.guardian_socket)
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(self._layout.guardian_socket)
             return False
         return True
 
@@ -193,21 +205,30 @@ class Guardian:
             return
         self._own.add(spawn_detached(keeper_argv("supervisor", self._layout.root), keeper_environment()))
 
-    def _tick(self) -> None:
+    def _tick(self) -> bool:
         if self._supervisor is None:
-            # Three ticks without one: it died before it connected, or its lock was still held when it came.
-            self._alone_ticks += 1
-            if self._alone_ticks >= 3 and holder_of(self._layout.supervisor_lock) is None:
-                self._start_supervisor()
-            return
+            return self._wait_alone()
         if self._unanswered >= _HUNG_TICKS:
             log(f"supervisor {self._supervisor_pid} does not answer: ending it")
             # The pid is the lock holder's and our connection to it is open: it cannot have been reused.
             os.kill(self._supervisor_pid, signal.SIGKILL)
             self._unanswered = 0
-            return
+            return True
         self._unanswered += 1
         self._say(b"ping")
+        return True
+
+    def _wait_alone(self) -> bool:
+        """Start a supervisor when none comes; False when the last one left for good before it had met us."""
+        if self.is_wanted:
+            forget_retirement(self._layout.supervisor_lock)
+        elif is_retired(self._layout.supervisor_lock):
+            return False
+        # Three ticks without one: it died before it connected, or its lock was still held when it came.
+        self._alone_ticks += 1
+        if self._alone_ticks >= 3 and holder_of(self._layout.supervisor_lock) is None:
+            self._start_supervisor()
+        return True
 
     def _fork(self, links: list[int]) -> None:
         """Fork one shim for each link.

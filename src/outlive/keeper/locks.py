@@ -2,14 +2,18 @@
 
 Open file description locks (fcntl(2) F_OFD_SETLK): unlike flock they can be asked about without being taken, so
 looking never makes somebody else's attempt fail.
+
+A supervisor that leaves for good marks its lock: what was being started meanwhile (a guardian that has no lock yet, a
+supervisor that waits for this one) must not go on. Only a launch by a client takes the mark away.
 """
 
 import fcntl
 import os
 import struct
 
-__all__ = ["holder_of", "take_lock"]
+__all__ = ["forget_retirement", "holder_of", "is_retired", "retire_lock", "take_lock"]
 
+_RETIRED = b"retired   \n"  # as long as a pid's line
 _FLOCK = struct.Struct("hhqqi")
 
 
@@ -17,12 +21,18 @@ def _whole_file(kind: int) -> bytes:
     return _FLOCK.pack(kind, os.SEEK_SET, 0, 0, 0)
 
 
-def take_lock(path: str) -> int | None:
-    """Lock `path` and write our pid into it; returns the descriptor to keep, None when another holds it."""
+def take_lock(path: str, *, unless_retired: bool = False) -> int | None:
+    """Lock `path` and write our pid into it; returns the descriptor to keep, None when another holds it.
+
+    With `unless_retired` also None when the last holder left for good.
+    """
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.fcntl(fd, fcntl.F_OFD_SETLK, _whole_file(fcntl.F_WRLCK))
     except (BlockingIOError, PermissionError):
+        os.close(fd)
+        return None
+    if unless_retired and _holds_mark(fd):
         os.close(fd)
         return None
     os.pwrite(fd, b"%-10d\n" % os.getpid(), 0)  # in place: a full disk must not keep anybody from taking over
@@ -43,3 +53,35 @@ def holder_of(path: str) -> int | None:
     finally:
         os.close(fd)
     return int(text) if text.isdigit() else 0
+
+
+def retire_lock(path: str) -> None:
+    """Mark a lock that the caller holds: it leaves for good, and nobody is to take its place unasked."""
+    fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.pwrite(fd, _RETIRED, 0)
+    finally:
+        os.close(fd)
+
+
+def is_retired(path: str) -> bool:
+    """Tell whether the last holder left for good."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        return _holds_mark(fd)
+    finally:
+        os.close(fd)
+
+
+def forget_retirement(path: str) -> None:
+    """Let the lock be taken again; does nothing while somebody holds it."""
+    fd = take_lock(path) if is_retired(path) else None
+    if fd is not None:
+        os.close(fd)
+
+
+def _holds_mark(fd: int) -> bool:
+    return os.pread(fd, len(_RETIRED), 0) == _RETIRED

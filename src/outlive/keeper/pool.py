@@ -11,7 +11,7 @@ from collections.abc import Callable
 from outlive.core.layout import Layout
 from outlive.keeper import sockets
 from outlive.keeper.kept import ShimLink
-from outlive.keeper.locks import holder_of
+from outlive.keeper.locks import holder_of, retire_lock
 from outlive.keeper.loop import Loop
 from outlive.keeper.spawn import keeper_argv, keeper_environment, spawn_detached
 
@@ -43,6 +43,7 @@ class GuardianLink:
         self._log = log
         self._connected = connected
         self._link: socket.socket | None = None
+        self._is_met = False  # the guardian has accepted this connection, not only the kernel
         self.pid = 0
         self._attempts = 0
         self._silent_ticks = 0
@@ -73,6 +74,7 @@ class GuardianLink:
         self._attempts = 0
         self._silent_ticks = 0
         self._link = link
+        self._is_met = False
         self.pid = sockets.peer_of(link)[0]
         self._loop.watch(link.fileno(), self._hear)
         self._connected()
@@ -103,6 +105,8 @@ class GuardianLink:
             self._log("the guardian is gone: starting another")
             self._attempts = 1
             self._loop.later(_RECONNECT_S, self._connect)  # a dying one may hold its lock a little longer
+        elif message.startswith(b"hello "):
+            self._is_met = True
         elif message == b"ping":
             with contextlib.suppress(OSError):
                 sockets.send(self._link, b"pong")
@@ -128,21 +132,30 @@ class GuardianLink:
             return False
 
     def retire(self) -> None:
-        """Let the guardian end for good."""
+        """Let the guardian end for good.
+
+        One that has met us is asked. Any other has nothing to lose and is killed: it would not read our words once we
+        are gone, but start a supervisor again. What cannot be seen from here (an earlier supervisor's guardian
+        without its lock yet, a supervisor that waits for us to die) finds the mark in our lock.
+        """
         self._retired = True
-        if self._link is None:  # still preparing itself: it would find no supervisor and start one
-            for pid in self.spawned:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
+        with contextlib.suppress(OSError):  # somebody removed the folder
+            retire_lock(self._layout.supervisor_lock)
+        unmet = set(self.spawned)
+        if self._link is not None and self._is_met and self._ask_to_retire(self._link):
+            unmet.discard(self.pid)
         else:
-            with contextlib.suppress(OSError):
-                sockets.send(self._link, b"retire")
-            return
-        # One that is just coming up would start a supervisor again; it has nothing to lose.
-        holder = holder_of(self._layout.guardian_lock)
-        for pid in self.spawned | ({holder} if holder else set()):
+            unmet.add(holder_of(self._layout.guardian_lock) or 0)
+        for pid in unmet - {0}:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
+
+    @staticmethod
+    def _ask_to_retire(link: socket.socket) -> bool:
+        try:
+            return sockets.send(link, b"retire")
+        except OSError:
+            return False
 
 
 class ShimPool:
@@ -207,8 +220,6 @@ class ShimPool:
             self._coming -= 1
             shim.pid = int(message[6:])
             self._offer(shim)
-        elif message == b"idle":
-            self._offer(shim)
 
     def _lose(self, shim: ShimLink) -> None:
         if not shim.pid:
@@ -239,12 +250,13 @@ class ShimPool:
         self._idle.append(shim)
 
     def release(self, shim: ShimLink) -> None:
-        """Tell a busy shim to let go; it comes back by itself."""
+        """Tell a busy shim to let go; packets stay in order, so that it may be used again at once."""
         shim.kept = None
         try:
             sockets.send(shim.socket, b"release")
         except OSError:
             return  # it died; the end of its socket is read next
+        self._offer(shim)
 
     def adopt(self, shim: ShimLink) -> None:
         """Watch a shim's socket."""

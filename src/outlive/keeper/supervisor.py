@@ -20,7 +20,7 @@ from outlive.keeper.journal import Journal, read_journal
 from outlive.keeper.kept import Kept, ShimLink
 from outlive.keeper.kernel import become_subreaper
 from outlive.keeper.limits import Limits
-from outlive.keeper.locks import take_lock
+from outlive.keeper.locks import is_retired, take_lock
 from outlive.keeper.loop import Loop
 from outlive.keeper.orphans import Orphans
 from outlive.keeper.pool import GuardianLink, ShimPool
@@ -40,14 +40,17 @@ _LOCK_PATIENCE_S = 2.0
 
 
 def main(state_dir: str) -> None:
-    """Run a supervisor until it is retired; returns at once when another one serves this state folder."""
+    """Run a supervisor until it is retired; ends soon when another one serves this state folder.
+
+    Also when the one before left for good while this one was being started.
+    """
     layout = Layout(state_dir)
     use_standard_files(layout)
     for name in (signal.SIGINT, signal.SIGHUP):
         signal.signal(name, signal.SIG_IGN)
     until = time.monotonic() + _LOCK_PATIENCE_S
-    while (lock := take_lock(layout.supervisor_lock)) is None:
-        if time.monotonic() > until:
+    while (lock := take_lock(layout.supervisor_lock, unless_retired=True)) is None:
+        if time.monotonic() > until or is_retired(layout.supervisor_lock):
             return
         time.sleep(0.005)
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
