@@ -24,7 +24,7 @@ from outlive.frontends.jsonrpc.door import JsonRpcDoor
 from outlive.frontends.jsonrpc.settings import DoorSettings
 from outlive.keeper.launch import ensure_keeper
 from outlive.keeper.sockets import connect_unix
-from outlive.observability.process_log import log_event
+from outlive.observability.process_log import log_event, logged_kinds
 from outlive.policy.commands import AllowedCommands
 from outlive.store.retention import Retention
 
@@ -63,7 +63,7 @@ class Application:
             BackendUnavailable: The keeper could not be started.
             StoreCorrupt: The registry could not even be made anew.
         """
-        self._stack.callback(self._engine.subscribe_events(log_event))
+        self._stack.callback(self._engine.subscribe_events(log_event, kinds=logged_kinds()))
         try:
             await self._stack.enter_async_context(self._engine)
             await self._stack.enter_async_context(self._jsonrpc)

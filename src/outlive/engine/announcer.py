@@ -1,14 +1,30 @@
 """Telling subscribers what happened: events are made only when somebody listens, and nothing is queued."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from typing import get_args
 
-from outlive.core.events import Event, ProcessClosed, ProcessCompleted, StateChanged
+from outlive.core.events import (
+    Event,
+    ProcessClosed,
+    ProcessCompleted,
+    ProcessRecovered,
+    ProcessStarted,
+    StateChanged,
+)
 from outlive.engine.process import Change, Process
 
 __all__ = ["Announcer"]
 
 _logger = logging.getLogger(__name__)
+
+_Entry = tuple[Callable[[Event], None], frozenset[type[Event]]]
+_Telling = ProcessStarted | ProcessRecovered | StateChanged | ProcessCompleted | ProcessClosed
+_KINDS: tuple[tuple[int, type[_Telling]], ...] = (
+    (int(Change.STATE), StateChanged),
+    (int(Change.COMPLETED), ProcessCompleted),
+    (int(Change.CLOSED), ProcessClosed),
+)
 
 
 class Announcer:
@@ -16,38 +32,45 @@ class Announcer:
 
     def __init__(self) -> None:
         """Nobody listens yet."""
-        self._subscribers: tuple[tuple[Callable[[Event], None]], ...] = ()
+        self._subscribers: tuple[_Entry, ...] = ()
+        self._wanted: frozenset[type[Event]] = frozenset()
 
-    def subscribe(self, callback: Callable[[Event], None]) -> Callable[[], None]:
-        """Call `callback` for every event from now on; return what ends that (may be called twice)."""
-        entry = (callback,)  # an identity of its own: the same callable may subscribe twice
-        self._subscribers = (*self._subscribers, entry)
+    def subscribe(
+        self, callback: Callable[[Event], None], kinds: Collection[type[Event]] | None = None
+    ) -> Callable[[], None]:
+        """Call `callback` for every event (of these kinds) from now on; return what ends that (may be called twice)."""
+        # A tuple has an identity of its own: the same callable may subscribe twice.
+        entry = (callback, frozenset(get_args(Event) if kinds is None else kinds))
+        self._set((*self._subscribers, entry))
 
         def unsubscribe() -> None:
-            self._subscribers = tuple(other for other in self._subscribers if other is not entry)
+            self._set(tuple(other for other in self._subscribers if other is not entry))
 
         return unsubscribe
 
+    def _set(self, subscribers: "tuple[_Entry, ...]") -> None:
+        self._subscribers = subscribers
+        self._wanted = frozenset().union(*(kinds for _, kinds in subscribers))
+
     def emit(self, event: Event) -> None:
         """Tell everybody; a subscriber's fault is logged and hurts nobody else."""
-        for (callback,) in self._subscribers:
+        kind = type(event)
+        for callback, kinds in self._subscribers:
+            if kind not in kinds:
+                continue
             try:
                 callback(event)
             except Exception:
                 _logger.exception("a subscriber of events failed")
 
-    def tell(self, kind: Callable[..., Event], process: Process) -> None:
+    def tell(self, kind: type[_Telling], process: Process) -> None:
         """Tell an event that carries the process's record."""
-        if self._subscribers:
+        if kind in self._wanted:
             self.emit(kind(record=process.record))
 
     def tell_changes(self, process: Process, changes: int) -> None:
         """Tell what the `Change` bits say."""
-        if self._subscribers:
-            for bit, kind in (
-                (Change.STATE, StateChanged),
-                (Change.COMPLETED, ProcessCompleted),
-                (Change.CLOSED, ProcessClosed),
-            ):
+        if self._wanted:
+            for bit, kind in _KINDS:
                 if changes & bit:
-                    self.emit(kind(record=process.record))
+                    self.tell(kind, process)

@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import Self
 from weakref import WeakKeyDictionary
@@ -205,12 +205,14 @@ class Engine(Controls, Queries):
                     group.create_task(end(process))
         return sum(not process.is_complete for process in self.live())
 
-    def subscribe_events(self, callback: Callable[[Event], None]) -> Callable[[], None]:
-        """Call `callback` on the loop for every event from now on; return what ends that.
+    def subscribe_events(
+        self, callback: Callable[[Event], None], *, kinds: Collection[type[Event]] | None = None
+    ) -> Callable[[], None]:
+        """Call `callback` on the loop for every event (of these kinds) from now on; return what ends that.
 
         It must be quick and must not raise (it is logged if it does); nothing is queued for it.
         """
-        return self._announcer.subscribe(callback)
+        return self._announcer.subscribe(callback, kinds)
 
     def _new_record(
         self, command: Command, resolved: Resolved, owner: Owner, *, process_id: ProcessId, now_ns: int
@@ -238,9 +240,9 @@ class Engine(Controls, Queries):
 
     def _started(self, process: Process, started: Started) -> None:
         process.confirm_start(started.pid, started.started_ns)
+        process.kick()
         self._filing.note(process)
         self._announcer.tell(ProcessStarted, process)
-        process.kick()
 
     def _rejected(self, process: Process, error: OutliveError) -> None:
         """Forget a start that failed; after a timeout it may still come to life and is then a stranger."""

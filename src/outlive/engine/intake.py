@@ -77,9 +77,9 @@ class Intake:
                 self.work.set()
             else:
                 changes = process.absorb(out, err, pid, code, phase, cause, flags, descendants, now_ns=now_ns)
+                process.kick()  # first: clients wait for it
                 if changes:
                     self._changed(process, changes)
-                process.kick()
             if self._mentioned is not None:
                 self._mentioned.add(key)
 

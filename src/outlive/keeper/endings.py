@@ -112,7 +112,7 @@ class Endings:
                 self._loop.later(_RETRY_S, lambda: self._advance(kept))
                 return
         if kept.phase == Phase.DONE and kept.is_empty and kept.is_closed:
-            self._let_go(kept)
+            self._loop.later(0.0, lambda: self._let_go(kept))  # the next turn: the end is told first
 
     def _write_done(self, kept: Kept) -> bool:
         hit("exit.drained")
@@ -140,7 +140,7 @@ class Endings:
         return True
 
     def _let_go(self, kept: Kept) -> None:
-        if not os.path.exists(f"{kept.folder}/closed") and kept.descendants:
+        if kept.descendants and not os.path.exists(f"{kept.folder}/closed"):
             ends = {stream.index: stream.offset for stream in kept.streams}
             record = {"out": ends.get(0, 0), "err": ends.get(1, 0), "at_ns": time.time_ns()}
             with contextlib.suppress(OSError):

@@ -7,14 +7,14 @@ the successor does not die at the same place again. Never armed in normal operat
 import os
 import signal
 
-__all__ = ["hit"]
+__all__ = ["armed", "hit"]
 
-_NAME, _, _TOKEN = os.environ.get("OUTLIVE_FAILPOINT", "").partition("@")
+armed, _, _TOKEN = os.environ.get("OUTLIVE_FAILPOINT", "").partition("@")
 
 
 def hit(name: str) -> None:
-    """Die by SIGKILL when `name` is armed and its token file is still there."""
-    if name != _NAME:
+    """Die by SIGKILL when `name` is the one that is `armed` and its token file is still there."""
+    if name != armed:
         return
     try:
         os.unlink(_TOKEN)

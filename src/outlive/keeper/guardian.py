@@ -87,7 +87,10 @@ def main(state_dir: str, *, is_first: bool) -> None:
     for left in os.listdir(state_dir):
         if left.startswith("warm-up."):  # of one that was killed
             _remove_folder(f"{state_dir}/{left}")
+    # Unarmed, or the warm-up's own shim would take a failpoint's token.
+    armed, failpoints.armed = failpoints.armed, ""
     own_shim = _warm_up(f"{state_dir}/warm-up.{os.getpid()}", wake=wake, alarm=alarm)
+    failpoints.armed = armed
     guardian = Guardian(layout, lock, own_shim, wake=wake, supervisor=supervisor)
     guardian.is_wanted = is_first and not supervisor
     gc.collect()  # empties the interpreter's free lists too, whose next objects lie anywhere
@@ -349,5 +352,4 @@ def _drive(link: socket.socket, folder: str) -> None:
         if link.recv(100).split()[5] == b"-":  # the state; it had not ended yet
             link.recv(100)
         link.send(b"release")
-        link.recv(100)
         link.send(b"quit")

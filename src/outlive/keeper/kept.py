@@ -150,7 +150,9 @@ class Kept:
     def doorbell(self) -> bytes:
         """Return the record of the newest state for the server."""
         out = err = 0
-        flags = int(self.flags)  # each operation on a Flag costs a microsecond, and this runs for every splice
+        flags = int(
+            self.flags
+        )  # each operation on a Flag costs a microsecond, and this runs for every splice
         for stream in self.streams:
             if stream.index == 0:
                 out = stream.offset

@@ -8,14 +8,13 @@ The protocol is frozen (old shims meet new supervisors). Packets are words separ
   to the shim     spawn LETTERS FOLDER   descriptors in the order of the letters; see below
                   hold LETTERS FOLDER    only hold them (the command's own shim died)
                   close i                close the write end of stdin
-                  release                let go of everything and wait for the next command
+                  release                let go of everything; `spawn` or `hold` may follow at once
                   quit
   from the shim   hello PID              once, after the fork
                   spawned PID TICKS NS   | failed ERRNO PLACE
                   exited KIND NUMBER EMPTY NS
                   empty                  no descendant is left
                   state own|hold LETTERS PID TICKS KIND NUMBER EMPTY NS   to a new supervisor, with descriptors
-                  idle                   after release
 
 Letters: L listener; o e read ends of stdout and stderr; i write end of stdin; m pty master; r w relay pipe;
 p pidfd; in upper case the command's own ends: I O E stdin, stdout, stderr; T the terminal's slave side.
@@ -45,7 +44,7 @@ _COMMAND_ENDS = "IOET"
 _BOOT_ID = BOOT_ID.encode()
 _PIPE = os.O_CLOEXEC | os.O_NONBLOCK
 _READ = os.O_RDONLY | os.O_CLOEXEC
-_CREATE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC
 _LOOK = os.WEXITED | os.WNOHANG | os.WNOWAIT
 _READ_BYTES = 1 << 16
 # What Python ignores must not be inherited by commands (signal(7): ignored dispositions survive exec).
@@ -136,7 +135,6 @@ class Holdings:
             os.close(self._listener)
         self._close("".join(self._fds))
         self._forget()
-        self._say(b"idle")
 
     def _meet_supervisor(self) -> None:
         connection = sockets.accept_from(self._listener)
@@ -350,12 +348,21 @@ def _open_prepared(path: bytes) -> int:
     try:
         os.rename(path + b".new", path)
     except FileNotFoundError:
-        return os.open(path, _CREATE, 0o600)  # a start after a supervisor's death may lack it
-    return os.open(path, _CREATE, 0o600)
+        return _open_empty(path)  # a start after a supervisor's death may lack it
+    return _open_empty(path)
+
+
+def _open_empty(path: bytes) -> int:
+    """Open a file that is nearly always empty or missing (see `files.write_prepared` for why without O_TRUNC)."""
+    fd = os.open(path, _CREATE, 0o600)
+    if os.lseek(fd, 0, 2):
+        os.ftruncate(fd, 0)
+        os.lseek(fd, 0, 0)
+    return fd
 
 
 def _replace(path: bytes, content: bytes) -> None:
-    fd = os.open(path + b".new", _CREATE, 0o600)
+    fd = _open_empty(path + b".new")
     try:
         os.write(fd, content)
     finally:

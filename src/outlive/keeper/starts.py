@@ -14,6 +14,7 @@ from outlive.core.layout import Layout
 from outlive.core.spec import Spec
 from outlive.keeper import sockets
 from outlive.keeper.failpoints import hit
+from outlive.keeper.files import write_prepared
 from outlive.keeper.journal import Journal
 from outlive.keeper.kept import Answer, Kept, ShimLink, Stream
 from outlive.keeper.loop import Loop
@@ -38,7 +39,7 @@ INTERRUPTED: dict[str, object] = {
     "message": "The start was interrupted; whether the command ran is not known.",
 }
 _FDS_PER_PROCESS = 8  # three files, three ends of pipes at most, the shim's link, the pidfd
-_FDS_RESERVED = 400
+_FDS_RESERVED = 200
 
 
 class Starts:
@@ -67,7 +68,8 @@ class Starts:
         self._prepared = PreparedFolders(loop, layout)
         self._queue: deque[Kept] = deque()
         limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-        self.max_processes = (limit - _FDS_RESERVED) // _FDS_PER_PROCESS
+        reserved = _FDS_RESERVED + self._prepared.descriptors
+        self.max_processes = (limit - reserved) // _FDS_PER_PROCESS
 
     def start(self, process_id: str, raw_spec: bytes, script: bytes, answer: Answer) -> None:
         """Start a command whose id is new here; the answer comes when the shim has spawned it."""
@@ -85,9 +87,9 @@ class Starts:
             answer(_refusal(error))
             return
         try:
-            _write(f"{prepared.path}/spec", raw_spec)
+            write_prepared(f"{prepared.path}/spec", raw_spec)
             if script:
-                _write(f"{prepared.path}/script", script)
+                write_prepared(f"{prepared.path}/script", script)
             self._journal.begin(process_id)
             hit("start.journaled")
             os.rename(prepared.path, folder)
@@ -173,16 +175,6 @@ class Starts:
         hit("start.given")
         for stream in kept.streams:
             self._pump.add(stream)
-
-
-def _write(path: str, content: bytes) -> None:
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    try:
-        view = memoryview(content)
-        while view:
-            view = view[os.write(fd, view) :]
-    finally:
-        os.close(fd)
 
 
 def open_logs(folder: str) -> tuple[int, int, int]:

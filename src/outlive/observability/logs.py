@@ -8,6 +8,7 @@ import logging
 import queue
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from typing import TextIO
 
@@ -17,6 +18,8 @@ _CAPACITY = (
     10_000  # records; beyond it a stderr that nobody reads costs log lines instead of stopping the server
 )
 _CLOSE_PATIENCE_S = 1.0
+# Lines are collected for so long: a thread that wakes for every record takes the interpreter from the event loop.
+_COLLECT_S = 0.02
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
 
@@ -71,25 +74,34 @@ class LogWriter(logging.Handler):
         super().close()
 
     def _run(self) -> None:
-        while (record := self._queue.get()) is not None:
+        is_open = True
+        while is_open:
+            records = [self._queue.get()]
+            if records[0] is not None:
+                time.sleep(_COLLECT_S)
+            with contextlib.suppress(queue.Empty):
+                while True:
+                    records.append(self._queue.get_nowait())
+            is_open = None not in records
+            self._write([record for record in records if record is not None])
+
+    def _write(self, records: list[logging.LogRecord]) -> None:
+        lines: list[str] = []
+        for record in records:
             try:
-                self._write(record)
+                lines.append(self.format(record))
             except Exception:  # noqa: BLE001 -- logging cannot log its own failure
-                # A record that cannot be formatted, or a stderr that was closed, must not end the log.
                 self._dropped += 1
-
-        with contextlib.suppress(OSError, ValueError):  # ValueError: the stream was closed under us
-            self._write(None)
-
-    def _write(self, record: logging.LogRecord | None) -> None:
-        lines = [] if record is None else [self.format(record)]
-        if self._dropped:
+        dropped, self._dropped = self._dropped, 0
+        if dropped:
             lines.append(
-                f"({self._dropped} log lines were dropped: nobody read them, or they could not be written)"
+                f"({dropped} log lines were dropped: nobody read them, or they could not be written)"
             )
-            self._dropped = 0
-        self._stream.writelines(line + "\n" for line in lines)
-        self._stream.flush()
+        try:
+            self._stream.write("".join(line + "\n" for line in lines))
+            self._stream.flush()
+        except (OSError, ValueError):  # ValueError: the stream was closed under us
+            self._dropped += dropped + len(records)
 
 
 @contextlib.contextmanager

@@ -12,9 +12,15 @@ from outlive.core.events import (
 )
 from outlive.core.process import ProcessRecord
 
-__all__ = ["log_event"]
+__all__ = ["log_event", "logged_kinds"]
 
 _logger = logging.getLogger(__name__)
+
+
+def logged_kinds() -> list[type[Event]]:
+    """Return the kinds of events that have a line at the level in force; the others need not be made."""
+    kinds: list[type[Event]] = [ProcessCompleted, ProcessRecovered, KeeperConnected, KeeperDisconnected]
+    return [*kinds, ProcessStarted] if _logger.isEnabledFor(logging.DEBUG) else kinds
 
 
 def log_event(event: Event) -> None:
@@ -25,9 +31,7 @@ def log_event(event: Event) -> None:
         case ProcessRecovered(record=record):
             _logger.info("process found alive", extra={"process_id": record.process_id, "pid": record.pid})
         case ProcessStarted(record=record):
-            if _logger.isEnabledFor(logging.DEBUG):
-                fields = {"process_id": record.process_id, "pid": record.pid}
-                _logger.debug("process started", extra=fields)
+            _logger.debug("process started", extra={"process_id": record.process_id, "pid": record.pid})
         case KeeperConnected(pid=pid):
             _logger.info("keeper connected", extra={"pid": pid})
         case KeeperDisconnected():
