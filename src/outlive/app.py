@@ -1,6 +1,5 @@
 """The composition root: builds engine, doors and observers from settings. The only file that knows all of them."""
 
-import asyncio
 import contextlib
 import os
 import time
@@ -13,10 +12,8 @@ from starlette.types import ASGIApp
 from outlive import __version__
 from outlive.backends.local import LocalBackend
 from outlive.config import Settings
-from outlive.core.errors import OutliveError
 from outlive.core.layout import Layout
-from outlive.core.lifecycle import Cause
-from outlive.engine import Engine, EngineSettings, Process
+from outlive.engine import Engine, EngineSettings
 from outlive.frontends.boundary import ErrorBoundary
 from outlive.frontends.front_page import front_routes, unknown_path
 from outlive.frontends.guard import Guard
@@ -84,20 +81,9 @@ class Application:
 
     async def stop_processes(self) -> None:
         """End every process (TERM, grace period, KILL) and wait until all have ended, or patience has."""
-        processes = list(self._engine.live())
-        patience_s = self._settings.grace_s + _STOP_PATIENCE_S
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(patience_s), asyncio.TaskGroup() as tasks:
-                for process in processes:
-                    tasks.create_task(self._stop(process))
-
-    async def _stop(self, process: Process) -> None:
-        with contextlib.suppress(OutliveError):  # it may end, or the keeper vanish, at the same moment
-            note = "The server was stopped together with its processes."
-            await self._engine.cancel(
-                process, grace_s=self._settings.grace_s, cause=Cause.SHUTDOWN, note=note
-            )
-            await self._engine.wait(process, until="closed")
+        grace_s = self._settings.grace_s
+        note = "The server was stopped together with its processes."
+        await self._engine.cancel_all(note=note, grace_s=grace_s, deadline_s=grace_s + _STOP_PATIENCE_S)
 
     def _describe(self) -> dict[str, object]:
         return {
@@ -130,6 +116,7 @@ def _engine_settings(settings: Settings, layout: Layout, working_folder: str) ->
         cwd=working_folder,
         grace_s=settings.grace_s,
         output_limit=settings.output_limit_bytes,
+        allowed_commands=AllowedCommands(frozenset(settings.allowed_commands)),
         retention=Retention(
             max_age_s=settings.retention_s,
             max_count=settings.retention_count,
@@ -145,5 +132,4 @@ def _door_settings(settings: Settings) -> DoorSettings:
         max_connections=settings.max_connections,
         reconnect_grace_s=settings.reconnect_grace_s,
         max_line_bytes=settings.max_line_bytes,
-        allowed_commands=AllowedCommands(frozenset(settings.allowed_commands)),
     )

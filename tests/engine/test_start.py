@@ -8,11 +8,12 @@ import pytest
 
 from outlive.core.command import Command
 from outlive.core.cursor import BEGINNING, Cursor
-from outlive.core.errors import InvalidRequest, OutliveError, ProcessNotFound, StartFailed
+from outlive.core.errors import CommandRefused, InvalidRequest, OutliveError, ProcessNotFound, StartFailed
 from outlive.core.identity import ProcessId, new_process_id
 from outlive.core.lifecycle import Cause, State
 from outlive.core.process import Owner
 from outlive.engine import Engine, ProcessFilter
+from outlive.policy.commands import AllowedCommands
 from tests.engine.engines import ME, an_engine, output_of, run, settled
 from tests.keeper.house import House
 
@@ -210,3 +211,18 @@ async def test_many_short_commands_at_once(engine: Engine) -> None:
     page = await engine.list(ProcessFilter(connection_id="many"), limit=100)
     rest = await engine.list(ProcessFilter(connection_id="many", before=page[-1].process_id), limit=100)
     assert len(page) + len(rest) == 120
+
+
+async def test_the_operators_list_holds_for_every_door(shared_house: House) -> None:
+    """S0.12: asked by whomever."""
+    async with an_engine(shared_house.state_dir, allowed_commands=AllowedCommands.parse("echo")) as strict:
+        with pytest.raises(CommandRefused) as refused:
+            await strict.start(Command(line="echo x; id"), owner=ME)
+        assert refused.value.code == "command_not_allowed"
+        assert await output_of(await run(strict, "echo x")) == (b"x\n", b"")
+
+
+async def test_a_profile_that_is_not_there_is_refused(engine: Engine) -> None:
+    """Running without the sandbox that was asked for would be a lie."""
+    with pytest.raises(InvalidRequest, match="guarded"):
+        await engine.start(Command(line="echo x", profile="guarded"), owner=ME)

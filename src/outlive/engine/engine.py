@@ -51,6 +51,7 @@ __all__ = ["Engine"]
 _SYNC_S = (
     20.0  # a keeper that has just started asks every shim first: 0.15 s for 1000, 3 s if some are stopped
 )
+_OPEN = "open"
 _MAX_TEXT = 100 * 1024  # characters of a command that records keep; the whole line is in the folder
 
 
@@ -153,7 +154,8 @@ class Engine(Controls, Queries):
 
         Raises:
             StartFailed: Program or folder missing, not executable, an argument too long.
-            InvalidRequest: The command makes no sense (empty, NUL inside).
+            CommandRefused: The operator's list does not allow it.
+            InvalidRequest: The command makes no sense (empty, NUL inside), or asks for a profile that is not there.
             LimitExceeded: Too many processes, or the disk is full.
             BackendUnavailable: The keeper did not answer within 25 s; the command may still start, and is then
                 found by its owner.
@@ -170,6 +172,7 @@ class Engine(Controls, Queries):
         elif (known := self._intake.live.get(id_to_bytes(process_id))) is not None:
             return known
         try:
+            self._check(command)
             resolved = await self._resolver.resolve(command, process_id)
         except OutliveError as error:
             self._announcer.emit(StartRejected(principal=owner.principal, code=error.code))
@@ -190,14 +193,22 @@ class Engine(Controls, Queries):
         return process
 
     async def cancel_all(
-        self, *, cause: Cause = Cause.SHUTDOWN, note: str = "", deadline_s: float = 30.0
+        self,
+        *,
+        cause: Cause = Cause.SHUTDOWN,
+        note: str = "",
+        grace_s: float | None = None,
+        deadline_s: float = 30.0,
     ) -> int:
-        """End all live processes, detached ones too; return how many are left after the deadline."""
+        """End all live processes, detached ones too; return how many are left after the deadline.
+
+        `grace_s` None leaves each its own.
+        """
 
         async def end(process: Process) -> None:
-            with contextlib.suppress(OutliveError):
-                await self.cancel(process, cause=cause, note=note)
-                await self.wait(process)
+            with contextlib.suppress(OutliveError):  # it may end, or the keeper vanish, at the same moment
+                await self.cancel(process, cause=cause, note=note, grace_s=grace_s)
+                await self.wait(process, until="closed")
 
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(deadline_s), asyncio.TaskGroup() as group:
@@ -213,6 +224,12 @@ class Engine(Controls, Queries):
         It must be quick and must not raise (it is logged if it does); nothing is queued for it.
         """
         return self._announcer.subscribe(callback, kinds)
+
+    def _check(self, command: Command) -> None:
+        self._settings.allowed_commands.check(command)
+        if command.profile != _OPEN:  # running it without a sandbox that was asked for would be a lie
+            text = f"profile: {command.profile[:40]!r} is not known here; there is {_OPEN!r} only."
+            raise InvalidRequest("invalid_params", text)
 
     def _new_record(
         self, command: Command, resolved: Resolved, owner: Owner, *, process_id: ProcessId, now_ns: int

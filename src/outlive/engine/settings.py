@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from outlive.policy.commands import AllowedCommands
 from outlive.store.retention import Retention
 
 __all__ = ["EngineSettings"]
@@ -22,5 +23,6 @@ class EngineSettings:
     timeout_s: float | None = None
     grace_s: float = 10.0
     output_limit: int | None = 2 * 1024**3
+    allowed_commands: AllowedCommands = field(default_factory=AllowedCommands)
     retention: Retention = field(default_factory=Retention)
     retention_interval_s: float = 60.0

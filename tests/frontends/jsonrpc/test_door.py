@@ -14,7 +14,6 @@ from outlive.core.errors import BackendUnavailable, InvalidState
 from outlive.core.process import Owner
 from outlive.frontends.jsonrpc.channel import Channel
 from outlive.frontends.jsonrpc.subscription import Subscription
-from outlive.policy.commands import AllowedCommands
 from tests.frontends.jsonrpc.playing import SETTINGS, Client, House, PlayedEngine, opened
 
 pytestmark = pytest.mark.anyio
@@ -187,14 +186,6 @@ async def test_two_starts_at_once_are_one_too_many(client: Client) -> None:
     await client.send(json.dumps({**request, "id": 2}))
     answers = [await client.until(lambda message: "id" in message) for _ in range(2)]
     assert sorted("error" in answer for answer in answers) == [False, True]
-
-
-async def test_the_allow_list_is_held_at_the_door(tmp_path: Path) -> None:
-    """S0.12."""
-    settings = replace(SETTINGS, allowed_commands=AllowedCommands.parse("y"))
-    async with opened(PlayedEngine(tmp_path), settings) as house, house.client() as client:
-        assert (await client.ask("execute", command="x"))["error"]["code"] == -32002
-        assert house.engine.calls == []
 
 
 async def test_a_long_wait_blocks_nobody_and_has_an_end_in_number(house: House, client: Client) -> None:

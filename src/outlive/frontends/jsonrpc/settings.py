@@ -1,8 +1,6 @@
 """What the door must be told: limits, times and its version."""
 
-from dataclasses import dataclass, field
-
-from outlive.policy.commands import AllowedCommands
+from dataclasses import dataclass
 
 __all__ = ["DoorSettings"]
 
@@ -16,4 +14,3 @@ class DoorSettings:
     max_connections: int = 100
     reconnect_grace_s: float = 10.0
     max_line_bytes: int = 8192
-    allowed_commands: AllowedCommands = field(default_factory=AllowedCommands)

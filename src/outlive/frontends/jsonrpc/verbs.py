@@ -26,7 +26,6 @@ _WORDS = {"PAUSE": "paused", "RESUME": "resumed", "CANCEL": "cancelled"}
 async def execute(context: Context, params: ExecuteParams, label: str | None) -> Reply:
     """Start a command; its output follows the answer (promises S0.3-S0.5, S0.13)."""
     command = params.to_command()
-    context.settings.allowed_commands.check(command)
     connection = context.connection
     owner = Owner(principal=connection.principal, connection_id=connection.connection_id, request_id=label)
     with connection.starting(is_concurrent=params.concurrent):
