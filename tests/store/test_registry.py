@@ -23,6 +23,7 @@ from outlive.store.retention import Candidate, Retention, select_removable
 from outlive.store.rows import COLUMNS, ProcessFilter, StoredProcess
 from outlive.store.schema import MIGRATIONS, open_registry
 from tests.store.rows import a_row, stored_processes
+from tests.support.processes import poll_until
 
 WRITER = """
 import asyncio, sys
@@ -192,7 +193,9 @@ async def test_a_folder_that_cannot_hold_a_registry_is_told(tmp_path: Path) -> N
     await registry.__aexit__()
 
 
-async def test_a_failed_transaction_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_failed_transaction_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     """A full disk delays rows; it loses none."""
     path = str(tmp_path / "registry.db")
     monkeypatch.setattr("outlive.store.writer._RETRY_S", 0.01)
@@ -208,6 +211,8 @@ async def test_a_failed_transaction_is_tried_again(tmp_path: Path, monkeypatch: 
         with pytest.raises(BackendUnavailable):
             await registry.flush()
         assert await registry.find(a_row(2).record.process_id) == a_row(2)
+        # The writer's thread may not even have had its turn: without a failure there is nothing to try again.
+        await poll_until(lambda: "tried again" in caplog.text)
         blocker.executescript("DROP TRIGGER full")
         blocker.close()
         monkeypatch.setattr(registry_module, "_DEADLINE_S", 10.0)
