@@ -21,7 +21,7 @@ from outlive.frontends.jsonrpc.door import JsonRpcDoor
 from outlive.frontends.jsonrpc.settings import DoorSettings
 from outlive.keeper.launch import ensure_keeper
 from outlive.keeper.sockets import connect_unix
-from outlive.observability.process_log import log_event, logged_kinds
+from outlive.observability.process_log import ProcessLog, logged_kinds
 from outlive.policy.commands import AllowedCommands
 from outlive.store.retention import Retention
 
@@ -49,6 +49,7 @@ class Application:
             _engine_settings(settings, layout, working_folder),
             backend=LocalBackend(layout.root, connect_unix=connect_unix, ensure_keeper=ensure_keeper),
         )
+        self._process_log = ProcessLog()
         self._jsonrpc = JsonRpcDoor(self._engine, _door_settings(settings))
         routes = [*front_routes(self._describe, self._health), *self._jsonrpc.routes()]
         self.asgi: ASGIApp = Guard(ErrorBoundary(_router(routes)), own_uid=os.getuid())
@@ -60,7 +61,8 @@ class Application:
             BackendUnavailable: The keeper could not be started.
             StoreCorrupt: The registry could not even be made anew.
         """
-        self._stack.callback(self._engine.subscribe_events(log_event, kinds=logged_kinds()))
+        self._stack.callback(self._process_log.flush)
+        self._stack.callback(self._engine.subscribe_events(self._process_log.note, kinds=logged_kinds()))
         try:
             await self._stack.enter_async_context(self._engine)
             await self._stack.enter_async_context(self._jsonrpc)

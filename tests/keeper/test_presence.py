@@ -169,10 +169,10 @@ def test_what_was_still_being_started_when_the_keeper_ended_starts_nothing(
     own_house.run(*sh("true"))
     argv = keeper_argv(role, str(own_house.state_dir))
     # A guardian is late by all the time that Python needs to load; a supervisor waits for the lock of the one before.
-    late = subprocess.Popen(argv, env=keeper_environment()) if role == "supervisor" else None
+    late = subprocess.Popen(argv, env=keeper_environment(role)) if role == "supervisor" else None
     own_house.client.ask_surely("end", kill=True)
     own_house.client.close()
-    with late or subprocess.Popen(argv, env=keeper_environment()) as late:
+    with late or subprocess.Popen(argv, env=keeper_environment(role)) as late:
         assert late.wait(10) == 0
     until(lambda: not of_state_folder(own_house.state_dir), "the keeper's end", patience_s=8.0)
     assert own_house.run(*sh("exit 4"))[0] == 4, "and a client's launch starts it again"

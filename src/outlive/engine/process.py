@@ -28,6 +28,7 @@ class Process(Told):
     Attributes (written by the engine only):
         process_id: Its permanent id.
         key: The 16-byte form of the id, as doorbells carry it.
+        connection_id: The connection that started it; None when it was none.
         output_limit: Bytes of output that are kept; None when there is no limit.
         folder: The process's folder, absolute.
         note: Who asked for the end, for people.
@@ -39,6 +40,7 @@ class Process(Told):
         "_kicks",
         "_log",
         "_snapshot",
+        "connection_id",
         "folder",
         "key",
         "note",
@@ -51,6 +53,7 @@ class Process(Told):
         super().__init__(base)
         self.process_id: ProcessId = base.process_id
         self.key = id_to_bytes(base.process_id)
+        self.connection_id = base.owner.connection_id
         self.folder = folder
         self.output_limit = output_limit
         self.note = ""
@@ -67,11 +70,6 @@ class Process(Told):
             process.complete_stdout_bytes = stored.complete.stdout
             process.complete_stderr_bytes = stored.complete.stderr
         return process
-
-    @property
-    def connection_id(self) -> str | None:
-        """The connection that started it (cheaper than `record.owner.connection_id`)."""
-        return self._base.owner.connection_id
 
     @property
     def is_detached(self) -> bool:

@@ -81,7 +81,7 @@ def main(state_dir: str, *, is_first: bool) -> None:
             forget_retirement(layout.supervisor_lock)
         elif is_retired(layout.supervisor_lock):
             return  # the supervisor that spawned us has left for good meanwhile
-        supervisor = spawn_detached(keeper_argv("supervisor", state_dir), keeper_environment())
+        supervisor = spawn_detached(keeper_argv("supervisor", state_dir), keeper_environment("supervisor"))
     wake, alarm = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
     signal.set_wakeup_fd(alarm, warn_on_full_buffer=False)
     for left in os.listdir(state_dir):
@@ -206,7 +206,9 @@ class Guardian:
             self._quick_deaths = 0
             log("the supervisor dies again and again: waiting before the next one")
             return
-        self._own.add(spawn_detached(keeper_argv("supervisor", self._layout.root), keeper_environment()))
+        self._own.add(
+            spawn_detached(keeper_argv("supervisor", self._layout.root), keeper_environment("supervisor"))
+        )
 
     def _tick(self) -> bool:
         if self._supervisor is None:

@@ -43,7 +43,7 @@ def ensure_keeper(state_dir: str, *, deadline_s: float = 8.0) -> None:
 def _launch(state_dir: str) -> None:
     subprocess.run(
         keeper_argv("guardian", state_dir, "--first"),
-        env=keeper_environment(),
+        env=keeper_environment("guardian"),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

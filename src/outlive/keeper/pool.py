@@ -83,7 +83,9 @@ class GuardianLink:
         """Start a guardian unless one is preparing itself; end one that has not finished in a long time."""
         holder = holder_of(self._layout.guardian_lock)
         if holder is None:
-            guardian = spawn_detached(keeper_argv("guardian", self._layout.root), keeper_environment())
+            guardian = spawn_detached(
+                keeper_argv("guardian", self._layout.root), keeper_environment("guardian")
+            )
             self.spawned.add(guardian)
         elif holder and self._attempts > _MAX_ATTEMPTS:
             self._log(f"guardian {holder} does not listen: ending it")

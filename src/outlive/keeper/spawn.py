@@ -16,20 +16,24 @@ def keeper_argv(role: str, state_dir: str, *flags: str) -> list[str]:
     return [sys.executable, "-S", "-s", "-P", _ENTRY, role, state_dir, *flags]
 
 
-def keeper_environment() -> dict[str, str]:
-    """Return the keeper's environment: nothing of the server's secrets, and a heap of which forks share much.
+def keeper_environment(role: str) -> dict[str, str]:
+    """Return the environment of one of the keeper's processes: nothing of the server's secrets.
 
-    malloc instead of Python's arenas, and no cache in which the guardian's last freed chunks, on pages that are
-    shared, would be a shim's next ones: 35 KB a shim (decision 23).
+    The guardian gets a heap of which its forks share much: malloc instead of Python's arenas, and no cache in which the
+    last freed chunks, on pages that are shared, would be a shim's next ones: 35 KB a shim (decision 23). For the
+    supervisor, which nobody forks, that would only be slow.
     """
     env = {
         name: value
         for name, value in os.environ.items()
         if name in _PASSED_ON or name in _TEST_ONLY or name.startswith(_PASSED_PREFIX)
     }
-    env["PYTHONMALLOC"] = "malloc"
-    env["MALLOC_ARENA_MAX"] = "1"
-    env["GLIBC_TUNABLES"] = "glibc.malloc.tcache_count=0"
+    if role == "guardian":
+        env |= {
+            "PYTHONMALLOC": "malloc",
+            "MALLOC_ARENA_MAX": "1",
+            "GLIBC_TUNABLES": "glibc.malloc.tcache_count=0",
+        }
     return env
 
 

@@ -73,7 +73,7 @@ class Starts:
 
     def start(self, process_id: str, raw_spec: bytes, script: bytes, answer: Answer) -> None:
         """Start a command whose id is new here; the answer comes when the shim has spawned it."""
-        spec = decode_spec(raw_spec)
+        spec = decode_spec(raw_spec, with_command=False)  # the shim reads that part
         folder = self._layout.process(process_id)
         if self._count() >= self.max_processes and not os.path.exists(folder):
             message = (
@@ -268,6 +268,6 @@ def remembered_spec(folder: str) -> Spec | None:
     """Read a process folder's spec; None when there is none (the start was never committed)."""
     try:
         with open(f"{folder}/spec", "rb") as file:
-            return decode_spec(file.read())
+            return decode_spec(file.read(), with_command=False)
     except (OSError, ValueError, LookupError, TypeError):
         return None  # missing or damaged

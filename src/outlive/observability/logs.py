@@ -20,6 +20,8 @@ _CAPACITY = (
 _CLOSE_PATIENCE_S = 1.0
 # Lines are collected for so long: a thread that wakes for every record takes the interpreter from the event loop.
 _COLLECT_S = 0.02
+# What no line here shows and each record would be asked for (Python's "Optimization" chapter of its logging documentation).
+_UNTOLD = ("logThreads", "logMultiprocessing", "logProcesses")
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
 
@@ -29,6 +31,14 @@ class LineFormatter(logging.Formatter):
     def __init__(self) -> None:
         """Use local wall-clock time: these lines are for people in front of the machine."""
         super().__init__("%(asctime)s.%(msecs)03d %(levelname)s %(name)s: %(message)s", "%Y-%m-%d %H:%M:%S")
+        self._second = (0, "")
+
+    def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: N802 -- as above
+        """Return the second, made once for all records of it."""
+        second = int(record.created)
+        if self._second[0] != second:
+            self._second = (second, super().formatTime(record, datefmt))
+        return self._second[1]
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 -- the base class's name
         """Return the line with its fields."""
@@ -110,6 +120,9 @@ def logging_to(level: str, stream: TextIO | None = None) -> Iterator[None]:
     root = logging.getLogger()
     writer = LogWriter(stream if stream is not None else sys.stderr)
     previous = root.level
+    told = {name: getattr(logging, name) for name in _UNTOLD}
+    for name in _UNTOLD:
+        setattr(logging, name, False)
     root.addHandler(writer)
     root.setLevel(level.upper())
     for library in ("uvicorn", "uvicorn.error", "asyncio", "websockets"):
@@ -119,4 +132,6 @@ def logging_to(level: str, stream: TextIO | None = None) -> Iterator[None]:
     finally:
         root.removeHandler(writer)
         root.setLevel(previous)
+        for name, value in told.items():
+            setattr(logging, name, value)
         writer.close()

@@ -1,5 +1,6 @@
 """The log's view of the engine's events: one summary line for each process at its end, and the keeper's comings."""
 
+import asyncio
 import logging
 
 from outlive.core.events import (
@@ -12,9 +13,35 @@ from outlive.core.events import (
 )
 from outlive.core.process import ProcessRecord
 
-__all__ = ["log_event", "logged_kinds"]
+__all__ = ["ProcessLog", "log_event", "logged_kinds"]
 
 _logger = logging.getLogger(__name__)
+
+_PAUSE_S = 0.05
+
+
+class ProcessLog:
+    """Writes the lines of many events together, some 20 times a second: no client waits for them. On one event loop."""
+
+    def __init__(self) -> None:
+        """Nothing has happened yet."""
+        self._events: list[Event] = []
+        self._timer: asyncio.TimerHandle | None = None
+
+    def note(self, event: Event) -> None:
+        """Write the event's line soon."""
+        self._events.append(event)
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(_PAUSE_S, self.flush)
+
+    def flush(self) -> None:
+        """Write what waits now."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        events, self._events = self._events, []
+        for event in events:
+            log_event(event)
 
 
 def logged_kinds() -> list[type[Event]]:
