@@ -24,7 +24,8 @@ _SHELF_FOLDERS = 512
 _WANTED = 48  # at first; bursts that find none left double it
 _MOST_WANTED = 256
 _DESCRIPTORS_SHARE = 64  # of the descriptors that may be open one in so many folders; each holds four
-_FEW = 16  # fewer are filled up at once, others when no start has come for a moment
+_FEW = 16  # fewer are filled up with each end of a process, others when no start has come for a moment
+_TOO_FEW = 4  # fewer are filled up at once
 _QUIET_S = 0.02
 _SLICE = 2  # folders a turn: refilling must not delay starts
 _REFILL_S = 0.002
@@ -114,6 +115,12 @@ class PreparedFolders:
         self._wanted = min(2 * self._wanted, self._most)
         return self._make()
 
+    def replace_one(self) -> None:
+        """Make one if there are few: a good moment, for example when an end was told."""
+        if len(self._ready) < _FEW:
+            with contextlib.suppress(OSError):  # a start will say what is wrong
+                self._ready.append(self._make())
+
     def give_back(self, folder: PreparedFolder) -> None:
         """Throw away a folder whose start failed before the rename."""
         for fd in (folder.out, folder.err, folder.idx):
@@ -138,7 +145,7 @@ class PreparedFolders:
 
     def _refill(self) -> None:
         self._is_refilling = False
-        if len(self._ready) >= _FEW and time.monotonic() - self._taken_at < _QUIET_S:
+        if len(self._ready) >= _TOO_FEW and time.monotonic() - self._taken_at < _QUIET_S:
             self._refill_later(_QUIET_S)
             return
         try:

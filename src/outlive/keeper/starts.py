@@ -71,6 +71,10 @@ class Starts:
         reserved = _FDS_RESERVED + self._prepared.descriptors
         self.max_processes = (limit - reserved) // _FDS_PER_PROCESS
 
+    def replace_folder(self) -> None:
+        """Prepare a folder if there are few: nobody waits for this process any more."""
+        self._prepared.replace_one()
+
     def start(self, process_id: str, raw_spec: bytes, script: bytes, answer: Answer) -> None:
         """Start a command whose id is new here; the answer comes when the shim has spawned it."""
         spec = decode_spec(raw_spec, with_command=False)  # the shim reads that part

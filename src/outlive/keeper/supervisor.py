@@ -75,7 +75,7 @@ class Supervisor:
         inputs = Inputs(loop)
         trees = Trees(touch=self._touch)
         self._table = table = Table(loop, journal, inputs, touch=self._touch)
-        self._endings = endings = Endings(loop, trees, touch=self._touch, forget=table.forget)
+        self._endings = endings = Endings(loop, trees, touch=self._touch, forget=self._forget)
         limits = Limits(touch=self._touch, stop=self._stop_over_limit)
         pump = Pump(loop, touch=self._touch, ended=endings.stream_ended, over_limit=limits.check)
         endings.pump = limits.pump = pump
@@ -130,6 +130,10 @@ class Supervisor:
 
     def _start_failed(self, kept: Kept, number: int, place: str) -> None:
         self._hearing.failed(kept, number, place)
+
+    def _forget(self, kept: Kept) -> None:
+        self._table.forget(kept)
+        self._starts.replace_folder()
 
     def _touch(self, kept: Kept) -> None:
         self._clients.touch(kept)
