@@ -133,5 +133,7 @@ async def test_a_loud_process_does_not_starve_a_quiet_one(server: OutliveServer,
             reading.start_soon(read_on)
             for number in range(20):
                 assert (await client.run(f"echo {number}")).stdout == f"{number}\n"
+            told = [m for m in loud.messages if m.get("method") == "process.output"]
+            assert sum(len(message["params"]["data"]) for message in told) < 300_000_000, "it still goes on"
             await loud.send("control", {"type": "CANCEL"})
         assert loud.messages[-1].get("method") == "process.completed"
