@@ -135,9 +135,8 @@ async def test_a_loud_process_does_not_starve_a_quiet_one(server: OutliveServer,
             reading.start_soon(read_on)
             for number in range(20):
                 assert (await client.run(f"echo {number}")).stdout == f"{number}\n"
-                if (
-                    number == 4
-                ):  # a turn without bounds ends where the log does: these would have waited for that
+                # A turn without bounds ends where the log does: these five would have waited for that.
+                if number == 4:
                     assert written.stat().st_size < _FLOOD, "five commands during the flood's writing"
             told = [m for m in loud.messages if m.get("method") == "process.output"]
             assert sum(len(message["params"]["data"]) for message in told) < _FLOOD, "it still goes on"
