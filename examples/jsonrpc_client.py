@@ -84,6 +84,9 @@ class Client:
             self.process_id = None  # the session is gone, and what ran in it was cancelled: begin anew
             self.output.clear()
             self._ends = {"stdout": 0, "stderr": 0}
+        elif self.process_id is None and connected["params"]["processes"]:
+            # The answer to `execute` was lost with the connection; the command runs all the same.
+            self.process_id = connected["params"]["processes"][-1]["process_id"]
         self.session_id = connected["params"]["session_id"]
 
     async def close(self) -> None:

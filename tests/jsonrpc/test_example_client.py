@@ -122,7 +122,7 @@ async def test_the_resilient_pattern_survives_a_killed_server(own_server: Outliv
         text = await _until_text(process, "Reconnected")
         gate.open()
         text += await _until_text(process, r"(?!)")
-        assert await process.wait() == 0
+        assert await process.wait() == 0, text[-1500:]
     numbers = [int(line) for line in text.splitlines() if line.isdigit()]
     assert numbers == list(range(1, 1001))
     assert len(started.read_text().split()) == 1
