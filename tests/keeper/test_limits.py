@@ -34,7 +34,8 @@ def _release(house: House, process_id: str, delivered: int) -> None:
     try:
         house.client.ask("release", id=process_id, out=delivered, err=0)
     except KeeperRefused as refused:
-        assert refused.reply["error"] == "process_ended"
+        if refused.reply["error"] != "process_ended":
+            raise
 
 
 def test_truncate_keeps_head_and_tail_at_their_true_offsets(house: House) -> None:
