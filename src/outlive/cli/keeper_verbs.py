@@ -17,6 +17,7 @@ __all__ = ["read_status", "stop_keeper", "upgrade_keeper"]
 
 _ATTEMPTS = 3
 _GONE_PATIENCE_S = 10.0
+_LOOK_S = 0.01
 _KILL_PATIENCE_S = 60.0  # TERM, the grace period, KILL and draining of every process
 _NOBODY: dict[str, object] = {
     "guardian": {"pid": None},
@@ -62,6 +63,10 @@ def upgrade_keeper(layout: Layout) -> dict[str, object]:
     with _open_keeper(layout) as keeper:
         ms = round((time.monotonic() - begun) * 1000)
         status = keeper.ask({"op": "status"})
+        # The new supervisor answers a moment before the new guardian has come up.
+        while _pids(status)["guardian"] is None and time.monotonic() - begun < _GONE_PATIENCE_S:
+            time.sleep(_LOOK_S)
+            status = keeper.ask({"op": "status"})
     return {"old": old, "new": _pids(status), "processes": status["processes"], "ms": ms}
 
 
