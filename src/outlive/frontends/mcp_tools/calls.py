@@ -1,11 +1,11 @@
-"""The nouns of a tool call: `Caller` asks, `Outcome` answers, `Progress` carries output meanwhile."""
+"""The nouns of a tool call: `Caller` asks a `Tool`, `Outcome` answers, `Progress` carries output meanwhile."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
 from outlive.core.errors import InvalidRequest
 
-__all__ = ["Caller", "Outcome", "Progress", "UnknownTool"]
+__all__ = ["Answer", "Caller", "Outcome", "Progress", "Tool", "UnknownTool"]
 
 # New output as text, for notifications/progress; awaited, so that a slow client holds nobody else.
 Progress = Callable[[str], Awaitable[None]]
@@ -31,6 +31,18 @@ class Outcome:
     text: str
     structured: Mapping[str, object] | None = None
     is_error: bool = False
+
+
+# What carries a tool out: arguments as they came, the caller, where output goes meanwhile.
+Answer = Callable[[Mapping[str, object], Caller, Progress | None], Awaitable[Outcome]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tool:
+    """A tool on offer: its MCP Tool object and what carries it out."""
+
+    definition: Mapping[str, object]
+    answer: Answer
 
 
 class UnknownTool(InvalidRequest):

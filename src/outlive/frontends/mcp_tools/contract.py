@@ -3,12 +3,16 @@
 The toolbox knows no transport: the doors speak HTTP or stdio, name the caller, carry progress and cancel tasks.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from outlive.core.errors import InvalidState
 from outlive.engine import Engine, Process
-from outlive.frontends.mcp_tools.calls import Caller, Outcome, Progress, UnknownTool
+from outlive.frontends.mcp_tools.admission import Admission
+from outlive.frontends.mcp_tools.calls import Answer, Caller, Outcome, Progress, Tool, UnknownTool
+from outlive.frontends.mcp_tools.commands import CommandTools
+from outlive.frontends.mcp_tools.processes import ProcessTools
+from outlive.frontends.mcp_tools.running import Runner
 from outlive.frontends.mcp_tools.settings import ToolSet, ToolSettings
+from outlive.protocols.mcp.schemas import COMMAND_TOOLS, PROCESS_TOOLS, Schema
 
 __all__ = ["Caller", "Outcome", "Progress", "ToolSet", "ToolSettings", "Toolbox", "UnknownTool"]
 
@@ -18,20 +22,35 @@ class Toolbox:
 
     def __init__(self, engine: Engine, settings: ToolSettings) -> None:
         """Take the engine (opened by the caller) and the settings."""
-        self._engine = engine
-        self._settings = settings
+        runner, admission = Runner(engine, settings), Admission(settings)
+        commands = CommandTools(runner, admission)
+        self._processes = processes = ProcessTools(runner, admission)
+        self._tools: dict[str, Tool] = {}
+        if settings.mcp_tools != "lean":
+            self._add(
+                COMMAND_TOOLS,
+                (commands.execute, commands.execute_script, commands.get_status, commands.list_history),
+            )
+            self._add(
+                PROCESS_TOOLS,
+                (processes.execute, processes.execute_background, processes.terminate, processes.list),
+            )
+
+    def _add(self, definitions: Sequence[Schema], answers: Sequence[Answer]) -> None:
+        for definition, answer in zip(definitions, answers, strict=True):
+            self._tools[str(definition["name"])] = Tool(definition=definition, answer=answer)
 
     def definitions(self) -> list[dict[str, object]]:
         """Return the offered tools as MCP Tool objects: name, title, description, schemas, annotations."""
-        return []
+        return [dict(tool.definition) for tool in self._tools.values()]
 
     async def call(
         self,
         name: str,
-        arguments: Mapping[str, object],  # noqa: ARG002
-        caller: Caller,  # noqa: ARG002
+        arguments: Mapping[str, object],
+        caller: Caller,
         *,
-        progress: Progress | None = None,  # noqa: ARG002
+        progress: Progress | None = None,
     ) -> Outcome:
         """Run a tool.
 
@@ -48,9 +67,13 @@ class Toolbox:
 
         Cancellation: stops what the call started (TERM, termination timeout, KILL) unless it runs in the background.
         """
-        raise UnknownTool("invalid_params", f"There is no tool {name[:40]!r}.")
+        tool = self._tools.get(name)
+        if tool is None:
+            hint = f"The tools are: {', '.join(self._tools)}."
+            raise UnknownTool("invalid_params", f"There is no tool {name[:40]!r}.", hint=hint)
+        return await tool.answer(arguments, caller, progress)
 
-    async def start_background(self, arguments: Mapping[str, object], caller: Caller) -> Process:  # noqa: ARG002
+    async def start_background(self, arguments: Mapping[str, object], caller: Caller) -> Process:
         """Start execute_background_linux_shell_command for a door that streams it itself (promise S4.3).
 
         Raises:
@@ -58,8 +81,12 @@ class Toolbox:
 
         Cancellation: the command may run all the same and is found by its caller.
         """
-        raise InvalidState("no_process", "Nothing can be started yet.")
+        return await self._processes.start_background(arguments, caller)
 
-    def background_result(self, process: Process) -> Outcome:  # noqa: ARG002
-        """Return the last result of a background command that is complete: both streams joined (promise S4.3)."""
-        raise InvalidState("process_running", "The process still runs.")
+    def background_result(self, process: Process) -> Outcome:
+        """Return the last result of a background command that is complete: both streams joined (promise S4.3).
+
+        Raises:
+            InvalidState: `process_running`: it is not complete.
+        """
+        return self._processes.background_result(process)
