@@ -23,6 +23,7 @@ class Toolbox:
     def __init__(self, engine: Engine, settings: ToolSettings) -> None:
         """Take the engine (opened by the caller) and the settings."""
         runner, admission = Runner(engine, settings), Admission(settings)
+        self._runner = runner
         commands = CommandTools(runner, admission)
         self._processes = processes = ProcessTools(runner, admission)
         self._tools: dict[str, Tool] = {}
@@ -39,6 +40,10 @@ class Toolbox:
     def _add(self, definitions: Sequence[Schema], answers: Sequence[Answer]) -> None:
         for definition, answer in zip(definitions, answers, strict=True):
             self._tools[str(definition["name"])] = Tool(definition=definition, answer=answer)
+
+    def let_go(self) -> None:
+        """From now on a cancelled call ends nothing: for a server that stops, whose commands go on."""
+        self._runner.let_go()
 
     def definitions(self) -> list[dict[str, object]]:
         """Return the offered tools as MCP Tool objects: name, title, description, schemas, annotations."""

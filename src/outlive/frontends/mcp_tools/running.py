@@ -35,6 +35,11 @@ class Runner:
         self.engine = engine
         self.settings = settings
         self._endings: set[asyncio.Task[None]] = set()
+        self._is_let_go = False
+
+    def let_go(self) -> None:
+        """From now on a cancelled call ends nothing: it is the server that stops, and commands outlive it."""
+        self._is_let_go = True
 
     async def start(self, command: Command, caller: Caller, *, in_background: bool) -> Process:
         """Start a command for a caller.
@@ -147,7 +152,7 @@ class Runner:
     async def _abandon(self, process_id: ProcessId) -> None:
         """End what a cancelled call has started, to the acknowledgement, however often it is cancelled again."""
         process = next((one for one in self.engine.live() if one.process_id == process_id), None)
-        if process is None or process.is_complete:
+        if process is None or process.is_complete or self._is_let_go:
             return
         # A task of its own: the caller's may be cancelled at each await (anyio). The backend's deadline ends it.
         ending = asyncio.create_task(self._cancel(process), name=f"end {process_id}")
