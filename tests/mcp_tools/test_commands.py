@@ -18,7 +18,7 @@ from tests.keeper.house import House
 from tests.mcp_tools.calling import KEYS, a_caller, answer, ask, live_process, seen
 
 
-@pytest.mark.promise("S1.2", "S1.3")
+@pytest.mark.promise("S1.2", "S1.3", "W.local-time")
 async def test_a_result_has_exactly_the_thirteen_keys(toolbox: Toolbox) -> None:
     before = datetime.now()  # noqa: DTZ005 -- the document's times are local and naive
     result = await ask(
@@ -105,7 +105,7 @@ async def test_scripts_have_any_length(toolbox: Toolbox, content: str) -> None:
     assert result["interpreter"] == "/bin/bash"
 
 
-@pytest.mark.promise("S1.5", "S1.5.running", "S1.10", "S1.10.background")
+@pytest.mark.promise("S1.5", "S1.5.running", "S1.10", "S1.10.background", "W.wait-tools")
 async def test_a_command_in_the_background_can_be_asked_for(toolbox: Toolbox, engine: Engine) -> None:
     caller = a_caller()
     for arguments in ({"background": True}, {"wait_s": 0}, {"wait_s": 0.05}):
