@@ -10,10 +10,10 @@ from outlive.core.lifecycle import Cause, State
 from outlive.core.process import Owner, ProcessRecord
 from outlive.protocols.mcp.results import command_status, error_sentence, status_word
 
-_RECORD = ProcessRecord(
+_RECORD = ProcessRecord(  # noqa: S604 -- the record only says so
     process_id=ProcessId("x"),
     command="c",
-    shell="/bin/sh",  # noqa: S604 -- a field of a record
+    shell="/bin/sh",
     cwd="/",
     state=State.RUNNING,
     owner=Owner(principal="me"),
