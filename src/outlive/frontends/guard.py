@@ -74,7 +74,7 @@ def judge(scope: Scope, *, own_uid: int, keyed_paths: frozenset[str] = frozenset
     if len(hosts) != 1 or not _is_own_host(hosts[0], port):
         shown = ", ".join(map(repr, hosts))[:100] or "none"
         return Refusal("foreign_host", f"This server does not answer for that Host ({shown}).")
-    is_welcome = _is_local_origin if scope["path"] in keyed_paths else _is_own_origin
+    is_welcome = _is_local_origin if scope.get("path") in keyed_paths else _is_own_origin
     if len(origins) > 1 or (origins and not is_welcome(origins[0], port)):
         shown = ", ".join(map(repr, origins))[:100]
         return Refusal("foreign_origin", f"Requests of that Origin are refused ({shown}).")

@@ -10,7 +10,7 @@ __all__ = ["HANDSHAKE_REVISIONS", "Bad", "Message", "Wants", "header", "parse_me
 
 # The revisions with an initialize handshake; whatever else a header names is the SDK's to judge.
 HANDSHAKE_REVISIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
-ENVELOPE_KEY = "io.modelcontextprotocol/protocolVersion"  # in `_meta` of every request from 2026-07-28 on
+_ENVELOPE_KEY = "io.modelcontextprotocol/protocolVersion"  # in `_meta` of every request from 2026-07-28 on
 
 _PARSE_ERROR = -32700
 _INVALID_REQUEST = -32600
@@ -38,7 +38,7 @@ class Message:
     def is_enveloped(self) -> bool:
         """Whether it says of itself that it belongs to a revision without handshake."""
         meta = (self.params or {}).get("_meta")
-        return isinstance(meta, dict) and ENVELOPE_KEY in meta and self.method != "initialize"
+        return isinstance(meta, dict) and _ENVELOPE_KEY in meta and self.method != "initialize"
 
     @property
     def tool(self) -> str | None:
