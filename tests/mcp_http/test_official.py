@@ -1,5 +1,6 @@
 """The official Python client, of both eras, over real HTTP."""
 
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -8,7 +9,7 @@ import pytest
 from mcp.client.client import Client
 from mcp.types import CallToolResult, TextContent
 
-from tests.mcp_http.raw_caller import BACKGROUND, RawCaller
+from tests.mcp_http.raw_caller import BACKGROUND, RawCaller, request
 from tests.support.processes import Gate, Marker, is_alive, wait_dead, wait_for
 from tests.support.server import OutliveServer
 
@@ -132,3 +133,27 @@ def test_a_lost_connection_cancels_nothing_in_the_handshake_era(caller: RawCalle
     assert is_alive(pid)
     caller.cancel(1)
     anyio.run(wait_dead, pid)
+
+
+@pytest.mark.promise("M.stateless")
+def test_blanks_around_a_header_are_no_part_of_it(server: OutliveServer) -> None:
+    """A raw 2026-07-28 request; RFC 9110, section 5.5."""
+    meta = {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+        "io.modelcontextprotocol/clientInfo": {"name": "t", "version": "1"},
+    }
+    params = {"name": "list_processes", "arguments": {}, "_meta": meta}
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+    headers = {
+        "Content-Type": "application/json",
+        "Accept": "application/json, text/event-stream",
+        "MCP-Protocol-Version": "2026-07-28 ",
+        "Mcp-Method": "tools/call",
+        "Mcp-Name": "  list_processes \t",
+    }
+    answer = request(server.mcp_url, "POST", body=json.dumps(message).encode(), headers=headers)
+    assert answer.status == 200, answer
+    assert "mcp-session-id" not in answer.headers
+    missing = {name: value for name, value in headers.items() if name != "MCP-Protocol-Version"}
+    assert request(server.mcp_url, "POST", body=json.dumps(message).encode(), headers=missing).status == 400

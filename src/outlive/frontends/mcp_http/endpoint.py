@@ -88,6 +88,9 @@ class McpEndpoint:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one HTTP request."""
+        # The blanks around a value are no part of it (RFC 9110, section 5.5), and httptools leaves those behind it.
+        headers = [(name, value.strip(b" \t")) for name, value in scope["headers"]]
+        scope = {**scope, "headers": headers}
         cors = cors_headers(scope)
         if is_preflight(scope):
             await send_body(send, status=204, headers=cors)
