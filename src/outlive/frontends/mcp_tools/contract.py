@@ -9,9 +9,11 @@ from outlive.engine import Engine, Process
 from outlive.frontends.mcp_tools.admission import Admission
 from outlive.frontends.mcp_tools.calls import Answer, Caller, Outcome, Progress, Tool, UnknownTool
 from outlive.frontends.mcp_tools.commands import CommandTools
+from outlive.frontends.mcp_tools.lean import LeanTools
 from outlive.frontends.mcp_tools.processes import ProcessTools
 from outlive.frontends.mcp_tools.running import Runner
 from outlive.frontends.mcp_tools.settings import ToolSet, ToolSettings
+from outlive.protocols.mcp.lean import LEAN_TOOLS
 from outlive.protocols.mcp.schemas import COMMAND_TOOLS, PROCESS_TOOLS, Schema
 
 __all__ = ["Caller", "Outcome", "Progress", "ToolSet", "ToolSettings", "Toolbox", "UnknownTool"]
@@ -36,6 +38,9 @@ class Toolbox:
                 PROCESS_TOOLS,
                 (processes.execute, processes.execute_background, processes.terminate, processes.list),
             )
+        if settings.mcp_tools != "documents":
+            lean = LeanTools(runner, admission)
+            self._add(LEAN_TOOLS, (lean.run, lean.read, lean.wait, lean.send, lean.control, lean.list))
 
     def _add(self, definitions: Sequence[Schema], answers: Sequence[Answer]) -> None:
         for definition, answer in zip(definitions, answers, strict=True):

@@ -57,7 +57,7 @@ class Runner:
             return await self.engine.start(command, owner=owner, process_id=process_id)
         except asyncio.CancelledError:
             if not in_background:
-                await self._abandon(process_id)
+                await self.abandon(process_id)
             raise
 
     async def run(
@@ -74,7 +74,7 @@ class Runner:
         try:
             await self.wait(process, wait_s=wait_s, progress=progress)
         except asyncio.CancelledError:
-            await self._abandon(process.process_id)
+            await self.abandon(process.process_id)
             raise
         return process
 
@@ -112,7 +112,7 @@ class Runner:
         finally:
             unsubscribe()
 
-    async def end(self, process: Process, *, note: str) -> bool:
+    async def end(self, process: Process, *, note: str, grace_s: float | None = None) -> bool:
         """End a process's whole tree and wait for that; tell whether the KILL was needed.
 
         Raises:
@@ -121,7 +121,7 @@ class Runner:
         Cancellation: the end goes on.
         """
         clock = asyncio.get_running_loop().time
-        grace_s = self.settings.termination_timeout_s
+        grace_s = self.settings.termination_timeout_s if grace_s is None else grace_s
         asked = clock()
         await self.engine.cancel(process, grace_s=grace_s, note=note)
         try:
@@ -149,7 +149,7 @@ class Runner:
         found = [one for one in self.engine.live() if not one.is_ended and is_visible(one, caller)]
         return sorted(found, key=lambda process: process.process_id)
 
-    async def _abandon(self, process_id: ProcessId) -> None:
+    async def abandon(self, process_id: ProcessId) -> None:
         """End what a cancelled call has started, to the acknowledgement, however often it is cancelled again."""
         process = next((one for one in self.engine.live() if one.process_id == process_id), None)
         if process is None or process.is_complete or self._is_let_go:
