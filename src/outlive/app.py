@@ -96,6 +96,10 @@ class Application:
         # A finished process stays among the live ones until its last state is committed.
         return sum(not process.is_closed or process.record.descendants > 0 for process in self._engine.live())
 
+    def hang_up(self) -> None:
+        """End what clients merely keep open, before the server waits for its connections to end."""
+        self._mcp.hang_up()
+
     async def stop_processes(self) -> None:
         """End every process (TERM, grace period, KILL) and wait until all have ended, or patience has."""
         grace_s = self._settings.grace_s

@@ -46,6 +46,7 @@ async def _serve(application: Application, settings: Settings, layout: Layout, l
                     say("outlive: stopping (once more forces it).")
                     if settings.stop_processes:
                         await app.stop_processes()
+                    app.hang_up()
             living = app.living_count
         say(_farewell(living))
     return 0

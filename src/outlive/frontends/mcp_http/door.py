@@ -51,6 +51,10 @@ class McpHttpDoor:
         await self._endpoint.close()
         await self._sdk.close()
 
+    def hang_up(self) -> None:
+        """Let idle clients know that the server stops; they come again."""
+        self._endpoint.hang_up()
+
     def routes(self) -> list[BaseRoute]:
         """Return what the application serves."""
         return [Route(PATH, self._endpoint, name="mcp")]

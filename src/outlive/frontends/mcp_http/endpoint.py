@@ -35,6 +35,7 @@ __all__ = ["McpEndpoint"]
 
 _PRINCIPAL = "outlive.principal"  # in scope["state"], where the access rules name somebody
 _INVALID_REQUEST = -32600
+_HEADER_MISMATCH = -32020  # MCP revision 2026-07-28, "Transports"
 _RAW_REVISION = HANDSHAKE_REVISIONS[-1]  # what a raw initialize without a protocolVersion gets
 
 
@@ -79,6 +80,11 @@ class McpEndpoint:
         self._sdk = sdk
         self._settings = settings
         self._works: set[asyncio.Task[bytes]] = set()
+        self._hung_up = asyncio.Event()
+
+    def hang_up(self) -> None:
+        """End the streams on which nothing comes: the server stops, and would wait for them."""
+        self._hung_up.set()
 
     async def close(self) -> None:
         """Let go of exchanges whose clients have left."""
@@ -116,7 +122,8 @@ class McpEndpoint:
             headers=cors,
         )
         if revision is not None and revision not in HANDSHAKE_REVISIONS:
-            await self._serve_modern(exchange, receive)
+            sdk = await self._sdk.get()
+            await sdk.serve_modern(Caller(principal=exchange.principal), scope, receive, send)
             return
         match scope["method"]:
             case "POST":
@@ -129,10 +136,6 @@ class McpEndpoint:
                 allow = (b"allow", b"GET, POST, DELETE")
                 body = error_body(_INVALID_REQUEST, "Method not allowed: POST, GET and DELETE are.")
                 await exchange.answer(405, body, (allow,))
-
-    async def _serve_modern(self, exchange: _Exchange, receive: Receive) -> None:
-        sdk = await self._sdk.get()
-        await sdk.serve_modern(Caller(principal=exchange.principal), exchange.scope, receive, exchange.send)
 
     async def _session(self, exchange: _Exchange) -> McpSession | None:
         """Return the session that the request names, or refuse it: 400 without an id, 404 for an unknown one."""
@@ -152,8 +155,15 @@ class McpEndpoint:
         elif (session := await self._session(exchange)) is not None:
             stream = EventStream(exchange.send, (*exchange.headers, _session_header(session)))
             await stream.write(COMMENT)
-            async with stream.kept_alive():
-                await gone(exchange.receive)
+            leaving = asyncio.create_task(gone(exchange.receive), name="mcp stream, the other end")
+            stopping = asyncio.create_task(self._hung_up.wait(), name="mcp stream, this end")
+            try:
+                async with stream.kept_alive():
+                    await asyncio.wait({leaving, stopping}, return_when=asyncio.FIRST_COMPLETED)
+                await stream.write(b"", is_last=True)
+            finally:
+                leaving.cancel()
+                stopping.cancel()
 
     async def _delete(self, exchange: _Exchange) -> None:
         session = await self._session(exchange)
@@ -173,7 +183,8 @@ class McpEndpoint:
         if isinstance(message, Bad):
             await exchange.answer(400, error_body(message.code, message.message, message.request_id))
         elif message.is_enveloped and exchange.is_raw:
-            await self._serve_modern(exchange, _replay(body, exchange.receive))  # which misses its header
+            sentence = "The request names a revision in _meta, but there is no MCP-Protocol-Version header."
+            await exchange.answer(400, error_body(_HEADER_MISMATCH, sentence, message.request_id))
         elif not (exchange.wants.json or exchange.wants.events):
             await exchange.refuse(406, "Not acceptable: accept application/json and text/event-stream.")
         elif message.kind == "request" and message.method == "initialize":
@@ -300,13 +311,3 @@ def _caller(exchange: _Exchange, session: McpSession, request_id: str | int) -> 
 
 def _session_header(session: McpSession) -> tuple[bytes, bytes]:
     return b"mcp-session-id", session.session_id.encode()
-
-
-def _replay(body: bytes, receive: Receive) -> Receive:
-    """Return a `receive` that gives a body that was already read, then goes on with the real one."""
-    events = [{"type": "http.request", "body": body, "more_body": False}]
-
-    async def replay() -> dict[str, object]:
-        return events.pop() if events else dict(await receive())
-
-    return replay

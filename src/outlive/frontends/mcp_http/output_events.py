@@ -1,7 +1,7 @@
 """A process's output as server-sent events for raw callers: `OutputEvents`, a cursor on the log (promise S4.3).
 
-Nothing is queued: a turn reads at most 256 KiB from the log and returns the events of the lines in it. Kept in
-memory is only what follows the last newline of each stream, at most 256 KiB.
+Nothing is queued: a turn reads at most 64 KiB from the log and returns the events of the lines in it. Kept in
+memory is only what follows the last newline of each stream, at most 320 KiB.
 """
 
 import codecs
@@ -11,11 +11,11 @@ import orjson
 from outlive.core.cursor import BEGINNING
 from outlive.engine import OutputChunk, Process
 from outlive.protocols.sse import encode_event, encode_line_events, encode_part_event
-from outlive.store.output_log import MAX_PREAD_BYTES
 
 __all__ = ["OutputEvents"]
 
 _NAMES = ("stdout", "stderr")
+_TURN_BYTES = 64 * 1024  # 32 768 lines of one character: 3 ms, before it is anybody else's turn
 _MAX_LINE_BYTES = 256 * 1024  # a longer line comes in several events, marked as parts
 
 
@@ -45,8 +45,8 @@ class OutputEvents:
         """
         is_complete = self._process.is_complete  # asked before the read: then the read sees everything
         events = b""
-        while not events:
-            chunks = self._process.log.read(self._cursor, MAX_PREAD_BYTES)
+        while not events:  # a piece of a long line makes no event yet
+            chunks = self._process.log.read(self._cursor, _TURN_BYTES)
             if is_complete:
                 chunks = self._until_completion(chunks)
             if not chunks:
