@@ -152,8 +152,10 @@ async def test_input_is_sent_and_its_answer_shown(toolbox: Toolbox) -> None:
     name = _id(text)
     text = await _say(toolbox, "send", caller, id=name, text="hello\n", wait_s=5)
     assert text.endswith("]\nhello")
-    text = await _say(toolbox, "send", caller, id=name, eof=True, text="bye\n", wait_s=5)
-    assert text.endswith("]\nbye")
+    text = await _say(
+        toolbox, "send", caller, id=name, eof=True, text="bye\n", cursor="2.0", budget=100, wait_s=5
+    )
+    assert text.endswith("]\nllo\nbye")
     assert " exit=0 " in await _say(toolbox, "wait", caller, ids=[name])
     outcome = await answer(toolbox, "send", caller, {"id": name, "text": "late"})
     assert outcome.is_error

@@ -113,7 +113,7 @@ class LeanTools:
             for task in waiting:
                 task.cancel()
             await asyncio.gather(*waiting, return_exceptions=True)
-        headers = [await self._header(process, process.record.cursor) for process in found]
+        headers = [await self._header(process) for process in found]
         return Outcome(text="\n".join(headers))
 
     async def send(self, arguments: _Arguments, caller: Caller, _progress: Progress | None) -> Outcome:
@@ -122,6 +122,7 @@ class LeanTools:
             asked = read_arguments(arguments, SendArguments)
             process = await self._find(asked.id, caller)
             before = Cursor(process.log.size(0), process.log.size(1))
+            start = before if asked.cursor is None else Cursor.parse(asked.cursor)
             text = (asked.text or "") + "".join(KEYS[key.lower()] for key in asked.keys or ())
             if text:
                 await self._engine.write(process, text.encode("utf-8", "replace"))
@@ -130,7 +131,7 @@ class LeanTools:
         except OutliveError as error:
             return _failed(error)
         await self._settle(process, before, wait_s=asked.wait_s)
-        page = await read_page(process, before)
+        page = await read_page(process, start)
         return await self._show(process, page, asked.budget, nothing="[no output yet]")
 
     async def control(self, arguments: _Arguments, caller: Caller, _progress: Progress | None) -> Outcome:
@@ -149,7 +150,7 @@ class LeanTools:
                     await self._engine.signal(process, _signal_number(asked.signal))
         except OutliveError as error:
             return _failed(error)
-        return Outcome(text=await self._header(process, process.record.cursor))
+        return Outcome(text=await self._header(process))
 
     async def list(self, arguments: _Arguments, caller: Caller, _progress: Progress | None) -> Outcome:
         """List the caller's processes, one line each, newest first."""
@@ -164,7 +165,7 @@ class LeanTools:
         if not records:
             return Outcome(text="[no processes]")
         rows = [
-            f"{header(one, Circumstances(duration_s=duration_s(one), cursor=one.cursor)).splitlines()[0]} {one.command[:120]!r}"
+            f"{header(one, Circumstances(duration_s=duration_s(one))).splitlines()[0]} {one.command[:120]!r}"
             for one in records
         ]
         return Outcome(text="\n".join(rows))
@@ -242,7 +243,9 @@ class LeanTools:
         text = page.text(process.process_id, budget=budget) or nothing
         return Outcome(text=f"{first}\n{text}" if text else first)
 
-    async def _header(self, process: Process, cursor: Cursor, *, lines: int | None = None) -> str:
+    async def _header(
+        self, process: Process, cursor: Cursor | None = None, *, lines: int | None = None
+    ) -> str:
         seen = await probe(process)
         record = process.record
         now = Circumstances(

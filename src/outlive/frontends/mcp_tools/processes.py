@@ -174,7 +174,8 @@ def _final(process: Process, stdout: str, stderr: str) -> Outcome:
         text = f"{TERMINATED}\n{text}" if text else TERMINATED
     elif error is not None:
         text = f"[{error}]\n{text}" if text else f"[{error}]"
-    return Outcome(text=text, is_error=record.exit_code != 0)
+    # What was ended is no success, though it may have said goodbye with 0.
+    return Outcome(text=text, is_error=record.exit_code != 0 or record.cause is not Cause.NONE)
 
 
 def _block(process: Process) -> Block:

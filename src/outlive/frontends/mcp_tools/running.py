@@ -126,7 +126,7 @@ class Runner:
         await self.engine.cancel(process, grace_s=grace_s, note=note)
         try:
             async with asyncio.timeout(grace_s + _SLACK_S):
-                await self.engine.wait(process)
+                await _gone(process)
         except TimeoutError:
             text = f"Process {process.record.pid} was killed, but it is not gone after {_SLACK_S:.0f} s."
             raise BackendUnavailable("timeout", text) from None
@@ -179,6 +179,18 @@ def is_visible(process: Process, caller: Caller) -> bool:
     return owner.principal == caller.principal and (
         process.is_detached or owner.connection_id == caller.connection_id
     )
+
+
+async def _gone(process: Process) -> None:
+    """Wait until a process is complete and its tree empty: one that had ended may have descendants."""
+    woken = asyncio.Event()
+    unsubscribe = process.subscribe(woken.set)
+    try:
+        while not process.is_complete or process.record.descendants:
+            woken.clear()
+            await woken.wait()
+    finally:
+        unsubscribe()
 
 
 async def _woken(woken: asyncio.Event, *, at: float) -> None:

@@ -16,10 +16,13 @@ _MIN_CUT = 40  # characters of a cut line's ends: less would tell nothing
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Circumstances:
-    """What is known of a process beside its record; `lines` None when nobody counted them."""
+    """What is known of a process beside its record.
+
+    `cursor` None when the answer shows no output: the reader goes on at its own. `lines` None when nobody counted.
+    """
 
     duration_s: float
-    cursor: Cursor
+    cursor: Cursor | None = None
     lines: int | None = None
     ports: tuple[int, ...] = ()
     waits_for_input: bool = False
@@ -41,7 +44,8 @@ def header(record: ProcessRecord, now: Circumstances) -> str:
         parts.append("waiting for input")
     if record.is_complete and record.descendants:
         parts.append(f"{record.descendants} descendants still run")
-    parts.append(f"cursor={now.cursor}")
+    if now.cursor is not None:
+        parts.append(f"cursor={now.cursor}")
     text = f"[{' '.join(parts)}]"
     error = error_sentence(record)
     return f"{text}\n[{error}]" if error else text

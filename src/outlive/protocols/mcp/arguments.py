@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Annotated, TypeVar
 
 import msgspec
+import orjson
 from msgspec import Meta
 
 from outlive.core.errors import InvalidRequest
@@ -97,6 +98,11 @@ def read_arguments(raw: Mapping[str, object], shape: type[_Arguments]) -> _Argum
         InvalidRequest: One is missing, unknown (where the shape forbids that), of the wrong type or impossible; the
             message names it, the hint lists the tool's arguments.
     """
+    try:
+        orjson.dumps(dict(raw))
+    except TypeError as error:  # half of a surrogate pair, a number of 30 digits: neither run nor shown
+        hint = "Send well-formed Unicode and numbers of 64 bits."
+        raise InvalidRequest("invalid_params", f"An argument cannot be taken: {error}", hint=hint) from None
     try:
         return msgspec.convert(dict(raw), shape)
     except (msgspec.ValidationError, ValueError) as error:

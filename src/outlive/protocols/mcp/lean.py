@@ -106,6 +106,7 @@ class SendArguments(_Lean, kw_only=True, frozen=True):
     text: str | None = None
     keys: list[str] | None = None
     eof: bool = False
+    cursor: str | None = None
     wait_s: WaitSeconds = 1.0
     budget: _Budget = 8000
 
@@ -233,6 +234,7 @@ LEAN_TOOLS: tuple[Schema, ...] = (
                 "description": "enter, tab, esc, up, down, left, right, ctrl-c …",
             },
             eof=_flag("Close the input afterwards."),
+            cursor=_text("Your last cursor: show output from there, not only what comes now."),
             wait_s=_number("Seconds to wait for output (1)."),
             budget=_BUDGET,
         ),
