@@ -12,7 +12,7 @@ from outlive.core.command import Command
 from outlive.core.lifecycle import Cause
 from outlive.core.process import Owner
 from outlive.engine import Engine
-from outlive.frontends.mcp_tools import Caller, Toolbox, ToolSettings
+from outlive.frontends.mcp_tools import Caller, Toolbox, ToolSettings, UnknownTool
 from tests.mcp_tools.calling import a_caller, answer, live_process, seen
 
 _LEAN = ["run", "read", "wait", "send", "control", "list"]
@@ -44,6 +44,9 @@ async def test_the_setting_chooses_the_tools(engine: Engine, tool_set: str, lean
     names = [tool["name"] for tool in toolbox.definitions()]
     assert len(names) == count
     assert [name for name in names if name in _LEAN] == _LEAN[:lean]
+    if tool_set == "lean":
+        with pytest.raises(UnknownTool):
+            await toolbox.start_background({"cmd": "true"}, a_caller())
 
 
 @pytest.mark.promise("S4.13", "S4.13.answers")

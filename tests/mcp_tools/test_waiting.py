@@ -62,7 +62,7 @@ async def test_a_silent_command_is_told_about(engine: Engine) -> None:
     result = await call
     assert result["success"] is True
     assert len(told.texts) >= 2
-    assert all(text.startswith("[no output yet; running for ") for text in told.texts)
+    assert all(text.startswith("[still running after ") for text in told.texts)
 
 
 @pytest.mark.promise("M.progress")

@@ -155,7 +155,8 @@ def test_one_line_that_is_too_long_shows_both_ends() -> None:
     assert text.startswith("a" * 50 + "\n[... 900 characters of this line omitted: ")
     assert 'read(id="p", cursor="0.0", end="1001.0", budget=1001)' in text
     assert text.endswith("\n" + "b" * 50)
-    assert body(line, [], budget=1001, process_id="p") == line[0].text
+    for budget in (1000, 1001):
+        assert body(line, [], budget=budget, process_id="p") == line[0].text
 
 
 @pytest.mark.promise("S4.13.size")

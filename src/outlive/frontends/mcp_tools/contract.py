@@ -42,6 +42,13 @@ class Toolbox:
             lean = LeanTools(runner, admission)
             self._add(LEAN_TOOLS, (lean.run, lean.read, lean.wait, lean.send, lean.control, lean.list))
 
+    def _tool(self, name: str) -> Tool:
+        tool = self._tools.get(name)
+        if tool is None:
+            hint = f"The tools are: {', '.join(self._tools)}."
+            raise UnknownTool("invalid_params", f"There is no tool {name[:40]!r}.", hint=hint)
+        return tool
+
     def _add(self, definitions: Sequence[Schema], answers: Sequence[Answer]) -> None:
         for definition, answer in zip(definitions, answers, strict=True):
             self._tools[str(definition["name"])] = Tool(definition=definition, answer=answer)
@@ -77,11 +84,7 @@ class Toolbox:
 
         Cancellation: stops what the call started (TERM, termination timeout, KILL) unless it runs in the background.
         """
-        tool = self._tools.get(name)
-        if tool is None:
-            hint = f"The tools are: {', '.join(self._tools)}."
-            raise UnknownTool("invalid_params", f"There is no tool {name[:40]!r}.", hint=hint)
-        return await tool.answer(arguments, caller, progress)
+        return await self._tool(name).answer(arguments, caller, progress)
 
     async def start_background(self, arguments: Mapping[str, object], caller: Caller) -> Process:
         """Start execute_background_linux_shell_command for a door that streams it itself (promise S4.3).
@@ -91,6 +94,7 @@ class Toolbox:
 
         Cancellation: the command may run all the same and is found by its caller.
         """
+        self._tool("execute_background_linux_shell_command")  # it is not offered with every setting
         return await self._processes.start_background(arguments, caller)
 
     def background_result(self, process: Process) -> Outcome:

@@ -98,7 +98,7 @@ class Runner:
                 if progress is not None:
                     text = news.take(is_last=process.is_complete)
                     if not text and not is_over and clock() - told >= self.settings.heartbeat_s:
-                        text = f"[no output yet; running for {clock() - started:.0f} s]"
+                        text = f"[still running after {clock() - started:.0f} s]"
                     if text:
                         await progress(text)
                         told = clock()
