@@ -20,9 +20,7 @@ from outlive.frontends.guard import Guard
 from outlive.frontends.jsonrpc.door import JsonRpcDoor
 from outlive.frontends.jsonrpc.settings import DoorSettings
 from outlive.frontends.mcp_http.door import PATH as MCP_PATH
-from outlive.frontends.mcp_http.door import McpHttpDoor
-from outlive.frontends.mcp_http.settings import McpHttpSettings
-from outlive.frontends.mcp_tools.contract import Toolbox, ToolSet, ToolSettings
+from outlive.frontends.mcp_http.door import McpHttpDoor, Service
 from outlive.keeper.launch import ensure_keeper
 from outlive.keeper.sockets import connect_unix
 from outlive.observability.process_log import ProcessLog, logged_kinds
@@ -55,8 +53,7 @@ class Application:
         )
         self._process_log = ProcessLog()
         self._jsonrpc = JsonRpcDoor(self._engine, _door_settings(settings))
-        toolbox = Toolbox(self._engine, _tool_settings(settings))
-        self._mcp = McpHttpDoor(self._engine, toolbox, layout, _mcp_settings(settings))
+        self._mcp = McpHttpDoor(lambda: _mcp_service(self._engine, layout, settings))
         routes = [
             *front_routes(self._describe, self._health),
             *self._jsonrpc.routes(),
@@ -156,18 +153,14 @@ def _door_settings(settings: Settings) -> DoorSettings:
     )
 
 
-def _mcp_settings(settings: Settings) -> McpHttpSettings:
-    return McpHttpSettings(
-        version=__version__,
-        principal=f"uid:{os.getuid()}",
-        api_key=settings.mcp_api_key,
-        max_message_bytes=settings.max_message_bytes,
-        termination_timeout_s=settings.termination_timeout_s,
-    )
+def _mcp_service(engine: Engine, layout: Layout, settings: Settings) -> Service:
+    """Build the MCP service; called at the first MCP request."""
+    # Start-up time: a quarter of the whole start, which only MCP callers have to wait for.
+    from outlive.frontends.mcp_http.service import McpHttpService  # noqa: PLC0415
+    from outlive.frontends.mcp_http.settings import McpHttpSettings  # noqa: PLC0415
+    from outlive.frontends.mcp_tools.contract import Toolbox, ToolSet, ToolSettings  # noqa: PLC0415
 
-
-def _tool_settings(settings: Settings) -> ToolSettings:
-    return ToolSettings(
+    tools = ToolSettings(
         enabled=not settings.tools_disabled,
         allowed_patterns=settings.allowed_patterns,
         blocked_patterns=settings.blocked_patterns,
@@ -179,3 +172,11 @@ def _tool_settings(settings: Settings) -> ToolSettings:
         mcp_tools=cast("ToolSet", settings.mcp_tools),
         wait_s=settings.wait_s,
     )
+    door = McpHttpSettings(
+        version=__version__,
+        principal=f"uid:{os.getuid()}",
+        api_key=settings.mcp_api_key,
+        max_message_bytes=settings.max_message_bytes,
+        termination_timeout_s=settings.termination_timeout_s,
+    )
+    return McpHttpService(engine, Toolbox(engine, tools), layout, door)

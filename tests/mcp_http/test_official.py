@@ -95,6 +95,9 @@ async def test_giving_up_a_call_ends_its_command(server: OutliveServer, marker: 
             await client.call_tool("execute_linux_shell_command", {"cmd": marker.sleep})
         with anyio.fail_after(20):
             await wait_for(marker, 0)
+            # Goes on; and a client that left at once could not take the answer to the call it gave up.
+            result = await client.call_tool("execute_linux_shell_command", {"cmd": "echo on"})
+        assert _text(result) == "on"
 
 
 async def _give_up(call: anyio.CancelScope, marker: Marker) -> None:

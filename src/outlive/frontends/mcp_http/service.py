@@ -1,9 +1,8 @@
-"""The MCP door of the server: its route, and what all sessions share."""
+"""What serves /mcp once somebody asks: the endpoint with all its parts, opened and closed together."""
 
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
-from starlette.routing import BaseRoute, Route
+from starlette.types import Receive, Scope, Send
 
 from outlive.core.layout import Layout
 from outlive.engine import Engine
@@ -14,19 +13,18 @@ from outlive.frontends.mcp_http.sessions import McpSessions
 from outlive.frontends.mcp_http.settings import McpHttpSettings
 from outlive.frontends.mcp_tools.contract import Toolbox
 
-__all__ = ["PATH", "McpHttpDoor"]
+__all__ = ["McpHttpService"]
 
-PATH = "/mcp"  # promise S4.1
 _INSTRUCTIONS = (
     "Runs commands that outlive whoever asked for them. A call that takes long answers with an id: read, wait and "
     "list find the command again, also after a restart."
 )
 
 
-class McpHttpDoor:
-    """MCP over HTTP. Serve `routes()` inside `async with door`, that inside `async with engine`.
+class McpHttpService:
+    """MCP over HTTP, an ASGI application. `open` it before the first request, `close` it in the end.
 
-    Leaving the block ends no process.
+    Closing ends no process.
     """
 
     def __init__(self, engine: Engine, toolbox: Toolbox, layout: Layout, settings: McpHttpSettings) -> None:
@@ -38,14 +36,11 @@ class McpHttpDoor:
         self._sdk = SdkLoading(self._build)
         self._endpoint = McpEndpoint(toolbox, self._calls, self._sessions, self._sdk, settings)
 
-    async def __aenter__(self) -> Self:
+    async def open(self) -> None:
         """Read the sessions' key."""
         await self._sessions.open()
-        return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def close(self) -> None:
         """Let go of calls in flight."""
         await self._calls.close()
         await self._endpoint.close()
@@ -55,9 +50,9 @@ class McpHttpDoor:
         """Let idle clients know that the server stops; they come again."""
         self._endpoint.hang_up()
 
-    def routes(self) -> list[BaseRoute]:
-        """Return what the application serves."""
-        return [Route(PATH, self._endpoint, name="mcp")]
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one HTTP request."""
+        await self._endpoint(scope, receive, send)
 
     def _build(self, module: Any) -> SdkServer:  # noqa: ANN401 -- a module that is imported late has no other type
         server: SdkServer = module.Sdk(
