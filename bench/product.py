@@ -139,7 +139,7 @@ def outlive(bench: Bench) -> Iterator[Endpoint]:
     with bench.folder() as folder:
         installation = find_installation(folder / "s")
         installation.state_dir.mkdir(mode=0o700)
-        server = installation.spawn("--jsonrpc-port", "0")
+        server = installation.spawn("--jsonrpc-port", "0", "--mcp-port", "0")
         try:
             ready = _await_ready(server, installation.state_dir.with_suffix(".log"))
             pids = {"server": int(ready["pid"]), **installation.keeper_pids()}

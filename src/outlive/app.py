@@ -4,7 +4,7 @@ import contextlib
 import os
 import time
 from collections.abc import Iterable
-from typing import Self
+from typing import Self, cast
 
 from starlette.routing import BaseRoute, Router
 from starlette.types import ASGIApp
@@ -19,6 +19,8 @@ from outlive.frontends.front_page import front_routes, unknown_path
 from outlive.frontends.guard import Guard
 from outlive.frontends.jsonrpc.door import JsonRpcDoor
 from outlive.frontends.jsonrpc.settings import DoorSettings
+from outlive.frontends.mcp_http.door import PATH as MCP_PATH
+from outlive.frontends.mcp_http.door import McpHttpDoor, Service
 from outlive.keeper.launch import ensure_keeper
 from outlive.keeper.sockets import connect_unix
 from outlive.observability.process_log import ProcessLog, logged_kinds
@@ -51,8 +53,17 @@ class Application:
         )
         self._process_log = ProcessLog()
         self._jsonrpc = JsonRpcDoor(self._engine, _door_settings(settings))
-        routes = [*front_routes(self._describe, self._health), *self._jsonrpc.routes()]
-        self.asgi: ASGIApp = Guard(ErrorBoundary(_router(routes)), own_uid=os.getuid())
+        self._mcp = McpHttpDoor(lambda: _mcp_service(self._engine, layout, settings))
+        routes = [
+            *front_routes(self._describe, self._health),
+            *self._jsonrpc.routes(),
+            *self._mcp.routes(),
+        ]
+        self.asgi: ASGIApp = Guard(
+            ErrorBoundary(_router(routes)),
+            own_uid=os.getuid(),
+            keyed_paths=frozenset({MCP_PATH} if settings.mcp_api_key else ()),
+        )
 
     async def __aenter__(self) -> Self:
         """Open engine and doors; every process of an earlier server is known when this returns.
@@ -66,6 +77,7 @@ class Application:
         try:
             await self._stack.enter_async_context(self._engine)
             await self._stack.enter_async_context(self._jsonrpc)
+            await self._stack.enter_async_context(self._mcp)
         except BaseException:
             await self._stack.aclose()
             raise
@@ -81,6 +93,10 @@ class Application:
         # A finished process stays among the live ones until its last state is committed.
         return sum(not process.is_closed or process.record.descendants > 0 for process in self._engine.live())
 
+    def hang_up(self) -> None:
+        """End what clients merely keep open, before the server waits for its connections to end."""
+        self._mcp.hang_up()
+
     async def stop_processes(self) -> None:
         """End every process (TERM, grace period, KILL) and wait until all have ended, or patience has."""
         grace_s = self._settings.grace_s
@@ -92,7 +108,7 @@ class Application:
             "name": "outlive",
             "version": __version__,
             "about": "Runs commands that outlive whoever asked for them.",
-            "endpoints": {"jsonrpc": "/ws/mcp", "health": "/health"},
+            "endpoints": {"jsonrpc": "/ws/mcp", "mcp": MCP_PATH, "health": "/health"},
         }
 
     def _health(self) -> dict[str, object]:
@@ -135,3 +151,32 @@ def _door_settings(settings: Settings) -> DoorSettings:
         reconnect_grace_s=settings.reconnect_grace_s,
         max_line_bytes=settings.max_line_bytes,
     )
+
+
+def _mcp_service(engine: Engine, layout: Layout, settings: Settings) -> Service:
+    """Build the MCP service; called at the first MCP request."""
+    # Start-up time: a quarter of the whole start, which only MCP callers have to wait for.
+    from outlive.frontends.mcp_http.service import McpHttpService  # noqa: PLC0415
+    from outlive.frontends.mcp_http.settings import McpHttpSettings  # noqa: PLC0415
+    from outlive.frontends.mcp_tools.contract import Toolbox, ToolSet, ToolSettings  # noqa: PLC0415
+
+    tools = ToolSettings(
+        enabled=not settings.tools_disabled,
+        allowed_patterns=settings.allowed_patterns,
+        blocked_patterns=settings.blocked_patterns,
+        timeout_s=max(1, round(settings.command_timeout_s)),
+        max_output_bytes=settings.max_output_bytes,
+        allow_sudo=settings.allow_sudo,
+        allow_scripts=not settings.scripts_disabled,
+        termination_timeout_s=settings.termination_timeout_s,
+        mcp_tools=cast("ToolSet", settings.mcp_tools),
+        wait_s=settings.wait_s,
+    )
+    door = McpHttpSettings(
+        version=__version__,
+        principal=f"uid:{os.getuid()}",
+        api_key=settings.mcp_api_key,
+        max_message_bytes=settings.max_message_bytes,
+        termination_timeout_s=settings.termination_timeout_s,
+    )
+    return McpHttpService(engine, Toolbox(engine, tools), layout, door)

@@ -16,12 +16,17 @@ from tests.support.server import outlive_command, run_outlive
 __all__ = ["Launched", "environment", "launched", "run"]
 
 _PATIENCE_S = 30.0
-_OURS = ("OUTLIVE_", "ALLOWED_COMMANDS", "MAX_SESSIONS", "MAX_BUFFER_SIZE")
+_OURS = ("OUTLIVE_", "ALLOWED_COMMANDS", "MAX_SESSIONS", "MAX_BUFFER_SIZE", "MCP_", "TERMINATION_TIMEOUT")
+_ELSEWHERE = {"OUTLIVE_MCP_PORT": "off"}  # its number is for one server on a machine
 
 
 def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return this process's environment without settings of ours, and with `extra`."""
-    return {name: text for name, text in os.environ.items() if not name.startswith(_OURS)} | dict(extra or {})
+    return (
+        {name: text for name, text in os.environ.items() if not name.startswith(_OURS)}
+        | _ELSEWHERE
+        | dict(extra or {})
+    )
 
 
 def run(

@@ -15,7 +15,7 @@ from tests.docs.pages import blocks
 __all__ = ["Console", "commands"]
 
 PATIENCE_S = 40.0
-_OURS = ("OUTLIVE_", "ALLOWED_COMMANDS", "MAX_BUFFER_SIZE", "MAX_SESSIONS")
+_OURS = ("OUTLIVE_", "ALLOWED_COMMANDS", "MAX_BUFFER_SIZE", "MAX_SESSIONS", "MCP_", "TERMINATION_TIMEOUT")
 
 
 def commands(text: str) -> list[tuple[str, str]]:
@@ -38,6 +38,8 @@ class Console:
     def environment(self) -> dict[str, str]:
         """The environment without settings of whoever runs the tests."""
         clean = {name: value for name, value in os.environ.items() if not name.startswith(_OURS)}
+        # Others may serve on this machine: any free port instead of the documented one.
+        clean["OUTLIVE_MCP_PORT"] = "0"
         return clean | {"PATH": f"{Path(sys.executable).parent}:{clean.get('PATH', os.defpath)}"}
 
     def run(self, command: str, **env: str) -> subprocess.CompletedProcess[str]:

@@ -50,6 +50,22 @@ async def test_a_line_that_looks_like_an_option_is_a_command(engine: Engine) -> 
     assert process.record.exit_code == 127
 
 
+async def test_a_script_lies_in_its_processs_folder(engine: Engine) -> None:
+    """S1.4: a file that only its owner may read, write and execute, kept with the record."""
+    process = await engine.start(Command(argv=("/bin/sh", "-e"), script="echo $0 ü\n"), owner=ME)
+    await engine.wait(process)
+    path = Path(f"{process.folder}/script")
+    assert await output_of(process) == (f"{path} ü\n".encode(), b"")
+    assert process.record.command == f"/bin/sh -e {path}"
+    assert os.stat(path).st_mode & 0o777 == 0o700
+    for wrong in (Command(script="x"), Command(line="x", script="x"), Command(argv=("sh",), script="\0")):
+        with pytest.raises(InvalidRequest):
+            await engine.start(wrong, owner=ME)
+    titled = await engine.start(Command(argv=("/bin/sh",), script="", title="mine"), owner=ME)
+    await engine.wait(titled)
+    assert (titled.record.command, titled.record.exit_code) == ("mine", 0)
+
+
 async def test_argv_is_found_in_the_path_of_the_command(engine: Engine, tmp_path: Path) -> None:
     program = tmp_path / "hello-there"
     program.write_text('#!/bin/sh\necho "$0|$*"\n')

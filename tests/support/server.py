@@ -19,7 +19,7 @@ __all__ = ["KeeperStatus", "OutliveServer", "outlive_command", "run_outlive"]
 
 START_PATIENCE_S = 30.0
 STOP_PATIENCE_S = 20.0
-_OURS = ("OUTLIVE_", "ALLOWED_COMMANDS", "MAX_SESSIONS", "MAX_BUFFER_SIZE")
+_OURS = ("OUTLIVE_", "ALLOWED_COMMANDS", "MAX_SESSIONS", "MAX_BUFFER_SIZE", "MCP_", "TERMINATION_TIMEOUT")
 
 
 def outlive_command() -> list[str]:
@@ -111,6 +111,11 @@ class OutliveServer:
         return f"ws://127.0.0.1:{self.port}/ws/mcp"
 
     @property
+    def mcp_url(self) -> str:
+        """The HTTP address of the MCP endpoint (promise S4.1); the same after a restart."""
+        return f"http://127.0.0.1:{self.ready['ports']['mcp']}/mcp"
+
+    @property
     def stderr(self) -> str:
         """Everything that all starts of this server wrote for people."""
         return self._stderr.read_text(errors="replace") if self._stderr.exists() else ""
@@ -125,7 +130,9 @@ class OutliveServer:
         if self.is_running:
             raise AssertionError("the server runs already")
         wanted = port if port is not None else (self.port if self.ready else 0)
-        words = ["serve", "--print-json", "--jsonrpc-port", str(wanted), "--state-dir", str(self.state_dir)]
+        mcp_port = self.ready["ports"].get("mcp", "off") if self.ready else 0
+        words = ["serve", "--print-json", "--jsonrpc-port", str(wanted), "--mcp-port", str(mcp_port)]
+        words += ["--state-dir", str(self.state_dir)]
         with self._stderr.open("ab") as stderr:
             self._process = subprocess.Popen(
                 [*outlive_command(), *words, *self._args],

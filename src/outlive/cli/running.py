@@ -46,6 +46,7 @@ async def _serve(application: Application, settings: Settings, layout: Layout, l
                     say("outlive: stopping (once more forces it).")
                     if settings.stop_processes:
                         await app.stop_processes()
+                    app.hang_up()
             living = app.living_count
         say(_farewell(living))
     return 0
@@ -102,15 +103,17 @@ def _announce(settings: Settings, layout: Layout, listeners: Listeners) -> None:
         show_json({"pid": os.getpid(), "state_dir": layout.root, "ports": listeners.ports})
         return
     lines = [f"outlive {__version__} is ready (pid {os.getpid()}, state in {layout.root})"]
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
     port = listeners.ports.get("jsonrpc")
     if port is None:
         lines.append(f"  Unix socket  {layout.server_socket}")
     else:
-        host = f"[{settings.host}]" if ":" in settings.host else settings.host
-        url = f"ws://{host}:{port}/ws/mcp"
+        lines.append(f"  JSON-RPC     ws://{host}:{port}/ws/mcp")
+    if "mcp" in listeners.ports:
+        lines.append(f"  MCP          http://{host}:{listeners.ports['mcp']}/mcp")
+    if port is not None:
         command = os.path.join(os.path.dirname(sys.executable), "websockets")
-        lines.append(f"  JSON-RPC     {url}")
-        lines.append(f"Try: {command} {url}   and type {_TRY}")
+        lines.append(f"Try: {command} ws://{host}:{port}/ws/mcp   and type {_TRY}")
     lines.append("Ctrl-C stops the server; what runs lives on (--stop-processes ends it too).")
     say("\n".join(lines))
 

@@ -58,7 +58,7 @@ def working_folder() -> str:
 
 def _open_ports(listeners: Listeners, resolution: Resolution) -> None:
     settings = resolution.settings
-    for door, port in {"jsonrpc": settings.jsonrpc_port}.items():
+    for door, port in {"jsonrpc": settings.jsonrpc_port, "mcp": settings.mcp_port}.items():
         if port is None:
             continue
         option = f"{door}_port"

@@ -15,6 +15,8 @@ from outlive.config.values import (
     parse_seconds,
     parse_size,
     parse_switch,
+    parse_text,
+    parse_tool_set,
     parse_words,
 )
 from outlive.core.errors import ConfigInvalid
@@ -77,6 +79,31 @@ class Settings:
         "Port of JSON-RPC over WebSocket; 0 takes any free one, off none.",
         flag="--jsonrpc-port",
     )
+    mcp_port: int | None = _option(
+        "port",
+        parse_port,
+        "8888",
+        "Port of MCP over HTTP; 0 takes any free one, off none.",
+        flag="--mcp-port",
+        env=("MCP_REMOTE_PORT",),
+    )
+    mcp_api_key: str = _option(
+        "key",
+        parse_text,
+        "",
+        "What MCP callers over TCP must send (Authorization or X-API-Key); empty asks for none. "
+        "Others can read flags: use the environment.",
+        flag="--mcp-api-key",
+        env=("MCP_API_KEY",),
+        example="a-long-random-word",
+    )
+    mcp_tools: str = _option(
+        "set",
+        parse_tool_set,
+        "all",
+        "Which MCP tools are offered: lean (six small ones, for agents), documents or all.",
+        flag="--mcp-tools",
+    )
     max_connections: int = _option(
         "count",
         parse_count,
@@ -125,6 +152,79 @@ class Settings:
         "10",
         "Time between TERM and KILL when a process is cancelled.",
         flag="--grace",
+        unit="seconds",
+    )
+    tools_disabled: bool = _option(
+        "switch",
+        parse_switch,
+        "off",
+        "MCP tools start nothing.",
+        flag="--disable-commands",
+        example="on",
+    )
+    scripts_disabled: bool = _option(
+        "switch",
+        parse_switch,
+        "off",
+        "MCP tools start commands but no scripts.",
+        flag="--disable-scripts",
+        example="on",
+    )
+    allow_sudo: bool = _option(
+        "switch",
+        parse_switch,
+        "off",
+        "MCP tools may start commands that begin with sudo.",
+        flag="--allow-sudo",
+        example="on",
+    )
+    allowed_patterns: tuple[str, ...] = _option(
+        "words",
+        parse_words,
+        "*",
+        "What MCP tools may start: every simple command matches one of these, separated by commas.",
+        flag="--allowed-patterns",
+        example="git *,make *",
+    )
+    blocked_patterns: tuple[str, ...] = _option(
+        "words",
+        parse_words,
+        "",
+        "What MCP tools may not start: no simple command matches one of these.",
+        flag="--blocked-patterns",
+        example="rm -rf *",
+    )
+    command_timeout_s: float = _option(
+        "time",
+        parse_seconds,
+        "60",
+        "When a command of an MCP tool is ended, if the call names no timeout.",
+        flag="--command-timeout",
+        unit="seconds",
+    )
+    wait_s: float = _option(
+        "time",
+        parse_seconds,
+        "45",
+        "How long an MCP tool waits for the end before it answers that the command still runs.",
+        flag="--wait",
+        unit="seconds",
+    )
+    max_output_bytes: int = _option(
+        "size",
+        parse_size,
+        "1M",
+        "What an MCP result shows of each stream; the log keeps everything.",
+        flag="--max-output-size",
+        unit="bytes",
+    )
+    termination_timeout_s: float = _option(
+        "time",
+        parse_seconds,
+        "30",
+        "Time between TERM and KILL when an MCP caller cancels or terminates.",
+        flag="--termination-timeout",
+        env=("TERMINATION_TIMEOUT",),
         unit="seconds",
     )
     output_limit_bytes: int = _option(

@@ -16,8 +16,12 @@ __all__ = [
     "parse_seconds",
     "parse_size",
     "parse_switch",
+    "parse_text",
+    "parse_tool_set",
     "parse_words",
 ]
+
+_TOOL_SETS = ("lean", "documents", "all")
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
 _LOOPBACK = {"127.0.0.1": "127.0.0.1", "localhost": "127.0.0.1", "::1": "::1", "[::1]": "::1"}
@@ -100,6 +104,19 @@ def parse_level(text: str) -> str:
     word = text.strip().lower()
     if word not in LOG_LEVELS:
         raise ValueError(f"one of {', '.join(LOG_LEVELS)} is needed")
+    return word
+
+
+def parse_text(text: str) -> str:
+    """Return the text without the blanks around it."""
+    return text.strip()
+
+
+def parse_tool_set(text: str) -> str:
+    """Return the name of a set of tools."""
+    word = text.strip().lower()
+    if word not in _TOOL_SETS:
+        raise ValueError("one of lean, documents, all is needed")
     return word
 
 

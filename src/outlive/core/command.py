@@ -16,12 +16,17 @@ AfterExit = Literal["keep", "kill", "wait"]
 class Command:
     """One command: either a shell `line` or an `argv`, never both.
 
+    `script` is the content of a file (0700, kept as long as the process's record) whose path becomes the last word
+    of `argv`. `title` is what people read instead of the words.
+
     `env` is added to the server's clean environment; a None value removes a name. Times are seconds,
     sizes bytes; None takes the server's default.
     """
 
     line: str | None = None
     argv: tuple[str, ...] | None = None
+    script: str | None = None
+    title: str | None = None
     cwd: str | None = None
     env: Mapping[str, str | None] = field(default_factory=dict)
     stdio: Stdio = "pipes"
@@ -40,5 +45,7 @@ class Command:
 
     @property
     def text(self) -> str:
-        """The command as people read it: the line, or the words joined by spaces."""
+        """The command as people read it: the title, the line, or the words joined by spaces."""
+        if self.title is not None:
+            return self.title
         return self.line if self.line is not None else " ".join(self.argv or ())

@@ -86,6 +86,16 @@ class Layout:
         """The SQLite index, rebuildable from the process folders."""
         return f"{self.root}/registry.db"
 
+    @property
+    def mcp_key(self) -> str:
+        """The key that signs MCP session ids."""
+        return f"{self.root}/mcp.key"
+
+    @property
+    def mcp_ended(self) -> str:
+        """Names of the MCP sessions that their clients have ended, one a line."""
+        return f"{self.root}/mcp.ended"
+
     def process(self, process_id: str) -> str:
         """Folder of one process."""
         return f"{self.root}/processes/{process_id}"

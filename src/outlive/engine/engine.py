@@ -96,6 +96,11 @@ class Engine(Controls, Queries):
         self._input_locks: WeakKeyDictionary[Process, asyncio.Lock] = WeakKeyDictionary()
         self._stack = contextlib.AsyncExitStack()
 
+    @property
+    def default_cwd(self) -> str:
+        """The folder of commands that name none."""
+        return self._settings.cwd
+
     async def __aenter__(self) -> Self:
         """Open everything and recover; when this returns, every live process is known.
 
@@ -235,6 +240,8 @@ class Engine(Controls, Queries):
         self, command: Command, resolved: Resolved, owner: Owner, *, process_id: ProcessId, now_ns: int
     ) -> ProcessRecord:
         text = command.text
+        if command.script is not None and command.title is None:
+            text = " ".join(resolved.argv)
         if len(text) > _MAX_TEXT:
             text = f"{text[:1000]} … ({len(text)} characters, whole in {self._layout.process(process_id)}/script)"
         return ProcessRecord(

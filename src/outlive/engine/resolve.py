@@ -86,7 +86,11 @@ class Resolver:
             await self._believe("", "", cwd)
         if command.argv is not None:
             program = await self._believe(command.argv[0], env.get("PATH", os.defpath), cwd)
-            return Resolved(program=program, argv=command.argv, env=env, cwd=cwd, shell=None)
+            argv, script = command.argv, b""
+            if command.script is not None:
+                argv = (*argv, f"{self._layout.process(process_id)}/script")
+                script = _encode(command.script) or b"\n"  # an empty script is a file all the same
+            return Resolved(program=program, argv=argv, env=env, cwd=cwd, shell=None, script=script)
         line = command.line or ""
         script = b""
         encoded = _encode(line)
@@ -138,6 +142,10 @@ class Resolver:
 def _check_words(command: Command) -> None:
     if (command.line is None) == (command.argv is None):
         raise InvalidRequest("invalid_params", "A command is either a line or an argv.")
+    if command.script is not None:
+        if command.argv is None:
+            raise InvalidRequest("invalid_params", "A script needs an interpreter: pass it as argv.")
+        _check_text(command.script, "script")
     if command.line is not None:
         if not command.line.strip():
             raise InvalidRequest("invalid_params", "The command is empty.")

@@ -34,15 +34,22 @@ class Refusal:
 class Guard:
     """Lets a request pass to `app`, or answers it with the refusal."""
 
-    def __init__(self, app: ASGIApp, *, own_uid: int) -> None:
-        """Stand before `app`; `own_uid` is the only user welcome on the Unix socket."""
+    def __init__(self, app: ASGIApp, *, own_uid: int, keyed_paths: frozenset[str] = frozenset()) -> None:
+        """Stand before `app`.
+
+        Args:
+            app: What is guarded.
+            own_uid: The only user welcome on the Unix socket.
+            keyed_paths: Where callers must show a key: pages of any server on this machine may ask there.
+        """
         self._app = app
         self._own_uid = own_uid
+        self._keyed_paths = keyed_paths
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request, upgrade or lifespan."""
         if scope["type"] in {"http", "websocket"}:
-            refusal = judge(scope, own_uid=self._own_uid)
+            refusal = judge(scope, own_uid=self._own_uid, keyed_paths=self._keyed_paths)
             if refusal is not None:
                 await send_error(
                     scope,
@@ -57,7 +64,7 @@ class Guard:
         await self._app(scope, receive, send)
 
 
-def judge(scope: Scope, *, own_uid: int) -> Refusal | None:
+def judge(scope: Scope, *, own_uid: int, keyed_paths: frozenset[str] = frozenset()) -> Refusal | None:
     """Return why this request is refused, None when it may pass. Pure."""
     origins = _values(scope, b"origin")
     port = (scope.get("server") or (None, None))[1]
@@ -67,7 +74,8 @@ def judge(scope: Scope, *, own_uid: int) -> Refusal | None:
     if len(hosts) != 1 or not _is_own_host(hosts[0], port):
         shown = ", ".join(map(repr, hosts))[:100] or "none"
         return Refusal("foreign_host", f"This server does not answer for that Host ({shown}).")
-    if len(origins) > 1 or (origins and not _is_own_origin(origins[0], port)):
+    is_welcome = _is_local_origin if scope.get("path") in keyed_paths else _is_own_origin
+    if len(origins) > 1 or (origins and not is_welcome(origins[0], port)):
         shown = ", ".join(map(repr, origins))[:100]
         return Refusal("foreign_origin", f"Requests of that Origin are refused ({shown}).")
     return None
@@ -96,3 +104,13 @@ def _is_own_origin(origin: str, port: int) -> bool:
     if scheme.lower() != "http" or not separator or match is None:
         return False
     return int(match[2] or _HTTP_PORT) == port
+
+
+def _is_local_origin(origin: str, _port: int) -> bool:
+    """Tell whether a page was served by this machine, on whatever port (promise S4.10)."""
+    scheme, separator, authority = origin.partition("://")
+    return (
+        scheme.lower() in {"http", "https"}
+        and bool(separator)
+        and _AUTHORITY.fullmatch(authority) is not None
+    )

@@ -27,13 +27,13 @@ def write_whole(path: str, content: bytes) -> None:
     os.rename(path + ".new", path)
 
 
-def write_prepared(path: str, content: bytes) -> None:
+def write_prepared(path: str, content: bytes, *, mode: int = 0o600) -> None:
     """Write a file that is empty or missing; what an interrupted attempt left in it is cut off.
 
     Never with O_TRUNC: ext4 then allocates the blocks and writes them out when the file is closed, 45 us
     (mount option auto_da_alloc), also when there was nothing to truncate.
     """
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, mode)
     try:
         view = memoryview(content)
         while view:

@@ -93,7 +93,7 @@ class Starts:
         try:
             write_prepared(f"{prepared.path}/spec", raw_spec)
             if script:
-                write_prepared(f"{prepared.path}/script", script)
+                write_prepared(f"{prepared.path}/script", script, mode=0o700)
             self._journal.begin(process_id)
             hit("start.journaled")
             os.rename(prepared.path, folder)

@@ -125,7 +125,7 @@ def logging_to(level: str, stream: TextIO | None = None) -> Iterator[None]:
         setattr(logging, name, False)
     root.addHandler(writer)
     root.setLevel(level.upper())
-    for library in ("uvicorn", "uvicorn.error", "asyncio", "websockets"):
+    for library in ("uvicorn", "uvicorn.error", "asyncio", "websockets", "mcp"):
         logging.getLogger(library).setLevel(logging.WARNING)
     try:
         yield

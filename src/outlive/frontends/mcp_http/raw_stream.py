@@ -1,0 +1,94 @@
+"""The answer to a raw caller's background call: events as they happen, at last the result (promises S4.3, S4.6)."""
+
+import asyncio
+import contextlib
+import logging
+import secrets
+
+import orjson
+from starlette.types import Receive
+
+from outlive.core.errors import OutliveError
+from outlive.core.lifecycle import Cause
+from outlive.engine import Process
+from outlive.frontends.mcp_http.calls import terminated
+from outlive.frontends.mcp_http.output_events import OutputEvents
+from outlive.frontends.mcp_http.requests import Message
+from outlive.frontends.mcp_http.responses import EventStream, gone
+from outlive.frontends.mcp_tools.contract import Caller, Outcome, Toolbox
+from outlive.protocols.sse import encode_event
+
+__all__ = ["BACKGROUND_TOOL", "stream_background"]
+
+_logger = logging.getLogger(__name__)
+
+BACKGROUND_TOOL = "execute_background_linux_shell_command"
+
+
+async def stream_background(
+    toolbox: Toolbox, message: Message, caller: Caller, *, stream: EventStream, receive: Receive
+) -> None:
+    """Start the command that `message` names and stream it until its end, or until the caller has gone.
+
+    The command goes on when the caller is gone. Cancellation: the same.
+    """
+    try:
+        process = await toolbox.start_background(message.arguments, caller)
+    except OutliveError as error:
+        outcome = Outcome(text=f"{error.message} {error.hint}".strip(), is_error=True)
+        await stream.write(_result_event(message, outcome), is_last=True)
+        return
+    started = {"pid": process.record.pid, "status": "started", "request_id": caller.request_id}
+    await stream.write(encode_event("process_started", orjson.dumps(started)))
+    following = asyncio.create_task(_follow(process, stream), name=f"raw stream {process.process_id}")
+    leaving = asyncio.create_task(gone(receive), name="raw stream, the other end")
+    try:
+        async with stream.kept_alive():
+            await asyncio.wait({following, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        if following.done():
+            await stream.write(_last_event(toolbox, message, process, following), is_last=True)
+    finally:
+        for task in (following, leaving):
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError, Exception):
+                await task
+
+
+async def _follow(process: Process, stream: EventStream) -> None:
+    events = OutputEvents(process)
+    woken = asyncio.Event()
+    unsubscribe = process.subscribe(woken.set)
+    try:
+        while True:
+            woken.clear()
+            piece = events.turn()
+            if piece:
+                await stream.write(piece)
+                await asyncio.sleep(0)  # one loud process must not starve the rest
+            if events.is_over:
+                return
+            if not piece:
+                await woken.wait()
+    finally:
+        unsubscribe()
+
+
+def _last_event(toolbox: Toolbox, message: Message, process: Process, following: asyncio.Task[None]) -> bytes:
+    try:
+        following.result()
+        outcome = toolbox.background_result(process)
+    except Exception as error:  # the stream has begun: whatever it is, the caller learns it here
+        reference = secrets.token_hex(4)
+        _logger.exception("following a process failed", extra={"reference": reference})
+        text = error.message if isinstance(error, OutliveError) else "Something went wrong"
+        return _result_event(message, Outcome(text=f"{text} (reference {reference})", is_error=True))
+    if process.record.cause is Cause.CANCEL:
+        outcome = terminated(outcome)
+    return _result_event(message, outcome)
+
+
+def _result_event(message: Message, outcome: Outcome) -> bytes:
+    result = {"content": [{"type": "text", "text": outcome.text}], "isError": outcome.is_error}
+    return encode_event(
+        "message", orjson.dumps({"jsonrpc": "2.0", "id": message.request_id, "result": result})
+    )

@@ -1,0 +1,213 @@
+"""The official MCP SDK behind the door: the only file that imports it.
+
+Importing this takes 0.6 s: `loading` does that in a thread, at the first request. Requests of the handshake
+revisions run one by one through the SDK's driver for single exchanges, whatever became of the server in between;
+2026-07-28 is the SDK's own HTTP entry.
+"""
+
+import contextlib
+import logging
+import secrets
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import anyio
+import orjson
+from mcp.server.connection import Connection
+from mcp.server.context import ServerRequestContext
+from mcp.server.lowlevel import Server
+from mcp.server.runner import serve_one
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp.shared.dispatcher import CallOptions
+from mcp.shared.exceptions import MCPError, NoBackChannelError
+from mcp.shared.jsonrpc_dispatcher import handler_exception_to_error_data, progress_token_from_params
+from mcp.shared.message import MessageMetadata, ServerMessageMetadata
+from mcp.shared.transport_context import TransportContext
+from mcp.types import (
+    CallToolRequestParams,
+    CallToolResult,
+    ErrorData,
+    ListToolsResult,
+    PaginatedRequestParams,
+    TextContent,
+    Tool,
+)
+from starlette.requests import Request
+from starlette.types import Receive, Scope, Send
+
+from outlive.frontends.mcp_http.calls import Calls
+from outlive.frontends.mcp_http.requests import Message
+from outlive.frontends.mcp_tools.contract import Caller, Outcome, Toolbox, UnknownTool
+
+__all__ = ["Sdk"]
+
+_logger = logging.getLogger(__name__)
+_CALLER = "outlive.mcp_caller"  # in the ASGI scope: who asks, without the request's id
+_INVALID_PARAMS = -32602
+_INTERNAL_ERROR = -32603
+
+_Context = ServerRequestContext[dict[str, Any], Any]
+
+
+class Sdk:
+    """One SDK server for all sessions and both eras. Serve inside `async with running()`."""
+
+    def __init__(
+        self, toolbox: Toolbox, calls: Calls, *, version: str, max_message_bytes: int, instructions: str
+    ) -> None:
+        """Offer the tools of `toolbox`, run by `calls`."""
+        self._calls = calls
+        self._tools = [Tool.model_validate(definition) for definition in toolbox.definitions()]
+        self._server: Server[dict[str, Any]] = Server(
+            "outlive",
+            version=version,
+            instructions=instructions,
+            on_list_tools=self._list_tools,
+            on_call_tool=self._call_tool,
+        )
+        self._server.middleware.clear()  # OpenTelemetry spans, which nobody here collects
+        self._modern = StreamableHTTPSessionManager(
+            self._server, stateless=True, max_request_body_size=max_message_bytes
+        )
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Be ready for `serve_modern` while the block runs; enter and leave it in one task."""
+        async with self._modern.run():
+            yield
+
+    async def serve_modern(self, caller: Caller, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one HTTP request of 2026-07-28, or of a revision that nobody knows."""
+        await self._modern.handle_request({**scope, _CALLER: caller}, receive, send)
+
+    async def exchange(
+        self,
+        message: Message,
+        caller: Caller,
+        *,
+        revision: str,
+        notify: Callable[[bytes], Awaitable[None]] | None,
+    ) -> dict[str, Any]:
+        """Serve one request of a handshake revision and return its JSON-RPC response.
+
+        Args:
+            message: A request.
+            caller: Who asks.
+            revision: The revision that the session speaks.
+            notify: Sends a notification (JSON) that belongs to this request; None drops them.
+
+        Cancellation: stops what the request started, unless it runs in the background.
+        """
+        if message.request_id is None:
+            raise AssertionError("only requests are exchanged")
+        context = _Exchange(
+            request_id=message.request_id,
+            message_metadata=ServerMessageMetadata(
+                request_context=Request({"type": "http", _CALLER: caller})
+            ),
+            progress_token=progress_token_from_params(message.params),
+            sink=notify,
+        )
+        response: dict[str, Any] = {"jsonrpc": "2.0", "id": message.request_id}
+        try:
+            response["result"] = await serve_one(
+                self._server,
+                context,
+                message.method,
+                message.params,
+                connection=Connection.from_envelope(revision, None, {}),
+                lifespan_state={},
+            )
+        except Exception as error:  # noqa: BLE001 -- the SDK's own boundary is not public; what is unknown is logged
+            response["error"] = _error_data(error).model_dump(mode="json", by_alias=True, exclude_none=True)
+        return response
+
+    async def _list_tools(
+        self, _context: _Context, _params: PaginatedRequestParams | None
+    ) -> ListToolsResult:
+        return ListToolsResult(tools=self._tools)
+
+    async def _call_tool(self, context: _Context, params: CallToolRequestParams) -> CallToolResult:
+        request: Any = context.request
+        known: Caller = request.scope[_CALLER]
+        caller = Caller(
+            principal=known.principal, connection_id=known.connection_id, request_id=str(context.request_id)
+        )
+        has_token = progress_token_from_params(context.params) is not None
+        count = 0
+
+        async def progress(text: str) -> None:
+            nonlocal count
+            count += 1  # the number must grow; how far a command is, nobody knows
+            await context.session.report_progress(count, message=text)
+
+        try:
+            outcome = await self._calls.call(
+                params.name, params.arguments or {}, caller, progress if has_token else None
+            )
+        except UnknownTool as error:
+            raise MCPError(code=_INVALID_PARAMS, message=error.message) from error
+        return _result(outcome)
+
+
+@dataclass
+class _Exchange:
+    """The SDK's `DispatchContext` of one request whose answers leave on its own HTTP response."""
+
+    request_id: str | int
+    message_metadata: MessageMetadata
+    progress_token: str | int | None
+    sink: Callable[[bytes], Awaitable[None]] | None
+    transport: TransportContext = field(
+        default_factory=lambda: TransportContext(kind="streamable-http", can_send_request=False)
+    )
+    cancel_requested: anyio.Event = field(default_factory=anyio.Event)
+    can_send_request: bool = False
+
+    async def send_raw_request(
+        self,
+        method: str,
+        params: Mapping[str, Any] | None,  # noqa: ARG002 -- the SDK's protocol
+        opts: CallOptions | None = None,  # noqa: ARG002 -- the same
+    ) -> dict[str, Any]:
+        """Refuse: an answer could come to another server than this one."""
+        raise NoBackChannelError(method)
+
+    async def notify(
+        self,
+        method: str,
+        params: Mapping[str, Any] | None,
+        opts: CallOptions | None = None,  # noqa: ARG002 -- the SDK's protocol
+    ) -> None:
+        """Send a notification with this request's response, where it is a stream."""
+        if self.sink is not None:
+            await self.sink(orjson.dumps({"jsonrpc": "2.0", "method": method, "params": dict(params or {})}))
+
+    async def progress(
+        self,
+        progress: float,
+        total: float | None = None,  # noqa: ARG002 -- the SDK's protocol; nobody knows a command's total
+        message: str | None = None,
+    ) -> None:
+        """Send notifications/progress, where the caller asked for it."""
+        if self.progress_token is not None:
+            params = {"progressToken": self.progress_token, "progress": progress, "message": message}
+            await self.notify("notifications/progress", params)
+
+
+def _result(outcome: Outcome) -> CallToolResult:
+    return CallToolResult(
+        content=[TextContent(type="text", text=outcome.text)],
+        structured_content=None if outcome.structured is None else dict(outcome.structured),
+        is_error=outcome.is_error,
+    )
+
+
+def _error_data(error: Exception) -> ErrorData:
+    known = handler_exception_to_error_data(error)
+    if known is not None:
+        return known
+    reference = secrets.token_hex(4)
+    _logger.error("an MCP request failed", exc_info=error, extra={"reference": reference})
+    return ErrorData(code=_INTERNAL_ERROR, message=f"Something went wrong (reference {reference}).")

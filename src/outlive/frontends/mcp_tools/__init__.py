@@ -1,0 +1,17 @@
+"""The MCP tools, whatever carries them: promises S1 and S4 (tools part).
+
+`contract` is what the doors build; `commands` answers the command tools, `processes` the process tools; `running`
+starts, waits and ends. Schemas, texts and shapes are `protocols.mcp`; what may run is decided in `policy`.
+"""
+
+from outlive.frontends.mcp_tools.contract import (
+    Caller,
+    Outcome,
+    Progress,
+    Toolbox,
+    ToolSet,
+    ToolSettings,
+    UnknownTool,
+)
+
+__all__ = ["Caller", "Outcome", "Progress", "ToolSet", "ToolSettings", "Toolbox", "UnknownTool"]

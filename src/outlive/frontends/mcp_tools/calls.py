@@ -1,0 +1,49 @@
+"""The nouns of a tool call: `Caller` asks a `Tool`, `Outcome` answers, `Progress` carries output meanwhile."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+
+from outlive.core.errors import InvalidRequest
+
+__all__ = ["Answer", "Caller", "Outcome", "Progress", "Tool", "UnknownTool"]
+
+# New output as text, for notifications/progress; awaited, so that a slow client holds nobody else.
+Progress = Callable[[str], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caller:
+    """Who calls a tool.
+
+    `principal`: whose processes it sees. `connection_id`: the MCP session. `request_id`: the JSON-RPC id as a
+    string (promise M.ids).
+    """
+
+    principal: str
+    connection_id: str | None = None
+    request_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What a tool answers: the text block, `structuredContent` where the tool has an output schema, isError."""
+
+    text: str
+    structured: Mapping[str, object] | None = None
+    is_error: bool = False
+
+
+# What carries a tool out: arguments as they came, the caller, where output goes meanwhile.
+Answer = Callable[[Mapping[str, object], Caller, Progress | None], Awaitable[Outcome]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tool:
+    """A tool on offer: its MCP Tool object and what carries it out."""
+
+    definition: Mapping[str, object]
+    answer: Answer
+
+
+class UnknownTool(InvalidRequest):
+    """There is no tool of that name, or the setting `mcp_tools` leaves it out."""

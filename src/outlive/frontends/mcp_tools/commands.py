@@ -1,0 +1,188 @@
+"""The command tools (promises S1.1-S1.10): command_execute, command_execute_script, …_get_status, …_list_history."""
+
+import shlex
+from collections.abc import Mapping
+
+import orjson
+
+from outlive.core.command import Command
+from outlive.core.errors import InvalidRequest, OutliveError, ProcessNotFound
+from outlive.engine import Process, ProcessFilter
+from outlive.frontends.mcp_tools.admission import Admission
+from outlive.frontends.mcp_tools.calls import Caller, Outcome, Progress
+from outlive.frontends.mcp_tools.running import Runner
+from outlive.frontends.mcp_tools.shown import duration_s, local_time, shown_output
+from outlive.protocols.mcp.arguments import (
+    ExecuteArguments,
+    HistoryArguments,
+    ScriptArguments,
+    StatusArguments,
+    read_arguments,
+)
+from outlive.protocols.mcp.results import command_status, history_entry, refusal
+from outlive.protocols.mcp.texts import command_not_found, interpreter_not_found
+
+__all__ = ["CommandTools"]
+
+_Arguments = Mapping[str, object]
+
+
+class CommandTools:
+    """Answers the four tools; each method is one."""
+
+    def __init__(self, runner: Runner, admission: Admission) -> None:
+        """Take what runs commands and what decides whether they may."""
+        self._runner = runner
+        self._settings = runner.settings
+        self._admission = admission
+
+    async def execute(self, arguments: _Arguments, caller: Caller, progress: Progress | None) -> Outcome:
+        """Run a command line (or its words, `shell` false) and answer with the 13 keys."""
+        wanted: str | None = None
+        try:
+            asked = read_arguments(arguments, ExecuteArguments)
+            wanted = asked.command
+            if asked.shell:
+                self._admission.check_line(asked.command)
+                line, argv = asked.command, None
+            else:
+                line, argv = None, _words(asked.command)
+                self._admission.check_argv(argv)
+            command = self._command(asked, line=line, argv=argv, title=asked.command)
+            return await self._run(command, asked, caller, progress)
+        except OutliveError as error:
+            return _refused(error, wanted)
+
+    async def execute_script(
+        self, arguments: _Arguments, caller: Caller, progress: Progress | None
+    ) -> Outcome:
+        """Run a script from a file of its own and answer with the 13 keys, script_path and interpreter."""
+        try:
+            asked = read_arguments(arguments, ScriptArguments)
+        except InvalidRequest as error:
+            return _refused(error, None)
+        try:
+            self._admission.check_script(asked.interpreter, asked.script_content)
+            command = self._command(asked, argv=(asked.interpreter,), script=asked.script_content)
+            return await self._run(command, asked, caller, progress)
+        except OutliveError as error:
+            if error.code in {"not_found", "permission_denied"} or not asked.interpreter:
+                return _answer(refusal(interpreter_not_found(asked.interpreter), None), is_error=True)
+            return _refused(error, None)
+
+    async def get_status(self, arguments: _Arguments, caller: Caller, _progress: Progress | None) -> Outcome:
+        """Answer with state and output so far, or that nobody knows the id."""
+        try:
+            command_id = read_arguments(arguments, StatusArguments).command_id
+        except InvalidRequest as error:
+            return _answer({"found": False, "error": _sentence(error)}, is_error=True)
+        wanted = ProcessFilter(principal=caller.principal, command_id=command_id)
+        try:
+            process = await self._runner.find(wanted, caller)
+        except ProcessNotFound:
+            return _answer({"found": False, "error": command_not_found(command_id)})
+        return _answer({"found": True, "status": await self._status(process, cwd=self._shown_cwd(process))})
+
+    async def list_history(
+        self, arguments: _Arguments, caller: Caller, _progress: Progress | None
+    ) -> Outcome:
+        """Answer with the caller's newest commands."""
+        try:
+            limit = read_arguments(arguments, HistoryArguments).limit
+        except InvalidRequest as error:
+            return _refused(error, None)
+        wanted = ProcessFilter(principal=caller.principal, detached=True)
+        records = await self._runner.engine.list(wanted, limit=limit)
+        default = self._runner.engine.default_cwd
+        history = [
+            history_entry(
+                record,
+                start_time=local_time(record.started_at or record.created_at),
+                cwd=None if record.cwd == default else record.cwd,
+            )
+            for record in records
+        ]
+        return _answer({"count": len(history), "history": history})
+
+    def _command(
+        self,
+        asked: ExecuteArguments | ScriptArguments,
+        *,
+        line: str | None = None,
+        argv: tuple[str, ...] | None = None,
+        script: str | None = None,
+        title: str | None = None,
+    ) -> Command:
+        return Command(
+            line=line,
+            argv=argv,
+            script=script,
+            title=title,
+            cwd=asked.cwd,
+            env=asked.env,
+            timeout_s=self._settings.timeout_s if asked.timeout is None else asked.timeout,
+            grace_s=self._settings.termination_timeout_s if asked.grace is None else asked.grace,
+            detached=True,  # it belongs to the principal: an MCP session may end, its commands go on
+            tags=asked.tags,
+            group=asked.group,
+        )
+
+    async def _run(
+        self,
+        command: Command,
+        asked: ExecuteArguments | ScriptArguments,
+        caller: Caller,
+        progress: Progress | None,
+    ) -> Outcome:
+        default_s = self._settings.wait_s if asked.wait_s is None else asked.wait_s
+        wait_s = 0.0 if asked.background else default_s
+        process = await self._runner.run(command, caller, wait_s=wait_s, progress=progress)
+        cwd = None if asked.cwd is None else process.record.cwd
+        result = await self._status(process, cwd=cwd)
+        if isinstance(asked, ScriptArguments):
+            result |= {"script_path": f"{process.folder}/script", "interpreter": asked.interpreter}
+        return _answer(result)
+
+    async def _status(self, process: Process, *, cwd: str | None) -> dict[str, object]:
+        record = process.record  # before the output: a complete record goes with all of it
+        stdout, stderr = await shown_output(process, limit_bytes=self._settings.max_output_bytes)
+        start_time = local_time(record.started_at or record.created_at)
+        return command_status(
+            record,
+            stdout=stdout,
+            stderr=stderr,
+            start_time=start_time,
+            duration_s=duration_s(record),
+            cwd=cwd,
+        )
+
+    def _shown_cwd(self, process: Process) -> str | None:
+        cwd = process.record.cwd
+        return None if cwd == self._runner.engine.default_cwd else cwd
+
+
+def _words(command: str) -> tuple[str, ...]:
+    try:
+        words = tuple(shlex.split(command))
+    except ValueError as error:
+        raise InvalidRequest(
+            "invalid_params", f"command: these are no words ({error})", hint="Close the quotes."
+        ) from None
+    if not words:
+        raise InvalidRequest("invalid_params", "The command is empty.")
+    return words
+
+
+def _answer(shape: dict[str, object], *, is_error: bool = False) -> Outcome:
+    return Outcome(text=orjson.dumps(shape).decode(), structured=shape, is_error=is_error)
+
+
+def _refused(error: OutliveError, command: str | None) -> Outcome:
+    return _answer(refusal(_sentence(error), command), is_error=True)
+
+
+def _sentence(error: OutliveError) -> str:
+    """Return the literal text of a refusal; for wrong arguments also what to do."""
+    if isinstance(error, InvalidRequest):
+        return f"{error.message}. {error.hint}".replace("..", ".")
+    return error.message

@@ -1,0 +1,106 @@
+"""What MCP doors use: `Toolbox`, with the nouns of a call.
+
+The toolbox knows no transport: the doors speak HTTP or stdio, name the caller, carry progress and cancel tasks.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from outlive.engine import Engine, Process
+from outlive.frontends.mcp_tools.admission import Admission
+from outlive.frontends.mcp_tools.calls import Answer, Caller, Outcome, Progress, Tool, UnknownTool
+from outlive.frontends.mcp_tools.commands import CommandTools
+from outlive.frontends.mcp_tools.lean import LeanTools
+from outlive.frontends.mcp_tools.processes import ProcessTools
+from outlive.frontends.mcp_tools.running import Runner
+from outlive.frontends.mcp_tools.settings import ToolSet, ToolSettings
+from outlive.protocols.mcp.lean import LEAN_TOOLS
+from outlive.protocols.mcp.schemas import COMMAND_TOOLS, PROCESS_TOOLS, Schema
+
+__all__ = ["Caller", "Outcome", "Progress", "ToolSet", "ToolSettings", "Toolbox", "UnknownTool"]
+
+
+class Toolbox:
+    """The tools of one engine under one set of settings. Used from the engine's event loop."""
+
+    def __init__(self, engine: Engine, settings: ToolSettings) -> None:
+        """Take the engine (opened by the caller) and the settings."""
+        runner, admission = Runner(engine, settings), Admission(settings)
+        self._runner = runner
+        commands = CommandTools(runner, admission)
+        self._processes = processes = ProcessTools(runner, admission)
+        self._tools: dict[str, Tool] = {}
+        if settings.mcp_tools != "lean":
+            self._add(
+                COMMAND_TOOLS,
+                (commands.execute, commands.execute_script, commands.get_status, commands.list_history),
+            )
+            self._add(
+                PROCESS_TOOLS,
+                (processes.execute, processes.execute_background, processes.terminate, processes.list),
+            )
+        if settings.mcp_tools != "documents":
+            lean = LeanTools(runner, admission)
+            self._add(LEAN_TOOLS, (lean.run, lean.read, lean.wait, lean.send, lean.control, lean.list))
+
+    def _tool(self, name: str) -> Tool:
+        tool = self._tools.get(name)
+        if tool is None:
+            hint = f"The tools are: {', '.join(self._tools)}."
+            raise UnknownTool("invalid_params", f"There is no tool {name[:40]!r}.", hint=hint)
+        return tool
+
+    def _add(self, definitions: Sequence[Schema], answers: Sequence[Answer]) -> None:
+        for definition, answer in zip(definitions, answers, strict=True):
+            self._tools[str(definition["name"])] = Tool(definition=definition, answer=answer)
+
+    def let_go(self) -> None:
+        """From now on a cancelled call ends nothing: for a server that stops, whose commands go on."""
+        self._runner.let_go()
+
+    def definitions(self) -> list[dict[str, object]]:
+        """Return the offered tools as MCP Tool objects: name, title, description, schemas, annotations."""
+        return [dict(tool.definition) for tool in self._tools.values()]
+
+    async def call(
+        self,
+        name: str,
+        arguments: Mapping[str, object],
+        caller: Caller,
+        *,
+        progress: Progress | None = None,
+    ) -> Outcome:
+        """Run a tool.
+
+        Wrong arguments, refusals and starts that fail are outcomes with `is_error`, not exceptions.
+
+        Args:
+            name: The tool's name.
+            arguments: Its arguments as decoded JSON.
+            caller: Who asks; sees the processes of its principal.
+            progress: Gets new output while the call waits, coalesced, and something at least every 60 s.
+
+        Raises:
+            UnknownTool: There is no such tool.
+
+        Cancellation: stops what the call started (TERM, termination timeout, KILL) unless it runs in the background.
+        """
+        return await self._tool(name).answer(arguments, caller, progress)
+
+    async def start_background(self, arguments: Mapping[str, object], caller: Caller) -> Process:
+        """Start execute_background_linux_shell_command for a door that streams it itself (promise S4.3).
+
+        Raises:
+            OutliveError: Wrong arguments, a refusal or a failed start.
+
+        Cancellation: the command may run all the same and is found by its caller.
+        """
+        self._tool("execute_background_linux_shell_command")  # it is not offered with every setting
+        return await self._processes.start_background(arguments, caller)
+
+    def background_result(self, process: Process) -> Outcome:
+        """Return the last result of a background command that is complete: both streams joined (promise S4.3).
+
+        Raises:
+            InvalidState: `process_running`: it is not complete.
+        """
+        return self._processes.background_result(process)

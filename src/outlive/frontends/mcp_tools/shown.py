@@ -1,0 +1,79 @@
+"""What a result shows of a process: its output as far as the limit allows, and its times."""
+
+import asyncio
+import time
+from datetime import datetime
+
+from outlive.core.process import ProcessRecord
+from outlive.engine import Process
+from outlive.protocols.mcp.clipping import Piece, join_pieces, shown_ranges
+
+__all__ = ["duration_s", "local_time", "shown_output", "shown_output_now"]
+
+_TURN_BYTES = 256 * 1024  # what the event loop may read in one turn
+
+
+async def shown_output(process: Process, *, limit_bytes: int) -> tuple[str, str]:
+    """Return stdout and stderr up to the completion (or up to now), each at most `limit_bytes` and a mark.
+
+    Cancellation: safe; nothing is consumed.
+    """
+    texts = []
+    for stream in (0, 1):
+        size = _size(process, stream)
+        pieces: list[Piece] = []
+        for start, end in shown_ranges(size, limit_bytes):
+            pieces.append(await _read(process, stream, start, end))
+        texts.append(join_pieces([piece for piece in pieces if piece.data], size))
+    return texts[0], texts[1]
+
+
+def shown_output_now(process: Process, *, limit_bytes: int) -> tuple[str, str]:
+    """Return the same without leaving the event loop: for callers that cannot wait. Up to 2 MiB take a millisecond."""
+    texts = []
+    for stream in (0, 1):
+        size = _size(process, stream)
+        pieces = [_read_now(process, stream, start, end) for start, end in shown_ranges(size, limit_bytes)]
+        texts.append(join_pieces([piece for piece in pieces if piece.data], size))
+    return texts[0], texts[1]
+
+
+def _size(process: Process, stream: int) -> int:
+    complete = process.complete_stderr_bytes if stream else process.complete_stdout_bytes
+    return process.log.size(stream) if complete is None else complete
+
+
+async def _read(process: Process, stream: int, start: int, end: int) -> Piece:
+    """Read [start, end) as far as the log has it in one piece."""
+    data = bytearray()
+    while start + len(data) < end:
+        position = start + len(data)
+        more = process.log.pread(stream, min(_TURN_BYTES, end - position), position)
+        if not more:
+            break
+        data += more
+        await asyncio.sleep(0)  # bounded work per turn
+    return Piece(start, bytes(data))
+
+
+def _read_now(process: Process, stream: int, start: int, end: int) -> Piece:
+    data = bytearray()
+    while start + len(data) < end:
+        position = start + len(data)
+        more = process.log.pread(stream, min(_TURN_BYTES, end - position), position)
+        if not more:
+            break
+        data += more
+    return Piece(start, bytes(data))
+
+
+def local_time(moment: datetime) -> str:
+    """Return local time as the documents show it: ISO, naive, microseconds."""
+    return moment.astimezone().replace(tzinfo=None).isoformat(timespec="microseconds")
+
+
+def duration_s(record: ProcessRecord) -> float:
+    """Return how long a process ran, or has been running."""
+    begin = (record.started_at or record.created_at).timestamp()
+    end = time.time() if record.ended_at is None else record.ended_at.timestamp()
+    return max(0.0, end - begin)

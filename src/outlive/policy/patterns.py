@@ -1,0 +1,144 @@
+"""The operator's globs over commands: `CommandPatterns` (promises S1.7, S1.8).
+
+Looks at every simple command of a line (`grammar`); a line that is not certain to mean what it says is refused while a
+list is in force. Globs bound what is asked for, not what a program then does: only a sandbox does that. Pure.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from outlive.core.errors import CommandRefused
+from outlive.policy.grammar import SimpleCommand, parse_line
+
+__all__ = ["CommandPatterns"]
+
+_EVERYTHING = "*"
+_SHELLS = frozenset({"ash", "bash", "dash", "ksh", "sh", "zsh"})
+_SUPERUSERS = frozenset({"sudo", "sudoedit"})
+# Programs that run the words behind them (or a line among them): a sudo there is a sudo.
+_STARTERS = _SHELLS | frozenset(
+    "builtin command env eval exec find nice nohup setsid stdbuf time timeout watch xargs".split()  # noqa: SIM905 -- a table of words
+)
+# A word of its own, with or without a path before it; for text that the grammar does not understand.
+_SUPERUSER_WORD = re.compile(r"(?:^|[\s;&|(){}`\"'=!])(?:[\w./-]*/)?(?:sudo|sudoedit)(?=$|[\s;&|()}`\"'])")
+
+_OPAQUE_HINT = (
+    "While patterns are in force write only words, quotes, &&, ||, ; and |: nothing else can be checked."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandPatterns:
+    """Which commands may run. `allowed` holding "*" allows everything; `blocked` counts before it."""
+
+    allowed: tuple[str, ...] = (_EVERYTHING,)
+    blocked: tuple[str, ...] = ()
+    allow_sudo: bool = False
+
+    @property
+    def is_open(self) -> bool:
+        """Whether no list is in force."""
+        return _EVERYTHING in self.allowed and not self.blocked
+
+    def check_line(self, line: str) -> None:
+        """Let a shell line pass.
+
+        Raises:
+            CommandRefused: With one of the texts of promise S1.7.
+        """
+        commands = parse_line(line)
+        if commands is None:
+            self._check_opaque(line)
+        else:
+            self._check(commands)
+
+    def check_argv(self, argv: Sequence[str]) -> None:
+        """Let a command without a shell pass.
+
+        Raises:
+            CommandRefused: With one of the texts of promise S1.7.
+        """
+        self._check([SimpleCommand(joint="", argv=tuple(argv) or ("",), is_literal=True)])
+
+    def check_script(self, interpreter: str, content: str) -> None:
+        """Let a script pass: its interpreter, and for a shell each of its lines.
+
+        What another interpreter runs cannot be known, so a blocked list refuses it; an allowed list that names the
+        interpreter allows everything.
+
+        Raises:
+            CommandRefused: With one of the texts of promise S1.7.
+        """
+        self._check([SimpleCommand(joint="", argv=(interpreter, "script"), is_literal=True)])
+        is_shell = interpreter.rpartition("/")[2] in _SHELLS
+        if not is_shell:
+            if self.blocked:
+                raise _refused("command_opaque", _blocked_text(self.blocked[0]), hint=_OPAQUE_HINT)
+            return
+        for line in content.splitlines():
+            if line.strip() and not line.lstrip().startswith("#"):
+                self.check_line(line.strip())
+
+    def _check(self, commands: Sequence[SimpleCommand]) -> None:
+        for command in commands:
+            if not self.allow_sudo and _asks_for_sudo(command):
+                raise _sudo()
+        for command in commands:
+            for pattern in self.blocked:
+                if _is_blocked(command, pattern):
+                    raise _refused("command_not_allowed", _blocked_text(pattern))
+        if _EVERYTHING not in self.allowed:
+            for command in commands:
+                text = " ".join(command.argv)
+                if not any(fnmatchcase(text, pattern) for pattern in self.allowed):
+                    raise _refused("command_not_allowed", "Command does not match any allowed pattern")
+
+    def _check_opaque(self, line: str) -> None:
+        if not self.allow_sudo and _SUPERUSER_WORD.search(line):
+            raise _sudo()
+        if self.blocked:
+            raise _refused("command_opaque", _blocked_text(self._suspect(line)), hint=_OPAQUE_HINT)
+        if not self.is_open:
+            raise _refused("command_opaque", "Command does not match any allowed pattern", hint=_OPAQUE_HINT)
+
+    def _suspect(self, line: str) -> str:
+        """Return the blocked pattern that an opaque line comes nearest to: one whose program it names, else the first."""
+        for pattern in self.blocked:
+            word = pattern.split(" ")[0].strip("*")
+            if word and word in line:
+                return pattern
+        return self.blocked[0]
+
+
+def _is_blocked(command: SimpleCommand, pattern: str) -> bool:
+    program, *words = command.argv
+    name = program.rpartition("/")[2]
+    for first in (program, name):
+        # A pattern of one word names the program, whatever follows it.
+        if fnmatchcase(" ".join((first, *words)), pattern) or fnmatchcase(first, pattern):
+            return True
+        # The shell may still replace these words: what they become is not known, so the program decides.
+        if not command.is_literal and fnmatchcase(first, pattern.split(" ", maxsplit=1)[0]):
+            return True
+    return False
+
+
+def _asks_for_sudo(command: SimpleCommand) -> bool:
+    name = command.argv[0].rpartition("/")[2]
+    if name in _SUPERUSERS:
+        return True
+    return name in _STARTERS and any(_SUPERUSER_WORD.search(word) for word in command.argv[1:])
+
+
+def _blocked_text(pattern: str) -> str:
+    return f"Command matches blocked pattern: {pattern}"
+
+
+def _sudo() -> CommandRefused:
+    return _refused("command_not_allowed", "Sudo commands are not allowed", hint="Run it without sudo.")
+
+
+def _refused(code: str, text: str, *, hint: str = "") -> CommandRefused:
+    return CommandRefused(code, text, hint=hint or "Ask the operator to change the command patterns.")

@@ -1,0 +1,3 @@
+"""The shapes of the MCP tools: schemas as data, argument checks, results and every literal text. Pure."""
+
+__all__: list[str] = []

@@ -1,0 +1,100 @@
+"""The answers of the lean tools as text: one header line, then head, omission mark and tail (promise S4.13)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from outlive.core.cursor import Cursor
+from outlive.core.lifecycle import State
+from outlive.core.process import ProcessRecord
+from outlive.protocols.mcp.plain import Line
+from outlive.protocols.mcp.results import error_sentence
+
+__all__ = ["Circumstances", "body", "header"]
+
+_MIN_CUT = 40  # characters of a cut line's ends: less would tell nothing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Circumstances:
+    """What is known of a process beside its record.
+
+    `cursor` None when the answer shows no output: the reader goes on at its own. `lines` None when nobody counted.
+    """
+
+    duration_s: float
+    cursor: Cursor | None = None
+    lines: int | None = None
+    ports: tuple[int, ...] = ()
+    waits_for_input: bool = False
+
+
+def header(record: ProcessRecord, now: Circumstances) -> str:
+    """Return the one line that tells everything about a process's state."""
+    size = record.stdout_bytes + record.stderr_bytes
+    parts = [
+        f"id={record.process_id}",
+        _state(record),
+        f"{now.duration_s:.1f}s",
+        f"{size}B" if now.lines is None else f"{size}B/{now.lines} lines",
+        f"cwd={record.cwd}",
+    ]
+    if now.ports:
+        parts.append(f"ports={','.join(map(str, now.ports))}")
+    if now.waits_for_input:
+        parts.append("waiting for input")
+    if record.is_complete and record.descendants:
+        parts.append(f"{record.descendants} descendants still run")
+    if now.cursor is not None:
+        parts.append(f"cursor={now.cursor}")
+    text = f"[{' '.join(parts)}]"
+    error = error_sentence(record)
+    return f"{text}\n[{error}]" if error else text
+
+
+def _state(record: ProcessRecord) -> str:
+    if record.state is State.EXITED and record.is_complete:
+        return f"exit={record.exit_code}"
+    if record.state is State.SIGNALED and record.is_complete:
+        return f"signal={record.exit_signal}"
+    return "running" if record.state in {State.EXITED, State.SIGNALED} else record.state.value
+
+
+def body(head: Sequence[Line], tail: Sequence[Line], *, budget: int, process_id: str) -> str:
+    """Return lines as text of about `budget` characters, with one mark for what is left out.
+
+    `tail` are lines with a hole before them, empty when `head` is everything. The mark names the call that shows
+    what is missing, and only that.
+    """
+    before = head[: _fitting([line.text for line in head], budget // 2)]
+    rest = tail or head[len(before) :]
+    room = budget - sum(len(line.text) + 1 for line in before)
+    after = rest[len(rest) - _fitting([line.text for line in reversed(rest)], room) :]
+    every = [*head, *tail]
+    if not tail and len(before) + len(after) == len(head):
+        return "\n".join(line.text for line in every)
+    if len(every) == 1:
+        return _cut_line(every[0], budget, process_id=process_id)
+    start = before[-1].end if before else every[0].start
+    end = after[0].start if after else every[-1].end
+    missing = end.stdout + end.stderr - start.stdout - start.stderr
+    mark = f'[... {missing} bytes omitted: read(id="{process_id}", cursor="{start}", end="{end}") ...]'
+    return "\n".join([*(line.text for line in before), mark, *(line.text for line in after)])
+
+
+def _fitting(texts: Sequence[str], room: int) -> int:
+    """Count how many texts fit with their newlines."""
+    for count, text in enumerate(texts):
+        room -= len(text) + 1
+        if room < 0:
+            return count
+    return len(texts)
+
+
+def _cut_line(line: Line, budget: int, *, process_id: str) -> str:
+    """Return both ends of one line that alone is too long."""
+    half = max(_MIN_CUT, budget // 2)
+    missing = len(line.text) - 2 * half
+    if missing <= 0:
+        return line.text
+    call = f'read(id="{process_id}", cursor="{line.start}", end="{line.end}", budget={len(line.text) + 1})'
+    return f"{line.text[:half]}\n[... {missing} characters of this line omitted: {call} ...]\n{line.text[-half:]}"

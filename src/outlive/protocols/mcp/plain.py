@@ -1,0 +1,116 @@
+"""Output as lines that are cheap to read: without ANSI, progress bars and endless repetition (promise S4.13).
+
+Every line knows the cursors before and behind it, so that whatever is left out can be asked for exactly.
+"""
+
+import codecs
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from outlive.core.cursor import Cursor
+
+__all__ = ["Line", "LineSplitter", "collapse", "strip_ansi"]
+
+# ECMA-48 control sequences, OSC and other strings, two-character escapes; then control characters but \t \n \r.
+_ANSI = re.compile(
+    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[PX^_][^\x1b]*(?:\x1b\\)?|[ -/]*[0-~]?)"
+    r"|[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f]"
+)
+_NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")
+_BAR = re.compile(r"[=#>\-.*█▏▎▍▌▋▊▉░▒▓━╸╺ ]{2,}")
+_PROGRESS = re.compile(r"\d ?%|\d+ ?(?:/|of) ?\d+|[=#█━]{3,}")
+_RUN = 4  # this many alike lines in a row become three: first, mark, last
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """One line without its newline; `start` and `end` are the cursors before and behind its bytes."""
+
+    text: str
+    start: Cursor
+    end: Cursor
+
+
+class LineSplitter:
+    """Makes lines of pieces of both streams in the order of writing, as a terminal would show them."""
+
+    def __init__(self, cursor: Cursor) -> None:
+        """Begin at `cursor`."""
+        self.cursor = self._start = cursor
+        self.lines: list[Line] = []
+        self._pending: list[str] = []
+        self._decoders = [codecs.getincrementaldecoder("utf-8")("replace") for _ in range(2)]
+
+    def feed(self, stream: int, data: bytes) -> None:
+        """Take the next bytes of a stream (0 stdout, 1 stderr)."""
+        pieces = data.split(b"\n")
+        for piece in pieces[:-1]:
+            self._advance(stream, len(piece) + 1)
+            self._pending.append(self._decoders[stream].decode(piece + b"\n")[:-1])
+            self._close()
+        if pieces[-1]:
+            self._advance(stream, len(pieces[-1]))
+            self._pending.append(self._decoders[stream].decode(pieces[-1]))
+
+    def skip(self, stream: int, size: int) -> None:
+        """Take notice of bytes that the log no longer holds."""
+        self.finish()
+        self._advance(stream, size)
+        self._pending.append(f"[... {size} bytes are no longer kept ...]")
+        self._close()
+
+    def finish(self) -> None:
+        """Close a last line that has no newline."""
+        self._pending += [decoder.decode(b"", final=True) for decoder in self._decoders]
+        if "".join(self._pending):
+            self._close()
+
+    def _advance(self, stream: int, size: int) -> None:
+        stdout, stderr = self.cursor.stdout, self.cursor.stderr
+        self.cursor = Cursor(stdout, stderr + size) if stream else Cursor(stdout + size, stderr)
+
+    def _close(self) -> None:
+        self.lines.append(Line(text="".join(self._pending), start=self._start, end=self.cursor))
+        self._pending.clear()
+        self._start = self.cursor
+
+
+def strip_ansi(text: str) -> str:
+    """Return text without escape sequences and control characters; what a carriage return overwrote is gone."""
+    plain = _ANSI.sub("", text)
+    if "\r" not in plain:
+        return plain
+    return next((part for part in reversed(plain.split("\r")) if part.strip()), "")
+
+
+def collapse(lines: Iterable[Line]) -> list[Line]:
+    """Return lines with runs of four and more alike ones shortened to the first, a mark and the last.
+
+    Alike are equal lines, and progress reports that differ in numbers and bars only: other numbers are data.
+    """
+    shown: list[Line] = []
+    run: list[Line] = []
+    run_key = ""
+    for line in lines:
+        key = _key(line.text)
+        if run and key != run_key:
+            shown += _shortened(run)
+            run = []
+        run.append(line)
+        run_key = key
+    return shown + _shortened(run)
+
+
+def _key(text: str) -> str:
+    if _PROGRESS.search(text):
+        return _BAR.sub("~", _NUMBER.sub("0", text)).strip("~ ")
+    return text
+
+
+def _shortened(run: Sequence[Line]) -> list[Line]:
+    if len(run) < _RUN:
+        return list(run)
+    word = "equal" if run[0].text == run[1].text == run[-1].text else "similar"
+    mark = f"[... {len(run) - 2} {word} lines ...]"
+    return [run[0], replace(run[1], text=mark, end=run[-2].end), run[-1]]

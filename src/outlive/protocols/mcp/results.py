@@ -1,0 +1,80 @@
+"""Records as the documents' tools show them: the 13 keys of a command (promise S1.2) and their neighbours."""
+
+import signal
+
+from outlive.core.lifecycle import ENDED, Cause, State
+from outlive.core.process import ProcessRecord
+
+__all__ = ["command_status", "error_sentence", "history_entry", "refusal", "status_word"]
+
+
+def command_status(
+    record: ProcessRecord, *, stdout: str, stderr: str, start_time: str, duration_s: float, cwd: str | None
+) -> dict[str, object]:
+    """Return the 13 keys of promise S1.2.
+
+    `completed` tells that the command ended by itself: not while it runs, nor when it was ended or lost.
+    """
+    return {
+        "id": record.command_id,
+        "command": record.command,
+        "success": _is_natural(record) and record.exit_code == 0,
+        "stdout": stdout,
+        "stderr": stderr,
+        "return_code": record.wire_exit_code if record.is_complete else None,
+        "error": error_sentence(record),
+        "completed": _is_natural(record),
+        "start_time": start_time,
+        "duration": round(duration_s, 6),
+        "timeout": None if record.timeout_s is None else round(record.timeout_s),
+        "shell": record.shell is not None,
+        "cwd": cwd,
+    }
+
+
+def _is_natural(record: ProcessRecord) -> bool:
+    return record.is_complete and record.state is State.EXITED and record.cause is Cause.NONE
+
+
+def error_sentence(record: ProcessRecord) -> str | None:
+    """Return why a command did not end by itself; None when it did, and while nobody ends it."""
+    if record.error is not None:
+        return record.error
+    if record.state is State.SIGNALED:
+        return f"Command was ended by signal {record.exit_signal} ({_signal_name(record.exit_signal)})"
+    if record.state not in ENDED and record.cause is Cause.TIMEOUT:  # the grace period runs
+        return f"Command timed out after {record.timeout_s or 0:g} seconds"
+    return None
+
+
+def _signal_name(number: int | None) -> str:
+    return signal.Signals(number).name if number in set(signal.Signals) else "unknown"
+
+
+def history_entry(record: ProcessRecord, *, start_time: str, cwd: str | None) -> dict[str, object]:
+    """Return a row of the history (promise S1.6)."""
+    return {"id": record.command_id, "command": record.command, "start_time": start_time, "cwd": cwd}
+
+
+def refusal(error: str, command: str | None) -> dict[str, object]:
+    """Return the shape of everything that was not run (promise S1.7)."""
+    shape: dict[str, object] = {"success": False, "error": error}
+    if command is not None:
+        shape["command"] = command
+    return shape
+
+
+def status_word(record: ProcessRecord) -> str:
+    """Return the word for a process's state that the process tools and REST use (promise W.state.rest)."""
+    match record.state:
+        case State.PAUSED:
+            return "running (paused)"
+        case State.STARTING | State.RUNNING | State.STOPPING:
+            return "running"
+        case _:
+            pass
+    if record.cause is Cause.TIMEOUT:
+        return "timeout"
+    if record.cause in {Cause.CANCEL, Cause.SHUTDOWN}:
+        return "terminated"
+    return "completed" if record.exit_code == 0 else "failed"

@@ -1,0 +1,258 @@
+"""The documents' tools as MCP Tool objects, as data (promises S1.1, S1.2, S4.2; MCP 2025-11-25, "Tools")."""
+
+from collections.abc import Mapping, Sequence
+
+__all__ = ["COMMAND_TOOLS", "PROCESS_TOOLS", "Schema", "describe_tool"]
+
+Schema = dict[str, object]
+
+_STRING: Schema = {"type": "string"}
+_NULLABLE: Schema = {"type": ["string", "null"]}
+_BOOLEAN: Schema = {"type": "boolean"}
+_NUMBER: Schema = {"type": "number"}
+
+
+def _described(schema: Mapping[str, object], description: str, **more: object) -> Schema:
+    return {**schema, "description": description, **more}
+
+
+def _object(properties: Mapping[str, object], required: Sequence[str] = ()) -> Schema:
+    schema: Schema = {"type": "object", "properties": dict(properties)}
+    if required:
+        schema["required"] = list(required)
+    return schema
+
+
+def describe_tool(
+    name: str,
+    title: str,
+    *,
+    description: str,
+    arguments: Schema,
+    result: Schema | None = None,
+    reads_only: bool = False,
+    destroys: bool = False,
+) -> Schema:
+    """Return one MCP Tool object; what runs commands may change anything and reach anywhere, so it says so."""
+    tool: Schema = {
+        "name": name,
+        "title": title,
+        "description": description,
+        "inputSchema": arguments,
+        "annotations": {
+            "title": title,
+            "readOnlyHint": reads_only,
+            "destructiveHint": destroys,
+            "idempotentHint": reads_only,
+            "openWorldHint": destroys,
+        },
+    }
+    if result is not None:
+        tool["outputSchema"] = result
+    return tool
+
+
+_OPTIONS: Schema = {
+    "cwd": _described(_NULLABLE, "Working directory; null is the server's default."),
+    "env": {
+        "type": "object",
+        "additionalProperties": _NULLABLE,
+        "description": "Variables added to the environment; null removes one.",
+    },
+    "wait_s": _described(
+        _NUMBER, "Seconds this call waits for the end before it answers that the command goes on.", minimum=0
+    ),
+    "background": _described(_BOOLEAN, "Answer at once; the same as wait_s 0.", default=False),
+    "grace": _described(_NUMBER, "Seconds between TERM and KILL when the command is ended.", minimum=0),
+    "tags": {
+        "type": "object",
+        "additionalProperties": _STRING,
+        "description": "Labels to find the command by.",
+    },
+    "group": _described(_STRING, "A name that several commands share."),
+}
+_TIMEOUT: Schema = {
+    "type": "integer",
+    "minimum": 1,
+    "description": "Seconds after which the whole process tree is ended.",
+}
+
+_STATUS_PROPERTIES: Schema = {
+    "id": _described(_STRING, "Name of the command: cmd_<unix seconds>_<counter>."),
+    "command": _STRING,
+    "success": _described(_BOOLEAN, "Whether it ended by itself with exit code 0."),
+    "stdout": _STRING,
+    "stderr": _STRING,
+    "return_code": {
+        "type": ["integer", "null"],
+        "description": "Exit code, minus the signal after a kill, null while it runs.",
+    },
+    "error": _described(_NULLABLE, "Why it did not end by itself."),
+    "completed": _described(_BOOLEAN, "False while it runs and when it was ended."),
+    "start_time": _described(_STRING, "Local time, ISO."),
+    "duration": _described(_NUMBER, "Seconds."),
+    "timeout": {"type": ["integer", "null"]},
+    "shell": _BOOLEAN,
+    "cwd": _NULLABLE,
+}
+_SCRIPT_PROPERTIES: Schema = {"script_path": _STRING, "interpreter": _STRING}
+_REFUSAL = ("success", "error")
+
+
+def _either(properties: Schema, *keys: Sequence[str]) -> Schema:
+    """Allow each of several sets of keys: MCP wants one object schema for all that a tool may answer."""
+    return {
+        "type": "object",
+        "properties": properties,
+        "anyOf": [{"required": list(names)} for names in keys],
+        "additionalProperties": False,
+    }
+
+
+_EXECUTED = _either(_STATUS_PROPERTIES, list(_STATUS_PROPERTIES), _REFUSAL)
+_SCRIPT_EXECUTED = _either(
+    {**_STATUS_PROPERTIES, **_SCRIPT_PROPERTIES}, [*_STATUS_PROPERTIES, *_SCRIPT_PROPERTIES], _REFUSAL
+)
+
+COMMAND_TOOLS: tuple[Schema, ...] = (
+    describe_tool(
+        "command_execute",
+        "Execute a command",
+        description="Run a command and return its output and exit code. What takes longer than wait_s goes on: "
+        "ask command_get_status for it.",
+        arguments=_object(
+            {
+                "command": _described(_STRING, "The command line."),
+                "timeout": _TIMEOUT,
+                "shell": _described(_BOOLEAN, "Run it in a shell, or as plain words.", default=True),
+                **_OPTIONS,
+            },
+            ["command"],
+        ),
+        result=_EXECUTED,
+        destroys=True,
+    ),
+    describe_tool(
+        "command_execute_script",
+        "Execute a script",
+        description="Run a script with an interpreter and return its output and exit code.",
+        arguments=_object(
+            {
+                "script_content": _described(_STRING, "The script's text, of any length."),
+                "interpreter": _described(_STRING, "Program that runs it.", default="/bin/bash"),
+                "timeout": _TIMEOUT,
+                **_OPTIONS,
+            },
+            ["script_content"],
+        ),
+        result=_SCRIPT_EXECUTED,
+        destroys=True,
+    ),
+    describe_tool(
+        "command_get_status",
+        "Get a command's status",
+        description="Return state and output so far of a running or finished command.",
+        arguments=_object({"command_id": _described(_STRING, "The id of its result.")}, ["command_id"]),
+        result={
+            **_object(
+                {
+                    "found": _BOOLEAN,
+                    "status": {
+                        **_object(_STATUS_PROPERTIES, list(_STATUS_PROPERTIES)),
+                        "additionalProperties": False,
+                    },
+                    "error": _STRING,
+                },
+                ["found"],
+            ),
+            "additionalProperties": False,
+        },
+        reads_only=True,
+    ),
+    describe_tool(
+        "command_list_history",
+        "List executed commands",
+        description="Return the newest commands first.",
+        arguments=_object({"limit": {"type": "integer", "minimum": 1, "maximum": 1000, "default": 10}}),
+        result=_object(
+            {
+                "count": {"type": "integer"},
+                "history": {
+                    "type": "array",
+                    "items": _object(
+                        {"id": _STRING, "command": _STRING, "start_time": _STRING, "cwd": _NULLABLE},
+                        ["id", "command", "start_time", "cwd"],
+                    ),
+                },
+            },
+            ["count", "history"],
+        ),
+        reads_only=True,
+    ),
+)
+
+_SHELL_ARGUMENTS = _object(
+    {
+        "cmd": _described(_STRING, "The command line."),
+        "timeout": _described(_NUMBER, "Seconds after which the whole process tree is ended.", minimum=0),
+        **_OPTIONS,
+    },
+    ["cmd"],
+)
+_PID: Schema = {"type": ["integer", "null"]}
+
+PROCESS_TOOLS: tuple[Schema, ...] = (
+    describe_tool(
+        "execute_linux_shell_command",
+        "Execute a shell command",
+        description="Run a shell command and return its output. What takes longer than wait_s goes on in the "
+        "background.",
+        arguments=_SHELL_ARGUMENTS,
+        destroys=True,
+    ),
+    describe_tool(
+        "execute_background_linux_shell_command",
+        "Start a shell command in the background",
+        description="Start a shell command that goes on after this call; it ends by itself, by its timeout, or by "
+        "terminate_process.",
+        arguments=_SHELL_ARGUMENTS,
+        destroys=True,
+    ),
+    describe_tool(
+        "terminate_process",
+        "Terminate a process",
+        description="End a process and everything it started (TERM, then KILL) by PID (only processes started by "
+        "this server).",
+        arguments=_object(
+            {"pid": {"type": "integer", "description": "As list_processes shows it."}}, ["pid"]
+        ),
+        destroys=True,
+    ),
+    describe_tool(
+        "list_processes",
+        "List background processes",
+        description="List all running processes started by this server.",
+        arguments=_object({}),
+        result=_object(
+            {
+                "processes": {
+                    "type": "array",
+                    "items": _object(
+                        {
+                            "pid": _PID,
+                            "request_id": _STRING,
+                            "command": _STRING,
+                            "status": _STRING,
+                            "started_at": _STRING,
+                            "process_id": _STRING,
+                        },
+                        ["pid", "request_id", "command", "status", "started_at", "process_id"],
+                    ),
+                },
+                "count": {"type": "integer"},
+            },
+            ["processes", "count"],
+        ),
+        reads_only=True,
+    ),
+)

@@ -1,0 +1,100 @@
+"""Every literal text of the documents' tools, once."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+__all__ = [
+    "EXECUTION_DISABLED",
+    "SCRIPTS_DISABLED",
+    "TERMINATED",
+    "Block",
+    "command_not_found",
+    "interpreter_not_found",
+    "join_streams",
+    "list_text",
+    "started_text",
+    "still_running_text",
+    "terminated_text",
+    "unknown_pid",
+]
+
+EXECUTION_DISABLED = "Command execution is disabled"
+SCRIPTS_DISABLED = "Script execution is disabled"
+TERMINATED = "[Process was terminated]"  # how the result of a cancelled command begins (promise S4.6)
+
+
+def interpreter_not_found(interpreter: str) -> str:
+    """Promise S1.7."""
+    return f"Interpreter not found: {interpreter}"
+
+
+def command_not_found(command_id: str) -> str:
+    """Promise S1.7."""
+    return f"Command with ID {command_id} not found"
+
+
+def unknown_pid(pid: int) -> str:
+    """Promise S4.4."""
+    return f"No process with PID {pid} is running that this server started for you"
+
+
+def join_streams(stdout: str, stderr: str) -> str:
+    """Return both streams as one text: each without its final newline, stderr behind its mark (promise S4.3)."""
+    stdout, stderr = stdout.removesuffix("\n"), stderr.removesuffix("\n")
+    return f"{stdout}\n\nSTDERR:\n{stderr}" if stderr else stdout
+
+
+def started_text(pid: int | None, process_id: str) -> str:
+    """Return the answer to a background start (promise S4.3)."""
+    return f"Background process started\nPID: {pid}\nProcess ID: {process_id}"
+
+
+def still_running_text(pid: int | None, process_id: str, *, waited_s: float) -> str:
+    """Return the first lines of an answer that did not wait for the end (promise S1.10)."""
+    return (
+        f"[Still running after {waited_s:g} s; it goes on in the background]\n"
+        f"PID: {pid}\nProcess ID: {process_id}\n"
+        "Use list_processes to see it and terminate_process to end it."
+    )
+
+
+def terminated_text(pid: int, *, request_id: str, signal: str) -> str:
+    """Return the four lines of `terminate_process` (promise S4.4)."""
+    return (
+        f"Process {pid} terminated successfully\n"
+        f"Request ID: {request_id}\n"
+        f"Signal: {signal}\n"
+        "Reason: Manual termination via terminate_process tool"
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Block:
+    """One process as `list_processes` shows it; `started_at` is local time, naive ISO with microseconds."""
+
+    pid: int
+    request_id: str
+    command: str
+    status: str
+    started_at: str
+    process_id: str
+
+    @property
+    def text(self) -> str:
+        """Its five lines."""
+        started = self.started_at.replace("T", " ").partition(".")[0]
+        return (
+            f"PID: {self.pid}\n"
+            f"  Request ID: {self.request_id}\n"
+            f"  Command: {self.command}\n"
+            f"  Status: {self.status}\n"
+            f"  Started: {started}"
+        )
+
+
+def list_text(blocks: Iterable[Block]) -> str:
+    """Return what `list_processes` prints (promise S4.5)."""
+    shown = [block.text for block in blocks]
+    if not shown:
+        return "No background processes running"
+    return f"Background Processes ({len(shown)}):\n\n" + "\n\n".join(shown)

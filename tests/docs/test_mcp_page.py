@@ -1,0 +1,36 @@
+"""docs/mcp.md names every tool with every argument, and the keys of a result."""
+
+import pytest
+
+from outlive.protocols.mcp.lean import LEAN_TOOLS
+from outlive.protocols.mcp.schemas import COMMAND_TOOLS, PROCESS_TOOLS, Schema
+from tests.docs.pages import page, section, table_rows, words
+from tests.mcp_tools.calling import KEYS
+
+_PAGE = page("docs/mcp.md")
+
+
+def _arguments(tool: Schema) -> set[str]:
+    schema = tool["inputSchema"]
+    assert isinstance(schema, dict)
+    return set(schema["properties"])
+
+
+@pytest.mark.parametrize(
+    ("heading", "tools"),
+    [
+        ("## The lean tools", LEAN_TOOLS),
+        ("## The command tools", COMMAND_TOOLS),
+        ("## The process tools", PROCESS_TOOLS),
+    ],
+)
+def test_every_tool_and_argument_is_described(heading: str, tools: tuple[Schema, ...]) -> None:
+    rows = table_rows(section(_PAGE, heading), "tool")
+    described = {words(row[0])[0]: set(words(row[1])) for row in rows}
+    assert described == {tool["name"]: _arguments(tool) for tool in tools}
+
+
+def test_every_key_of_a_result_is_described() -> None:
+    """S1.2."""
+    rows = table_rows(section(_PAGE, "## The command tools"), "key")
+    assert [name for row in rows for name in words(row[0])] == KEYS

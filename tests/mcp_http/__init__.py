@@ -1,0 +1,1 @@
+"""Tests of the MCP door over real HTTP, against a real server."""

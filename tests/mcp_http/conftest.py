@@ -1,0 +1,15 @@
+"""Fixtures of the MCP tests."""
+
+import pytest
+
+from tests.mcp_http.raw_caller import RawCaller
+from tests.support.fixtures import anyio_backend, gate, marker, own_server, serve, server
+from tests.support.server import OutliveServer
+
+__all__ = ["anyio_backend", "caller", "gate", "marker", "own_server", "serve", "server"]
+
+
+@pytest.fixture
+def caller(server: OutliveServer) -> RawCaller:
+    """A raw caller with an MCP session of its own on the shared server."""
+    return RawCaller.begin(server.mcp_url)

@@ -1,0 +1,64 @@
+"""Who may speak to the MCP door: keys, origins, hosts."""
+
+import pytest
+
+from tests.mcp_http.raw_caller import RawCaller, request
+from tests.support.fixtures import ServerFactory
+from tests.support.server import OutliveServer
+
+_KIND = {"Content-Type": "application/json"}
+_INITIALIZE = b'{"jsonrpc":"2.0","id":0,"method":"initialize"}'
+_KEY = "a long & random w\u00f6rd"
+
+
+def _status(url: str, headers: dict[str, str]) -> int:
+    return request(url, "POST", body=_INITIALIZE, headers={**_KIND, **headers}).status
+
+
+@pytest.mark.promise("S4.9.key")
+def test_every_tcp_caller_needs_the_key_in_one_of_three_forms(serve: ServerFactory) -> None:
+    url = serve(MCP_API_KEY=_KEY).mcp_url
+    key = _KEY.encode().decode("latin-1")
+    for good in ({"Authorization": f"Bearer {key}"}, {"Authorization": key}, {"X-API-Key": key}):
+        assert _status(url, good) == 200
+    for bad in ({}, {"Authorization": "Bearer x"}, {"X-API-Key": key[:-1]}, {"Authorization": "Bearer"}):
+        assert _status(url, bad) == 401
+    assert request(url, "GET").status == 401
+    assert request(url, "DELETE").status == 401
+    modern = {"MCP-Protocol-Version": "2026-07-28"}
+    assert _status(url, modern) == 401
+
+
+@pytest.mark.promise("S4.9.key", "S4.10")
+def test_a_page_of_this_machine_may_call_with_the_key_and_foreign_ones_never(serve: ServerFactory) -> None:
+    url = serve(MCP_API_KEY="k").mcp_url
+    local = {"Origin": "http://localhost:5173"}
+    preflight = request(url, "OPTIONS", headers={**local, "Access-Control-Request-Method": "POST"})
+    assert preflight.status == 204
+    assert preflight.headers["access-control-allow-origin"] == "http://localhost:5173"
+    assert _status(url, local) == 401
+    assert _status(url, {**local, "X-API-Key": "k"}) == 200
+    for foreign in ("http://localhost.evil.com", "http://evil.com", "null", "http://localhost:1@evil.com"):
+        assert _status(url, {"Origin": foreign, "X-API-Key": "k"}) == 403
+
+
+@pytest.mark.promise("S4.10")
+def test_without_a_key_only_the_servers_own_origin_passes(server: OutliveServer) -> None:
+    port = server.ready["ports"]["mcp"]
+    assert _status(server.mcp_url, {"Origin": f"http://localhost:{port}"}) == 200
+    for foreign in ("http://localhost.evil.com", f"http://localhost.evil.com:{port}", "http://localhost:1"):
+        assert _status(server.mcp_url, {"Origin": foreign}) == 403
+    assert _status(server.mcp_url, {"Host": "evil.com"}) == 421
+
+
+@pytest.mark.promise("S4.9")
+def test_the_termination_timeout_is_read_from_the_environment(serve: ServerFactory) -> None:
+    """A tree that ignores TERM is gone after the timeout, by KILL."""
+    caller = RawCaller.begin(serve(TERMINATION_TIMEOUT="0.3").mcp_url)
+    command = "trap '' TERM; echo ready; while :; do sleep 0.1; done"
+    with caller.stream("execute_background_linux_shell_command", 1, cmd=command) as response:
+        while b"ready" not in (line := response.readline()):
+            assert line
+        listed = caller.call("list_processes", 2).json["result"]["structuredContent"]["processes"]
+        ended = caller.call("terminate_process", 3, pid=listed[0]["pid"])
+    assert "Signal: SIGKILL" in ended.text

@@ -1,0 +1,210 @@
+"""Raw callers: the documented events, texts and status codes, over real HTTP."""
+
+import json
+import re
+import subprocess
+import threading
+from typing import Any
+
+import anyio
+import pytest
+
+from tests.mcp_http.raw_caller import BACKGROUND, RawCaller, events_of, request
+from tests.support.processes import Gate, Marker, is_alive, wait_dead, wait_for
+from tests.support.server import OutliveServer
+
+_CURL = """curl -X POST http://localhost:8888/mcp \\
+  -H "Content-Type: application/json"{accept} \\
+  -H "Mcp-Session-Id: YOUR_SESSION_ID" \\
+  -d '{body}'"""
+_SSE = ' \\\n  -H "Accept: text/event-stream"'
+
+
+def _curl(caller: RawCaller, body: dict[str, Any], *, accept: str = "", flags: str = "-sN") -> list[str]:
+    """Return a command line of document 004 with this server's port and a real session id, nothing else changed."""
+    printed = _CURL.format(accept=accept, body=json.dumps({"jsonrpc": "2.0", **body}, indent=2))
+    real = printed.replace("http://localhost:8888/mcp", caller.url.replace("127.0.0.1", "localhost"))
+    typed = real.replace("YOUR_SESSION_ID", caller.session_id)
+    return ["bash", "-c", typed.replace("curl", f"exec curl {flags}", 1)]
+
+
+def _tool(request_id: int, name: str, arguments: dict[str, object]) -> dict[str, Any]:
+    params = {"name": name, "arguments": arguments}
+    return {"id": request_id, "method": "tools/call", "params": params}
+
+
+def _answer(words: list[str]) -> str:
+    return subprocess.run(words, capture_output=True, text=True, timeout=30, check=True).stdout
+
+
+@pytest.mark.promise("S4.11", "S4.3", "S4.4", "S4.5", "S4.6", "S4.6.result")
+def test_the_documented_curl_commands_work_as_printed(caller: RawCaller, marker: Marker) -> None:
+    """Start, list, cancel; then start again and end it by its pid."""
+    start = _curl(caller, _tool(1, BACKGROUND, {"cmd": marker.sleep}), accept=_SSE)
+    with subprocess.Popen(start, stdout=subprocess.PIPE, text=True) as streaming:
+        assert streaming.stdout is not None
+        assert streaming.stdout.readline() == "event: process_started\n"
+        started = json.loads(streaming.stdout.readline().removeprefix("data: "))
+        assert started == {"pid": started["pid"], "status": "started", "request_id": "1"}
+
+        listed = json.loads(_answer(_curl(caller, _tool(2, "list_processes", {}))))
+        assert f"PID: {started['pid']}\n  Request ID: 1\n" in listed["result"]["content"][0]["text"]
+
+        params = {"requestId": "1", "reason": "User requested"}
+        cancel = {"method": "notifications/cancelled", "params": params}
+        assert " 204 " in _answer(_curl(caller, cancel, flags="-si")).splitlines()[0]
+        rest = streaming.stdout.read()
+    last = json.loads(rest[rest.index("data: {") :].removeprefix("data: "))
+    assert last["id"] == 1
+    assert last["result"]["isError"] is True
+    assert last["result"]["content"][0]["text"].startswith("[Process was terminated]")
+
+    with caller.stream(BACKGROUND, 7, cmd=marker.sleep) as response:
+        pid = next(events_of(response))[1]["pid"]
+        ended = json.loads(_answer(_curl(caller, _tool(3, "terminate_process", {"pid": pid}))))
+    assert ended["result"]["content"][0]["text"] == (
+        f"Process {pid} terminated successfully\nRequest ID: 7\nSignal: SIGTERM\n"
+        "Reason: Manual termination via terminate_process tool"
+    )
+
+
+@pytest.mark.promise("S4.3", "S4.3.result")
+def test_events_are_live_and_the_result_joins_both_streams(caller: RawCaller, gate: Gate) -> None:
+    command = f"echo one; echo ' \"two\" ' >&2; printf 'h\\xc3\\xbc\\n'; {gate.wait}; echo; printf last"
+    with caller.stream(BACKGROUND, 3, cmd=command) as response:
+        assert response.getheader("content-type") == "text/event-stream"
+        events = events_of(response)
+        assert next(events)[1]["request_id"] == "3"
+        seen = [next(events) for _ in range(3)]
+        assert sorted(seen, key=str) == [
+            ("stderr", {"content": ' "two" '}),
+            ("stdout", {"content": "h\u00fc"}),
+            ("stdout", {"content": "one"}),
+        ]
+        gate.open()
+        rest = list(events)
+    assert rest[:-1] == [("stdout", {"content": ""}), ("stdout", {"content": "last"})]
+    text = 'one\nh\u00fc\n\nlast\n\nSTDERR:\n "two" '
+    result = {"content": [{"type": "text", "text": text}], "isError": False}
+    assert rest[-1] == ("message", {"jsonrpc": "2.0", "id": 3, "result": result})
+
+
+@pytest.mark.promise("S4.3.result", "M.ids")
+def test_a_failure_is_an_error_and_a_string_id_comes_back_as_a_string(caller: RawCaller) -> None:
+    with caller.stream(BACKGROUND, "a-7", cmd="exit 3") as response:
+        events = list(events_of(response))
+    assert [name for name, _ in events] == ["process_started", "message"]
+    assert events[0][1]["request_id"] == "a-7"
+    assert (events[1][1]["id"], events[1][1]["result"]["isError"]) == ("a-7", True)
+
+
+@pytest.mark.promise("S4.3")
+def test_many_lines_arrive_all_and_in_order(caller: RawCaller) -> None:
+    with caller.stream(BACKGROUND, 1, cmd="seq 200000") as response:
+        lines = [data["content"] for name, data in events_of(response) if name == "stdout"]
+    assert lines == [str(number) for number in range(1, 200001)]
+
+
+@pytest.mark.promise("S4.3")
+def test_a_line_of_megabytes_comes_in_parts(caller: RawCaller) -> None:
+    with caller.stream(
+        BACKGROUND, 1, cmd="head -c 3000000 /dev/zero | tr '\\0' x; echo; echo end"
+    ) as response:
+        parts = [data for name, data in events_of(response) if name == "stdout"]
+    assert "".join(part["content"] for part in parts[:-1]) == "x" * 3_000_000
+    assert [part.get("partial") for part in parts[-2:]] == [None, None]
+    assert all(part["partial"] for part in parts[:-2])
+    assert parts[-1] == {"content": "end"}
+
+
+@pytest.mark.promise("S4.3.json", "S4.11")
+@pytest.mark.parametrize("accept", [None, "*/*", "application/json", "application/json, text/event-stream"])
+def test_any_other_accept_gets_plain_json_at_once(
+    caller: RawCaller, marker: Marker, accept: str | None
+) -> None:
+    params = {"name": BACKGROUND, "arguments": {"cmd": marker.sleep}}
+    message = {"jsonrpc": "2.0", "id": 5, "method": "tools/call", "params": params}
+    answer = caller.post(message, headers={"Accept": accept} if accept else {})
+    assert (answer.status, answer.headers["content-type"]) == (200, "application/json")
+    assert "started" in answer.text
+    found = re.search(r"\b\d+\b", answer.text)
+    assert found is not None
+    assert caller.cancel("5").status == 204
+    anyio.run(wait_dead, int(found[0]))
+
+
+@pytest.mark.promise("S4.6", "M.ids")
+@pytest.mark.parametrize(("sent", "cancelled"), [(3, "3"), ("3", 3), ("x", "x")])
+def test_a_cancel_finds_its_request_whatever_the_type_of_the_id(
+    caller: RawCaller, marker: Marker, sent: int | str, cancelled: int | str
+) -> None:
+    with caller.stream(BACKGROUND, sent, cmd=marker.sleep) as response:
+        events = events_of(response)
+        pid = next(events)[1]["pid"]
+        answer = caller.cancel(cancelled)
+        assert (answer.status, answer.body) == (204, b"")
+        last = list(events)[-1][1]
+    assert last["result"]["content"][0]["text"].startswith("[Process was terminated]")
+    assert last["id"] == sent
+    assert not is_alive(pid)
+
+
+@pytest.mark.promise("S4.6")
+def test_a_cancel_ends_a_command_that_its_caller_waits_for(caller: RawCaller, marker: Marker) -> None:
+    answers = []
+    waiting = threading.Thread(
+        target=lambda: answers.append(caller.call("execute_linux_shell_command", 4, cmd=marker.sleep))
+    )
+    waiting.start()
+    anyio.run(wait_for, marker, 1)
+    assert caller.cancel(4).status == 204
+    waiting.join(20)
+    assert answers[0].text.startswith("[Process was terminated]")
+    assert answers[0].json["result"]["isError"] is True
+
+
+@pytest.mark.promise("S4.6")
+def test_a_cancel_reaches_no_request_of_another_session(
+    server: OutliveServer, caller: RawCaller, marker: Marker
+) -> None:
+    other = RawCaller.begin(server.mcp_url)
+    with caller.stream(BACKGROUND, 1, cmd=marker.sleep) as response:
+        pid = next(events_of(response))[1]["pid"]
+        assert other.cancel(1).status == 204
+        assert is_alive(pid)
+        assert caller.cancel(1).status == 204
+        anyio.run(wait_dead, pid)
+
+
+@pytest.mark.promise("M.background")
+def test_a_background_command_outlives_its_connection(caller: RawCaller, marker: Marker) -> None:
+    with caller.stream(BACKGROUND, 1, cmd=marker.sleep) as response:
+        pid = next(events_of(response))[1]["pid"]
+    assert f"PID: {pid}" in caller.call("list_processes").text
+    assert is_alive(pid)
+    caller.cancel(1)
+    anyio.run(wait_dead, pid)
+
+
+@pytest.fixture
+def ended(caller: RawCaller) -> RawCaller:
+    """A session that its client has ended."""
+    answer = request(caller.url, "DELETE", headers={"Mcp-Session-Id": caller.session_id})
+    assert answer.status == 200
+    return caller
+
+
+@pytest.mark.promise("S4.1", "S4.1.verbs", "S4.1.initialized")
+def test_a_session_is_needed_known_and_can_be_ended(server: OutliveServer, ended: RawCaller) -> None:
+    ping = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
+    kind = {"Content-Type": "application/json"}
+    assert request(server.mcp_url, "POST", body=ping, headers=kind).status == 400
+    live = RawCaller.begin(server.mcp_url)
+    assert live.post(json.loads(ping)).json == {"jsonrpc": "2.0", "id": 1, "result": {}}
+    for unknown in ("nonsense", ended.session_id, live.session_id[:-1] + "!", live.session_id.upper()):
+        headers = {**kind, "Mcp-Session-Id": unknown}
+        assert request(server.mcp_url, "POST", body=ping, headers=headers).status == 404
+    assert request(server.mcp_url, "DELETE").status == 400
+    assert request(server.mcp_url, "GET", headers={"Accept": "text/event-stream"}).status == 400
+    assert request(server.mcp_url, "GET", headers={"Mcp-Session-Id": live.session_id}).status == 406
+    assert request(server.mcp_url, "PUT", headers={"Mcp-Session-Id": live.session_id}).status == 405

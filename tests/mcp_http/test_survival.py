@@ -1,0 +1,77 @@
+"""The MCP session goes on when the server is killed and started again, and so do its commands."""
+
+import os
+import re
+import stat
+import threading
+
+import anyio
+import pytest
+
+from tests.mcp_http.raw_caller import BACKGROUND, RawCaller, events_of, request
+from tests.support.processes import Gate, Marker, is_alive, wait_dead, wait_for
+from tests.support.server import OutliveServer
+
+
+def _pid(text: str) -> int:
+    found = re.search(r"PID:? (\d+)", text)
+    assert found is not None, text
+    return int(found[1])
+
+
+@pytest.mark.promise("M.restart", "W.session", "S4.12.restart", "S4.5.scope", "S4.6")
+def test_a_session_and_its_commands_outlive_a_killed_server(
+    own_server: OutliveServer, marker: Marker
+) -> None:
+    caller = RawCaller.begin(own_server.mcp_url)
+    with caller.stream(BACKGROUND, 1, cmd=marker.sleep) as response:
+        pid = next(events_of(response))[1]["pid"]
+    own_server.restart()
+    assert _pid(caller.call("list_processes", 2).text) == pid
+    newcomer = RawCaller.begin(own_server.mcp_url)
+    assert _pid(newcomer.call("list_processes", 2).text) == pid
+    assert caller.cancel("1").status == 204
+    anyio.run(wait_dead, pid)
+    assert caller.call("list_processes", 3).text == "No background processes running"
+
+
+@pytest.mark.promise("S4.1")
+def test_an_ended_session_stays_ended_after_a_restart(own_server: OutliveServer) -> None:
+    ended, other = RawCaller.begin(own_server.mcp_url), RawCaller.begin(own_server.mcp_url)
+    request(ended.url, "DELETE", headers={"Mcp-Session-Id": ended.session_id})
+    own_server.restart()
+    ping = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+    assert ended.post(ping).status == 404
+    assert other.post(ping).status == 200
+    key = os.stat(own_server.state_dir / "mcp.key")
+    assert stat.S_IMODE(key.st_mode) == 0o600
+
+
+@pytest.mark.promise("M.restart", "M.background")
+def test_a_stopped_server_ends_no_command_that_somebody_waits_for(
+    own_server: OutliveServer, marker: Marker, gate: Gate
+) -> None:
+    """Neither the one a caller waits for nor the one that is streamed."""
+    caller = RawCaller.begin(own_server.mcp_url)
+
+    def wait_in_vain() -> None:
+        try:
+            caller.call("execute_linux_shell_command", 1, cmd=marker.sleep)
+        except OSError:
+            return  # the server went away, as the test wants
+
+    waiting = threading.Thread(target=wait_in_vain)
+    waiting.start()
+    with caller.stream(BACKGROUND, 2, cmd=f"{gate.wait}; {marker.sleep}") as response:
+        streamed = next(events_of(response))[1]["pid"]
+        (waited,) = anyio.run(wait_for, marker, 1)
+        assert own_server.stop() == 0
+    waiting.join(20)
+    gate.open()
+    anyio.run(wait_for, marker, 2)
+    own_server.start()
+    assert is_alive(waited)
+    assert is_alive(streamed)
+    for request_id in (1, 2):
+        assert caller.cancel(request_id).status == 204
+    anyio.run(wait_for, marker, 0)

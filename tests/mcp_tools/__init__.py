@@ -1,0 +1,1 @@
+"""The MCP tools against a real engine, without a transport."""

@@ -1,0 +1,75 @@
+"""Calling tools in tests: who asks, and answers with their shape checked."""
+
+import asyncio
+import json
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+from outlive.engine import Engine, Process
+from outlive.frontends.mcp_tools import Caller, Outcome, Progress, Toolbox
+
+__all__ = ["KEYS", "a_caller", "answer", "ask", "live_process", "seen"]
+
+# Promise S1.2, in the document's order.
+KEYS = (
+    "id command success stdout stderr return_code error completed start_time duration timeout shell cwd".split()  # noqa: SIM905 -- a table of words
+)
+
+
+def a_caller(**fields: str) -> Caller:
+    """Return a principal that nobody else is: tests share a keeper."""
+    return Caller(**{"principal": uuid.uuid4().hex, "connection_id": "s1", "request_id": "7", **fields})
+
+
+async def ask(
+    toolbox: Toolbox,
+    name: str,
+    caller: Caller,
+    /,
+    *,
+    progress: Progress | None = None,
+    **arguments: Any,  # noqa: ANN401 -- whatever a client may send
+) -> dict[str, Any]:
+    """Call a tool that answers with structured content; its text must be the same as JSON."""
+    outcome = await answer(toolbox, name, caller, arguments, progress=progress)
+    assert outcome.structured is not None, outcome.text
+    assert json.loads(outcome.text) == outcome.structured
+    assert outcome.is_error == ("success" in outcome.structured and "id" not in outcome.structured)
+    return dict(outcome.structured)
+
+
+async def answer(
+    toolbox: Toolbox,
+    name: str,
+    caller: Caller,
+    arguments: Mapping[str, object],
+    *,
+    progress: Progress | None = None,
+) -> Outcome:
+    """Call a tool with a deadline."""
+    async with asyncio.timeout(30):
+        return await toolbox.call(name, arguments, caller, progress=progress)
+
+
+async def live_process(engine: Engine, caller: Caller) -> Process:
+    """Wait until the caller's only live process runs."""
+    async with asyncio.timeout(10):
+        while True:
+            for process in engine.live():
+                if process.record.owner.principal == caller.principal and process.is_acknowledged:
+                    return process
+            await asyncio.sleep(0.005)
+
+
+async def seen(process: Process, text: str) -> None:
+    """Wait until a process has written `text` to stdout."""
+    woken = asyncio.Event()
+    unsubscribe = process.subscribe(woken.set)
+    try:
+        async with asyncio.timeout(10):
+            while text.encode() not in process.log.pread(0, 65536, 0):
+                woken.clear()
+                await woken.wait()
+    finally:
+        unsubscribe()

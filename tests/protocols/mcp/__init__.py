@@ -1,0 +1,1 @@
+"""Shapes and texts of the MCP tools."""
