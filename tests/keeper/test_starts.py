@@ -106,7 +106,7 @@ def test_a_script_of_3_mb_runs_from_its_file(house: House) -> None:
     house.client.wait_done(process_id)
     assert (house.wire_code(process_id), house.out(process_id)) == (12, b"ran\n")
     assert path.read_bytes() == script
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(path.stat().st_mode) == 0o700
 
 
 def test_the_same_id_twice_starts_once(house: House, tmp_path: Path) -> None:

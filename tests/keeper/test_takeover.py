@@ -212,9 +212,11 @@ def test_a_failed_start_is_answered_after_the_supervisor_died(own_house: House) 
             own_house.client.send("start", payload=raw, id=process_id, spec_bytes=len(raw))
         )
     assert reply["error"] == "not_found"
-    own_house.client.wait_done(process_id)
+    until((own_house.folder(process_id) / "done").exists, "the end of the start")
     assert own_house.exit_record(process_id).kind == "failed"
-    assert own_house.client.bells[id_to_bytes(process_id)].phase == Phase.DONE
+    # The next supervisor may be through with it before anybody connects: then there is the answer, and no doorbell.
+    bell = own_house.client.bell(process_id)
+    assert bell is None or own_house.client.wait_done(process_id).phase == Phase.DONE
 
 
 def test_a_guardian_that_dies_while_it_prepares_is_replaced(own_house: House) -> None:
