@@ -134,7 +134,7 @@ async def test_a_host_that_leaves_ends_no_background_command(server: OutliveServ
         host.begin()
         host.call(1, "list_processes")
         assert marker.seconds in host.text(1)
-        shown = next(one for one in _listed(host) if marker.seconds in one["command"])
+        shown = next(one for one in _listed(host) if marker.seconds in str(one["command"]))
         host.call(3, "terminate_process", pid=shown["pid"])
         assert "terminated" in host.text(3)
     await wait_dead(pid)

@@ -1,6 +1,8 @@
 """One POST to /mcp over a connection of its own: `Exchange`, with just the HTTP/1.1 that this needs (RFC 9112).
 
-Whatever goes wrong with the connection is an OSError, a server that dies in the middle included.
+Whatever goes wrong with the connection is an OSError, a server that dies in the middle included. ConnectionResetError
+says that it has not read all of the request, and so cannot have heeded it: that is when the kernel resets a Unix
+stream (`unix_release_sock` in Linux 6; an end whose peer had read everything sees the plain end of the stream).
 """
 
 import contextlib
@@ -134,4 +136,4 @@ class Exchange:
 
 
 def _lost() -> ConnectionError:
-    return ConnectionResetError("the server went away before its answer was complete")
+    return ConnectionAbortedError("the server went away before its answer was complete")

@@ -134,7 +134,7 @@ class Relay:
 
     def _exchange(self, call: _Call) -> bool:
         """Send a request and pass its answer on; False when it was lost, and may have been done."""
-        for is_last in (False, True):
+        for is_last in (False, False, True):
             session = self._handshake.session
             is_whole = False
             try:
@@ -150,9 +150,13 @@ class Relay:
                         continue
                     self._pass_on(call, exchange, answer)
                     return True
-            except OSError:
-                if call.is_abandoned or is_last or (is_whole and not call.envelope.is_repeatable):
+            except OSError as error:
+                is_unread = not is_whole or isinstance(error, ConnectionResetError)
+                if call.is_abandoned or not (is_unread or call.envelope.is_repeatable):
                     return False
+                if is_last:
+                    self._refuse(call.envelope, f"The server cannot be reached: {error}.")
+                    return True
         self._refuse(call.envelope, "The server does not know the MCP session any more: initialize again.")
         return True
 
