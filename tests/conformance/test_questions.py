@@ -2,18 +2,23 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import anyio
-import orjson
 import pytest
 from mcp.client.client import Client
 from mcp.types import CallToolResult, ElicitRequestParams, ElicitResult, ErrorData, TextContent
 
-from tests.mcp_http.raw_caller import RawCaller, request
+from tests.mcp_http.raw_caller import RawCaller, events_of
 from tests.support.server import OutliveServer
 
-_OFFICIAL = {"Content-Type": "application/json", "MCP-Protocol-Version": "2025-11-25"}
-_CALL = {"name": "test_elicitation", "arguments": {"message": "Who are you?"}}
+_REVISION = {"MCP-Protocol-Version": "2025-11-25"}
+_CALL = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "tools/call",
+    "params": {"name": "test_elicitation", "arguments": {"message": "Who are you?"}},
+}
 
 
 @asynccontextmanager
@@ -57,19 +62,26 @@ async def test_a_client_that_refuses_a_question_ends_it(fixture_server: OutliveS
 
 @pytest.mark.promise("M.raw", "M.official")
 def test_who_cannot_be_asked_is_told_so(fixture_server: OutliveServer) -> None:
-    caller = RawCaller.begin(fixture_server.mcp_url)
-    body = orjson.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": _CALL})
-    official = {**_OFFICIAL, "Accept": "application/json"}
-    raw = {"Content-Type": "application/json", "Accept": "text/event-stream"}
-    for headers in (official, raw):
-        sent = {**headers, "Mcp-Session-Id": caller.session_id}
-        answer = request(fixture_server.mcp_url, "POST", body=body, headers=sent)
-        assert (answer.status, b"no back-channel" in answer.body) == (200, True)
+    raw = RawCaller.begin(fixture_server.mcp_url)
+    without_stream = replace(raw, headers=_REVISION)
+    with raw.stream("test_elicitation", message="Who are you?") as stream:
+        assert b"no back-channel" in stream.read()
+    answer = without_stream.post(_CALL, headers={"Accept": "application/json"})
+    assert (answer.status, b"no back-channel" in answer.body) == (200, True)
 
 
-@pytest.mark.promise("M.official")
-def test_an_answer_to_what_nobody_asked_is_acknowledged(fixture_server: OutliveServer) -> None:
-    caller = RawCaller.begin(fixture_server.mcp_url)
-    body = orjson.dumps({"jsonrpc": "2.0", "id": "outlive-0000", "result": {}})
-    sent = {**_OFFICIAL, "Accept": "application/json, text/event-stream", "Mcp-Session-Id": caller.session_id}
-    assert request(fixture_server.mcp_url, "POST", body=body, headers=sent).status == 202
+@pytest.mark.promise("M.handshake", "M.official")
+def test_only_the_session_that_was_asked_is_heard(fixture_server: OutliveServer) -> None:
+    asked, other = (replace(RawCaller.begin(fixture_server.mcp_url), headers=_REVISION) for _ in range(2))
+    with asked.stream("test_elicitation", message="Who are you?") as stream:
+        events = events_of(stream)
+        _, question = next(events)
+        assert question["method"] == "elicitation/create"
+        for caller, name in ((other, "somebody else"), (asked, "me"), (asked, "too late")):
+            result = {"action": "accept", "content": {"username": name}}
+            response = {"jsonrpc": "2.0", "id": question["id"], "result": result}
+            assert caller.post(response, official=True).status == 202
+        ((_, answer),) = events
+    assert (
+        answer["result"]["content"][0]["text"] == 'User response: action=accept, content={"username": "me"}'
+    )
