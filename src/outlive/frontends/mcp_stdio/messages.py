@@ -83,8 +83,9 @@ def read_envelope(line: bytes) -> Envelope | Malformed:
         return Malformed(
             encode_error(None, _INVALID_REQUEST, "A line is one JSON-RPC message: a JSON object.")
         )
-    method = raw.get("method", "")
-    has_method = isinstance(method, str) and bool(method)
+    named = raw.get("method")
+    method = named if isinstance(named, str) else ""
+    has_method = bool(method)
     request_id = raw.get("id") if has_method else None
     if has_method and "id" in raw and (isinstance(request_id, bool) or not isinstance(request_id, str | int)):
         sentence = "The id of a request is a string or a whole number."
@@ -98,7 +99,7 @@ def read_envelope(line: bytes) -> Envelope | Malformed:
     name = params.get(_NAMED_BY.get(method, ""))
     return Envelope(
         body=line.strip(),
-        method=method if has_method else "",
+        method=method,
         request_id=request_id,
         revision=revision if isinstance(revision, str) else None,
         name=name if isinstance(name, str) else None,
