@@ -164,6 +164,21 @@ def test_requests_that_are_piped_in_are_answered_before_the_end(server: OutliveS
     assert done.stderr == ""
 
 
+@pytest.mark.parametrize("closing", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_a_host_that_gives_no_pipe_is_no_accident(server: OutliveServer, closing: str) -> None:
+    line = json.dumps({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": INITIALIZE})
+    done = subprocess.run(
+        ["/bin/sh", "-c", f'exec "$@" {closing}', "sh", *words(server.state_dir)],
+        env=environment(),
+        input=line,
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=True,
+    )
+    assert (len(done.stdout.splitlines()), done.stderr) == (1 if closing == "2>&-" else 0, "")
+
+
 def test_the_first_answer_comes_soon(server: OutliveServer) -> None:
     """Prints (`pytest -rP`) what a host waits for; fails on no clock."""
     with hosting(server.state_dir) as host:  # the server's first MCP request is not the relay's time

@@ -16,9 +16,10 @@ class Pipes:
 
     def __init__(self) -> None:
         """Take descriptors 0 and 1; what others read there is empty, what they print there goes to stderr."""
+        while (nothing := os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)) <= 2:
+            pass  # the host closed one of the three: what is opened next must not take its place
         self._reader = os.dup(0)
         self._writer = os.dup(1)
-        nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
         os.dup2(nothing, 0)
         os.close(nothing)
         os.dup2(2, 1)
