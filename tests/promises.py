@@ -226,6 +226,7 @@ _MCP: Mapping[str, str] = {
     "M.progress": "With a progressToken output arrives as coalesced progress, at least one message every 60 s.",
     "M.restart": "A client that holds an MCP session keeps working after the server restarts.",
     "M.ids": "Request ids are echoed with their type and matched as strings within their MCP session.",
+    "M.conformance": "The official conformance suite passes, all that 2025-11-25 and 2026-07-28 score.",
 }
 
 _REST: Mapping[str, str] = {

@@ -3,8 +3,8 @@
 import contextlib
 import os
 import time
-from collections.abc import Iterable
-from typing import Self, cast
+from collections.abc import Callable, Iterable
+from typing import Any, Self, cast
 
 from starlette.routing import BaseRoute, Router
 from starlette.types import ASGIApp
@@ -42,8 +42,22 @@ class Application:
     Leaving it stops no process: the keeper has them.
     """
 
-    def __init__(self, settings: Settings, layout: Layout, *, working_folder: str) -> None:
-        """Build everything; nothing is opened. `working_folder` is where commands run by default."""
+    def __init__(
+        self,
+        settings: Settings,
+        layout: Layout,
+        *,
+        working_folder: str,
+        extend_mcp: Callable[[Any], None] | None = None,
+    ) -> None:
+        """Build everything; nothing is opened.
+
+        Args:
+            settings: What the user chose.
+            layout: The state folder.
+            working_folder: Where commands run by default.
+            extend_mcp: Adds handlers to the MCP SDK's server; the conformance suite's fixtures come in here.
+        """
         self._settings = settings
         self._begun = time.monotonic()
         self._stack = contextlib.AsyncExitStack()
@@ -53,7 +67,7 @@ class Application:
         )
         self._process_log = ProcessLog()
         self._jsonrpc = JsonRpcDoor(self._engine, _door_settings(settings))
-        self._mcp = McpHttpDoor(lambda: _mcp_service(self._engine, layout, settings))
+        self._mcp = McpHttpDoor(lambda: _mcp_service(self._engine, layout, settings, extend_mcp))
         routes = [
             *front_routes(self._describe, self._health),
             *self._jsonrpc.routes(),
@@ -153,7 +167,9 @@ def _door_settings(settings: Settings) -> DoorSettings:
     )
 
 
-def _mcp_service(engine: Engine, layout: Layout, settings: Settings) -> Service:
+def _mcp_service(
+    engine: Engine, layout: Layout, settings: Settings, extend: Callable[[Any], None] | None
+) -> Service:
     """Build the MCP service; called at the first MCP request."""
     # Start-up time: a quarter of the whole start, which only MCP callers have to wait for.
     from outlive.frontends.mcp_http.service import McpHttpService  # noqa: PLC0415
@@ -179,4 +195,4 @@ def _mcp_service(engine: Engine, layout: Layout, settings: Settings) -> Service:
         max_message_bytes=settings.max_message_bytes,
         termination_timeout_s=settings.termination_timeout_s,
     )
-    return McpHttpService(engine, Toolbox(engine, tools), layout, door)
+    return McpHttpService(engine, Toolbox(engine, tools), layout, door, extend=extend)

@@ -27,6 +27,7 @@ _WIDE = {"COLUMNS": "200", "NO_COLOR": "1"}
         (["keeper", "upgrade", "--help"], "--state-dir"),
         (["keeper", "stop", "--help"], "--kill"),
         (["doctor", "--help"], "--json"),
+        (["mcp", "--help"], "--state-dir"),
     ],
 )
 def test_every_verb_explains_itself(words: list[str], said: str) -> None:

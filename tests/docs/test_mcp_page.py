@@ -1,9 +1,13 @@
 """docs/mcp.md names every tool with every argument, and the keys of a result."""
 
+import json
+import re
+
 import pytest
 
 from outlive.protocols.mcp.lean import LEAN_TOOLS
 from outlive.protocols.mcp.schemas import COMMAND_TOOLS, PROCESS_TOOLS, Schema
+from tests.cli.launching import run
 from tests.docs.pages import page, section, table_rows, words
 from tests.mcp_tools.calling import KEYS
 
@@ -34,3 +38,11 @@ def test_every_key_of_a_result_is_described() -> None:
     """S1.2."""
     rows = table_rows(section(_PAGE, "## The command tools"), "key")
     assert [name for row in rows for name in words(row[0])] == KEYS
+
+
+def test_the_hosts_configuration_names_a_verb_that_is_there() -> None:
+    shown = re.search(r"```json\n(.*?)```", section(_PAGE, "## Standard input and output"), re.DOTALL)
+    assert shown is not None
+    program = json.loads(shown[1])["mcpServers"]["outlive"]
+    assert program["command"] == "outlive"
+    assert run(*program["args"], "--help").returncode == 0

@@ -1,4 +1,4 @@
-"""Entry of the command `outlive`: refuses what cannot work, takes the fast path of `serve`, else asks typer.
+"""Entry of the command `outlive`: refuses what cannot work, takes the fast paths of `serve` and `mcp`, else asks typer.
 
 Imports nothing of ours before Python's version is known to be new enough to read it.
 """
@@ -64,6 +64,14 @@ def _dispatch(words: list[str]) -> int:
             from outlive.cli.serve import serve  # noqa: PLC0415 -- as above
 
             return serve(flags)
+    if words[:1] == ["mcp"]:
+        from outlive.cli.mcp import relay_mcp  # noqa: PLC0415 -- as above
+        from outlive.cli.state_folder import STATE_DIR  # noqa: PLC0415 -- as above
+        from outlive.config import read_flags  # noqa: PLC0415 -- as above
+
+        flags = read_flags(words[1:], [STATE_DIR])
+        if flags is not None:
+            return relay_mcp(flags.get("state_dir"))
     from outlive.cli.verbs import run_verbs  # noqa: PLC0415 -- typer costs 75 ms
 
     return run_verbs(words)

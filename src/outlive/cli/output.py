@@ -23,7 +23,8 @@ def show_json(document: Mapping[str, object]) -> None:
 
 def say(text: str) -> None:
     """Print a line for people on stderr; that nobody reads it any more stops nothing."""
-    with contextlib.suppress(BrokenPipeError):
+    # Python has no stderr where it was started without one.
+    with contextlib.suppress(BrokenPipeError, AttributeError):
         sys.stderr.write(text + "\n")
         sys.stderr.flush()
 

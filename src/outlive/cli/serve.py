@@ -11,14 +11,14 @@ import threading
 from collections.abc import Mapping
 
 from outlive.cli.output import say
-from outlive.cli.state_folder import ServerLock, open_state_folder
+from outlive.cli.state_folder import ServerLock, open_state_folder, working_folder
 from outlive.config import Resolution, misspelt_names, resolve
 from outlive.core.errors import ConfigInvalid, OutliveError
 from outlive.core.layout import Layout
 from outlive.frontends.listeners import Listeners
 from outlive.keeper.launch import ensure_keeper
 
-__all__ = ["serve", "working_folder"]
+__all__ = ["serve"]
 
 
 def serve(flags: Mapping[str, str]) -> int:
@@ -46,14 +46,6 @@ def serve(flags: Mapping[str, str]) -> int:
         gc.freeze()
         gc.enable()
         return run_server(resolution.settings, layout, listeners, working_folder=working_folder())
-
-
-def working_folder() -> str:
-    """Return the current folder; one that was removed under us counts as /."""
-    try:
-        return os.getcwd()
-    except FileNotFoundError:
-        return "/"
 
 
 def _open_ports(listeners: Listeners, resolution: Resolution) -> None:

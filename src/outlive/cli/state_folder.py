@@ -5,13 +5,37 @@ import stat
 from types import TracebackType
 from typing import Self
 
+from outlive.config import OPTIONS, resolve
 from outlive.core.errors import ConfigInvalid
 from outlive.core.layout import Layout
 from outlive.keeper.locks import holder_of, take_lock
 
-__all__ = ["ServerLock", "open_state_folder"]
+__all__ = ["STATE_DIR", "ServerLock", "layout_of", "open_state_folder", "working_folder"]
 
+STATE_DIR = next(option for option in OPTIONS if option.name == "state_dir")
 _PRIVATE = 0o700
+
+
+def working_folder() -> str:
+    """Return the current folder; one that was removed under us counts as /."""
+    try:
+        return os.getcwd()
+    except FileNotFoundError:
+        return "/"
+
+
+def layout_of(state_dir: str | None) -> Layout:
+    """Return where things lie for a verb that was given `--state-dir`, or was not; makes nothing.
+
+    Reads only the settings that name the folder: a bad MAX_SESSIONS must not keep anybody from `keeper stop`.
+
+    Raises:
+        ConfigInvalid: The folder's name cannot be used.
+    """
+    flags = {} if state_dir is None else {"state_dir": state_dir}
+    names = (*STATE_DIR.env, "XDG_STATE_HOME", "HOME")
+    environment = {name: os.environ[name] for name in names if name in os.environ}
+    return Layout(resolve(flags, environment, working_folder=working_folder()).settings.state_dir)
 
 
 def open_state_folder(path: str) -> Layout:

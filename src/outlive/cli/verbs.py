@@ -4,7 +4,6 @@ The flags of `serve` are made from the table of `config.settings`, so help and b
 """
 
 import inspect
-import os
 from typing import Annotated, Any
 
 import typer
@@ -12,15 +11,15 @@ import typer
 from outlive import __version__
 from outlive.cli.doctor import run_doctor
 from outlive.cli.keeper_verbs import read_status, stop_keeper, upgrade_keeper
+from outlive.cli.mcp import relay_mcp
 from outlive.cli.output import say, show, show_json
-from outlive.cli.serve import serve, working_folder
-from outlive.config import OPTIONS, Option, resolve
-from outlive.core.layout import Layout
+from outlive.cli.serve import serve
+from outlive.cli.state_folder import STATE_DIR, layout_of
+from outlive.config import OPTIONS, Option
 
 __all__ = ["run_verbs"]
 
 _COMMAND = "outlive"
-_STATE_DIR = next(option for option in OPTIONS if option.name == "state_dir")
 
 _app = typer.Typer(
     name=_COMMAND,
@@ -83,32 +82,27 @@ _serve.__signature__ = inspect.Signature([_parameter(option) for option in OPTIO
 _app.command("serve")(_serve)
 
 _StateDir = Annotated[
-    str | None, typer.Option(_STATE_DIR.flag, metavar="FOLDER", help=_help_of(_STATE_DIR), show_default=False)
+    str | None, typer.Option(STATE_DIR.flag, metavar="FOLDER", help=_help_of(STATE_DIR), show_default=False)
 ]
 _Json = Annotated[bool, typer.Option("--json", help="Answer with one line of JSON.", show_default=False)]
-
-
-def _layout(state_dir: str | None) -> Layout:
-    flags = {} if state_dir is None else {"state_dir": state_dir}
-    return Layout(resolve(flags, _own_environment(), working_folder=working_folder()).settings.state_dir)
-
-
-def _own_environment() -> dict[str, str]:
-    """Return only what these verbs read: a bad MAX_SESSIONS must not keep anybody from `keeper stop`."""
-    names = (*_STATE_DIR.env, "XDG_STATE_HOME", "HOME")
-    return {name: os.environ[name] for name in names if name in os.environ}
 
 
 @_app.command("doctor")
 def _doctor(*, state_dir: _StateDir = None, as_json: _Json = False) -> None:
     """Tell what this machine offers, what is degraded, and to what."""
-    raise typer.Exit(run_doctor(_layout(state_dir).root, as_json=as_json))
+    raise typer.Exit(run_doctor(layout_of(state_dir).root, as_json=as_json))
+
+
+@_app.command("mcp")
+def _mcp(*, state_dir: _StateDir = None) -> None:
+    """Speak MCP on stdin and stdout for a host, by way of the server, which is started if there is none."""
+    raise typer.Exit(relay_mcp(state_dir))
 
 
 @_keeper.command("status")
 def _status(*, state_dir: _StateDir = None, as_json: _Json = False) -> None:
     """Tell who keeps the commands, how many live, and whether every descriptor is held twice."""
-    answer = read_status(_layout(state_dir))
+    answer = read_status(layout_of(state_dir))
     if as_json:
         show_json(answer)
         return
@@ -128,7 +122,7 @@ def _status(*, state_dir: _StateDir = None, as_json: _Json = False) -> None:
 @_keeper.command("upgrade")
 def _upgrade(*, state_dir: _StateDir = None, as_json: _Json = False) -> None:
     """Replace the keeper by the installed version; every command goes on."""
-    answer: dict[str, Any] = upgrade_keeper(_layout(state_dir))
+    answer: dict[str, Any] = upgrade_keeper(layout_of(state_dir))
     if as_json:
         show_json(answer)
         return
@@ -148,7 +142,7 @@ def _stop(
     ] = False,
 ) -> None:
     """End the keeper; refused while processes live, unless --kill."""
-    say("The keeper has ended." if stop_keeper(_layout(state_dir), kill=kill) else "No keeper runs.")
+    say("The keeper has ended." if stop_keeper(layout_of(state_dir), kill=kill) else "No keeper runs.")
 
 
 @_app.callback(invoke_without_command=True)

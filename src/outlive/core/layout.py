@@ -82,6 +82,11 @@ class Layout:
         return f"{self.root}/keeper.log"
 
     @property
+    def server_log(self) -> str:
+        """What a server that `outlive mcp` has started has to say, for people."""
+        return f"{self.root}/server.log"
+
+    @property
     def registry(self) -> str:
         """The SQLite index, rebuildable from the process folders."""
         return f"{self.root}/registry.db"

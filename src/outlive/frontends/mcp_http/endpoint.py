@@ -13,6 +13,7 @@ import orjson
 from starlette.types import Receive, Scope, Send
 
 from outlive.frontends.mcp_http.access import cors_headers, has_key, is_preflight
+from outlive.frontends.mcp_http.asking import Asking
 from outlive.frontends.mcp_http.calls import Calls
 from outlive.frontends.mcp_http.raw_stream import BACKGROUND_TOOL, stream_background
 from outlive.frontends.mcp_http.requests import (
@@ -79,6 +80,7 @@ class McpEndpoint:
         self._sessions = sessions
         self._sdk = sdk
         self._settings = settings
+        self._asking = Asking()
         self._works: set[asyncio.Task[bytes]] = set()
         self._hung_up = asyncio.Event()
 
@@ -238,7 +240,11 @@ class McpEndpoint:
             await stream.write(encode_event("message", response), is_last=True)
 
     async def _notification(self, exchange: _Exchange, message: Message, session: McpSession) -> None:
-        """Heed a cancel; every other notification, and a response to what nobody asked, is only acknowledged."""
+        """Heed a cancel and a response; every other notification is only acknowledged."""
+        if message.kind == "response":
+            self._asking.hear(
+                message, Caller(principal=exchange.principal, connection_id=session.connection_id)
+            )
         if message.method != "notifications/cancelled":
             await exchange.answer(202)
             return
@@ -269,6 +275,8 @@ class McpEndpoint:
                 caller,
                 revision=exchange.revision or session.revision,
                 notify=notify if wants.events else None,
+                # Whoever is not official may not know that a server can ask.
+                ask=self._asking.through(caller, notify) if wants.events and not exchange.is_raw else None,
             )
             return orjson.dumps(response)
 

@@ -1,7 +1,7 @@
 """What a POST to /mcp says, before anything is done: header rules and the JSON-RPC envelope. Pure."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import orjson
@@ -27,12 +27,16 @@ class Bad:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """One JSON-RPC message. `request_id` has the type it was sent with; only requests have one."""
+    """One JSON-RPC message. `request_id` has the type it was sent with; notifications have none.
+
+    `outcome`: of a response, the object with its `result` or `error`; empty otherwise.
+    """
 
     kind: Literal["request", "notification", "response"]
     method: str = ""
     params: Mapping[str, Any] | None = None
     request_id: str | int | None = None
+    outcome: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def is_enveloped(self) -> bool:
@@ -98,7 +102,7 @@ def parse_message(body: bytes) -> Message | Bad:
         return Bad(_INVALID_REQUEST, 'A message carries "jsonrpc": "2.0".', request_id)
     if "method" not in raw:
         if request_id is not None and ("result" in raw) != ("error" in raw):
-            return Message(kind="response", request_id=request_id)
+            return Message(kind="response", request_id=request_id, outcome=raw)
         return Bad(_INVALID_REQUEST, "A request names its method.", request_id)
     method, params = raw["method"], raw.get("params")
     if not isinstance(method, str) or not (params is None or isinstance(params, dict)):

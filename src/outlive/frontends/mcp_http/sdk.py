@@ -25,6 +25,7 @@ from mcp.shared.jsonrpc_dispatcher import handler_exception_to_error_data, progr
 from mcp.shared.message import MessageMetadata, ServerMessageMetadata
 from mcp.shared.transport_context import TransportContext
 from mcp.types import (
+    REQUEST_TIMEOUT,
     CallToolRequestParams,
     CallToolResult,
     ErrorData,
@@ -36,8 +37,10 @@ from mcp.types import (
 from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
 
+from outlive.frontends.mcp_http.asking import Ask
 from outlive.frontends.mcp_http.calls import Calls
 from outlive.frontends.mcp_http.requests import Message
+from outlive.frontends.mcp_http.sdk_loading import Extend
 from outlive.frontends.mcp_tools.contract import Caller, Outcome, Toolbox, UnknownTool
 
 __all__ = ["Sdk"]
@@ -54,9 +57,16 @@ class Sdk:
     """One SDK server for all sessions and both eras. Serve inside `async with running()`."""
 
     def __init__(
-        self, toolbox: Toolbox, calls: Calls, *, version: str, max_message_bytes: int, instructions: str
+        self,
+        toolbox: Toolbox,
+        calls: Calls,
+        *,
+        version: str,
+        max_message_bytes: int,
+        instructions: str,
+        extend: Extend | None = None,
     ) -> None:
-        """Offer the tools of `toolbox`, run by `calls`."""
+        """Offer the tools of `toolbox`, run by `calls`, and what `extend` adds."""
         self._calls = calls
         self._tools = [Tool.model_validate(definition) for definition in toolbox.definitions()]
         self._server: Server[dict[str, Any]] = Server(
@@ -67,6 +77,8 @@ class Sdk:
             on_call_tool=self._call_tool,
         )
         self._server.middleware.clear()  # OpenTelemetry spans, which nobody here collects
+        if extend is not None:
+            extend(self._server)
         self._modern = StreamableHTTPSessionManager(
             self._server, stateless=True, max_request_body_size=max_message_bytes
         )
@@ -88,6 +100,7 @@ class Sdk:
         *,
         revision: str,
         notify: Callable[[bytes], Awaitable[None]] | None,
+        ask: Ask | None = None,
     ) -> dict[str, Any]:
         """Serve one request of a handshake revision and return its JSON-RPC response.
 
@@ -96,6 +109,7 @@ class Sdk:
             caller: Who asks.
             revision: The revision that the session speaks.
             notify: Sends a notification (JSON) that belongs to this request; None drops them.
+            ask: Asks the client something that belongs to this request; None refuses to.
 
         Cancellation: stops what the request started, unless it runs in the background.
         """
@@ -108,6 +122,7 @@ class Sdk:
             ),
             progress_token=progress_token_from_params(message.params),
             sink=notify,
+            ask=ask,
         )
         response: dict[str, Any] = {"jsonrpc": "2.0", "id": message.request_id}
         try:
@@ -159,20 +174,41 @@ class _Exchange:
     message_metadata: MessageMetadata
     progress_token: str | int | None
     sink: Callable[[bytes], Awaitable[None]] | None
-    transport: TransportContext = field(
-        default_factory=lambda: TransportContext(kind="streamable-http", can_send_request=False)
-    )
+    ask: Ask | None
     cancel_requested: anyio.Event = field(default_factory=anyio.Event)
-    can_send_request: bool = False
+
+    @property
+    def can_send_request(self) -> bool:
+        """Whether the client can be asked something."""
+        return self.ask is not None
+
+    @property
+    def transport(self) -> TransportContext:
+        """What the SDK wants to know of the transport."""
+        return TransportContext(kind="streamable-http", can_send_request=self.can_send_request)
 
     async def send_raw_request(
         self,
         method: str,
-        params: Mapping[str, Any] | None,  # noqa: ARG002 -- the SDK's protocol
-        opts: CallOptions | None = None,  # noqa: ARG002 -- the same
+        params: Mapping[str, Any] | None,
+        opts: CallOptions | None = None,
     ) -> dict[str, Any]:
-        """Refuse: an answer could come to another server than this one."""
-        raise NoBackChannelError(method)
+        """Ask the client and return its result.
+
+        Raises:
+            NoBackChannelError: The answer to this request is no stream.
+            MCPError: The client answered with an error, or not in time.
+        """
+        if self.ask is None:
+            raise NoBackChannelError(method)
+        try:
+            response = await self.ask(method, params, (opts or {}).get("timeout"))
+        except TimeoutError as error:
+            raise MCPError(code=REQUEST_TIMEOUT, message=f"The client did not answer {method}.") from error
+        if "error" in response:
+            raise MCPError.from_error_data(ErrorData.model_validate(response["error"]))
+        result: dict[str, Any] = response["result"]
+        return result
 
     async def notify(
         self,
@@ -187,12 +223,14 @@ class _Exchange:
     async def progress(
         self,
         progress: float,
-        total: float | None = None,  # noqa: ARG002 -- the SDK's protocol; nobody knows a command's total
+        total: float | None = None,
         message: str | None = None,
     ) -> None:
         """Send notifications/progress, where the caller asked for it."""
         if self.progress_token is not None:
-            params = {"progressToken": self.progress_token, "progress": progress, "message": message}
+            known = {"total": total, "message": message}
+            params = {"progressToken": self.progress_token, "progress": progress}
+            params |= {name: value for name, value in known.items() if value is not None}
             await self.notify("notifications/progress", params)
 
 

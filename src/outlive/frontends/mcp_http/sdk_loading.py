@@ -8,10 +8,14 @@ from typing import Any, Protocol
 
 from starlette.types import Receive, Scope, Send
 
+from outlive.frontends.mcp_http.asking import Ask
 from outlive.frontends.mcp_http.requests import Message
 from outlive.frontends.mcp_tools.contract import Caller
 
-__all__ = ["SdkLoading", "SdkServer"]
+__all__ = ["Extend", "SdkLoading", "SdkServer"]
+
+# Adds handlers to the SDK's server (`mcp.server.lowlevel.Server`) after ours; the product itself passes none.
+Extend = Callable[[Any], None]
 
 _MODULE = "outlive.frontends.mcp_http.sdk"
 
@@ -29,6 +33,7 @@ class SdkServer(Protocol):
         *,
         revision: str,
         notify: Callable[[bytes], Awaitable[None]] | None,
+        ask: Ask | None = None,
     ) -> dict[str, Any]:
         """Serve one request of a handshake revision and return its JSON-RPC response."""
         ...

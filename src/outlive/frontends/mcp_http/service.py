@@ -8,7 +8,7 @@ from outlive.core.layout import Layout
 from outlive.engine import Engine
 from outlive.frontends.mcp_http.calls import Calls
 from outlive.frontends.mcp_http.endpoint import McpEndpoint
-from outlive.frontends.mcp_http.sdk_loading import SdkLoading, SdkServer
+from outlive.frontends.mcp_http.sdk_loading import Extend, SdkLoading, SdkServer
 from outlive.frontends.mcp_http.sessions import McpSessions
 from outlive.frontends.mcp_http.settings import McpHttpSettings
 from outlive.frontends.mcp_tools.contract import Toolbox
@@ -27,8 +27,17 @@ class McpHttpService:
     Closing ends no process.
     """
 
-    def __init__(self, engine: Engine, toolbox: Toolbox, layout: Layout, settings: McpHttpSettings) -> None:
-        """Offer the tools of `toolbox`; nothing runs yet."""
+    def __init__(
+        self,
+        engine: Engine,
+        toolbox: Toolbox,
+        layout: Layout,
+        settings: McpHttpSettings,
+        *,
+        extend: Extend | None = None,
+    ) -> None:
+        """Offer the tools of `toolbox`, and what `extend` adds to the SDK's server; nothing runs yet."""
+        self._extend = extend
         self._toolbox = toolbox
         self._settings = settings
         self._sessions = McpSessions(layout)
@@ -61,5 +70,6 @@ class McpHttpService:
             version=self._settings.version,
             max_message_bytes=self._settings.max_message_bytes,
             instructions=_INSTRUCTIONS,
+            extend=self._extend,
         )
         return server

@@ -1,0 +1,134 @@
+"""What the relay must know of a message, its HTTP headers, and answers of the relay's own. Pure."""
+
+import binascii
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+__all__ = ["Envelope", "Malformed", "MessageId", "Session", "encode_error", "is_answer", "read_envelope"]
+
+MessageId = str | int | None
+
+_REVISION_KEY = "io.modelcontextprotocol/protocolVersion"  # in `_meta` of every request from 2026-07-28 on
+# MCP revision 2026-07-28, "Transports": what Mcp-Name repeats of a request.
+_NAMED_BY: Mapping[str, str] = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+_HEADER_SAFE = re.compile(r"[\x20-\x7E]*", re.ASCII)
+_ENCODED = re.compile(r"=\?base64\?.*\?=", re.ASCII)
+# Asking again does nothing twice.
+_REPEATABLE = frozenset({"initialize", "ping", "server/discover", "tools/list", "notifications/cancelled"})
+_PARSE_ERROR = -32700
+_INVALID_REQUEST = -32600
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """What `initialize` settled: the MCP session's id and the negotiated revision, as the headers carry them."""
+
+    session_id: str
+    revision: str
+
+
+@dataclass(frozen=True, slots=True)
+class Malformed:
+    """A line that is no message, with the answer to it: one JSON-RPC error, without a newline."""
+
+    answer: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Envelope:
+    """One message of the host. `body` is what it sent; only requests have a `request_id`.
+
+    `revision`: what its `_meta` names, from 2026-07-28 on; `name`: what it calls; `cancels`: the request that a
+    cancel names.
+    """
+
+    body: bytes
+    method: str
+    request_id: MessageId = None
+    revision: str | None = None
+    name: str | None = None
+    cancels: MessageId = None
+
+    @property
+    def is_request(self) -> bool:
+        """Whether an answer is owed."""
+        return self.request_id is not None
+
+    @property
+    def is_repeatable(self) -> bool:
+        """Whether it may be sent again although nobody knows what became of it."""
+        return self.method in _REPEATABLE
+
+    def headers(self, session: Session | None) -> list[tuple[str, str]]:
+        """Return the headers that its revision asks for; those of 2026-07-28 carry no session."""
+        if self.revision is not None:
+            found = [("MCP-Protocol-Version", self.revision), ("Mcp-Method", self.method)]
+            if self.name is not None:
+                found.append(("Mcp-Name", self.name))
+            return [(name, _header_value(text)) for name, text in found]
+        if session is None or self.method == "initialize":
+            return []
+        return [("MCP-Protocol-Version", session.revision), ("Mcp-Session-Id", session.session_id)]
+
+
+def read_envelope(line: bytes) -> Envelope | Malformed:
+    """Return what a line from the host says. Never raises."""
+    try:
+        raw = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        return Malformed(encode_error(None, _PARSE_ERROR, f"Parse error: {error}"))
+    if not isinstance(raw, dict):
+        return Malformed(
+            encode_error(None, _INVALID_REQUEST, "A line is one JSON-RPC message: a JSON object.")
+        )
+    named = raw.get("method")
+    method = named if isinstance(named, str) else ""
+    has_method = bool(method)
+    request_id = raw.get("id") if has_method else None
+    if has_method and "id" in raw and (isinstance(request_id, bool) or not isinstance(request_id, str | int)):
+        sentence = "The id of a request is a string or a whole number."
+        return Malformed(encode_error(None, _INVALID_REQUEST, sentence))
+    if not has_method and not ("result" in raw or "error" in raw):
+        return Malformed(encode_error(_id_of(raw.get("id")), _INVALID_REQUEST, "A request names its method."))
+    params = raw.get("params")
+    params = params if isinstance(params, dict) else {}
+    meta = params.get("_meta")
+    revision = meta.get(_REVISION_KEY) if isinstance(meta, dict) and method != "initialize" else None
+    name = params.get(_NAMED_BY.get(method, ""))
+    return Envelope(
+        body=line.strip(),
+        method=method,
+        request_id=request_id,
+        revision=revision if isinstance(revision, str) else None,
+        name=name if isinstance(name, str) else None,
+        cancels=_id_of(params.get("requestId")) if method == "notifications/cancelled" else None,
+    )
+
+
+def encode_error(request_id: MessageId, code: int, message: str) -> bytes:
+    """Return a JSON-RPC error response on one line."""
+    error = {"code": code, "message": message}
+    return json.dumps({"jsonrpc": "2.0", "id": request_id, "error": error}).encode()
+
+
+def is_answer(message: bytes) -> bool:
+    """Tell whether a message of the server is a response, not a notification or a request."""
+    try:
+        raw = json.loads(message)
+    except ValueError:
+        return False
+    return isinstance(raw, dict) and "method" not in raw and ("result" in raw or "error" in raw)
+
+
+def _id_of(raw: object) -> MessageId:
+    return raw if isinstance(raw, str | int) and not isinstance(raw, bool) else None
+
+
+def _header_value(text: str) -> str:
+    """Return a value that survives as a header (MCP revision 2026-07-28, "Transports", value encoding)."""
+    if _HEADER_SAFE.fullmatch(text) and text == text.strip() and not _ENCODED.fullmatch(text):
+        return text
+    encoded = binascii.b2a_base64(text.encode("utf-8", "replace"), newline=False).decode()
+    return f"=?base64?{encoded}?="

@@ -1,0 +1,47 @@
+"""Standard input and output as the relay holds them: whole lines in, whole lines out, and nothing else on stdout."""
+
+import os
+import threading
+from collections.abc import Iterator
+
+__all__ = ["Pipes"]
+
+
+class Pipes:
+    """The host's two pipes, taken away from everybody else in this process.
+
+    Writing is safe from any thread; a host that does not read holds its writers. One that has closed its end is
+    written to no more, in silence.
+    """
+
+    def __init__(self) -> None:
+        """Take descriptors 0 and 1; what others read there is empty, what they print there goes to stderr."""
+        while (nothing := os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)) <= 2:
+            pass  # the host closed one of the three: what is opened next must not take its place
+        self._reader = os.dup(0)
+        self._writer = os.dup(1)
+        os.dup2(nothing, 0)
+        os.close(nothing)
+        os.dup2(2, 1)
+        for descriptor in (self._reader, self._writer):
+            os.set_blocking(descriptor, True)
+        self._lock = threading.Lock()
+        self._is_open = True
+
+    def lines(self) -> Iterator[bytes]:
+        """Yield the host's lines, of any length, until it closes its end; blank ones are skipped."""
+        with open(self._reader, "rb", closefd=False) as file:
+            for line in file:
+                if line.strip():
+                    yield line
+
+    def write(self, message: bytes) -> None:
+        """Write one message on a line of its own; returns when the pipe has all of it."""
+        # JSON has line breaks between tokens only, where a blank means the same.
+        left = memoryview(message.strip().replace(b"\r", b" ").replace(b"\n", b" ") + b"\n")
+        with self._lock:
+            try:
+                while self._is_open and left:
+                    left = left[os.write(self._writer, left) :]
+            except OSError:
+                self._is_open = False

@@ -1,0 +1,21 @@
+"""Fixtures: the real server with the suite's fixture profile, on a state folder and a free port of its own."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.house.sources import ROOT
+from tests.support.fixtures import anyio_backend
+from tests.support.server import OutliveServer
+
+__all__ = ["anyio_backend", "fixture_server"]
+
+
+@pytest.fixture
+def fixture_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[OutliveServer]:
+    """A server that offers the fixtures beside the product's tools."""
+    monkeypatch.setenv("OUTLIVE_TEST_COMMAND", f"{sys.executable} -m tests.conformance.serve")
+    with OutliveServer(tmp_path / "state", env={"PYTHONPATH": str(ROOT)}) as server:
+        yield server

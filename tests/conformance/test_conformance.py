@@ -1,0 +1,39 @@
+"""The official MCP conformance suite against the real server with the suite's fixture profile (fixtures.py)."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.conformance.suite import expected_failures, installed_suite, run_suite
+from tests.support.server import OutliveServer
+
+
+@pytest.fixture(scope="module")
+def suite() -> list[str]:
+    """The installed suite."""
+    return installed_suite()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.promise("M.conformance")
+@pytest.mark.parametrize(("revision", "scored_count"), [("2025-11-25", 30), ("2026-07-28", 37)])
+def test_every_scored_scenario_of_a_revision_passes(
+    suite: list[str], fixture_server: OutliveServer, tmp_path: Path, revision: str, scored_count: int
+) -> None:
+    code, output, verdicts = run_suite(suite, fixture_server.mcp_url, revision, tmp_path / "results")
+    scored = [verdict for verdict in verdicts if verdict.is_scored]
+    passed = sum(verdict.counted["SUCCESS"] for verdict in scored)
+    print(f"{revision}: {len(scored)} scored scenarios, {passed} checks passed")
+    assert [complaint for verdict in scored for complaint in verdict.complaints] == []
+    assert [verdict.scenario for verdict in scored if not verdict.counted["SUCCESS"]] == []
+    assert len(scored) == scored_count, output[-3000:]
+    assert code == 0, output[-3000:]
+    # What a revision runs without scoring it: all but what is listed, and everything listed.
+    unscored = {verdict.scenario: verdict for verdict in verdicts if not verdict.is_scored}
+    failed = {name for name, verdict in unscored.items() if verdict.has_failed}
+    assert failed == expected_failures() & unscored.keys()
+
+
+def test_only_what_is_no_requirement_may_fail() -> None:
+    assert all(name.startswith("tasks-") for name in expected_failures())

@@ -1,0 +1,1 @@
+"""Tests of `outlive mcp`, the MCP relay on standard input and output."""
