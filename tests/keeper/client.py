@@ -4,6 +4,7 @@ Single-threaded: doorbells are taken in whenever the client waits for something.
 connection: `KeeperGone`. `ask_surely` reconnects and asks again, as a server does with what was not acknowledged.
 """
 
+import contextlib
 import json
 import os
 import select
@@ -180,9 +181,10 @@ class KeeperClient:
         reply = self._start(spec, process_id, script)
         key = id_to_bytes(process_id)
         if reply.get("existing") and Path(self.layout.process(process_id), "done").exists():
-            self._ring_from_file(
-                process_id
-            )  # the answer was lost with a supervisor, and nobody may tell of it
+            # The answer was lost with a supervisor, and nobody may tell of the end. What was told before it comes first.
+            with contextlib.suppress(KeeperGone):
+                self.take_in()
+            self._ring_from_file(process_id)
         elif key not in self.bells or self.bells[key].phase < Phase.DONE:
             self._live_ids[key] = process_id
         return process_id, reply
