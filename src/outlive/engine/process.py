@@ -94,7 +94,7 @@ class Process(Told):
     @property
     def record(self) -> ProcessRecord:
         """A snapshot; one is made for each state (some 15 microseconds)."""
-        state_key = (*self.bell, *self.times_ns, self.note, id(self._base))
+        state_key = (*self.bell, *self.times_ns, self.note)
         if self._snapshot is None or self._snapshot[0] != state_key:
             self._snapshot = (state_key, self._make_record())
         return self._snapshot[1]
@@ -163,6 +163,7 @@ class Process(Told):
     def settle_from(self, stored: StoredProcess) -> int:
         """Take over an end that the files tell and no doorbell told; return the `Change` bits. Engine only."""
         self._base = replace(self._base, error=stored.record.error)
+        self._snapshot = None
         return self.settle(Process.from_stored(stored, self.folder))
 
     def kick(self) -> None:

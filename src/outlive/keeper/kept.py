@@ -150,9 +150,8 @@ class Kept:
     def doorbell(self) -> bytes:
         """Return the record of the newest state for the server."""
         out = err = 0
-        flags = int(
-            self.flags
-        )  # each operation on a Flag costs a microsecond, and this runs for every splice
+        # Plain integers: each operation on a Flag costs a microsecond, and this runs for every splice.
+        flags = int(self.flags)
         for stream in self.streams:
             if stream.index == 0:
                 out = stream.offset

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections.abc import Iterator
 from datetime import datetime
 
 from outlive.core.process import ProcessRecord
@@ -46,25 +47,21 @@ def _size(process: Process, stream: int) -> int:
 async def _read(process: Process, stream: int, start: int, end: int) -> Piece:
     """Read [start, end) as far as the log has it in one piece."""
     data = bytearray()
-    while start + len(data) < end:
-        position = start + len(data)
-        more = process.log.pread(stream, min(_TURN_BYTES, end - position), position)
-        if not more:
-            break
+    for more in _turns(process, stream, start, end):
         data += more
         await asyncio.sleep(0)  # bounded work per turn
     return Piece(start, bytes(data))
 
 
 def _read_now(process: Process, stream: int, start: int, end: int) -> Piece:
-    data = bytearray()
-    while start + len(data) < end:
-        position = start + len(data)
-        more = process.log.pread(stream, min(_TURN_BYTES, end - position), position)
-        if not more:
-            break
-        data += more
-    return Piece(start, bytes(data))
+    return Piece(start, b"".join(_turns(process, stream, start, end)))
+
+
+def _turns(process: Process, stream: int, start: int, end: int) -> Iterator[bytes]:
+    """Yield [start, end) in pieces of one turn each, until the log has no more."""
+    while start < end and (more := process.log.pread(stream, min(_TURN_BYTES, end - start), start)):
+        yield more
+        start += len(more)
 
 
 def local_time(moment: datetime) -> str:
