@@ -10,6 +10,7 @@ from outlive.config.values import (
     parse_folder,
     parse_host,
     parse_level,
+    parse_log_form,
     parse_port,
     parse_seconds,
     parse_size,
@@ -276,6 +277,13 @@ class Settings:
         "info",
         "What the server says on stderr: debug, info, warning or error.",
         flag="--log-level",
+    )
+    log_form: str = _option(
+        "form",
+        parse_log_form,
+        "auto",
+        "How it says so: console (lines for people), json (one object a line), or auto: console on a terminal.",
+        flag="--log-form",
     )
     print_json: bool = _option(
         "switch",
