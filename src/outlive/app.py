@@ -219,6 +219,7 @@ def _mcp_service(
         termination_timeout_s=settings.termination_timeout_s,
         mcp_tools=cast("ToolSet", settings.mcp_tools),
         wait_s=settings.wait_s,
+        kept_s=settings.retention_s,
     )
     door = McpHttpSettings(
         version=__version__,
