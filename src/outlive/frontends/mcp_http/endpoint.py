@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import orjson
 from starlette.types import Receive, Scope, Send
 
-from outlive.frontends.mcp_http.access import cors_headers, has_key, is_preflight
+from outlive.frontends.mcp_http.access import cors_headers, is_preflight
 from outlive.frontends.mcp_http.asking import Asking
 from outlive.frontends.mcp_http.calls import Calls
 from outlive.frontends.mcp_http.raw_stream import BACKGROUND_TOOL, stream_background
@@ -102,15 +102,6 @@ class McpEndpoint:
         cors = cors_headers(scope)
         if is_preflight(scope):
             await send_body(send, status=204, headers=cors)
-            return
-        if not has_key(scope, self._settings.api_key):
-            message = (
-                "The API key is missing or wrong: send Authorization: Bearer <key>, or X-API-Key: <key>."
-            )
-            challenge = (b"www-authenticate", b"Bearer")
-            await send_body(
-                send, status=401, body=error_body(_INVALID_REQUEST, message), headers=(*cors, challenge)
-            )
             return
         revision = header(scope["headers"], b"mcp-protocol-version")
         state = scope.get("state") or {}
