@@ -38,7 +38,7 @@ async def test_the_text_is_both_streams(
     process = await toolbox.start_background({"cmd": cmd}, a_caller())
     async with asyncio.timeout(10):
         await engine.wait(process)
-    assert toolbox.background_result(process) == outcome
+    assert await toolbox.background_result(process) == outcome
 
 
 @pytest.mark.promise("S4.3")
@@ -53,7 +53,7 @@ async def test_a_background_start_is_refused_or_runs(toolbox: Toolbox, engine: E
         principal=caller.principal, connection_id=caller.connection_id, request_id="7"
     )
     with pytest.raises(InvalidState):
-        toolbox.background_result(process)
+        await toolbox.background_result(process)
     await engine.cancel(process)
 
 
@@ -69,7 +69,7 @@ async def test_the_result_of_a_cancelled_command_says_so(toolbox: Toolbox, engin
         await engine.cancel(process)
         async with asyncio.timeout(10):
             await engine.wait(process)
-        outcome = toolbox.background_result(process)
+        outcome = await toolbox.background_result(process)
         assert (outcome.text, outcome.is_error) == (text, True)
 
 
@@ -130,7 +130,7 @@ async def test_what_an_ended_process_left_behind_is_terminated(toolbox: Toolbox,
     process = await toolbox.start_background({"cmd": "setsid sleep 100 & echo started"}, caller)
     async with asyncio.timeout(10):
         await engine.wait(process)
-    assert toolbox.background_result(process).text == "started"
+    assert (await toolbox.background_result(process)).text == "started"
     outcome = await answer(toolbox, "terminate_process", caller, {"pid": process.record.pid})
     assert outcome.text.startswith(f"Process {process.record.pid} terminated successfully\n")
     assert process.record.descendants == 0

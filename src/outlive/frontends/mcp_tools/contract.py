@@ -97,10 +97,12 @@ class Toolbox:
         self._tool("execute_background_linux_shell_command")  # it is not offered with every setting
         return await self._processes.start_background(arguments, caller)
 
-    def background_result(self, process: Process) -> Outcome:
+    async def background_result(self, process: Process) -> Outcome:
         """Return the last result of a background command that is complete: both streams joined (promise S4.3).
 
         Raises:
             InvalidState: `process_running`: it is not complete.
+
+        Cancellation: safe; nothing is consumed.
         """
-        return self._processes.background_result(process)
+        return await self._processes.background_result(process)
