@@ -216,6 +216,7 @@ _MCP: Mapping[str, str] = {
     "S4.13": "The lean tools run, read, wait, send, control, list exist; mcp_tools chooses lean, documents or all.",
     "S4.13.size": "The lean schemas together take at most 8 KB of JSON.",
     "S4.13.answers": "Answers show header, head, omission mark naming the next call, tail; never a byte twice.",
+    "S4.13.workspace": "Folder and exported variables of a workspace go on from its last command that exited with 0.",
     "S4.13.plain": "ANSI is stripped and progress bars are collapsed unless `raw`.",
     # one endpoint for all MCP clients
     "M.raw": "A caller without MCP-Protocol-Version is raw: extra SSE events, and 204 for notifications/cancelled.",

@@ -12,6 +12,7 @@ from outlive.frontends.mcp_tools.admission import Admission
 from outlive.frontends.mcp_tools.calls import Caller, Outcome, Progress
 from outlive.frontends.mcp_tools.running import Runner
 from outlive.frontends.mcp_tools.shown import duration_s, local_time, shown_output
+from outlive.frontends.mcp_tools.workspaces import Workspaces
 from outlive.protocols.mcp.arguments import (
     ExecuteArguments,
     HistoryArguments,
@@ -30,9 +31,10 @@ _Arguments = Mapping[str, object]
 class CommandTools:
     """Answers the four tools; each method is one."""
 
-    def __init__(self, runner: Runner, admission: Admission) -> None:
-        """Take what runs commands and what decides whether they may."""
+    def __init__(self, runner: Runner, admission: Admission, workspaces: Workspaces) -> None:
+        """Take what runs commands, what decides whether they may, and where they may go on."""
         self._runner = runner
+        self._workspaces = workspaces
         self._settings = runner.settings
         self._admission = admission
 
@@ -49,6 +51,8 @@ class CommandTools:
                 line, argv = None, _words(asked.command)
                 self._admission.check_argv(argv)
             command = self._command(asked, line=line, argv=argv, title=asked.command)
+            if asked.workspace is not None:
+                command = await self._workspaces.enter(asked.workspace, command, caller)
             return await self._run(command, asked, caller, progress)
         except OutliveError as error:
             return _refused(error, wanted)
@@ -137,7 +141,7 @@ class CommandTools:
         default_s = self._settings.wait_s if asked.wait_s is None else asked.wait_s
         wait_s = 0.0 if asked.background else default_s
         process = await self._runner.run(command, caller, wait_s=wait_s, progress=progress)
-        cwd = None if asked.cwd is None else process.record.cwd
+        cwd = None if command.cwd is None else process.record.cwd
         result = await self._status(process, cwd=cwd)
         if isinstance(asked, ScriptArguments):
             result |= {"script_path": f"{process.folder}/script", "interpreter": asked.interpreter}

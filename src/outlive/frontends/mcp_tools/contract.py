@@ -13,6 +13,7 @@ from outlive.frontends.mcp_tools.lean import LeanTools
 from outlive.frontends.mcp_tools.processes import ProcessTools
 from outlive.frontends.mcp_tools.running import Runner
 from outlive.frontends.mcp_tools.settings import ToolSet, ToolSettings
+from outlive.frontends.mcp_tools.workspaces import Workspaces
 from outlive.protocols.mcp.lean import LEAN_TOOLS
 from outlive.protocols.mcp.schemas import COMMAND_TOOLS, PROCESS_TOOLS, Schema
 
@@ -24,9 +25,9 @@ class Toolbox:
 
     def __init__(self, engine: Engine, settings: ToolSettings) -> None:
         """Take the engine (opened by the caller) and the settings."""
-        runner, admission = Runner(engine, settings), Admission(settings)
+        runner, admission, workspaces = Runner(engine, settings), Admission(settings), Workspaces(engine)
         self._runner = runner
-        commands = CommandTools(runner, admission)
+        commands = CommandTools(runner, admission, workspaces)
         self._processes = processes = ProcessTools(runner, admission)
         self._tools: dict[str, Tool] = {}
         if settings.mcp_tools != "lean":
@@ -39,7 +40,7 @@ class Toolbox:
                 (processes.execute, processes.execute_background, processes.terminate, processes.list),
             )
         if settings.mcp_tools != "documents":
-            lean = LeanTools(runner, admission)
+            lean = LeanTools(runner, admission, workspaces)
             self._add(LEAN_TOOLS, (lean.run, lean.read, lean.wait, lean.send, lean.control, lean.list))
 
     def _tool(self, name: str) -> Tool:

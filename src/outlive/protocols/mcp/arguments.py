@@ -22,12 +22,14 @@ __all__ = [
     "StatusArguments",
     "TerminateArguments",
     "WaitSeconds",
+    "WorkspaceName",
     "read_arguments",
 ]
 
 _MAX_S = 10 * 365 * 86400  # ten years: beyond it timers overflow, and nobody means it
 Seconds = Annotated[float, Meta(ge=0, le=_MAX_S)]
 WaitSeconds = Annotated[float, Meta(ge=0, le=3600)]
+WorkspaceName = Annotated[str, Meta(min_length=1, max_length=100)]
 _WholeSeconds = Annotated[int, Meta(ge=1, le=_MAX_S)]
 
 
@@ -49,6 +51,7 @@ class ExecuteArguments(_Options, kw_only=True, frozen=True):
     command: str
     timeout: _WholeSeconds | None = None
     shell: bool = True
+    workspace: WorkspaceName | None = None
 
 
 class ScriptArguments(_Options, kw_only=True, frozen=True):

@@ -126,6 +126,12 @@ COMMAND_TOOLS: tuple[Schema, ...] = (
                 "command": _described(_STRING, "The command line."),
                 "timeout": _TIMEOUT,
                 "shell": _described(_BOOLEAN, "Run it in a shell, or as plain words.", default=True),
+                "workspace": _described(
+                    _STRING,
+                    "A name: folder and exported variables go on from its last command that exited with 0.",
+                    minLength=1,
+                    maxLength=100,
+                ),
                 **_OPTIONS,
             },
             ["command"],
