@@ -57,6 +57,20 @@ async def test_a_background_start_is_refused_or_runs(toolbox: Toolbox, engine: E
     await engine.cancel(process)
 
 
+@pytest.mark.promise("S4.3.result", "S1.8.output")
+async def test_a_result_shows_so_much_of_each_stream(engine: Engine) -> None:
+    """Also the last one of a raw stream, however much was streamed before it."""
+    toolbox = Toolbox(engine, ToolSettings(max_output_bytes=20))
+    cmd = "seq 100; seq 100 >&2"
+    shown = "1\n2\n3\n4\n5\n\n[... 272 bytes omitted ...]\n98\n99\n100"
+    outcome = await answer(toolbox, _RUN, a_caller(), {"cmd": cmd})
+    assert outcome.text == f"{shown}\n\nSTDERR:\n{shown}"
+    process = await toolbox.start_background({"cmd": cmd}, a_caller())
+    async with asyncio.timeout(10):
+        await engine.wait(process)
+    assert await toolbox.background_result(process) == outcome
+
+
 @pytest.mark.promise("S4.6.result")
 async def test_the_result_of_a_cancelled_command_says_so(toolbox: Toolbox, engine: Engine) -> None:
     for cmd, text in (

@@ -146,6 +146,26 @@ async def test_a_call_cancelled_while_it_starts_leaves_nothing(
 
 
 @pytest.mark.promise("M.background")
+@pytest.mark.parametrize("turns", range(6))
+async def test_a_background_command_whose_call_is_cancelled_while_it_starts_is_not_ended(
+    toolbox: Toolbox, engine: Engine, turns: int
+) -> None:
+    caller = a_caller()
+    call = asyncio.create_task(answer(toolbox, _START, caller, {"cmd": "exec sleep 100"}))
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    call.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await call
+    for process in engine.live():
+        if process.record.owner.principal == caller.principal:
+            assert process.record.cause is Cause.NONE
+            assert process is await live_process(engine, caller)  # acknowledged, and still not asked to end
+            assert process.record.cause is Cause.NONE
+            await engine.cancel(process)
+
+
+@pytest.mark.promise("M.background")
 async def test_a_background_command_outlives_its_cancelled_call(toolbox: Toolbox, engine: Engine) -> None:
     caller, told = a_caller(), _Told()
     call = asyncio.create_task(answer(toolbox, _START, caller, {"cmd": "echo hi; sleep 100"}, progress=told))
