@@ -212,6 +212,7 @@ _MCP: Mapping[str, str] = {
     "S4.9": "TERMINATION_TIMEOUT and MCP_REMOTE_PORT are read from the environment.",
     "S4.11": "The documented curl commands work as printed; no Accept header or */* is fine.",
     "S4.12.history": "Output history, per-command timeouts, groups and tags are part of the product.",
+    "S4.12.metrics": "Metrics are part of the product.",
     "S4.12.restart": "The process registry survives restarts.",
     "S4.13": "The lean tools run, read, wait, send, control, list exist; mcp_tools chooses lean, documents or all.",
     "S4.13.size": "The lean schemas together take at most 8 KB of JSON.",
@@ -228,6 +229,16 @@ _MCP: Mapping[str, str] = {
     "M.restart": "A client that holds an MCP session keeps working after the server restarts.",
     "M.ids": "Request ids are echoed with their type and matched as strings within their MCP session.",
     "M.conformance": "The official conformance suite passes, all that 2025-11-25 and 2026-07-28 score.",
+    # the extension io.modelcontextprotocol/tasks
+    "M.tasks": "A call that outlasts the server's wait becomes a task; what ends in time is answered.",
+    "M.tasks.declared": "Only a request that declares the extension gets a task, and may ask for one.",
+    "M.tasks.asked": "A call that says how long to wait, or gives an input, is answered as ever and is no task.",
+    "M.tasks.durable": "A task that was given out is there after SIGKILL and restart, with its whole result.",
+    "M.tasks.result": "A completed task carries exactly what the tool would have answered.",
+    "M.tasks.status": "Every state of a process has one task status; ttlMs and pollIntervalMs follow from the record.",
+    "M.tasks.cancel": "tasks/cancel ends the whole tree; a task that has ended stays as it is.",
+    "M.tasks.own": "A task is its principal's; nobody else's and unknown ones are -32602.",
+    "M.tasks.headers": "Mcp-Name must be the task's id, and the relay sends it.",
 }
 
 _REST: Mapping[str, str] = {
@@ -235,7 +246,6 @@ _REST: Mapping[str, str] = {
     "S4.7.terminate": "POST /api/async/process/terminate_by_pid/ answers {success, pid, request_id, signal, message}.",
     "S4.7.list": "GET /api/async/processes/list/ answers {processes, count} with the documented fields.",
     "S4.9.port": "MCP_PORT, the port of this door, is read from the environment.",
-    "S4.12.metrics": "Metrics are part of the product.",
     "S4.7.companions": "The companion paths start, describe, end and run processes; GET /health answers.",
 }
 

@@ -26,7 +26,7 @@ from outlive.engine import Engine, Process, ProcessFilter, follow
 from outlive.store.retention import Retention
 from tests.engine.engines import ME, an_engine, output_of, run, settled
 from tests.keeper.house import House
-from tests.support.processes import Gate, poll_until, wait_file
+from tests.support.processes import Gate, poll_until
 
 SERVER = """
 import asyncio, sys
@@ -103,8 +103,8 @@ async def test_an_end_that_nobody_saw_is_found_exactly(own_house: House, gate: G
         await asyncio.sleep(0.1)
         await engine.cancel(cancelled, note="Cancelled before the server died.")
     gate.open()
-    for process in (natural, cancelled):
-        await wait_file(own_house.folder(process.process_id) / "done")
+    records = [own_house.folder(process.process_id) / "done" for process in (natural, cancelled)]
+    await poll_until(lambda: all(record.stat().st_size for record in records))
     async with an_engine(own_house.state_dir) as engine:
         found = await engine.find(natural.process_id)
         assert (found.record.exit_code, found.record.error) == (5, None)
@@ -255,7 +255,7 @@ async def test_a_process_that_finished_while_the_link_was_down_is_settled(own_ho
         assert kill_supervisor(own_house)
         folder = own_house.folder(process.process_id)
         deadline = time.monotonic() + 15
-        while not (folder / "done").exists() and time.monotonic() < deadline:
+        while not (folder / "done").stat().st_size and time.monotonic() < deadline:
             time.sleep(0.01)  # noqa: ASYNC251 - the point of this test
         assert await output_of(process) == (b"x\n", b"")
         assert process.record.exit_code == 6

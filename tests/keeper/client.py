@@ -19,6 +19,7 @@ from outlive.core.identity import ProcessId, id_to_bytes, new_process_id
 from outlive.core.layout import Layout
 from outlive.core.spec import Spec
 from outlive.keeper import sockets
+from outlive.keeper.files import is_written
 from outlive.protocols.keeper import (
     MAX_INLINE_BYTES,
     VERSION,
@@ -180,7 +181,7 @@ class KeeperClient:
         process_id = process_id or new_id()
         reply = self._start(spec, process_id, script)
         key = id_to_bytes(process_id)
-        if reply.get("existing") and Path(self.layout.process(process_id), "done").exists():
+        if reply.get("existing") and is_written(f"{self.layout.process(process_id)}/done"):
             # The answer was lost with a supervisor, and nobody may tell of the end. What was told before it comes first.
             with contextlib.suppress(KeeperGone):
                 self.take_in()

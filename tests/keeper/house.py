@@ -15,6 +15,7 @@ from unittest import mock
 from outlive.core.identity import ProcessId
 from outlive.core.layout import Layout
 from outlive.core.spec import Spec
+from outlive.keeper.files import is_written
 from outlive.keeper.launch import ensure_keeper
 from outlive.protocols.frames import ExitRecord, PidRecord, decode_exit, decode_pid
 from tests.keeper.client import KeeperClient, KeeperGone, Reply, new_id, until
@@ -175,8 +176,8 @@ class House:
         socket_path = self.folder(process_id) / "sock"
         before = _birth(socket_path)
         self.kill(self.shim_of(process_id))
-        done = self.folder(process_id) / "done"
-        until(lambda: _birth(socket_path) != before or done.exists(), "the shim's death to be noticed")
+        done = f"{self.folder(process_id)}/done"
+        until(lambda: _birth(socket_path) != before or is_written(done), "the shim's death to be noticed")
 
     def wait_redundant(self) -> Reply:
         """Wait until every descriptor is held twice (asked twice: news of a death may be on its way)."""

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from outlive.keeper.files import is_written
 from outlive.protocols.keeper import CauseCode, Phase
 from tests.keeper.client import KeeperRefused, until
 from tests.keeper.house import House, is_paused, sh
@@ -155,7 +156,7 @@ def test_a_timeout_fires_while_nobody_is_connected(own_house: House) -> None:
     process_id = own_house.start("/bin/sleep", "60", timeout_s=0.5)
     own_house.client.close()
     done = own_house.folder(process_id) / "done"
-    until(done.exists, "the timeout")
+    until(lambda: is_written(str(done)), "the timeout")
     own_house.client.connect()
     assert own_house.wire_code(process_id) == -15
     until(lambda: own_house.done(process_id)["cause"] == CauseCode.TIMEOUT, "its cause")

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from outlive.keeper.files import is_written
 from outlive.keeper.journal import read_journal
 from outlive.keeper.sockets import connect_unix
 from outlive.keeper.spawn import keeper_argv, keeper_environment
@@ -99,7 +100,7 @@ def test_a_keeper_with_something_to_keep_stays(build_house: Callable[..., House]
             short.run(*sh("sleep 1.1"))
     assert is_alive(supervisor)
     gate.open()
-    until((house.folder(process_id) / "done").exists, "the end of the command")
+    until(lambda: is_written(f"{house.folder(process_id)}/done"), "the end of the command")
     assert house.wire_code(process_id) == 5
 
 

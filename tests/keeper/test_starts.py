@@ -115,7 +115,7 @@ def test_the_same_id_twice_starts_once(house: House, tmp_path: Path) -> None:
     _, first = house.client.start(spec, process_id=process_id)
     _, second = house.client.start(spec, process_id=process_id)
     assert second["existing"]
-    until(counter.exists, "the command to run")
+    until(lambda: counter.exists() and counter.read_text(), "the command to run")
     assert (second["pid"], second["started_ns"]) == (first["pid"], first["started_ns"])
     house.client.ask("stop", id=process_id, cause=1, grace_s=0.0)
     house.client.wait_closed(process_id)
@@ -132,7 +132,7 @@ def test_two_requests_with_one_id_before_the_answer_start_once(house: House, tmp
     raw = encode_spec(spec)
     numbers = [house.client.send("start", payload=raw, id=process_id, spec_bytes=len(raw)) for _ in range(5)]
     pids = {house.client.reply(number)["pid"] for number in numbers}
-    until(counter.exists, "the command to run")
+    until(lambda: counter.exists() and counter.read_text(), "the command to run")
     assert len(pids) == 1
     assert counter.read_text() == "x\n"
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from outlive.core.identity import id_to_bytes
+from outlive.keeper.files import is_written
 from outlive.keeper.launch import ensure_keeper
 from outlive.protocols.keeper import Flags, Phase, encode_spec
 from tests.keeper.client import KeeperGone, until
@@ -212,7 +213,7 @@ def test_a_failed_start_is_answered_after_the_supervisor_died(own_house: House) 
             own_house.client.send("start", payload=raw, id=process_id, spec_bytes=len(raw))
         )
     assert reply["error"] == "not_found"
-    until((own_house.folder(process_id) / "done").exists, "the end of the start")
+    until(lambda: is_written(f"{own_house.folder(process_id)}/done"), "the end of the start")
     assert own_house.exit_record(process_id).kind == "failed"
     # The next supervisor may be through with it before anybody connects: then there is the answer, and no doorbell.
     bell = own_house.client.bell(process_id)

@@ -76,7 +76,7 @@ def test_the_key_is_asked_for_on_every_port_and_path_but_not_on_the_unix_socket(
     for bad in ({}, {"Authorization": "Bearer x"}, {"X-API-Key": "kk"}, {"X-API-Key": ""}):
         refused = upgrade(server.port, headers=bad)
         assert (refused.status, "www-authenticate: bearer" in refused.text.lower()) == (401, True)
-        for path in ("/", "/health", "/no/such/path"):
+        for path in ("/", "/health", "/metrics", "/no/such/path"):
             assert http_get(server.port, path, headers=bad).status == 401
     with hosting(server.state_dir) as host:  # the relay has no key to send
         host.begin()

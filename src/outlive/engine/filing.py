@@ -1,4 +1,4 @@
-"""Keeping the registry up to date without haste: changed processes are written together, some 20 times a second.
+"""Keeping the registry up to date without haste: changed processes are written together, some five times a second.
 
 A short command is written once, at its end. What a crash of the server cuts off is in the process folders.
 """
@@ -13,7 +13,7 @@ from outlive.store.rows import StoredProcess
 
 __all__ = ["Filing"]
 
-_PAUSE_S = 0.05
+_PAUSE_S = 0.2
 _SLICE = 100  # snapshots in one turn of the loop: about 2 ms
 
 

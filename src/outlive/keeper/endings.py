@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 
 from outlive.keeper.failpoints import hit
-from outlive.keeper.files import write_whole
+from outlive.keeper.files import write_once, write_whole
 from outlive.keeper.kept import Kept
 from outlive.keeper.loop import Loop
 from outlive.keeper.pump import Pump
@@ -130,7 +130,7 @@ class Endings:
             "closed": kept.is_closed,
         }
         try:
-            write_whole(f"{kept.folder}/done", json.dumps(record).encode())
+            write_once(f"{kept.folder}/done", json.dumps(record).encode())
         except OSError:
             return False
         hit("exit.done")

@@ -345,8 +345,9 @@ def _drive(link: socket.socket, folder: str) -> None:
     listener = sockets.listen_unix(f"{folder}/sock")
     null = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
     for _ in range(_WARM_UP_COMMANDS):
-        with open(f"{folder}/pid.new", "wb"):
-            link.recv(100)
+        for name in ("pid", "exit"):
+            os.close(os.open(f"{folder}/{name}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600))
+        link.recv(100)
         sockets.send(link, b"spawn LoeIOE " + folder.encode(), (listener.fileno(), *[null] * 5))
         link.recv(100)
         link = sockets.connect_unix(f"{folder}/sock")

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from outlive.keeper import sockets
 from outlive.keeper.endings import Endings
-from outlive.keeper.files import write_whole
+from outlive.keeper.files import write_once
 from outlive.keeper.kept import Kept, ShimLink
 from outlive.keeper.kernel import boottime_ns
 from outlive.keeper.loop import Loop
@@ -83,6 +83,6 @@ class Hearing:
         if kept.shim is None:
             record = ExitRecord(kind="failed", number=number, ended_ns=time.time_ns(), note=place)
             with contextlib.suppress(OSError):
-                write_whole(f"{kept.folder}/exit", encode_exit(record))
+                write_once(f"{kept.folder}/exit", encode_exit(record))
         kept.answer_all(failed_start(number, place))
         self._endings.exited(kept, kind="failed", number=number, is_empty=True, ended_ns=time.time_ns())

@@ -95,6 +95,7 @@ class Loop:
         timers = self._timers
         timeout = max(0.0, timers[0][0] - time.monotonic()) if timers else -1.0
         events = self._epoll.poll(timeout, _MAX_EVENTS)
+        now = time.monotonic()
         self.now_ns = time.time_ns()
         handlers = self._handlers
         for fd, event in events:
@@ -106,15 +107,15 @@ class Loop:
             except Exception:  # noqa: BLE001 - outermost loop: one process's trouble must not stop the others
                 self._failed()
         if timers:
-            self._run_timers()
+            self._run_timers(now)
         for hook in self._hooks:
             try:
                 hook()
             except Exception:  # noqa: BLE001 - as above
                 self._failed()
 
-    def _run_timers(self) -> None:
-        now = time.monotonic()
+    def _run_timers(self, now: float) -> None:
+        """Fire what was due when the turn began: what a handler put off is done after this turn's hooks."""
         while self._timers and self._timers[0][0] <= now:
             timer = heapq.heappop(self._timers)[2]
             try:

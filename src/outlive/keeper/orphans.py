@@ -13,7 +13,7 @@ from outlive.core.layout import Layout
 from outlive.keeper import sockets, tree
 from outlive.keeper.endings import Endings
 from outlive.keeper.failpoints import hit
-from outlive.keeper.files import read_small, write_whole
+from outlive.keeper.files import is_written, read_small, write_whole
 from outlive.keeper.kept import Kept
 from outlive.keeper.kernel import (
     BOOT_ID,
@@ -81,7 +81,7 @@ class Orphans:
             elif record is not None:
                 self._runs(kept, record)
                 self._watch(kept, record.boot_id)
-            elif os.path.exists(f"{kept.folder}/pid"):
+            elif is_written(f"{kept.folder}/pid"):
                 self._find_spawned(kept, _LOOKS)
             else:
                 self._never_ran(kept)
@@ -208,7 +208,7 @@ class Orphans:
 
     def _tell(self, kept: Kept, ended: ExitRecord) -> None:
         hit("orphan.learned")
-        if not os.path.exists(f"{kept.folder}/exit"):
+        if not is_written(f"{kept.folder}/exit"):
             with contextlib.suppress(OSError):
                 write_whole(f"{kept.folder}/exit", encode_exit(ended))
         kept.answer_all(known_start(kept.folder))

@@ -18,8 +18,8 @@ from outlive.keeper.sockets import listen_unix
 
 __all__ = ["PreparedFolder", "PreparedFolders"]
 
-# Written during a start or an end, when a rename is all there is time for: "x.new" becomes "x".
-_LATER_FILES = ("spec", "pid.new", "exit.new", "done.new")
+# Written during a start or an end, when there is no time to make a file; empty ones are no records yet.
+_LATER_FILES = ("spec", "pid", "exit", "done")
 _SHELF_FOLDERS = 512
 _WANTED = 48  # at first; bursts that find none left double it
 _MOST_WANTED = 256
@@ -41,7 +41,7 @@ class PreparedFolder:
         """Create everything; raises OSError when the disk is full or descriptors run out."""
         self.path = path
         os.mkdir(path, 0o700)
-        self.listener: socket.socket = listen_unix(f"{path}/sock", backlog=4)
+        self.listener: socket.socket = listen_unix(f"{path}/sock", backlog=4, is_new=True)
         flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC
         self.out, self.err = (os.open(f"{path}/{name}", flags, 0o600) for name in STREAM_FILES)
         self.idx = os.open(f"{path}/idx", flags | os.O_APPEND, 0o600)

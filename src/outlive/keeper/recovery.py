@@ -12,7 +12,7 @@ from outlive.core.layout import Layout
 from outlive.keeper import sockets
 from outlive.keeper.endings import EXIT_FLAGS, Endings
 from outlive.keeper.failpoints import hit
-from outlive.keeper.files import read_small
+from outlive.keeper.files import is_written, read_small
 from outlive.keeper.journal import Journal
 from outlive.keeper.kept import Kept, ShimLink, Stream
 from outlive.keeper.kernel import BOOT_ID, open_pidfd
@@ -100,7 +100,7 @@ class Recovery:
             return
         except OSError as error:
             self._log(f"{kept.process_id}: no shim answers: {error}")
-            if os.path.exists(f"{kept.folder}/done") and self._is_over(kept):
+            if is_written(f"{kept.folder}/done") and self._is_over(kept):
                 self._journal.end(kept.process_id)
                 return
             self._without_shim(kept)
@@ -128,7 +128,7 @@ class Recovery:
         self._keep(kept)
         record = self._restore(kept)
         self._go_on(kept, record)
-        if record is None and not os.path.exists(f"{kept.folder}/pid"):
+        if record is None and not is_written(f"{kept.folder}/pid"):
             self._log(f"{kept.process_id} was committed but never given to a shim: starting it")
             self._orphans.shim_lost(kept)
             return

@@ -228,7 +228,7 @@ class Shim(Holdings):
             block = spec_exec_block(_read(self._folder + b"/spec"))
             program, cwd, argv, env = decode_exec(block)
             place = b"pid"
-            record = _open_prepared(self._folder + b"/pid")
+            record = _open_empty(self._folder + b"/pid")
             try:
                 os.write(record, b"starting\n")
                 place = b"cwd"
@@ -285,7 +285,7 @@ class Shim(Holdings):
         self._ended = ExitRecord(kind="failed", number=number, ended_ns=time.time_ns(), note=place.decode())
         self._empty = True
         with contextlib.suppress(OSError):
-            _replace(self._folder + b"/exit", encode_exit(self._ended))
+            _write_once(self._folder + b"/exit", encode_exit(self._ended))
         self._say(b"failed %d %s" % (number, place))
 
     def _reap(self) -> None:
@@ -300,7 +300,8 @@ class Shim(Holdings):
                 return
             if child.si_pid == self._pid and self._ended is None:
                 kind = "exited" if child.si_code == os.CLD_EXITED else "signaled"
-                if not self._record(ExitRecord(kind=kind, number=child.si_status, ended_ns=time.time_ns())):
+                ended = ExitRecord(kind=kind, number=child.si_status, ended_ns=time.time_ns())
+                if not self._record(ended) or self._empty:
                     return
             else:
                 os.waitpid(child.si_pid, 0)
@@ -308,7 +309,7 @@ class Shim(Holdings):
     def _record(self, ended: ExitRecord) -> bool:
         hit("shim.exiting")
         try:
-            _replace(self._folder + b"/exit", encode_exit(ended))
+            _write_once(self._folder + b"/exit", encode_exit(ended))
         except OSError:
             # A full disk: keep the zombie, come back. SIGALRM is not used, a short sleep is harmless here.
             time.sleep(0.05)
@@ -344,14 +345,6 @@ def _read(path: bytes) -> bytes:
     return content
 
 
-def _open_prepared(path: bytes) -> int:
-    try:
-        os.rename(path + b".new", path)
-    except FileNotFoundError:
-        return _open_empty(path)  # a start after a supervisor's death may lack it
-    return _open_empty(path)
-
-
 def _open_empty(path: bytes) -> int:
     """Open a file that is nearly always empty or missing (see `files.write_prepared` for why without O_TRUNC)."""
     fd = os.open(path, _CREATE, 0o600)
@@ -361,10 +354,10 @@ def _open_empty(path: bytes) -> int:
     return fd
 
 
-def _replace(path: bytes, content: bytes) -> None:
-    fd = _open_empty(path + b".new")
+def _write_once(path: bytes, content: bytes) -> None:
+    """Do what `files.write_once` does; a record that short is written whole or not at all."""
+    fd = os.open(path, _CREATE, 0o600)
     try:
         os.write(fd, content)
     finally:
         os.close(fd)
-    os.rename(path + b".new", path)

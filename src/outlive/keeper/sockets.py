@@ -32,8 +32,10 @@ def _short(path: str) -> Iterator[str]:
         os.close(folder)
 
 
-def listen_unix(path: str, kind: int = socket.SOCK_SEQPACKET, *, backlog: int = 64) -> socket.socket:
-    """Return a non-blocking socket that listens on `path`, replacing a stale one.
+def listen_unix(
+    path: str, kind: int = socket.SOCK_SEQPACKET, *, backlog: int = 64, is_new: bool = False
+) -> socket.socket:
+    """Return a non-blocking socket that listens on `path`, replacing a stale one (unless the folder is new).
 
     Raises:
         OSError: The folder is missing or not writable.
@@ -42,8 +44,9 @@ def listen_unix(path: str, kind: int = socket.SOCK_SEQPACKET, *, backlog: int = 
     listener.settimeout(0.0)
     try:
         with _short(path) as address:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(address)
+            if not is_new:
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(address)
             listener.bind(address)
         listener.listen(backlog)
     except OSError:

@@ -42,13 +42,14 @@ class Lane(Enum):
 class Call:
     """A request with checked parameters, ready to run."""
 
+    method: str
     run: Callable[[Context, str | None], Awaitable[Reply]]
     lane: Lane
 
 
 @dataclass(frozen=True, slots=True)
 class _Method:
-    bind: Callable[[bytes], Call]
+    bind: Callable[[str, bytes], Call]
 
 
 def _method(
@@ -56,9 +57,9 @@ def _method(
     handler: Callable[[Context, _Params, str | None], Awaitable[Reply]],
     lane: Callable[[_Params], Lane] = lambda _: Lane.IN_ORDER,
 ) -> _Method:
-    def bind(raw: bytes) -> Call:
+    def bind(method: str, raw: bytes) -> Call:
         params = decode_params(raw, shape)
-        return Call(lambda context, label: handler(context, params, label), lane(params))
+        return Call(method, lambda context, label: handler(context, params, label), lane(params))
 
     return _Method(bind)
 
@@ -95,4 +96,4 @@ def prepare(method: str, params: bytes) -> Call:
     known = METHODS.get(method)
     if known is None:
         raise ProtocolViolation("method_not_found", f"There is no method {method[:40]!r}.")
-    return known.bind(params)
+    return known.bind(method, params)

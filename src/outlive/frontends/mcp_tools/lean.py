@@ -7,6 +7,7 @@ in the answers.
 import asyncio
 import signal as signals
 from collections.abc import Mapping
+from dataclasses import replace
 
 from outlive.core.command import Command
 from outlive.core.cursor import BEGINNING, Cursor
@@ -14,7 +15,7 @@ from outlive.core.errors import InvalidRequest, OutliveError
 from outlive.core.identity import is_process_id
 from outlive.engine import Process, ProcessFilter
 from outlive.frontends.mcp_tools.admission import Admission
-from outlive.frontends.mcp_tools.calls import Caller, Outcome, Progress
+from outlive.frontends.mcp_tools.calls import Caller, Outcome, Progress, Unfinished
 from outlive.frontends.mcp_tools.pages import Page, read_matches, read_page, read_tail
 from outlive.frontends.mcp_tools.probing import probe
 from outlive.frontends.mcp_tools.readiness import wait_ready
@@ -33,6 +34,7 @@ from outlive.protocols.mcp.lean import (
     WaitArguments,
     WaitFor,
 )
+from outlive.protocols.mcp.tasks import TaskCall
 
 __all__ = ["LeanTools"]
 
@@ -74,8 +76,18 @@ class LeanTools:
             if is_new and wait_s > 0:
                 await self._runner.abandon(process.process_id)
             raise
-        page = await read_page(process, BEGINNING, raw=asked.raw)
-        return await self._show(process, page, asked.budget, workspace=asked.workspace)
+        is_complete = process.is_complete
+        call = TaskCall(tool="run", budget=asked.budget, raw=asked.raw)
+        outcome = await self.result(process, call)
+        if is_complete or asked.wait_s is not None or asked.wait_for is not None:
+            return outcome
+        return replace(outcome, unfinished=Unfinished(process, call))
+
+    async def result(self, process: Process, call: TaskCall) -> Outcome:
+        """Show what a process has written that a call of `run` has started."""
+        page = await read_page(process, BEGINNING, raw=call.raw)
+        workspace = await self._workspaces.shown(process)
+        return await self._show(process, page, call.budget, workspace=workspace)
 
     async def read(self, arguments: _Arguments, caller: Caller, _progress: Progress | None) -> Outcome:
         """Show output that was written, from a cursor, from the end, or by a text."""
@@ -252,9 +264,6 @@ class LeanTools:
         nothing: str = "",
         workspace: str | None = None,
     ) -> Outcome:
-        if workspace is not None and process.is_complete:
-            cwd = await self._workspaces.left(process)
-            workspace += " unchanged" if cwd is None else f":{cwd}"
         first = await self._header(process, page.cursor, lines=page.lines, workspace=workspace)
         text = page.text(process.process_id, budget=budget) or nothing
         return Outcome(text=f"{first}\n{text}" if text else first)

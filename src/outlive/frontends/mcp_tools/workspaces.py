@@ -30,7 +30,7 @@ _MAX_BYTES = 4 * 1024 * 1024  # execve(2): no environment that a program can be 
 
 
 class Workspaces:
-    """Enters workspaces by name and tells what a command has left in one."""
+    """Enters workspaces by name and shows what a command has left in one."""
 
     def __init__(self, engine: Engine) -> None:
         """Take the engine; nothing is remembered here."""
@@ -61,10 +61,14 @@ class Workspaces:
             env |= {_BASH_ENV: _PRELUDE, _USERS_BASH_ENV: users}
         return replace(command, cwd=cwd, env=env, tags={**command.tags, _TAG: name})
 
-    async def left(self, process: Process) -> str | None:
-        """Return the folder that a process has left its workspace in; None when it has left it as it was."""
-        state = await _state_of(process) if _counts(process.record) else None
-        return None if state is None else state.cwd
+    async def shown(self, process: Process) -> str | None:
+        """Return the name of a process's workspace and the folder it has left there; None when it is in none."""
+        record = process.record
+        name = record.tags.get(_TAG)
+        if name is None or not record.is_complete:
+            return name
+        state = await _state_of(process) if _counts(record) else None
+        return f"{name} unchanged" if state is None else f"{name}:{state.cwd}"
 
     async def _find(self, name: str, caller: Caller) -> WorkspaceState | None:
         """Return what was left last, among the newest hundred commands that count at all; None in a new workspace."""

@@ -1,0 +1,43 @@
+"""The supervisor's event loop: what comes when within a turn."""
+
+import os
+
+from outlive.keeper.loop import Loop
+
+
+def test_what_a_handler_puts_off_comes_after_this_turns_hooks() -> None:
+    """An end is told (by a hook) before its process is let go of (put off by a handler)."""
+    happened: list[str] = []
+    loop = Loop(happened.append)
+    read_end, write_end = os.pipe()
+
+    def handler(_events: int) -> None:
+        happened.append("handled")
+        loop.unwatch(read_end)
+        loop.later(0.0, lambda: happened.append("put off"))
+
+    loop.watch(read_end, handler)
+    loop.later(60.0, lambda: happened.append("never"))
+    loop.after_turns(lambda: happened.append("hook"))
+    os.write(write_end, b"x")
+    loop.turn()
+    assert happened == ["handled", "hook"]
+    loop.turn()
+    assert happened == ["handled", "hook", "put off", "hook"]
+    os.close(read_end)
+    os.close(write_end)
+
+
+def test_a_cancelled_timer_never_fires_and_a_failing_one_does_not_stop_the_others() -> None:
+    """One process's trouble must not stop the others."""
+    happened: list[str] = []
+    loop = Loop(lambda line: happened.append(line.split(" | ")[0]))
+
+    def fail() -> None:
+        raise ValueError("trouble")
+
+    loop.later(0.0, fail)
+    loop.later(0.0, lambda: happened.append("second"))
+    loop.later(0.0, lambda: happened.append("cancelled")).cancel()
+    loop.turn()
+    assert happened == ["Traceback (most recent call last):", "second"]
