@@ -8,7 +8,7 @@ import pytest
 from outlive.config import resolve
 from tests.mcp_http.raw_caller import BACKGROUND, RawCaller, events_of
 from tests.support.fixtures import ServerFactory
-from tests.support.processes import Marker, poll_until, wait_for
+from tests.support.processes import Marker, poll_until, wait_dead
 
 
 @pytest.mark.promise("S4.1", "S4.9", "S1.8", "S1.10")
@@ -78,12 +78,13 @@ def test_a_cancel_is_term_then_kill_after_the_termination_timeout(
     command = f"trap 'echo heard' TERM; echo ready; setsid {marker.sleep} & while :; do sleep 0.05; done"
     with caller.stream(BACKGROUND, 3, cmd=command) as response:
         events = events_of(response)
-        while (event := next(events)) != ("stdout", {"content": "ready"}):
-            assert event[0] == "process_started"
+        pid = next(events)[1]["pid"]
+        assert next(events) == ("stdout", {"content": "ready"})
         assert caller.cancel("3").status == 204
-        anyio.run(wait_for, marker, 0)  # half the default's patience: it is this timeout that counts
+        anyio.run(wait_dead, pid)  # with half the default's patience: it is this timeout that counts
         rest = list(events)
     assert ("stdout", {"content": "heard"}) in rest
     name, last = rest[-1]
     assert (name, last["id"], last["result"]["isError"]) == ("message", 3, True)
     assert last["result"]["content"][0]["text"].startswith("[Process was terminated]")
+    assert marker.pids() == []

@@ -76,6 +76,16 @@ async def test_a_flood_is_told_in_few_messages(toolbox: Toolbox) -> None:
 
 
 @pytest.mark.promise("M.progress")
+async def test_output_that_comes_in_drops_is_told_in_coalesced_messages(toolbox: Toolbox) -> None:
+    """At most ten a second, measured by the command's own duration; nothing is lost by it."""
+    told = _Told()
+    line = "for n in {1..200}; do echo $n; sleep 0.004; done"
+    result = await ask(toolbox, "command_execute", a_caller(), command=line, progress=told)
+    assert "".join(told.texts) == result["stdout"] == "".join(f"{n}\n" for n in range(1, 201))
+    assert len(told.texts) <= 3 + 10 * result["duration"]
+
+
+@pytest.mark.promise("M.progress")
 async def test_a_slow_listener_holds_only_its_own_call(toolbox: Toolbox, engine: Engine) -> None:
     caller, release = a_caller(), asyncio.Event()
 
