@@ -182,7 +182,7 @@ async def test_names_and_principals_are_apart(toolbox: Toolbox) -> None:
     assert await _output(toolbox, mine, "pwd", workspace="other") == "/"
     assert await _output(toolbox, a_caller(), "pwd") == "/"
     assert await _output(toolbox, mine, "pwd", workspace="w") == "/usr/lib"
-    for wrong in ("", "x" * 101, 3):
+    for wrong in ("", "x" * 101, 3, "a b", "x\n", "x]", "a/b"):
         assert (await answer(toolbox, "run", mine, {"command": "pwd", "workspace": wrong})).is_error
 
 

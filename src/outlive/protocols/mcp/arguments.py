@@ -29,7 +29,7 @@ __all__ = [
 _MAX_S = 10 * 365 * 86400  # ten years: beyond it timers overflow, and nobody means it
 Seconds = Annotated[float, Meta(ge=0, le=_MAX_S)]
 WaitSeconds = Annotated[float, Meta(ge=0, le=3600)]
-WorkspaceName = Annotated[str, Meta(min_length=1, max_length=100)]
+WorkspaceName = Annotated[str, Meta(pattern=r"^[\w.-]{1,100}\Z")]  # it is shown in a line of words
 _WholeSeconds = Annotated[int, Meta(ge=1, le=_MAX_S)]
 
 

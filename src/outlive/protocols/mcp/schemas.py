@@ -129,8 +129,7 @@ COMMAND_TOOLS: tuple[Schema, ...] = (
                 "workspace": _described(
                     _STRING,
                     "A name: folder and exported variables go on from its last command that exited with 0.",
-                    minLength=1,
-                    maxLength=100,
+                    pattern=r"^[\w.-]{1,100}$",
                 ),
                 **_OPTIONS,
             },
