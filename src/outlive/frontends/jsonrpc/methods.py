@@ -15,6 +15,7 @@ from outlive.protocols.jsonrpc.params import (
     AttachParams,
     ControlParams,
     ExecuteParams,
+    GetParams,
     ListParams,
     ProcessParams,
     ReadParams,
@@ -74,7 +75,7 @@ METHODS: Mapping[str, _Method] = MappingProxyType(
         "control": _method(ControlParams, verbs.control),
         "attach": _method(AttachParams, questions.attach),
         "list": _method(ListParams, questions.list_processes),
-        "get": _method(ProcessParams, questions.get),
+        "get": _method(GetParams, questions.get),
         "read": _method(ReadParams, questions.read),
         # The engine serves the inputs of one process in the order of the calls, so these may run side by side.
         "write": _method(WriteParams, verbs.write, lambda _: Lane.LONG),

@@ -17,7 +17,6 @@ from outlive.engine import Process, ProcessFilter
 from outlive.frontends.mcp_tools.admission import Admission
 from outlive.frontends.mcp_tools.calls import Caller, Outcome, Progress, Unfinished
 from outlive.frontends.mcp_tools.pages import Page, read_matches, read_page, read_tail
-from outlive.frontends.mcp_tools.probing import probe
 from outlive.frontends.mcp_tools.readiness import wait_ready
 from outlive.frontends.mcp_tools.running import Runner, is_visible
 from outlive.frontends.mcp_tools.shown import duration_s
@@ -276,14 +275,14 @@ class LeanTools:
         lines: int | None = None,
         workspace: str | None = None,
     ) -> str:
-        seen = await probe(process)
+        seen = await self._engine.observe(process)
         record = process.record
         now = Circumstances(
             duration_s=duration_s(record),
             cursor=cursor,
             lines=lines,
             ports=seen.ports,
-            waits_for_input=seen.waits_for_input,
+            waiting=seen.waiting,
             workspace=workspace,
         )
         return header(record, now)
