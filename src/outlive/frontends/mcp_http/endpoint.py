@@ -15,6 +15,7 @@ from starlette.types import Receive, Scope, Send
 from outlive.frontends.mcp_http.access import cors_headers, has_key, is_preflight
 from outlive.frontends.mcp_http.asking import Asking
 from outlive.frontends.mcp_http.calls import Calls
+from outlive.frontends.mcp_http.plain_calls import PlainCalls
 from outlive.frontends.mcp_http.raw_stream import BACKGROUND_TOOL, stream_background
 from outlive.frontends.mcp_http.requests import (
     HANDSHAKE_REVISIONS,
@@ -25,7 +26,14 @@ from outlive.frontends.mcp_http.requests import (
     parse_message,
     wants_of,
 )
-from outlive.frontends.mcp_http.responses import EventStream, Headers, error_body, gone, send_body
+from outlive.frontends.mcp_http.responses import (
+    QUIET_S,
+    EventStream,
+    Headers,
+    error_body,
+    gone,
+    send_body,
+)
 from outlive.frontends.mcp_http.sdk_loading import SdkLoading
 from outlive.frontends.mcp_http.sessions import McpSession, McpSessions
 from outlive.frontends.mcp_http.settings import McpHttpSettings
@@ -77,6 +85,7 @@ class McpEndpoint:
         """Join the parts; the door has opened them before the first request."""
         self._toolbox = toolbox
         self._calls = calls
+        self._plain_calls = PlainCalls(toolbox, calls)
         self._sessions = sessions
         self._sdk = sdk
         self._settings = settings
@@ -264,12 +273,15 @@ class McpEndpoint:
         if exchange.is_raw and not wants.json and message.tool == BACKGROUND_TOOL:
             await stream_background(self._toolbox, message, caller, stream=stream, receive=exchange.receive)
             return
-        sdk = await self._sdk.get()
 
         async def notify(notification: bytes) -> None:
             await stream.write(encode_event("message", notification))
 
         async def work() -> bytes:
+            if self._plain_calls.takes(message):
+                heard = notify if wants.events else None
+                return orjson.dumps(await self._plain_calls.answer(message, caller, heard))
+            sdk = await self._sdk.get()
             response = await sdk.exchange(
                 message,
                 caller,
@@ -303,9 +315,13 @@ class McpEndpoint:
         self._works.add(task)
         task.add_done_callback(self._works.discard)
         leaving = asyncio.create_task(gone(exchange.receive), name="mcp exchange, the other end")
+        ends = {task, leaving}
         try:
-            async with stream.kept_alive() if exchange.wants.events else contextlib.nullcontext():
-                await asyncio.wait({task, leaving}, return_when=asyncio.FIRST_COMPLETED)
+            # Most answers are there sooner than silence must be broken.
+            ended, _ = await asyncio.wait(ends, timeout=QUIET_S, return_when=asyncio.FIRST_COMPLETED)
+            if not ended:
+                async with stream.kept_alive() if exchange.wants.events else contextlib.nullcontext():
+                    await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         finally:
             leaving.cancel()
         return task.result() if task.done() and not task.cancelled() else None

@@ -13,6 +13,7 @@ from outlive.core.lifecycle import Cause
 from outlive.engine import Process
 from outlive.frontends.mcp_http.calls import terminated
 from outlive.frontends.mcp_http.output_events import OutputEvents
+from outlive.frontends.mcp_http.plain_calls import result_of
 from outlive.frontends.mcp_http.requests import Message
 from outlive.frontends.mcp_http.responses import EventStream, gone
 from outlive.frontends.mcp_tools.contract import Caller, Outcome, Toolbox
@@ -88,7 +89,5 @@ def _last_event(toolbox: Toolbox, message: Message, process: Process, following:
 
 
 def _result_event(message: Message, outcome: Outcome) -> bytes:
-    result = {"content": [{"type": "text", "text": outcome.text}], "isError": outcome.is_error}
-    return encode_event(
-        "message", orjson.dumps({"jsonrpc": "2.0", "id": message.request_id, "result": result})
-    )
+    response = {"jsonrpc": "2.0", "id": message.request_id, "result": result_of(outcome)}
+    return encode_event("message", orjson.dumps(response))

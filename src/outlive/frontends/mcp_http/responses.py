@@ -12,7 +12,7 @@ from starlette.types import Receive, Send
 
 from outlive.protocols.sse import COMMENT
 
-__all__ = ["EventStream", "Headers", "error_body", "gone", "send_body"]
+__all__ = ["QUIET_S", "EventStream", "Headers", "error_body", "gone", "send_body"]
 
 Headers = Sequence[tuple[bytes, bytes]]
 
@@ -22,7 +22,7 @@ _EVENT_HEADERS: Headers = (
     (b"cache-control", b"no-cache, no-transform"),
     (b"x-accel-buffering", b"no"),
 )
-_QUIET_S = 15.0  # below every proxy's usual minute of patience
+QUIET_S = 15.0  # the longest silence on an event stream: below every proxy's usual minute of patience
 
 
 def error_body(code: int, message: str, request_id: str | int | None = None) -> bytes:
@@ -58,12 +58,15 @@ class EventStream:
     __slots__ = ("_headers", "_lock", "_send", "_written_at", "has_begun")
 
     def __init__(self, send: Send, headers: Headers = ()) -> None:
-        """Write to `send`, beginning with the first `write`; `headers` come on top of those of an event stream."""
+        """Write to `send`, beginning with the first `write`; `headers` come on top of those of an event stream.
+
+        Silence counts from now on.
+        """
         self.has_begun = False
         self._send = send
         self._headers = headers
         self._lock = asyncio.Lock()
-        self._written_at = 0.0
+        self._written_at = asyncio.get_running_loop().time()
 
     async def write(self, events: bytes, *, is_last: bool = False) -> None:
         """Send events; returns when the transport takes more, and at once when the client is gone.
@@ -91,9 +94,8 @@ class EventStream:
 
     async def _keep_alive(self) -> None:
         loop = asyncio.get_running_loop()
-        self._written_at = loop.time()
         while True:
-            rest = self._written_at + _QUIET_S - loop.time()
+            rest = self._written_at + QUIET_S - loop.time()
             if rest > 0:
                 await asyncio.sleep(rest)
             else:
