@@ -5,7 +5,6 @@ exchange at a time, or 2026-07-28, which is the SDK's.
 """
 
 import asyncio
-import contextlib
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 
@@ -27,7 +26,6 @@ from outlive.frontends.mcp_http.requests import (
     wants_of,
 )
 from outlive.frontends.mcp_http.responses import (
-    QUIET_S,
     EventStream,
     Headers,
     error_body,
@@ -46,6 +44,11 @@ _PRINCIPAL = "outlive.principal"  # in scope["state"], where the access rules na
 _INVALID_REQUEST = -32600
 _HEADER_MISMATCH = -32020  # MCP revision 2026-07-28, "Transports"
 _RAW_REVISION = HANDSHAKE_REVISIONS[-1]  # what a raw initialize without a protocolVersion gets
+_RAW_INITIALIZE = {
+    "protocolVersion": _RAW_REVISION,
+    "capabilities": {},
+    "clientInfo": {"name": "raw", "version": "0"},
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,8 +172,7 @@ class McpEndpoint:
             leaving = asyncio.create_task(gone(exchange.receive), name="mcp stream, the other end")
             stopping = asyncio.create_task(self._hung_up.wait(), name="mcp stream, this end")
             try:
-                async with stream.kept_alive():
-                    await asyncio.wait({leaving, stopping}, return_when=asyncio.FIRST_COMPLETED)
+                await stream.until_first({leaving, stopping})
                 await stream.write(b"", is_last=True)
             finally:
                 leaving.cancel()
@@ -226,12 +228,7 @@ class McpEndpoint:
 
     async def _initialize(self, exchange: _Exchange, message: Message) -> None:
         if exchange.is_raw:
-            defaults = {
-                "protocolVersion": _RAW_REVISION,
-                "capabilities": {},
-                "clientInfo": {"name": "raw", "version": "0"},
-            }
-            message = replace(message, params={**defaults, **(message.params or {})})
+            message = replace(message, params={**_RAW_INITIALIZE, **(message.params or {})})
         sdk = await self._sdk.get()
         caller = Caller(principal=exchange.principal)
         response = await sdk.exchange(message, caller, revision=_RAW_REVISION, notify=None)
@@ -315,13 +312,11 @@ class McpEndpoint:
         self._works.add(task)
         task.add_done_callback(self._works.discard)
         leaving = asyncio.create_task(gone(exchange.receive), name="mcp exchange, the other end")
-        ends = {task, leaving}
         try:
-            # Most answers are there sooner than silence must be broken.
-            ended, _ = await asyncio.wait(ends, timeout=QUIET_S, return_when=asyncio.FIRST_COMPLETED)
-            if not ended:
-                async with stream.kept_alive() if exchange.wants.events else contextlib.nullcontext():
-                    await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+            if exchange.wants.events:
+                await stream.until_first({task, leaving})
+            else:
+                await asyncio.wait({task, leaving}, return_when=asyncio.FIRST_COMPLETED)
         finally:
             leaving.cancel()
         return task.result() if task.done() and not task.cancelled() else None

@@ -44,8 +44,7 @@ async def stream_background(
     following = asyncio.create_task(_follow(process, stream), name=f"raw stream {process.process_id}")
     leaving = asyncio.create_task(gone(receive), name="raw stream, the other end")
     try:
-        async with stream.kept_alive():
-            await asyncio.wait({following, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        await stream.until_first({following, leaving})
         if following.done():
             await stream.write(_last_event(toolbox, message, process, following), is_last=True)
     finally:
