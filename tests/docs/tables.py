@@ -9,13 +9,14 @@ __all__ = ["NEVER_SENT", "PAGE", "parts"]
 
 PAGE = "docs/jsonrpc.md"
 
-# Said before a connection is open: by the command line when the server starts, or by HTTP (403, 421).
+# Said before a connection is open: by the command line when the server starts, or by HTTP (401, 403, 421).
 NEVER_SENT = frozenset(
     {
         "config_invalid",
         "foreign_host",
         "foreign_origin",
         "foreign_user",
+        "key_missing",
         "port_taken",
         "server_running",
         "state_folder",
