@@ -308,12 +308,12 @@ async def connect(
     *,
     session_id: str | None = None,
     cursor: str | None = None,
+    output: str | None = None,
     patience_s: float = PATIENCE_S,
 ) -> AsyncIterator[RpcClient]:
     """Open a connection, read its `connected` message, close it at the end (what still runs there is left)."""
-    query = {
-        name: value for name, value in (("session_id", session_id), ("cursor", cursor)) if value is not None
-    }
+    given = (("session_id", session_id), ("cursor", cursor), ("output", output))
+    query = {name: value for name, value in given if value is not None}
     address = f"{url}?{urlencode(query)}" if query else url
     async with open_websocket(
         address,
