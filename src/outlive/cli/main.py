@@ -66,8 +66,8 @@ def _dispatch(words: list[str]) -> int:
             return serve(flags)
     if words[:1] == ["mcp"]:
         from outlive.cli.mcp import relay_mcp  # noqa: PLC0415 -- as above
-        from outlive.cli.state_folder import STATE_DIR  # noqa: PLC0415 -- as above
         from outlive.config import read_flags  # noqa: PLC0415 -- as above
+        from outlive.presence.state_folder import STATE_DIR  # noqa: PLC0415 -- as above
 
         flags = read_flags(words[1:], [STATE_DIR])
         if flags is not None:

@@ -11,12 +11,12 @@ import threading
 from collections.abc import Mapping
 
 from outlive.cli.output import say
-from outlive.cli.state_folder import ServerLock, open_state_folder, working_folder
 from outlive.config import Resolution, misspelt_names, resolve
 from outlive.core.errors import ConfigInvalid, OutliveError
 from outlive.core.layout import Layout
 from outlive.frontends.listeners import Listeners
 from outlive.keeper.launch import ensure_keeper
+from outlive.presence.state_folder import ServerLock, open_state_folder, working_folder
 
 __all__ = ["serve"]
 

@@ -14,8 +14,8 @@ from outlive.cli.keeper_verbs import read_status, stop_keeper, upgrade_keeper
 from outlive.cli.mcp import relay_mcp
 from outlive.cli.output import say, show, show_json
 from outlive.cli.serve import serve
-from outlive.cli.state_folder import STATE_DIR, layout_of
 from outlive.config import OPTIONS, Option
+from outlive.presence.state_folder import STATE_DIR, layout_of
 
 __all__ = ["run_verbs"]
 

@@ -1,4 +1,4 @@
-"""The state folder as the server finds it: created with mode 0700, ours, writable, used by one server at a time."""
+"""The state folder: where it is, created with mode 0700, ours, writable, used by one server at a time."""
 
 import os
 import stat
