@@ -55,6 +55,8 @@ _JSONRPC: Mapping[str, str] = {
     "S0.3.merge": "`merge` sends stdout and stderr through one pipe, in their exact order.",
     "S0.3.chunk": "output 'chunk' sends many lines per notification, byte for byte the same text.",
     "S0.3.binary": "output 'binary' sends the bytes themselves in binary frames.",
+    "S0.3.none": "output 'none' sends no output; every other notification comes.",
+    "S0.3.once": "`execute` repeated with one process_id starts nothing twice and answers for the process that runs.",
     "S0.3.tags": "`tags` and `group` are kept with the process and can be listed by.",
     "S0.3.unknown-keys": "Unknown keys of `execute` are ignored.",
     "S0.4": "On the wire: response, process.started, process.output*, exactly one process.completed, then no more output.",
