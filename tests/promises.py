@@ -4,7 +4,7 @@ Owns the list only. A test names what it proves with `@pytest.mark.promise("S0.6
 tests/house/test_promises.py holds that every promise of a built door has a test and that no test invents an id.
 Ids are stable: a promise may gain sub-ids ("S0.6.utf8"), it never changes its meaning.
 S0 = JSON-RPC over WebSocket, S1 = command tools, S3 = terminal bridge, S4 = MCP and process management,
-M = one endpoint for raw and official MCP clients, W = words that mean the same everywhere, A = access.
+C = the Python client, M = one endpoint for raw and official MCP clients, W = words that mean the same everywhere, A = access.
 """
 
 from collections.abc import Mapping
@@ -256,6 +256,12 @@ _BRIDGE: Mapping[str, str] = {
 }
 
 _CLIENT: Mapping[str, str] = {
+    "C.follow": "A follow by the Python client goes on across killed servers and a killed keeper, asyncio and blocking.",
+    "C.follow.once": "It yields every byte once, and its cursor is always exactly behind what it has yielded.",
+    "C.follow.bounded": "A consumer that rests makes the client stop reading: its memory is bounded, and nothing is dropped.",
+    "C.follow.cancel": "Cancelling or leaving an iteration leaves the process alone; the same follow goes on with the next byte.",
+    "C.once": "A start whose answer was lost is asked for again, and has started once; input is never written twice.",
+    "C.start": "The client starts the server of a state folder where none runs, and that server outlives it.",
     "S4.8": "ProcessRegistry registers, finds, lists and gracefully terminates with the documented meanings.",
 }
 

@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping
 from urllib.parse import urlencode
 
 from outlive.client.world import Unreachable, Wire, World
-from outlive.core.layout import Layout
 from outlive.presence.server import Server
 from outlive.presence.state_folder import layout_of, open_state_folder
 
@@ -19,7 +18,12 @@ def say_nothing(_line: str) -> None:
 
 
 class Address:
-    """One server, dialled again and again."""
+    """One server, dialled again and again.
+
+    Attributes:
+        is_started_here: Whether a server is started where none runs.
+        was_reached: Whether it has ever answered: then it is waited for.
+    """
 
     def __init__(
         self,
@@ -38,27 +42,21 @@ class Address:
             token: Sent as `Authorization: Bearer …`.
             starts_server: Whether a server is started for the state folder where none runs.
             say: Told in one line that a server is started.
-
-        Raises:
-            ConfigInvalid: The state folder cannot be used.
         """
         if url is not None and state_dir is not None:
             raise ValueError("pass either state_dir or url")
         self._url = f"ws://localhost{_PATH}" if url is None else url
         self._headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+        self._is_local = url is None
+        self._state_dir = None if state_dir is None else os.fspath(state_dir)
+        self._say = say
         self._server: Server | None = None
-        self.is_started_here = starts_server and url is None
-        self._root = ""
-        if url is None:
-            layout = layout_of(None if state_dir is None else os.fspath(state_dir))
-            if starts_server:
-                layout = open_state_folder(layout.root)
-            self._server = Server(Layout(os.path.abspath(layout.root)), say=say)
-            self._root = layout.root
+        self.was_reached = False
+        self.is_started_here = starts_server and self._is_local
 
     def __str__(self) -> str:
         """Return what people are told when nobody answers."""
-        return self._url if self._server is None else f"the state folder {self._root}"
+        return self._url if self._server is None else f"the state folder {self._server.root}"
 
     async def dial(self, world: World, query: Mapping[str, str]) -> Wire:
         """Return an open WebSocket; starts the server if that was asked for.
@@ -66,18 +64,26 @@ class Address:
         Raises:
             Unreachable: Nobody listens now, or the listener went away.
             BackendUnavailable: The server that was started does not answer.
-            ConfigInvalid: It ended at once.
+            ConfigInvalid: It ended at once, or the state folder cannot be used.
             AccessDenied: This caller is not let in.
         """
         url = self._url
         if query:
             url += ("&" if "?" in url else "?") + urlencode(query)
         connection = None
-        server = self._server
-        if server is not None:
+        if self._is_local:
+            if self._server is None:
+                self._server = await world.aside(self._find)
+            server = self._server
             connection = server.dial()
             if connection is None and self.is_started_here:
                 connection = await world.reach(lambda gone: server.connect(is_abandoned=gone))
             if connection is None:
                 raise Unreachable(f"Nobody serves {self}.")
         return await world.open(url, connection, self._headers)
+
+    def _find(self) -> Server:
+        layout = layout_of(self._state_dir)
+        if self.is_started_here:
+            layout = open_state_folder(layout.root)
+        return Server(layout, say=self._say)

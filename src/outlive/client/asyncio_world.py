@@ -5,6 +5,7 @@ import contextlib
 import socket
 import time
 from collections.abc import Callable
+from typing import TypeVar
 
 from websockets.asyncio.client import ClientConnection, connect, unix_connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake
@@ -13,6 +14,8 @@ from outlive.client.handshake import OPTIONS, keep_alive, refusal
 from outlive.client.world import ConnectionLost
 
 __all__ = ["AsyncioWorld"]
+
+_T = TypeVar("_T")
 
 
 class _Wire:
@@ -82,6 +85,10 @@ class AsyncioWorld:
     def bell(self) -> _Bell:
         """Return a bell for a task."""
         return _Bell()
+
+    async def aside(self, work: Callable[[], _T]) -> _T:
+        """Run `work` in a thread."""
+        return await asyncio.to_thread(work)
 
     async def reach(self, find: Callable[[Callable[[], bool]], socket.socket]) -> socket.socket:
         """Run `find` in a thread; a cancelled task leaves neither the thread waiting nor its connection open."""

@@ -54,8 +54,7 @@ class AsyncClient:
             say: Told in one line when a server is started.
             world: How to wait, and how to open sockets; asyncio's way by default.
 
-        Raises:
-            ConfigInvalid: The state folder cannot be used.
+        A folder that cannot be used is `ConfigInvalid` at the first request.
         """
         if world is None:
             # asyncio and ssl cost more than all the rest, and the blocking client needs no event loop.
@@ -65,6 +64,7 @@ class AsyncClient:
         self._address = Address(state_dir, url=url, token=token, starts_server=start_server, say=say)
         self._world = world
         self._patience_s = patience_s
+        self._is_closed = False
         self._links: set[Link] = set()
         self._link = self._new_link()
 
@@ -78,6 +78,7 @@ class AsyncClient:
 
     async def close(self) -> None:
         """Close all connections; whoever still waits gets `server_unavailable`. Safe to repeat."""
+        self._is_closed = True
         while self._links:
             await self._links.pop().close()
 
@@ -169,6 +170,8 @@ class AsyncClient:
 
     def _new_link(self, *, keeps_session: bool = False) -> Link:
         link = Link(self._address, self._world, patience_s=self._patience_s, keeps_session=keeps_session)
+        if self._is_closed:
+            link.shut()
         self._links.add(link)
         return link
 

@@ -12,7 +12,6 @@ from outlive.core.errors import BackendUnavailable, OutliveError
 __all__ = ["ANSWER_S", "Link"]
 
 ANSWER_S = 60.0  # longer than any deadline inside the server
-_FIRST_PATIENCE_S = 5.0  # for a place among the sessions; who is not there at all is not waited for
 
 
 class Link:
@@ -25,12 +24,11 @@ class Link:
     def __init__(
         self, address: Address, world: World, *, patience_s: float, keeps_session: bool = False
     ) -> None:
-        """Nothing is opened yet; after a loss the server is looked for during `patience_s` seconds."""
+        """Nothing is opened yet; a server that went away is looked for during `patience_s` seconds."""
         self._address = address
         self._world = world
         self._keeps_session = keeps_session
-        self._patience_s = patience_s
-        self._patience = Patience(_FIRST_PATIENCE_S)
+        self._patience = Patience(patience_s)
         self._turns = world.turns()
         self._channel: Channel | None = None
         self._session_id = ""
@@ -107,9 +105,13 @@ class Link:
             self._channel = None
         await channel.close()
 
+    def shut(self) -> None:
+        """Open nothing any more."""
+        self._is_closed = True
+
     async def close(self) -> None:
         """End the connection for good; who waits for something gets `server_unavailable`."""
-        self._is_closed = True
+        self.shut()
         if self._channel is not None:
             await self._channel.close()
 
@@ -121,8 +123,8 @@ class Link:
         try:
             channel = await greet(await self._address.dial(self._world, query), self._world)
         except Unreachable as error:
-            if not self._session_id and not self._address.is_started_here:
-                raise self._absence() from error
+            if not (self._address.was_reached or self._address.is_started_here):
+                raise self._absence() from error  # there is none: nobody waits for it to come back
             await self.rest(error)
             return None
         except OutliveError as error:
@@ -130,8 +132,7 @@ class Link:
                 raise
             await self.rest(error)
             return None
-        if not self._session_id:
-            self._patience = Patience(self._patience_s)
+        self._address.was_reached = True
         self._session_id = channel.hello.session_id
         return channel
 

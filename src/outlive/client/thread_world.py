@@ -5,11 +5,13 @@ import socket
 import threading
 import time
 from collections.abc import Callable
-from typing import Self
+from typing import Self, TypeVar
 
 from outlive.client.world import Wire
 
 __all__ = ["ThreadWorld"]
+
+_T = TypeVar("_T")
 
 
 class _Turns:
@@ -64,6 +66,10 @@ class ThreadWorld:
     def bell(self) -> _Bell:
         """Return a bell for a thread."""
         return _Bell()
+
+    async def aside(self, work: Callable[[], _T]) -> _T:
+        """Call `work` here."""
+        return work()
 
     async def reach(self, find: Callable[[Callable[[], bool]], socket.socket]) -> socket.socket:
         """Call `find` here."""

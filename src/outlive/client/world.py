@@ -80,6 +80,9 @@ class World(Protocol):
     def bell(self) -> Bell:
         """Return a bell."""
 
+    async def aside(self, work: Callable[[], _T]) -> _T:
+        """Return what `work` returns, which may block for milliseconds."""
+
     async def reach(self, find: Callable[[Callable[[], bool]], socket.socket]) -> socket.socket:
         """Return what `find` returns, which may block for seconds; its argument says whether nobody waits any more."""
 

@@ -40,6 +40,11 @@ class Server:
         self._starting = threading.Lock()
         self._was_there = False
 
+    @property
+    def root(self) -> str:
+        """The state folder."""
+        return self._layout.root
+
     def connect(self, *, is_abandoned: Callable[[], bool] = lambda: False) -> socket.socket:
         """Return a blocking connection to the server, started if nobody listens (then up to 20 s).
 
