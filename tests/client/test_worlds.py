@@ -3,7 +3,7 @@
 import asyncio
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 
 import anyio
 import pytest
@@ -59,5 +59,5 @@ async def _suspend() -> None:
 
 
 class _Suspension:
-    def __await__(self) -> Iterator[None]:
+    def __await__(self) -> Generator[None, None, None]:
         yield
