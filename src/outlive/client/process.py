@@ -13,14 +13,14 @@ from outlive.core.cursor import BEGINNING, Cursor
 from outlive.core.errors import LimitExceeded
 from outlive.core.identity import ProcessId
 
-__all__ = ["AsyncProcess", "position_of"]
+__all__ = ["AsyncProcess", "Until", "position_of"]
 
 _WAIT_S = 45.0  # of one question; a process that takes longer is asked about again
 _PIECE_BYTES = 64 * 1024  # what the server hands over at once: of less nothing needs to be counted
 _PAGE_BYTES = 256 * 1024  # the largest page
 
 Until = Literal["complete", "closed"]
-Follower = Callable[[ProcessId, Cursor], AsyncFollow]
+_Follower = Callable[[ProcessId, Cursor], AsyncFollow]
 
 
 def position_of(cursor: Cursor | str) -> Cursor:
@@ -51,7 +51,7 @@ class AsyncProcess:
         *,
         link: Link,
         world: World,
-        follow: Follower,
+        follow: _Follower,
         release: Callable[[], Awaitable[None]],
     ) -> None:
         """Speak over `link`; `follow` and `release` are the client's part."""
