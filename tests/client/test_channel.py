@@ -9,12 +9,12 @@ import anyio
 import pytest
 
 from outlive.client.asyncio_world import AsyncioWorld
-from outlive.client.channel import Channel
+from outlive.client.channel import Channel, greet
 from outlive.client.messages import Ended, Hello, Piece
 from outlive.client.thread_world import ThreadWorld
-from outlive.client.world import ConnectionLost, run
+from outlive.client.world import ConnectionLost, Unreachable, run
 from outlive.core.cursor import BEGINNING
-from outlive.core.errors import BackendUnavailable
+from outlive.core.errors import BackendUnavailable, ProtocolViolation
 
 pytestmark = pytest.mark.anyio
 
@@ -84,9 +84,9 @@ async def test_answers_reach_who_asked_whoever_reads_them(wire: _AsyncioWire, ch
     numbers: dict[int, object] = {}
 
     async def ask(number: int) -> None:
-        numbers[number] = (await channel.request("get", {}, answer_s=5))["number"]
+        numbers[number] = (await channel.request("get", {}, answer_s=30))["number"]
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         async with asyncio.TaskGroup() as group:
             for number in range(1, 51):
                 group.create_task(ask(number))
@@ -98,10 +98,10 @@ async def test_answers_reach_who_asked_whoever_reads_them(wire: _AsyncioWire, ch
 
 
 async def test_a_cancelled_reader_hands_its_turn_on(wire: _AsyncioWire, channel: Channel) -> None:
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         async with asyncio.TaskGroup() as group:
-            first = group.create_task(channel.request("wait", {}, answer_s=5))
-            second = group.create_task(channel.request("get", {}, answer_s=5))
+            first = group.create_task(channel.request("wait", {}, answer_s=30))
+            second = group.create_task(channel.request("get", {}, answer_s=30))
             await _asked(wire, 2)
             first.cancel()
             await asyncio.sleep(0)
@@ -114,7 +114,7 @@ async def test_a_cancelled_reader_hands_its_turn_on(wire: _AsyncioWire, channel:
 
 async def test_nothing_is_read_when_nobody_waits(wire: _AsyncioWire, channel: Channel) -> None:
     wire.answer(1)
-    await channel.attach(_ID, BEGINNING, answer_s=5)
+    await channel.attach(_ID, BEGINNING, answer_s=30)
     for end in range(1, 101):
         wire.output(end, b"x")
     before = wire.reads
@@ -130,18 +130,18 @@ async def test_an_answer_is_heard_behind_output_that_nobody_takes(
 ) -> None:
     """A consumer that rests must not keep anybody from sending a signal; what came first is kept for it."""
     wire.answer(1)
-    await channel.attach(_ID, BEGINNING, answer_s=5)
+    await channel.attach(_ID, BEGINNING, answer_s=30)
     for end in range(1, 11):
         wire.output(end, b"x")
     wire.answer(2)
-    assert (await channel.request("signal", {}, answer_s=5))["number"] == 2
+    assert (await channel.request("signal", {}, answer_s=30))["number"] == 2
     ends = [told.end for _ in range(10) if isinstance(told := await channel.next_told(), Piece)]
     assert ends == list(range(1, 11))
 
 
 async def test_a_cancelled_follower_loses_nothing(wire: _AsyncioWire, channel: Channel) -> None:
     wire.answer(1)
-    await channel.attach(_ID, BEGINNING, answer_s=5)
+    await channel.attach(_ID, BEGINNING, answer_s=30)
     waiting = asyncio.ensure_future(channel.next_told())
     await asyncio.sleep(0)
     waiting.cancel()
@@ -159,10 +159,10 @@ async def test_a_lost_connection_is_told_to_all_who_wait_and_who_come_later(
     async def ask() -> None:
         nonlocal lost
         with pytest.raises(ConnectionLost):
-            await channel.request("get", {}, answer_s=5)
+            await channel.request("get", {}, answer_s=30)
         lost += 1
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         async with asyncio.TaskGroup() as group:
             for _ in range(10):
                 group.create_task(ask())
@@ -214,7 +214,7 @@ def test_threads_share_a_connection_too() -> None:
     right: list[bool] = []
 
     def ask() -> None:
-        result = run(channel.request("get", {}, answer_s=5))
+        result = run(channel.request("get", {}, answer_s=30))
         right.append(isinstance(result["number"], int))
 
     threads = [threading.Thread(target=ask) for _ in range(20)]
@@ -231,7 +231,44 @@ def test_threads_share_a_connection_too() -> None:
 
 async def test_the_end_is_told_behind_the_output(wire: _AsyncioWire, channel: Channel) -> None:
     wire.answer(1)
-    await channel.attach(_ID, BEGINNING, answer_s=5)
+    await channel.attach(_ID, BEGINNING, answer_s=30)
     params = {"process_id": _ID, "exit_code": 0, "error": None, "cursor": "0.0"}
     wire.frames.append(json.dumps({"method": "process.completed", "params": params}))
     assert isinstance(await channel.next_told(), Ended)
+
+
+async def test_who_waits_behind_a_reader_has_its_own_deadline(channel: Channel) -> None:
+    with anyio.fail_after(30):
+        async with asyncio.TaskGroup() as group:
+            reader = group.create_task(channel.request("wait", {}, answer_s=30))
+            await asyncio.sleep(0)
+            with pytest.raises(BackendUnavailable) as late:
+                await channel.request("get", {}, answer_s=0.01)
+            assert late.value.code == "timeout"
+            reader.cancel()
+
+
+async def test_a_frame_that_is_none_of_ours_ends_the_connection_for_all(
+    wire: _AsyncioWire, channel: Channel
+) -> None:
+    first = asyncio.ensure_future(channel.request("get", {}, answer_s=30))
+    second = asyncio.ensure_future(channel.request("get", {}, answer_s=30))
+    await _asked(wire, 2)
+    wire.frames.append("hello!")
+    wire.arrive()
+    with pytest.raises(ProtocolViolation):
+        await first
+    with pytest.raises(BackendUnavailable) as lost:
+        await second
+    assert lost.value.code == "server_lost"
+
+
+@pytest.mark.parametrize(
+    "frame", [ConnectionLost(), '{"jsonrpc":"2.0","method":"process.started","params":{}}']
+)
+async def test_who_does_not_greet_is_not_spoken_to(wire: _AsyncioWire, frame: str | ConnectionLost) -> None:
+    wire.frames.append(frame)
+    with pytest.raises((Unreachable, ProtocolViolation)) as silent:
+        await greet(wire, AsyncioWorld())
+    assert isinstance(silent.value, Unreachable) == isinstance(frame, ConnectionLost)
+    assert isinstance(wire.frames[-1], ConnectionLost), "it was closed"
