@@ -229,6 +229,16 @@ _MCP: Mapping[str, str] = {
     "M.restart": "A client that holds an MCP session keeps working after the server restarts.",
     "M.ids": "Request ids are echoed with their type and matched as strings within their MCP session.",
     "M.conformance": "The official conformance suite passes, all that 2025-11-25 and 2026-07-28 score.",
+    # the extension io.modelcontextprotocol/tasks
+    "M.tasks": "A call that outlasts the server's wait becomes a task; what ends in time is answered.",
+    "M.tasks.declared": "Only a request that declares the extension gets a task, and may ask for one.",
+    "M.tasks.asked": "A call that says how long to wait, or gives an input, is answered as ever and is no task.",
+    "M.tasks.durable": "A task that was given out is there after SIGKILL and restart, with its whole result.",
+    "M.tasks.result": "A completed task carries exactly what the tool would have answered.",
+    "M.tasks.status": "Every state of a process has one task status; ttlMs and pollIntervalMs follow from the record.",
+    "M.tasks.cancel": "tasks/cancel ends the whole tree; a task that has ended stays as it is.",
+    "M.tasks.own": "A task is its principal's; nobody else's and unknown ones are -32602.",
+    "M.tasks.headers": "Mcp-Name must be the task's id, and the relay sends it.",
 }
 
 _REST: Mapping[str, str] = {

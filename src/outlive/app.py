@@ -1,12 +1,18 @@
 """The composition root: builds engine, doors and observers from settings. The only file that knows all of them."""
 
+import asyncio
 import contextlib
+import functools
+import importlib
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any, Self, cast
 
-from starlette.routing import BaseRoute, Router
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route, Router
 from starlette.types import ASGIApp
 
 from outlive import __version__
@@ -21,8 +27,10 @@ from outlive.frontends.jsonrpc.door import JsonRpcDoor
 from outlive.frontends.jsonrpc.settings import DoorSettings
 from outlive.frontends.mcp_http.door import PATH as MCP_PATH
 from outlive.frontends.mcp_http.door import McpHttpDoor, Service
+from outlive.frontends.timing import Timed
 from outlive.keeper.launch import ensure_keeper
 from outlive.keeper.sockets import connect_unix
+from outlive.observability.metrics import LiveView, Metrics, counted_kinds
 from outlive.observability.process_log import ProcessLog, logged_kinds
 from outlive.policy.commands import AllowedCommands
 from outlive.store.retention import Retention
@@ -66,15 +74,21 @@ class Application:
             backend=LocalBackend(layout.root, connect_unix=connect_unix, ensure_keeper=ensure_keeper),
         )
         self._process_log = ProcessLog()
-        self._jsonrpc = JsonRpcDoor(self._engine, _door_settings(settings))
+        self._metrics = metrics = Metrics()
+        self._jsonrpc = JsonRpcDoor(
+            self._engine,
+            _door_settings(settings),
+            observe=functools.partial(metrics.observe_request, "jsonrpc"),
+        )
         self._mcp = McpHttpDoor(lambda: _mcp_service(self._engine, layout, settings, extend_mcp))
         routes = [
             *front_routes(self._describe, self._health),
             *self._jsonrpc.routes(),
             *self._mcp.routes(),
+            Route("/metrics", self._show_metrics, methods=["GET"]),
         ]
         self.asgi: ASGIApp = Guard(
-            ErrorBoundary(_router(routes)),
+            Timed(ErrorBoundary(_router(routes)), metrics.observe_request, doors={MCP_PATH: "mcp"}),
             own_uid=os.getuid(),
             keyed_paths=frozenset({MCP_PATH} if settings.mcp_api_key else ()),
         )
@@ -88,6 +102,7 @@ class Application:
         """
         self._stack.callback(self._process_log.flush)
         self._stack.callback(self._engine.subscribe_events(self._process_log.note, kinds=logged_kinds()))
+        self._stack.callback(self._engine.subscribe_events(self._metrics.note, kinds=tuple(counted_kinds())))
         try:
             await self._stack.enter_async_context(self._engine)
             await self._stack.enter_async_context(self._jsonrpc)
@@ -117,12 +132,29 @@ class Application:
         note = "The server was stopped together with its processes."
         await self._engine.cancel_all(note=note, grace_s=grace_s, deadline_s=grace_s + _STOP_PATIENCE_S)
 
+    async def _show_metrics(self, _request: Request) -> Response:
+        # The Prometheus library costs 90 ms, once: neither the start nor the event loop has them to spare.
+        exposition = await asyncio.to_thread(importlib.import_module, "outlive.observability.exposition")
+        text = exposition.render(self._metrics, self._live_view(), version=__version__)
+        return Response(text, headers={"content-type": exposition.CONTENT_TYPE})
+
+    def _live_view(self) -> LiveView:
+        live = [process for process in self._engine.live() if not process.is_complete]
+        return LiveView(
+            states=Counter(process.state for process in live),
+            stdout_bytes=sum(process.stdout_bytes for process in live),
+            stderr_bytes=sum(process.stderr_bytes for process in live),
+            subscribers=sum(process.subscriber_count for process in self._engine.live()),
+            lag_bytes=self._jsonrpc.lag_bytes,
+            connections=self._jsonrpc.open_count,
+        )
+
     def _describe(self) -> dict[str, object]:
         return {
             "name": "outlive",
             "version": __version__,
             "about": "Runs commands that outlive whoever asked for them.",
-            "endpoints": {"jsonrpc": "/ws/mcp", "mcp": MCP_PATH, "health": "/health"},
+            "endpoints": {"jsonrpc": "/ws/mcp", "mcp": MCP_PATH, "health": "/health", "metrics": "/metrics"},
         }
 
     def _health(self) -> dict[str, object]:
@@ -187,6 +219,7 @@ def _mcp_service(
         termination_timeout_s=settings.termination_timeout_s,
         mcp_tools=cast("ToolSet", settings.mcp_tools),
         wait_s=settings.wait_s,
+        kept_s=settings.retention_s,
     )
     door = McpHttpSettings(
         version=__version__,

@@ -56,6 +56,11 @@ def _add_tools(fixtures: MCPServer) -> None:
         return "This is a simple text response for testing."
 
     @fixtures.tool(structured_output=False)
+    def greet(name: str) -> str:
+        """Greets."""
+        return f"Hello, {name}!"
+
+    @fixtures.tool(structured_output=False)
     def test_image_content() -> list[ImageContent]:
         """Answers with an image."""
         return [_image()]

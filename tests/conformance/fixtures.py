@@ -29,6 +29,7 @@ from tests.conformance.fixture_content import add_content
 from tests.conformance.fixture_questions import add_questions
 from tests.conformance.fixture_rounds import add_rounds
 from tests.conformance.fixture_schemas import JSON_SCHEMA_TOOL
+from tests.conformance.fixture_tasks import TaskTools
 
 __all__ = ["extend"]
 
@@ -61,7 +62,9 @@ def extend(server: Server[Any]) -> None:
     server.add_request_handler("completion/complete", CompleteRequestParams, _complete)
     for method, params_type in _PARAMS.items():
         server.add_request_handler(method, params_type, _acknowledge)
-    _join_tools(server, fixtures)
+    task_tools = TaskTools()
+    task_tools.join(server)
+    _join_tools(server, fixtures, task_tools)
     # As MCPServer does it: what a client echoes as requestState was sealed here, or is refused.
     server.middleware.append(
         RequestStateBoundary(RequestStateSecurity.ephemeral(), default_audience="fixtures")
@@ -76,19 +79,21 @@ async def _complete(_context: Any, _params: CompleteRequestParams) -> CompleteRe
     return CompleteResult(completion=Completion(values=[], total=0, has_more=False))
 
 
-def _join_tools(server: Server[Any], fixtures: MCPServer) -> None:
+def _join_tools(server: Server[Any], fixtures: MCPServer, task_tools: TaskTools) -> None:
     """List the product's tools and the fixtures', and call each where it lives."""
     call_theirs = _handler(fixtures._lowlevel_server, "tools/call")
     list_ours, call_ours = _handler(server, "tools/list"), _handler(server, "tools/call")
 
     async def fixture_tools() -> list[Tool]:
-        return [*await fixtures.list_tools(), JSON_SCHEMA_TOOL]
+        return [*await fixtures.list_tools(), *task_tools.definitions(), JSON_SCHEMA_TOOL]
 
     async def list_tools(context: Any, params: PaginatedRequestParams) -> ListToolsResult:  # noqa: ANN401
         ours: ListToolsResult = await list_ours(context, params)
         return ListToolsResult(tools=[*ours.tools, *await fixture_tools()])
 
     async def call_tool(context: Any, params: CallToolRequestParams) -> Any:  # noqa: ANN401 -- as the SDK has it
+        if params.name in {tool.name for tool in task_tools.definitions()}:
+            return await task_tools.call(context, params)
         names = {tool.name for tool in await fixture_tools()}
         return await (call_theirs if params.name in names else call_ours)(context, params)
 

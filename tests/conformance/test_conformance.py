@@ -17,9 +17,16 @@ def suite() -> list[str]:
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.promise("M.conformance")
-@pytest.mark.parametrize(("revision", "scored_count"), [("2025-11-25", 30), ("2026-07-28", 37)])
+@pytest.mark.parametrize(
+    ("revision", "scored_count", "task_checks"), [("2025-11-25", 30, 0), ("2026-07-28", 37, 44)]
+)
 def test_every_scored_scenario_of_a_revision_passes(
-    suite: list[str], fixture_server: OutliveServer, tmp_path: Path, revision: str, scored_count: int
+    suite: list[str],
+    fixture_server: OutliveServer,
+    tmp_path: Path,
+    revision: str,
+    scored_count: int,
+    task_checks: int,
 ) -> None:
     code, output, verdicts = run_suite(suite, fixture_server.mcp_url, revision, tmp_path / "results")
     scored = [verdict for verdict in verdicts if verdict.is_scored]
@@ -32,7 +39,12 @@ def test_every_scored_scenario_of_a_revision_passes(
     # What a revision runs without scoring it: all but what is listed, and everything listed.
     unscored = {verdict.scenario: verdict for verdict in verdicts if not verdict.is_scored}
     failed = {name for name, verdict in unscored.items() if verdict.has_failed}
-    assert failed == expected_failures() & unscored.keys()
+    complaints = [complaint for verdict in unscored.values() for complaint in verdict.complaints]
+    assert failed == expected_failures() & unscored.keys(), complaints
+    tasks = [verdict for name, verdict in unscored.items() if name.startswith("tasks-")]
+    checks = sum(verdict.counted["SUCCESS"] for verdict in tasks)
+    print(f"{revision}: {len(tasks)} scenarios of the tasks extension, {checks} checks passed")
+    assert checks == task_checks
 
 
 def test_only_what_is_no_requirement_may_fail() -> None:

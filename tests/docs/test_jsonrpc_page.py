@@ -23,7 +23,7 @@ _SHAPES: dict[str, type[msgspec.Struct]] = {
     "control": shapes.ControlParams,
     "attach": shapes.AttachParams,
     "list": shapes.ListParams,
-    "get": shapes.ProcessParams,
+    "get": shapes.GetParams,
     "read": shapes.ReadParams,
     "write": shapes.WriteParams,
     "close_stdin": shapes.ProcessParams,

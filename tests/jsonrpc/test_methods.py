@@ -1,6 +1,7 @@
 """The extra methods: attach, list, get, read, wait, signal, and requests while a process streams."""
 
 import pytest
+from anyio import fail_after
 
 from tests.support.processes import Gate
 from tests.support.reading import read_back
@@ -144,3 +145,19 @@ async def test_what_needs_a_running_process_says_so_after_its_end(client: RpcCli
         assert failure.code in (-32003, -32602)
         assert failure.reason
         assert failure.hint
+
+
+async def test_get_shows_what_the_tree_looks_like_when_asked(client: RpcClient) -> None:
+    result = await client.execute("sleep 1000 & exec cat", stdin="pipe")
+    plain = await client.request("get", process_id=result["process_id"])
+    assert "stats" not in plain
+    with fail_after(15):
+        stats: dict[str, object] = {}
+        while stats.get("waiting") != "input":
+            stats = (await client.request("get", process_id=result["process_id"], stats=True))["stats"]
+    assert set(stats) == {"pids", "threads", "cpu", "memory_bytes", "ports", "waiting"}
+    assert result["pid"] in stats["pids"]  # type: ignore[operator]  # a list on the wire
+    await client.request("control", process_id=result["process_id"], type="CANCEL")
+    await client.completed(result["process_id"])
+    ended = await client.request("get", process_id=result["process_id"], stats=True)
+    assert ended["stats"]["pids"] == []

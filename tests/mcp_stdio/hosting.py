@@ -38,10 +38,10 @@ def environment(extra: dict[str, str] | None = None) -> dict[str, str]:
 
 
 def modern(**params: object) -> dict[str, object]:
-    """Return the params of a request of 2026-07-28."""
+    """Return the params of a request of 2026-07-28, with the client's `capabilities`."""
     meta: dict[str, object] = {
         "io.modelcontextprotocol/protocolVersion": _REVISION,
-        "io.modelcontextprotocol/clientCapabilities": {},
+        "io.modelcontextprotocol/clientCapabilities": params.pop("capabilities", {}),
         "io.modelcontextprotocol/clientInfo": {"name": "host", "version": "1"},
     }
     if "token" in params:

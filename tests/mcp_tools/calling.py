@@ -17,9 +17,10 @@ KEYS = (
 )
 
 
-def a_caller(**fields: str) -> Caller:
+def a_caller(*, has_tasks: bool = False, **fields: str) -> Caller:
     """Return a principal that nobody else is: tests share a keeper."""
-    return Caller(**{"principal": uuid.uuid4().hex, "connection_id": "s1", "request_id": "7", **fields})
+    named = {"principal": uuid.uuid4().hex, "connection_id": "s1", "request_id": "7", **fields}
+    return Caller(**named, has_tasks=has_tasks)
 
 
 async def ask(

@@ -1,6 +1,7 @@
 """Logging: one line a record, fields behind the text, and never a wait for whoever reads."""
 
 import io
+import json
 import logging
 import os
 import threading
@@ -18,11 +19,11 @@ from outlive.core.events import (
 from outlive.core.identity import new_process_id
 from outlive.core.lifecycle import Cause, State
 from outlive.core.process import Owner, ProcessRecord
-from outlive.observability.logs import LineFormatter, LogWriter, logging_to
+from outlive.observability.logs import JsonFormatter, LineFormatter, LogWriter, logging_to
 from outlive.observability.process_log import log_event
 
 _BEGUN = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
-_RECORD = ProcessRecord(  # noqa: S604 -- `shell` is the name of one
+EXAMPLE = ProcessRecord(  # noqa: S604 -- `shell` is the name of one
     process_id=new_process_id(1, b"0123456789"),
     command="secret --password hunter2",
     shell="/bin/bash",
@@ -42,14 +43,14 @@ _RECORD = ProcessRecord(  # noqa: S604 -- `shell` is the name of one
 
 def _lines(level: str, *events: Event) -> list[str]:
     stream = io.StringIO()
-    with logging_to(level, stream):
+    with logging_to(level, stream, form="console"):
         for event in events:
             log_event(event)
     return stream.getvalue().splitlines()
 
 
 def test_a_process_leaves_one_summary_line_without_its_command() -> None:
-    (line,) = _lines("info", ProcessStarted(record=_RECORD), ProcessCompleted(record=_RECORD))
+    (line,) = _lines("info", ProcessStarted(record=EXAMPLE), ProcessCompleted(record=EXAMPLE))
     for field in (
         "principal=uid:7",
         "exit=-15",
@@ -64,11 +65,11 @@ def test_a_process_leaves_one_summary_line_without_its_command() -> None:
 
 def test_chatter_is_at_debug_and_the_rest_is_silent() -> None:
     events = (
-        ProcessStarted(record=_RECORD),
-        ProcessRecovered(record=_RECORD),
+        ProcessStarted(record=EXAMPLE),
+        ProcessRecovered(record=EXAMPLE),
         KeeperConnected(pid=3),
         KeeperDisconnected(),
-        ProcessClosed(record=_RECORD),
+        ProcessClosed(record=EXAMPLE),
     )
     assert len(_lines("info", *events)) == 3
     assert len(_lines("debug", *events)) == 4
@@ -87,7 +88,7 @@ def test_fields_stand_behind_the_text_and_odd_values_are_quoted() -> None:
 
 def test_a_traceback_follows_its_line() -> None:
     stream = io.StringIO()
-    with logging_to("info", stream):
+    with logging_to("info", stream, form="console"):
         try:
             int("inner")
         except ValueError:
@@ -98,7 +99,7 @@ def test_a_traceback_follows_its_line() -> None:
 
 def test_libraries_are_heard_from_warning_on() -> None:
     stream = io.StringIO()
-    with logging_to("debug", stream):
+    with logging_to("debug", stream, form="console"):
         logging.getLogger("uvicorn.error").info("chatter")
         logging.getLogger("uvicorn.error").warning("trouble")
     assert "chatter" not in stream.getvalue()
@@ -108,7 +109,7 @@ def test_libraries_are_heard_from_warning_on() -> None:
 def test_the_root_logger_is_left_as_it_was() -> None:
     root = logging.getLogger()
     before = (root.level, list(root.handlers))
-    with logging_to("debug", io.StringIO()):
+    with logging_to("debug", io.StringIO(), form="console"):
         assert root.level == logging.DEBUG
     assert (root.level, list(root.handlers)) == before
 
@@ -141,3 +142,26 @@ def test_a_record_that_cannot_be_formatted_does_not_end_the_log() -> None:
     handler.close()
     assert "goes on" in stream.getvalue()
     assert "(1 log lines were dropped" in stream.getvalue()
+
+
+def test_json_lines_hold_the_fields_and_the_traceback_and_are_the_form_where_no_terminal_is() -> None:
+    stream = io.StringIO()
+    with logging_to("info", stream):
+        log_event(ProcessCompleted(record=EXAMPLE))
+        try:
+            int("inner")
+        except ValueError:
+            logging.getLogger("x").exception("failed", extra={"reference": "abc", "level": "mine"})
+    summary, failed = map(json.loads, stream.getvalue().splitlines())
+    assert summary["event"] == "process completed"
+    assert (summary["exit"], summary["bytes"], summary["principal"]) == (-15, 15, "uid:7")
+    assert summary["level"] == "info"
+    assert datetime.fromisoformat(summary["time"]).tzinfo is not None
+    assert "hunter2" not in stream.getvalue()
+    assert (failed["reference"], failed["level"]) == ("abc", "error")
+    assert failed["traceback"].startswith("Traceback")
+
+
+def test_a_field_that_json_does_not_know_is_shown_as_text() -> None:
+    record = logging.makeLogRecord({"msg": "x", "path": _BEGUN})
+    assert json.loads(JsonFormatter().format(record))["path"] == str(_BEGUN)

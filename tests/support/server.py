@@ -54,7 +54,9 @@ def _environment(state_dir: Path, extra: Mapping[str, str]) -> dict[str, str]:
         for name, value in os.environ.items()
         if not name.startswith(_OURS) or name == "OUTLIVE_TEST_COMMAND"
     }
-    return clean | {"OUTLIVE_STATE_DIR": str(state_dir)} | dict(extra)
+    # Whatever configuration this machine has is no part of a test.
+    own = {"OUTLIVE_STATE_DIR": str(state_dir), "OUTLIVE_CONFIG": os.devnull}
+    return clean | own | dict(extra)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from typing import Protocol
 from outlive.core.errors import OutliveError
 from outlive.core.identity import ProcessId
 from outlive.core.lifecycle import Cause
+from outlive.core.observation import Observation
 
 __all__ = ["Backend", "BackendListener", "Bell", "Started"]
 
@@ -92,6 +93,9 @@ class Backend(Protocol):
 
     async def release(self, process_id: ProcessId, *, stdout_bytes: int, stderr_bytes: int) -> None:
         """Let go of output before these offsets."""
+
+    async def observe(self, process_id: ProcessId, *, has_stdin: bool) -> Observation:
+        """Look at a live process's tree; nothing of one that has ended. Never raises for what cannot be seen."""
 
     async def status(self) -> dict[str, object]:
         """Return what the other side says about itself."""

@@ -1,5 +1,6 @@
 """This machine as a place of execution: the operations of the keeper's local protocol as a `Backend`."""
 
+import asyncio
 import contextlib
 import functools
 import socket
@@ -7,11 +8,13 @@ from collections.abc import Callable
 
 from outlive.backends.contract import BackendListener, Started
 from outlive.backends.keeper_link import KeeperLink
+from outlive.backends.observing import observe_tree
 from outlive.backends.unanswered import Reply
 from outlive.core.errors import BackendUnavailable, LimitExceeded, OutliveError
 from outlive.core.identity import ProcessId
 from outlive.core.layout import Layout
 from outlive.core.lifecycle import Cause
+from outlive.core.observation import Observation
 from outlive.protocols.keeper import RECORD, CauseCode
 
 __all__ = ["MAX_WRITE_BYTES", "LocalBackend"]
@@ -35,7 +38,8 @@ class LocalBackend:
         ensure_keeper: Callable[[str], None],
     ) -> None:
         """Take the state folder (absolute), how to connect to a socket's path and how to start the keeper."""
-        self._connect = functools.partial(connect_unix, Layout(state_dir).keeper_socket)
+        self._layout = Layout(state_dir)
+        self._connect = functools.partial(connect_unix, self._layout.keeper_socket)
         self._ensure = functools.partial(ensure_keeper, state_dir)
         self._stack = contextlib.AsyncExitStack()
         self._link: KeeperLink | None = None
@@ -81,7 +85,7 @@ class LocalBackend:
         def settled(outcome: Reply | OutliveError) -> None:
             settle(outcome if isinstance(outcome, OutliveError) else _started(outcome))
 
-        reply = await self._opened().request(
+        reply = await _opened(self._link).request(
             {"op": "start", "id": process_id, "spec_bytes": len(spec)},
             spec + script,
             deadline_s=_START_S,
@@ -110,7 +114,7 @@ class LocalBackend:
     async def write(self, process_id: ProcessId, data: bytes) -> None:
         """Write at most 64 KiB to the input; never repeated."""
         try:
-            await self._opened().request(
+            await _opened(self._link).request(
                 {"op": "write", "id": process_id}, data, deadline_s=_WRITE_S, is_repeatable=False
             )
         except BackendUnavailable as error:
@@ -134,9 +138,13 @@ class LocalBackend:
         """Let go of output before these offsets."""
         await self._ask("release", process_id, out=stdout_bytes, err=stderr_bytes)
 
+    async def observe(self, process_id: ProcessId, *, has_stdin: bool) -> Observation:
+        """Look at a process's tree, in a thread."""
+        return await asyncio.to_thread(observe_tree, self._layout.process(process_id), has_stdin=has_stdin)
+
     async def status(self) -> dict[str, object]:
         """Return what the supervisor says about itself."""
-        return await self._opened().request({"op": "status"}, deadline_s=_ANSWER_S, is_repeatable=True)
+        return await _opened(self._link).request({"op": "status"}, deadline_s=_ANSWER_S, is_repeatable=True)
 
     async def _ask(
         self,
@@ -152,14 +160,9 @@ class LocalBackend:
                 acknowledged()
 
         message: Reply = {"op": operation, "id": process_id, **fields}
-        await self._opened().request(
+        await _opened(self._link).request(
             message, deadline_s=_ANSWER_S, is_repeatable=is_repeatable, settle=settled
         )
-
-    def _opened(self) -> KeeperLink:
-        if self._link is None:
-            raise BackendUnavailable("keeper_unavailable", "The server is not connected to the keeper.")
-        return self._link
 
 
 def _started(reply: Reply) -> Started:
@@ -168,3 +171,9 @@ def _started(reply: Reply) -> Started:
         started_ns=int(str(reply["started_ns"])),
         is_existing=bool(reply.get("existing")),
     )
+
+
+def _opened(link: KeeperLink | None) -> KeeperLink:
+    if link is None:
+        raise BackendUnavailable("keeper_unavailable", "The server is not connected to the keeper.")
+    return link

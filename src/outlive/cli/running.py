@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
+from typing import Literal, cast
 
 import uvloop
 
@@ -31,7 +32,11 @@ def run_server(settings: Settings, layout: Layout, listeners: Listeners, *, work
     Raises:
         OutliveError: Engine or doors could not be opened.
     """
-    with logging_to(settings.log_level), asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+    form = cast("Literal['auto', 'console', 'json']", settings.log_form)  # its parser knows these three
+    with (
+        logging_to(settings.log_level, form=form),
+        asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
+    ):
         app = Application(settings, layout, working_folder=working_folder)
         return runner.run(_serve(app, settings, layout, listeners))
 

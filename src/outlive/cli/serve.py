@@ -16,6 +16,7 @@ from outlive.core.errors import ConfigInvalid, OutliveError
 from outlive.core.layout import Layout
 from outlive.frontends.listeners import Listeners
 from outlive.keeper.launch import ensure_keeper
+from outlive.presence.config_files import read_config_files
 from outlive.presence.state_folder import ServerLock, open_state_folder, working_folder
 
 __all__ = ["serve"]
@@ -35,7 +36,9 @@ def serve(flags: Mapping[str, str]) -> int:
         ConfigInvalid: A setting, the state folder or a port asked for by name cannot be used, or another server
             serves this state folder.
     """
-    resolution = resolve(flags, os.environ, working_folder=working_folder())
+    folder = working_folder()
+    files = read_config_files(os.environ, working_folder=folder, say=say)
+    resolution = resolve(flags, os.environ, working_folder=folder, files=files)
     for name, meant in misspelt_names(os.environ):
         say(f"outlive: {name} is not a setting; did you mean {meant}?")
     layout = open_state_folder(resolution.settings.state_dir)
@@ -50,7 +53,7 @@ def serve(flags: Mapping[str, str]) -> int:
         gc.freeze()
         gc.set_threshold(*_GC_THRESHOLDS)
         gc.enable()
-        return run_server(resolution.settings, layout, listeners, working_folder=working_folder())
+        return run_server(resolution.settings, layout, listeners, working_folder=folder)
 
 
 def _open_ports(listeners: Listeners, resolution: Resolution) -> None:

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from outlive import __version__
+from outlive.cli.config_verbs import show_config
 from outlive.cli.doctor import run_doctor
 from outlive.cli.keeper_verbs import read_status, stop_keeper, upgrade_keeper
 from outlive.cli.mcp import relay_mcp
@@ -30,6 +31,8 @@ _app = typer.Typer(
 )
 _keeper = typer.Typer(help="Look after the processes that look after the commands.", no_args_is_help=True)
 _app.add_typer(_keeper, name="keeper")
+_config = typer.Typer(help="Show how the server is set up.", no_args_is_help=True)
+_app.add_typer(_config, name="config")
 
 
 def run_verbs(words: list[str]) -> int:
@@ -91,6 +94,19 @@ _Json = Annotated[bool, typer.Option("--json", help="Answer with one line of JSO
 def _doctor(*, state_dir: _StateDir = None, as_json: _Json = False) -> None:
     """Tell what this machine offers, what is degraded, and to what."""
     raise typer.Exit(run_doctor(layout_of(state_dir).root, as_json=as_json))
+
+
+@_config.command("show")
+def _config_show(
+    *,
+    state_dir: _StateDir = None,
+    origin: Annotated[
+        bool, typer.Option("--origin", help="Tell where each value came from, too.", show_default=False)
+    ] = False,
+    as_json: _Json = False,
+) -> None:
+    """Show every setting of a server that is started here and now."""
+    show_config({} if state_dir is None else {"state_dir": state_dir}, with_origin=origin, as_json=as_json)
 
 
 @_app.command("mcp")

@@ -2,8 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
-__all__ = ["Option"]
+__all__ = ["Option", "Tightening"]
+
+# How a project's file may change a value: a smaller number, fewer or more words, a switch to one side, a smaller set.
+Tightening = Literal["lower", "subset", "superset", "on", "off", "narrower"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,6 +24,7 @@ class Option:
         env: Names in the environment, the first that is set wins.
         flag: The flag of `outlive serve`.
         example: A value to copy.
+        project: In which direction a project's configuration file may change it; None: not at all.
     """
 
     name: str
@@ -31,6 +36,17 @@ class Option:
     env: tuple[str, ...]
     flag: str
     example: str
+    project: Tightening | None = None
+
+    @property
+    def key(self) -> str:
+        """Its name in a configuration file: the flag's words with underscores."""
+        return self.flag.removeprefix("--").replace("-", "_")
+
+    @property
+    def is_secret(self) -> bool:
+        """Whether the value is never shown."""
+        return self.kind == "key"
 
     @property
     def is_switch(self) -> bool:

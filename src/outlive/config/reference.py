@@ -7,16 +7,42 @@ __all__ = ["render_reference"]
 
 _HEAD = """# Settings
 
-Every option of `outlive serve`. A flag wins over the environment, the environment over the default; an empty variable
-counts as unset. `--state-dir` and its variable are understood by every verb. Sizes take K, M, G and T (powers of 1024),
-times ms, s, m, h and d.
+Every option of `outlive serve`. Strongest first: the flag, the environment (an empty variable counts as unset), the
+project's file, the user's file, the system's file, the default. `outlive config show --origin` tells what is in force
+here and who said so. `--state-dir` and its variable are understood by every verb. Sizes take K, M, G and T (powers of
+1024), times ms, s, m, h and d.
+
+## Files
+
+| file | what for |
+|---|---|
+| `.outlive.toml` in the working folder or the nearest one above | a project: it may only tighten |
+| `~/.config/outlive/config.toml` (`$XDG_CONFIG_HOME`) | the user |
+| `/etc/outlive/config.toml` | the machine |
+
+TOML; a key is the flag with underscores: `jsonrpc_port = 8003`, `retention = "7d"`, `allowed_commands = ["git", "ls"]`.
+An unknown key is an error. `OUTLIVE_CONFIG=FILE` takes one file instead of the user's and the machine's. Whoever can
+write into a folder must not be able to allow anything there: of the options marked below a project's file may choose a
+lower value, fewer allowed or more blocked words, or the stricter side of a switch, and no other option at all. A
+project's file that belongs to another user is left alone.
+
+## Options
 
 This page is made from `src/outlive/config/settings.py`:
 `python -m outlive.config.reference > docs/settings.md`.
 
-| flag | environment | default | what it does |
-|---|---|---|---|
+| flag | environment | default | a project | what it does |
+|---|---|---|---|---|
 """
+_PROJECT = {
+    None: "",
+    "lower": "lower",
+    "subset": "fewer",
+    "superset": "more",
+    "on": "on",
+    "off": "off",
+    "narrower": "fewer",
+}
 
 
 def render_reference() -> str:
@@ -28,7 +54,7 @@ def _row(option: Option) -> str:
     flag = option.flag if option.is_switch else f"{option.flag} {option.kind.upper()}"
     names = ", ".join(f"`{name}`" for name in option.env)
     default = f"`{option.default}`" if option.default else ""
-    return f"| `{flag}` | {names} | {default} | {option.sentence} |\n"
+    return f"| `{flag}` | {names} | {default} | {_PROJECT[option.project]} | {option.sentence} |\n"
 
 
 if __name__ == "__main__":

@@ -1,16 +1,16 @@
-"""All settings of the server: `Settings`, and the pure resolution flags > environment > defaults."""
+"""All settings of the server: `Settings`, each option once. Where their values come from is in `resolution`."""
 
-import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields
-from typing import Any, Literal
+from typing import Any
 
-from outlive.config.options import Option
+from outlive.config.options import Option, Tightening
 from outlive.config.values import (
     parse_count,
     parse_folder,
     parse_host,
     parse_level,
+    parse_log_form,
     parse_port,
     parse_seconds,
     parse_size,
@@ -19,11 +19,8 @@ from outlive.config.values import (
     parse_tool_set,
     parse_words,
 )
-from outlive.core.errors import ConfigInvalid
 
-__all__ = ["OPTIONS", "Resolution", "Settings", "misspelt_names", "resolve"]
-
-_Source = Literal["flag", "environment", "default"]
+__all__ = ["OPTIONS", "Settings"]
 
 
 def _option(
@@ -36,6 +33,7 @@ def _option(
     env: tuple[str, ...] = (),
     unit: str = "",
     example: str = "",
+    project: Tightening | None = None,
 ) -> Any:  # noqa: ANN401 -- a dataclass field stands where the value will be; `field` itself is typed like this
     """Declare one option; its environment names begin with ours, the documents' own names follow."""
     ours = "OUTLIVE_" + flag.removeprefix("--").replace("-", "_").upper()
@@ -48,6 +46,7 @@ def _option(
         "flag": flag,
         "env": (ours, *env),
         "example": example or default,
+        "project": project,
     }
     return field(metadata=row)
 
@@ -103,6 +102,7 @@ class Settings:
         "all",
         "Which MCP tools are offered: lean (six small ones, for agents), documents or all.",
         flag="--mcp-tools",
+        project="narrower",
     )
     max_connections: int = _option(
         "count",
@@ -111,6 +111,7 @@ class Settings:
         "WebSocket connections at a time; one more is refused.",
         flag="--max-connections",
         env=("MAX_SESSIONS",),
+        project="lower",
     )
     max_line_bytes: int = _option(
         "size",
@@ -120,6 +121,7 @@ class Settings:
         flag="--max-line-bytes",
         env=("MAX_BUFFER_SIZE",),
         unit="bytes",
+        project="lower",
     )
     max_message_bytes: int = _option(
         "size",
@@ -128,6 +130,7 @@ class Settings:
         "Largest message that a client may send.",
         flag="--max-message-bytes",
         unit="bytes",
+        project="lower",
     )
     allowed_commands: tuple[str, ...] = _option(
         "words",
@@ -137,6 +140,7 @@ class Settings:
         flag="--allowed-commands",
         env=("ALLOWED_COMMANDS",),
         example="git,ls,make",
+        project="subset",
     )
     reconnect_grace_s: float = _option(
         "time",
@@ -161,6 +165,7 @@ class Settings:
         "MCP tools start nothing.",
         flag="--disable-commands",
         example="on",
+        project="on",
     )
     scripts_disabled: bool = _option(
         "switch",
@@ -169,6 +174,7 @@ class Settings:
         "MCP tools start commands but no scripts.",
         flag="--disable-scripts",
         example="on",
+        project="on",
     )
     allow_sudo: bool = _option(
         "switch",
@@ -177,6 +183,7 @@ class Settings:
         "MCP tools may start commands that begin with sudo.",
         flag="--allow-sudo",
         example="on",
+        project="off",
     )
     allowed_patterns: tuple[str, ...] = _option(
         "words",
@@ -185,6 +192,7 @@ class Settings:
         "What MCP tools may start: every simple command matches one of these, separated by commas.",
         flag="--allowed-patterns",
         example="git *,make *",
+        project="subset",
     )
     blocked_patterns: tuple[str, ...] = _option(
         "words",
@@ -193,6 +201,7 @@ class Settings:
         "What MCP tools may not start: no simple command matches one of these.",
         flag="--blocked-patterns",
         example="rm -rf *",
+        project="superset",
     )
     command_timeout_s: float = _option(
         "time",
@@ -201,6 +210,7 @@ class Settings:
         "When a command of an MCP tool is ended, if the call names no timeout.",
         flag="--command-timeout",
         unit="seconds",
+        project="lower",
     )
     wait_s: float = _option(
         "time",
@@ -209,6 +219,7 @@ class Settings:
         "How long an MCP tool waits for the end before it answers that the command still runs.",
         flag="--wait",
         unit="seconds",
+        project="lower",
     )
     max_output_bytes: int = _option(
         "size",
@@ -217,6 +228,7 @@ class Settings:
         "What an MCP result shows of each stream; the log keeps everything.",
         flag="--max-output-size",
         unit="bytes",
+        project="lower",
     )
     termination_timeout_s: float = _option(
         "time",
@@ -234,6 +246,7 @@ class Settings:
         "Output kept of one process; beyond it the middle of the log is released.",
         flag="--output-limit",
         unit="bytes",
+        project="lower",
     )
     state_quota_bytes: int = _option(
         "size",
@@ -265,6 +278,13 @@ class Settings:
         "What the server says on stderr: debug, info, warning or error.",
         flag="--log-level",
     )
+    log_form: str = _option(
+        "form",
+        parse_log_form,
+        "auto",
+        "How it says so: console (lines for people), json (one object a line), or auto: console on a terminal.",
+        flag="--log-form",
+    )
     print_json: bool = _option(
         "switch",
         parse_switch,
@@ -284,83 +304,3 @@ class Settings:
 
 
 OPTIONS: tuple[Option, ...] = tuple(Option(name=entry.name, **entry.metadata) for entry in fields(Settings))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Resolution:
-    """The settings and where each came from: who asks for a port by name is told when it is taken."""
-
-    settings: Settings
-    sources: Mapping[str, _Source]
-
-
-def resolve(flags: Mapping[str, str], environ: Mapping[str, str], *, working_folder: str) -> Resolution:
-    """Return the settings: a flag wins over the environment, the environment over the default.
-
-    Args:
-        flags: Option name to text, only those that were given.
-        environ: The environment; an empty variable counts as unset.
-        working_folder: Absolute; what a relative state folder is relative to.
-
-    Raises:
-        ConfigInvalid: A value cannot be understood; the message names the flag or variable it came from.
-    """
-    values: dict[str, Any] = {}
-    sources: dict[str, _Source] = {}
-    for option in OPTIONS:
-        source, label, text = _find(option, flags, environ)
-        if option.name == "state_dir" and source == "default":
-            text = _default_state_dir(environ)
-        try:
-            values[option.name] = option.parse(text)
-        except ValueError as error:
-            raise ConfigInvalid(
-                "config_invalid",
-                f"{label}={text[:80]!r} cannot be used: {error}.",
-                hint=f"For example {label}={option.example}.",
-                details={"option": option.name},
-            ) from None
-        sources[option.name] = source
-    values["state_dir"] = _absolute(values["state_dir"], environ, working_folder)
-    return Resolution(settings=Settings(**values), sources=sources)
-
-
-def misspelt_names(environ: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Return (name, what was probably meant) for variables of ours that no option reads."""
-    known = [name for option in OPTIONS for name in option.env]
-    unknown = [name for name in environ if name.startswith("OUTLIVE_") and name not in known]
-    if not unknown:
-        return []
-    import difflib  # noqa: PLC0415 -- start-up time: 5 ms that only a misspelt name has to pay
-
-    near = ((name, difflib.get_close_matches(name, known, n=1, cutoff=0.85)) for name in unknown)
-    return [(name, matches[0]) for name, matches in near if matches]
-
-
-def _find(option: Option, flags: Mapping[str, str], environ: Mapping[str, str]) -> tuple[_Source, str, str]:
-    if option.name in flags:
-        return "flag", option.flag, flags[option.name]
-    for name in option.env:
-        if environ.get(name):
-            return "environment", name, environ[name]
-    return "default", option.flag, option.default
-
-
-def _default_state_dir(environ: Mapping[str, str]) -> str:
-    base = environ.get("XDG_STATE_HOME", "")
-    if not base.startswith("/"):  # relative ones are to be ignored (XDG Base Directory Specification 0.8)
-        home = environ.get("HOME", "")
-        if not home.startswith("/"):
-            raise ConfigInvalid(
-                "state_folder",
-                "There is no home folder to keep the state in (HOME is not set).",
-                hint="Name a folder: --state-dir /path or OUTLIVE_STATE_DIR=/path.",
-            )
-        base = f"{home}/.local/state"
-    return f"{base}/outlive"
-
-
-def _absolute(path: str, environ: Mapping[str, str], working_folder: str) -> str:
-    if path == "~" or path.startswith("~/"):
-        path = environ.get("HOME", "~") + path[1:]
-    return os.path.normpath(os.path.join(working_folder, path))

@@ -12,6 +12,7 @@ __all__ = [
     "parse_folder",
     "parse_host",
     "parse_level",
+    "parse_log_form",
     "parse_port",
     "parse_seconds",
     "parse_size",
@@ -24,6 +25,7 @@ __all__ = [
 _TOOL_SETS = ("lean", "documents", "all")
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
+_LOG_FORMS = ("auto", "console", "json")
 _LOOPBACK = {"127.0.0.1": "127.0.0.1", "localhost": "127.0.0.1", "::1": "::1", "[::1]": "::1"}
 _SIZE_UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _TIME_UNITS = {"": 1.0, "s": 1.0, "ms": 0.001, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
@@ -104,6 +106,14 @@ def parse_level(text: str) -> str:
     word = text.strip().lower()
     if word not in LOG_LEVELS:
         raise ValueError(f"one of {', '.join(LOG_LEVELS)} is needed")
+    return word
+
+
+def parse_log_form(text: str) -> str:
+    """Return the name of a form of log lines."""
+    word = text.strip().lower()
+    if word not in _LOG_FORMS:
+        raise ValueError(f"one of {', '.join(_LOG_FORMS)} is needed")
     return word
 
 

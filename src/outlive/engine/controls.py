@@ -12,6 +12,7 @@ from weakref import WeakKeyDictionary
 from outlive.backends.contract import Backend
 from outlive.core.errors import InvalidState, LimitExceeded
 from outlive.core.lifecycle import Cause, Trigger, advance
+from outlive.core.observation import NOTHING, Observation
 from outlive.engine.process import Process
 
 __all__ = ["Controls"]
@@ -116,6 +117,15 @@ class Controls:
             await self._backend.release(
                 process.process_id, stdout_bytes=stdout_bytes, stderr_bytes=stderr_bytes
             )
+
+    async def observe(self, process: Process) -> Observation:
+        """Look at the process's tree from outside: processor time, memory, pids, ports, whether it waits for input.
+
+        Nothing of a process that is finished. Some milliseconds in a thread; ask for it, do not poll it.
+        """
+        if process.record.pid is None or process.is_finished:
+            return NOTHING
+        return await self._backend.observe(process.process_id, has_stdin=process.has_stdin)
 
     async def backend_status(self) -> dict[str, object]:
         """Return what the keeper says about itself."""

@@ -146,6 +146,11 @@ class Process(Told):
             self._log = OutputLog(self.folder)
         return self._log
 
+    @property
+    def subscriber_count(self) -> int:
+        """How many are woken by its changes."""
+        return len(self._kicks)
+
     def subscribe(self, kick: Callable[[], None]) -> Callable[[], None]:
         """Call `kick` on the loop whenever anything changed; return what ends that.
 

@@ -1,18 +1,22 @@
 """Logging, configured once: lines on stderr, written by a thread of their own so that nothing ever waits for them.
 
-Owns the format ("time level logger: text name=value"). Never sees output, environment values or keys.
+Owns the formats: "time level logger: text name=value" on a terminal, else JSON (decision 43). Never sees output, environment values or keys.
 """
 
 import contextlib
+import json
 import logging
 import queue
 import sys
 import threading
 import time
 from collections.abc import Iterator
-from typing import TextIO
+from datetime import UTC, datetime
+from typing import Literal, TextIO
 
-__all__ = ["LineFormatter", "LogWriter", "logging_to"]
+__all__ = ["JsonFormatter", "LineFormatter", "LogForm", "LogWriter", "logging_to"]
+
+LogForm = Literal["console", "json"]
 
 _CAPACITY = (
     10_000  # records; beyond it a stderr that nobody reads costs log lines instead of stopping the server
@@ -47,6 +51,24 @@ class LineFormatter(logging.Formatter):
         return " ".join((line, *fields))
 
 
+class JsonFormatter(logging.Formatter):
+    """One JSON object for each record: time (UTC, ISO 8601), level, logger, event, its `extra` fields, traceback."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line; a field that JSON does not know is shown as text."""
+        document: dict[str, object] = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "event": record.getMessage(),
+        }
+        fields = {name: value for name, value in vars(record).items() if name not in _STANDARD}
+        document |= {name: value for name, value in fields.items() if name not in document}
+        if record.exc_info:
+            document["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(document, default=str)
+
+
 def _shown(value: object) -> str:
     text = str(value)
     return repr(text) if not text or " " in text or not text.isprintable() else text
@@ -59,10 +81,11 @@ class LogWriter(logging.Handler):
     says how many. Writing to a full stderr pipe would otherwise stop the event loop.
     """
 
-    def __init__(self, stream: TextIO) -> None:
+    def __init__(self, stream: TextIO, *, form: LogForm = "console") -> None:
         """Begin to write to `stream`."""
         super().__init__()
-        self.setFormatter(LineFormatter())
+        self._form = form
+        self.setFormatter(JsonFormatter() if form == "json" else LineFormatter())
         self._stream = stream
         self._queue: queue.Queue[logging.LogRecord | None] = queue.Queue(_CAPACITY)
         self._dropped = 0  # a lost increment under contention is harmless: it is a count for people
@@ -104,21 +127,34 @@ class LogWriter(logging.Handler):
                 self._dropped += 1
         dropped, self._dropped = self._dropped, 0
         if dropped:
-            lines.append(
-                f"({dropped} log lines were dropped: nobody read them, or they could not be written)"
-            )
+            lines.append(self._told_of_loss(dropped))
         try:
             self._stream.write("".join(line + "\n" for line in lines))
             self._stream.flush()
         except (OSError, ValueError):  # ValueError: the stream was closed under us
             self._dropped += dropped + len(records)
 
+    def _told_of_loss(self, dropped: int) -> str:
+        text = f"({dropped} log lines were dropped: nobody read them, or they could not be written)"
+        return json.dumps({"event": text, "dropped": dropped}) if self._form == "json" else text
+
 
 @contextlib.contextmanager
-def logging_to(level: str, stream: TextIO | None = None) -> Iterator[None]:
-    """Configure the root logger while the block runs; libraries are heard from WARNING on."""
+def logging_to(
+    level: str, stream: TextIO | None = None, *, form: Literal["auto", "console", "json"] = "auto"
+) -> Iterator[None]:
+    """Configure the root logger while the block runs; libraries are heard from WARNING on.
+
+    Args:
+        level: From which level on lines are written.
+        stream: Where to; None: stderr.
+        form: Lines for people or JSON objects; "auto" is the former on a terminal.
+    """
     root = logging.getLogger()
-    writer = LogWriter(stream if stream is not None else sys.stderr)
+    target = stream if stream is not None else sys.stderr
+    if form == "auto":
+        form = "console" if target is not None and target.isatty() else "json"
+    writer = LogWriter(target, form=form)
     previous = root.level
     told = {name: getattr(logging, name) for name in _UNTOLD}
     for name in _UNTOLD:

@@ -9,6 +9,7 @@ from outlive.config import OPTIONS, resolve
 from outlive.core.errors import ConfigInvalid
 from outlive.core.layout import Layout
 from outlive.keeper.locks import holder_of, take_lock
+from outlive.presence.config_files import read_config_files
 
 __all__ = ["STATE_DIR", "ServerLock", "layout_of", "open_state_folder", "working_folder"]
 
@@ -27,15 +28,16 @@ def working_folder() -> str:
 def layout_of(state_dir: str | None) -> Layout:
     """Return where things lie for a verb that was given `--state-dir`, or was not; makes nothing.
 
-    Reads only the settings that name the folder: a bad MAX_SESSIONS must not keep anybody from `keeper stop`.
+    Looks only at the settings that name the folder: a bad MAX_SESSIONS must not keep anybody from `keeper stop`.
 
     Raises:
         ConfigInvalid: The folder's name cannot be used.
     """
     flags = {} if state_dir is None else {"state_dir": state_dir}
-    names = (*STATE_DIR.env, "XDG_STATE_HOME", "HOME")
-    environment = {name: os.environ[name] for name in names if name in os.environ}
-    return Layout(resolve(flags, environment, working_folder=working_folder()).settings.state_dir)
+    folder = working_folder()
+    files = read_config_files(os.environ, working_folder=folder, with_project=False)
+    resolution = resolve(flags, os.environ, working_folder=folder, files=files, options=[STATE_DIR])
+    return Layout(resolution.settings.state_dir)
 
 
 def open_state_folder(path: str) -> Layout:

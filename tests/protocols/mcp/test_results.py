@@ -79,7 +79,7 @@ def test_a_header_tells_what_is_known() -> None:
     now = Circumstances(duration_s=1.25)
     assert header(_RECORD, now) == "[id=x running 1.2s 0B cwd=/]"
     paused = replace(_RECORD, state=State.PAUSED, stdout_bytes=5, stderr_bytes=2)
-    now = Circumstances(duration_s=0, cursor=Cursor(5, 2), lines=3, ports=(80, 8080), waits_for_input=True)
+    now = Circumstances(duration_s=0, cursor=Cursor(5, 2), lines=3, ports=(80, 8080), waiting="input")
     assert header(paused, now) == (
         "[id=x paused 0.0s 7B/3 lines cwd=/ ports=80,8080 waiting for input cursor=5.2]"
     )

@@ -2,6 +2,7 @@
 
 import logging
 import secrets
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -47,6 +48,7 @@ class _Job:
         """Return the outcome; raises nothing but a cancellation."""
         error = self.error
         if self.call is not None:
+            begun = time.monotonic()
             try:
                 reply = await self.call.run(context, self.label)
             except OutliveError as refusal:
@@ -60,6 +62,7 @@ class _Job:
                     details={"reference": reference},
                 )
             else:
+                context.observe(self.call.method, time.monotonic() - begun)
                 response = None if self.request_id is None else encode_result(self.request_id, reply.result)
                 return _Outcome(response, reply.notifications, reply.then)
         if error is None:

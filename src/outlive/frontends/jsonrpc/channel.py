@@ -9,13 +9,12 @@ from typing import get_args
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from outlive.core.cursor import Cursor
 from outlive.core.errors import InvalidRequest, LimitExceeded, OutliveError, ProtocolViolation
 from outlive.engine import Engine
 from outlive.frontends.jsonrpc.answering import Answer, Work, work_of
 from outlive.frontends.jsonrpc.connection import Connection
 from outlive.frontends.jsonrpc.connections import Connections
-from outlive.frontends.jsonrpc.context import Context
+from outlive.frontends.jsonrpc.context import Context, Observe
 from outlive.frontends.jsonrpc.followers import Followers, OutputFormat
 from outlive.frontends.jsonrpc.methods import METHODS, Lane
 from outlive.frontends.jsonrpc.outbox import Outbox
@@ -45,7 +44,11 @@ _CLOSE_PATIENCE_S = 1.0  # for a client that does not read: the server then cuts
 
 
 class Channel:
-    """Serves one accepted WebSocket; every task of it ends with `run`."""
+    """Serves one accepted WebSocket; every task of it ends with `run`.
+
+    Attributes:
+        followers: What it sends of which processes.
+    """
 
     def __init__(
         self,
@@ -56,6 +59,7 @@ class Channel:
         connections: Connections,
         heads: FrameHeads,
         settings: DoorSettings,
+        observe: Observe,
     ) -> None:
         """Prepare to serve; nothing is sent yet."""
         self._websocket = websocket
@@ -63,7 +67,8 @@ class Channel:
         self._engine = engine
         self._connections = connections
         self._settings = settings
-        self._followers = Followers(outbox, heads, spawn=self._spawn, fail=self._fail)
+        self._observe = observe
+        self.followers = Followers(outbox, heads, spawn=self._spawn, fail=self._fail)
         self._tasks = asyncio.TaskGroup()
         self._side: set[asyncio.Task[None]] = set()
         self._conversation: asyncio.Task[None] | None = None
@@ -82,8 +87,9 @@ class Channel:
             engine=self._engine,
             connection=place,
             connections=self._connections,
-            followers=self._followers,
+            followers=self.followers,
             settings=self._settings,
+            observe=self._observe,
         )
         try:
             async with self._tasks as tasks:
@@ -94,9 +100,9 @@ class Channel:
                 for task in self._side:
                     task.cancel()
         finally:
-            self._followers.close()
+            self.followers.close()
             if place.holder is self:
-                place.undelivered |= self._followers.undelivered()
+                place.undelivered |= self.followers.undelivered()
             self._connections.leave(place, self)
         if self._close_code is not None:
             await self._close(self._close_code)
@@ -109,11 +115,7 @@ class Channel:
     def supersede(self) -> dict[str, OutputFormat]:
         """Stop at once, because another channel takes the place; return what was not delivered completely."""
         self._end(_SUPERSEDED)
-        return self._followers.undelivered()
-
-    def announce(self, process_id: str, encode: Callable[[Cursor], bytes]) -> None:
-        """Pass on news about a process."""
-        self._followers.announce(process_id, encode)
+        return self.followers.undelivered()
 
     def _fail(self) -> None:
         """End because a follower broke down: the client comes back and continues at its cursor."""
@@ -121,7 +123,7 @@ class Channel:
 
     def _end(self, code: int) -> None:
         self._close_code = code
-        self._followers.close()
+        self.followers.close()
         if self._conversation is not None:
             self._conversation.cancel()
 
@@ -139,7 +141,7 @@ class Channel:
                 followed = await continuations(context, resumption, place.undelivered)
             await self._outbox.send(text_frame(self._greeting(place, followed, is_resumed=is_resumed)))
             for known in followed:
-                self._followers.follow(known.process, known.cursor, known.form)
+                self.followers.follow(known.process, known.cursor, known.form)
                 place.undelivered.pop(known.process.process_id, None)
             await self._receive(context)
         except OutliveError as error:  # an impossible cursor, or a registry that does not answer

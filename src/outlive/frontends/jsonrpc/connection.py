@@ -1,14 +1,13 @@
 """What outlives a socket: `Connection`, the restorable state behind one `session_id` (promises S0.13, S0.14)."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
-from outlive.core.cursor import Cursor
 from outlive.core.errors import InvalidState
 from outlive.engine import Engine, Process
-from outlive.frontends.jsonrpc.followers import OutputFormat
+from outlive.frontends.jsonrpc.followers import Followers, OutputFormat
 
 __all__ = ["Connection", "Holder"]
 
@@ -19,8 +18,9 @@ class Holder(Protocol):
     def supersede(self) -> dict[str, OutputFormat]:
         """Stop at once, because another channel takes the place; return what was not delivered completely."""
 
-    def announce(self, process_id: str, encode: Callable[[Cursor], bytes]) -> None:
-        """Pass on news about a process to a client that follows it."""
+    @property
+    def followers(self) -> Followers:
+        """What it sends of which processes."""
 
 
 class Connection:

@@ -103,7 +103,12 @@ class Connections:
         """Tell every other client that follows a process some news about it."""
         for place in self._places.values():
             if place.holder is not None and place is not but:
-                place.holder.announce(process_id, encode)
+                place.holder.followers.announce(process_id, encode)
+
+    def lag_bytes(self) -> int:
+        """Return how far the slowest client is behind."""
+        holders = (place.holder for place in self._places.values())
+        return max((holder.followers.lag_bytes() for holder in holders if holder is not None), default=0)
 
     def _place(self, connection_id: str, principal: str) -> Connection:
         place = self._places[connection_id] = Connection(self._engine, connection_id, principal)

@@ -11,7 +11,9 @@ from outlive.frontends.jsonrpc.followers import Followers, OutputFormat
 from outlive.frontends.jsonrpc.settings import DoorSettings
 from outlive.protocols.jsonrpc.params import OutputMode
 
-__all__ = ["Context", "Reply"]
+__all__ = ["Context", "Observe", "Reply"]
+
+Observe = Callable[[str, float], None]  # a method that was answered, and the seconds that took
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,13 +30,14 @@ class Reply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """One client's view of the server."""
+    """One client's view of the server; `observe` hears of every answer."""
 
     engine: Engine
     connection: Connection
     connections: Connections
     followers: Followers
     settings: DoorSettings
+    observe: Observe
 
     async def find(self, process_id: str | None) -> Process:
         """Return the process that is meant: by id, or the one that runs in this connection.

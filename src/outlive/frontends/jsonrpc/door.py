@@ -10,6 +10,7 @@ from outlive.core.errors import InvalidRequest
 from outlive.engine import Engine
 from outlive.frontends.jsonrpc.channel import Channel
 from outlive.frontends.jsonrpc.connections import Connections
+from outlive.frontends.jsonrpc.context import Observe
 from outlive.frontends.jsonrpc.outbox import open_outbox
 from outlive.frontends.jsonrpc.settings import DoorSettings
 from outlive.protocols.jsonrpc.lines import FrameHeads
@@ -27,8 +28,11 @@ class JsonRpcDoor:
     Leaving the block ends no process: reconnect graces stop counting and begin anew with the next server.
     """
 
-    def __init__(self, engine: Engine, settings: DoorSettings) -> None:
-        """Stand before `engine`; nothing runs yet."""
+    def __init__(
+        self, engine: Engine, settings: DoorSettings, *, observe: Observe = lambda _method, _seconds: None
+    ) -> None:
+        """Stand before `engine`; nothing runs yet. `observe` hears how long each method took."""
+        self._observe = observe
         self._engine = engine
         self._settings = settings
         self._heads = FrameHeads()
@@ -50,6 +54,11 @@ class JsonRpcDoor:
         """How many clients are connected."""
         return self._connections.open_count
 
+    @property
+    def lag_bytes(self) -> int:
+        """How much output the slowest client has not been sent yet."""
+        return self._connections.lag_bytes()
+
     def routes(self) -> list[BaseRoute]:
         """Return what the application serves."""
         return [WebSocketRoute(_PATH, self._serve, name="jsonrpc")]
@@ -66,6 +75,7 @@ class JsonRpcDoor:
             connections=self._connections,
             heads=self._heads,
             settings=self._settings,
+            observe=self._observe,
         )
         try:
             resumption = Resumption.parse(dict(websocket.query_params))

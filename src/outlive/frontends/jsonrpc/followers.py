@@ -120,6 +120,10 @@ class Followers:
             if not self._followers[process_id].subscription.is_completed
         }
 
+    def lag_bytes(self) -> int:
+        """Return the output that was not handed to the transport yet, of the process that is behind most."""
+        return max((follower.subscription.lag_bytes for follower in self._followers.values()), default=0)
+
     def close(self) -> None:
         """End all subscriptions silently."""
         for follower in self._followers.values():

@@ -15,6 +15,7 @@ from outlive.protocols.jsonrpc.params import (
     AttachParams,
     ControlParams,
     ExecuteParams,
+    GetParams,
     ListParams,
     ProcessParams,
     ReadParams,
@@ -42,13 +43,14 @@ class Lane(Enum):
 class Call:
     """A request with checked parameters, ready to run."""
 
+    method: str
     run: Callable[[Context, str | None], Awaitable[Reply]]
     lane: Lane
 
 
 @dataclass(frozen=True, slots=True)
 class _Method:
-    bind: Callable[[bytes], Call]
+    bind: Callable[[str, bytes], Call]
 
 
 def _method(
@@ -56,9 +58,9 @@ def _method(
     handler: Callable[[Context, _Params, str | None], Awaitable[Reply]],
     lane: Callable[[_Params], Lane] = lambda _: Lane.IN_ORDER,
 ) -> _Method:
-    def bind(raw: bytes) -> Call:
+    def bind(method: str, raw: bytes) -> Call:
         params = decode_params(raw, shape)
-        return Call(lambda context, label: handler(context, params, label), lane(params))
+        return Call(method, lambda context, label: handler(context, params, label), lane(params))
 
     return _Method(bind)
 
@@ -73,7 +75,7 @@ METHODS: Mapping[str, _Method] = MappingProxyType(
         "control": _method(ControlParams, verbs.control),
         "attach": _method(AttachParams, questions.attach),
         "list": _method(ListParams, questions.list_processes),
-        "get": _method(ProcessParams, questions.get),
+        "get": _method(GetParams, questions.get),
         "read": _method(ReadParams, questions.read),
         # The engine serves the inputs of one process in the order of the calls, so these may run side by side.
         "write": _method(WriteParams, verbs.write, lambda _: Lane.LONG),
@@ -95,4 +97,4 @@ def prepare(method: str, params: bytes) -> Call:
     known = METHODS.get(method)
     if known is None:
         raise ProtocolViolation("method_not_found", f"There is no method {method[:40]!r}.")
-    return known.bind(params)
+    return known.bind(method, params)

@@ -6,8 +6,8 @@ from outlive.core.cursor import Cursor
 from outlive.core.errors import InvalidRequest
 from outlive.engine import Process, ProcessFilter
 from outlive.frontends.jsonrpc.context import Context, Reply
-from outlive.protocols.jsonrpc.params import AttachParams, ListParams, ProcessParams, ReadParams, WaitParams
-from outlive.protocols.jsonrpc.views import Piece, page_view, process_view
+from outlive.protocols.jsonrpc.params import AttachParams, GetParams, ListParams, ReadParams, WaitParams
+from outlive.protocols.jsonrpc.views import Piece, page_view, process_view, stats_view
 from outlive.store.output_log import OutputChunk
 
 __all__ = ["attach", "check_position", "get", "list_processes", "read", "wait"]
@@ -74,10 +74,13 @@ async def list_processes(context: Context, params: ListParams, _label: str | Non
     )
 
 
-async def get(context: Context, params: ProcessParams, _label: str | None) -> Reply:
+async def get(context: Context, params: GetParams, _label: str | None) -> Reply:
     """Return everything about one process."""
     process = await context.find(params.process_id)
-    return Reply(result=process_view(process.record))
+    view = process_view(process.record)
+    if params.stats:
+        view["stats"] = stats_view(await context.engine.observe(process))
+    return Reply(result=view)
 
 
 async def read(context: Context, params: ReadParams, _label: str | None) -> Reply:

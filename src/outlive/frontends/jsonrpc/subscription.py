@@ -40,6 +40,16 @@ class Subscription:
         return Cursor(self._readers[0].delivered, self._readers[1].delivered)
 
     @property
+    def lag_bytes(self) -> int:
+        """How much output there is that was not returned yet."""
+        if self.is_completed:
+            return 0
+        process, delivered = self.process, self.cursor
+        return max(0, process.stdout_bytes - delivered.stdout) + max(
+            0, process.stderr_bytes - delivered.stderr
+        )
+
+    @property
     def has_partial(self) -> bool:
         """Whether an unfinished line waits for its rest."""
         return any(reader.delivered < reader.scanned for reader in self._readers)

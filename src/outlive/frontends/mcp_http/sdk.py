@@ -1,4 +1,4 @@
-"""The official MCP SDK behind the door: the only file that imports it.
+"""The official MCP SDK behind the door: only this file, `sdk_callers` and `sdk_tasks` import it.
 
 Importing this takes 0.6 s: `loading` does that in a thread, at the first request. Requests of the handshake
 revisions run one by one through the SDK's driver for single exchanges, whatever became of the server in between;
@@ -15,7 +15,6 @@ from typing import Any
 import anyio
 import orjson
 from mcp.server.connection import Connection
-from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.server.runner import serve_one
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
@@ -40,17 +39,16 @@ from starlette.types import Receive, Scope, Send
 from outlive.frontends.mcp_http.asking import Ask
 from outlive.frontends.mcp_http.calls import Calls
 from outlive.frontends.mcp_http.requests import Message
+from outlive.frontends.mcp_http.sdk_callers import CALLER, Context, caller_of
 from outlive.frontends.mcp_http.sdk_loading import Extend
+from outlive.frontends.mcp_http.sdk_tasks import offer_tasks
 from outlive.frontends.mcp_tools.contract import Caller, Outcome, Toolbox, UnknownTool
 
 __all__ = ["Sdk"]
 
 _logger = logging.getLogger(__name__)
-_CALLER = "outlive.mcp_caller"  # in the ASGI scope: who asks, without the request's id
 _INVALID_PARAMS = -32602
 _INTERNAL_ERROR = -32603
-
-_Context = ServerRequestContext[dict[str, Any], Any]
 
 
 class Sdk:
@@ -74,8 +72,9 @@ class Sdk:
             version=version,
             instructions=instructions,
             on_list_tools=self._list_tools,
-            on_call_tool=self._call_tool,
         )
+        self._server.add_request_handler("tools/call", CallToolRequestParams, self._call_tool)
+        offer_tasks(self._server, toolbox.tasks)
         self._server.middleware.clear()  # OpenTelemetry spans, which nobody here collects
         if extend is not None:
             extend(self._server)
@@ -91,7 +90,7 @@ class Sdk:
 
     async def serve_modern(self, caller: Caller, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one HTTP request of 2026-07-28, or of a revision that nobody knows."""
-        await self._modern.handle_request({**scope, _CALLER: caller}, receive, send)
+        await self._modern.handle_request({**scope, CALLER: caller}, receive, send)
 
     async def exchange(
         self,
@@ -117,9 +116,7 @@ class Sdk:
             raise AssertionError("only requests are exchanged")
         context = _Exchange(
             request_id=message.request_id,
-            message_metadata=ServerMessageMetadata(
-                request_context=Request({"type": "http", _CALLER: caller})
-            ),
+            message_metadata=ServerMessageMetadata(request_context=Request({"type": "http", CALLER: caller})),
             progress_token=progress_token_from_params(message.params),
             sink=notify,
             ask=ask,
@@ -138,17 +135,13 @@ class Sdk:
             response["error"] = _error_data(error).model_dump(mode="json", by_alias=True, exclude_none=True)
         return response
 
-    async def _list_tools(
-        self, _context: _Context, _params: PaginatedRequestParams | None
-    ) -> ListToolsResult:
+    async def _list_tools(self, _context: Context, _params: PaginatedRequestParams | None) -> ListToolsResult:
         return ListToolsResult(tools=self._tools)
 
-    async def _call_tool(self, context: _Context, params: CallToolRequestParams) -> CallToolResult:
-        request: Any = context.request
-        known: Caller = request.scope[_CALLER]
-        caller = Caller(
-            principal=known.principal, connection_id=known.connection_id, request_id=str(context.request_id)
-        )
+    async def _call_tool(
+        self, context: Context, params: CallToolRequestParams
+    ) -> CallToolResult | dict[str, Any]:
+        caller = caller_of(context)
         has_token = progress_token_from_params(context.params) is not None
         count = 0
 
@@ -163,7 +156,7 @@ class Sdk:
             )
         except UnknownTool as error:
             raise MCPError(code=_INVALID_PARAMS, message=error.message) from error
-        return _result(outcome)
+        return _result(outcome) if outcome.task is None else outcome.task.to_created()
 
 
 @dataclass

@@ -12,11 +12,29 @@ MessageId = str | int | None
 
 _REVISION_KEY = "io.modelcontextprotocol/protocolVersion"  # in `_meta` of every request from 2026-07-28 on
 # MCP revision 2026-07-28, "Transports": what Mcp-Name repeats of a request.
-_NAMED_BY: Mapping[str, str] = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+# The last three are the tasks extension's ("Streamable HTTP: Routing Headers").
+_NAMED_BY: Mapping[str, str] = {
+    "tools/call": "name",
+    "prompts/get": "name",
+    "resources/read": "uri",
+    "tasks/get": "taskId",
+    "tasks/update": "taskId",
+    "tasks/cancel": "taskId",
+}
 _HEADER_SAFE = re.compile(r"[\x20-\x7E]*", re.ASCII)
 _ENCODED = re.compile(r"=\?base64\?.*\?=", re.ASCII)
 # Asking again does nothing twice.
-_REPEATABLE = frozenset({"initialize", "ping", "server/discover", "tools/list", "notifications/cancelled"})
+_REPEATABLE = frozenset(
+    {
+        "initialize",
+        "ping",
+        "server/discover",
+        "tools/list",
+        "notifications/cancelled",
+        "tasks/get",
+        "tasks/cancel",
+    }
+)
 _PARSE_ERROR = -32700
 _INVALID_REQUEST = -32600
 

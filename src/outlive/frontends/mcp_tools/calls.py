@@ -4,8 +4,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
 from outlive.core.errors import InvalidRequest
+from outlive.engine import Process
+from outlive.protocols.mcp.tasks import Task, TaskCall
 
-__all__ = ["Answer", "Caller", "Outcome", "Progress", "Tool", "UnknownTool"]
+__all__ = ["Answer", "Caller", "Outcome", "Progress", "Tool", "Unfinished", "UnknownTool"]
 
 # New output as text, for notifications/progress; awaited, so that a slow client holds nobody else.
 Progress = Callable[[str], Awaitable[None]]
@@ -16,21 +18,36 @@ class Caller:
     """Who calls a tool.
 
     `principal`: whose processes it sees. `connection_id`: the MCP session. `request_id`: the JSON-RPC id as a
-    string (promise M.ids).
+    string (promise M.ids). `has_tasks`: the request declares the tasks extension.
     """
 
     principal: str
     connection_id: str | None = None
     request_id: str | None = None
+    has_tasks: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Unfinished:
+    """A process that a call has left running because its time was up, and the call as its result depends on it."""
+
+    process: Process
+    call: TaskCall
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What a tool answers: the text block, `structuredContent` where the tool has an output schema, isError."""
+    """What a tool answers: the text block, `structuredContent` where the tool has an output schema, isError.
+
+    `unfinished`: what still runs although the caller has not asked for an early answer. `task`: it has become this
+    task, which is the answer then.
+    """
 
     text: str
     structured: Mapping[str, object] | None = None
     is_error: bool = False
+    unfinished: Unfinished | None = None
+    task: Task | None = None
 
 
 # What carries a tool out: arguments as they came, the caller, where output goes meanwhile.

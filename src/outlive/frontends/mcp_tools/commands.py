@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Mapping
+from dataclasses import replace
 
 import orjson
 
@@ -9,7 +10,7 @@ from outlive.core.command import Command
 from outlive.core.errors import InvalidRequest, OutliveError, ProcessNotFound
 from outlive.engine import Process, ProcessFilter
 from outlive.frontends.mcp_tools.admission import Admission
-from outlive.frontends.mcp_tools.calls import Caller, Outcome, Progress
+from outlive.frontends.mcp_tools.calls import Caller, Outcome, Progress, Unfinished
 from outlive.frontends.mcp_tools.running import Runner
 from outlive.frontends.mcp_tools.shown import duration_s, local_time, shown_output
 from outlive.protocols.mcp.arguments import (
@@ -20,6 +21,7 @@ from outlive.protocols.mcp.arguments import (
     read_arguments,
 )
 from outlive.protocols.mcp.results import command_status, history_entry, refusal
+from outlive.protocols.mcp.tasks import TaskCall
 from outlive.protocols.mcp.texts import command_not_found, interpreter_not_found
 
 __all__ = ["CommandTools"]
@@ -104,6 +106,13 @@ class CommandTools:
         ]
         return _answer({"count": len(history), "history": history})
 
+    async def result(self, process: Process, call: TaskCall) -> Outcome:
+        """Answer with the state of what a call of `execute` or `execute_script` has started."""
+        result = await self._status(process, cwd=process.record.cwd if call.has_cwd else None)
+        if call.interpreter is not None:
+            result |= {"script_path": f"{process.folder}/script", "interpreter": call.interpreter}
+        return _answer(result)
+
     def _command(
         self,
         asked: ExecuteArguments | ScriptArguments,
@@ -137,11 +146,17 @@ class CommandTools:
         default_s = self._settings.wait_s if asked.wait_s is None else asked.wait_s
         wait_s = 0.0 if asked.background else default_s
         process = await self._runner.run(command, caller, wait_s=wait_s, progress=progress)
-        cwd = None if asked.cwd is None else process.record.cwd
-        result = await self._status(process, cwd=cwd)
-        if isinstance(asked, ScriptArguments):
-            result |= {"script_path": f"{process.folder}/script", "interpreter": asked.interpreter}
-        return _answer(result)
+        is_complete = process.is_complete  # before the output: a complete process goes with all of it
+        interpreter = asked.interpreter if isinstance(asked, ScriptArguments) else None
+        call = TaskCall(
+            tool="command_execute" if interpreter is None else "command_execute_script",
+            has_cwd=asked.cwd is not None,
+            interpreter=interpreter,
+        )
+        outcome = await self.result(process, call)
+        if is_complete or not asked.is_patient:
+            return outcome
+        return replace(outcome, unfinished=Unfinished(process, call))
 
     async def _status(self, process: Process, *, cwd: str | None) -> dict[str, object]:
         record = process.record  # before the output: a complete record goes with all of it

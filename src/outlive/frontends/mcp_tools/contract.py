@@ -13,10 +13,11 @@ from outlive.frontends.mcp_tools.lean import LeanTools
 from outlive.frontends.mcp_tools.processes import ProcessTools
 from outlive.frontends.mcp_tools.running import Runner
 from outlive.frontends.mcp_tools.settings import ToolSet, ToolSettings
+from outlive.frontends.mcp_tools.tasks import ProcessTasks, Tasks
 from outlive.protocols.mcp.lean import LEAN_TOOLS
 from outlive.protocols.mcp.schemas import COMMAND_TOOLS, PROCESS_TOOLS, Schema
 
-__all__ = ["Caller", "Outcome", "Progress", "ToolSet", "ToolSettings", "Toolbox", "UnknownTool"]
+__all__ = ["Caller", "Outcome", "Progress", "Tasks", "ToolSet", "ToolSettings", "Toolbox", "UnknownTool"]
 
 
 class Toolbox:
@@ -26,8 +27,18 @@ class Toolbox:
         """Take the engine (opened by the caller) and the settings."""
         runner, admission = Runner(engine, settings), Admission(settings)
         self._runner = runner
-        commands = CommandTools(runner, admission)
+        commands, lean = CommandTools(runner, admission), LeanTools(runner, admission)
         self._processes = processes = ProcessTools(runner, admission)
+        # All of them, whatever is offered now: a task may be of an earlier start with other settings.
+        self._tasks = ProcessTasks(
+            runner,
+            {
+                "command_execute": commands.result,
+                "command_execute_script": commands.result,
+                "execute_linux_shell_command": processes.result,
+                "run": lean.result,
+            },
+        )
         self._tools: dict[str, Tool] = {}
         if settings.mcp_tools != "lean":
             self._add(
@@ -39,7 +50,6 @@ class Toolbox:
                 (processes.execute, processes.execute_background, processes.terminate, processes.list),
             )
         if settings.mcp_tools != "documents":
-            lean = LeanTools(runner, admission)
             self._add(LEAN_TOOLS, (lean.run, lean.read, lean.wait, lean.send, lean.control, lean.list))
 
     def _tool(self, name: str) -> Tool:
@@ -52,6 +62,11 @@ class Toolbox:
     def _add(self, definitions: Sequence[Schema], answers: Sequence[Answer]) -> None:
         for definition, answer in zip(definitions, answers, strict=True):
             self._tools[str(definition["name"])] = Tool(definition=definition, answer=answer)
+
+    @property
+    def tasks(self) -> Tasks:
+        """What callers that have tasks ask and do about them."""
+        return self._tasks
 
     def let_go(self) -> None:
         """From now on a cancelled call ends nothing: for a server that stops, whose commands go on."""
@@ -84,7 +99,8 @@ class Toolbox:
 
         Cancellation: stops what the call started (TERM, termination timeout, KILL) unless it runs in the background.
         """
-        return await self._tool(name).answer(arguments, caller, progress)
+        outcome = await self._tool(name).answer(arguments, caller, progress)
+        return await self._tasks.adopt(outcome) if caller.has_tasks else outcome
 
     async def start_background(self, arguments: Mapping[str, object], caller: Caller) -> Process:
         """Start execute_background_linux_shell_command for a door that streams it itself (promise S4.3).

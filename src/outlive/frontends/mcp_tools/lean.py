@@ -7,6 +7,7 @@ in the answers.
 import asyncio
 import signal as signals
 from collections.abc import Mapping
+from dataclasses import replace
 
 from outlive.core.command import Command
 from outlive.core.cursor import BEGINNING, Cursor
@@ -14,9 +15,8 @@ from outlive.core.errors import InvalidRequest, OutliveError
 from outlive.core.identity import is_process_id
 from outlive.engine import Process, ProcessFilter
 from outlive.frontends.mcp_tools.admission import Admission
-from outlive.frontends.mcp_tools.calls import Caller, Outcome, Progress
+from outlive.frontends.mcp_tools.calls import Caller, Outcome, Progress, Unfinished
 from outlive.frontends.mcp_tools.pages import Page, read_matches, read_page, read_tail
-from outlive.frontends.mcp_tools.probing import probe
 from outlive.frontends.mcp_tools.readiness import wait_ready
 from outlive.frontends.mcp_tools.running import Runner, is_visible
 from outlive.frontends.mcp_tools.shown import duration_s
@@ -32,6 +32,7 @@ from outlive.protocols.mcp.lean import (
     WaitArguments,
     WaitFor,
 )
+from outlive.protocols.mcp.tasks import TaskCall
 
 __all__ = ["LeanTools"]
 
@@ -72,7 +73,16 @@ class LeanTools:
             if is_new and wait_s > 0:
                 await self._runner.abandon(process.process_id)
             raise
-        return await self._show(process, await read_page(process, BEGINNING, raw=asked.raw), asked.budget)
+        is_complete = process.is_complete
+        call = TaskCall(tool="run", budget=asked.budget, raw=asked.raw)
+        outcome = await self.result(process, call)
+        if is_complete or asked.wait_s is not None or asked.wait_for is not None:
+            return outcome
+        return replace(outcome, unfinished=Unfinished(process, call))
+
+    async def result(self, process: Process, call: TaskCall) -> Outcome:
+        """Show what a process has written that a call of `run` has started."""
+        return await self._show(process, await read_page(process, BEGINNING, raw=call.raw), call.budget)
 
     async def read(self, arguments: _Arguments, caller: Caller, _progress: Progress | None) -> Outcome:
         """Show output that was written, from a cursor, from the end, or by a text."""
@@ -246,14 +256,14 @@ class LeanTools:
     async def _header(
         self, process: Process, cursor: Cursor | None = None, *, lines: int | None = None
     ) -> str:
-        seen = await probe(process)
+        seen = await self._engine.observe(process)
         record = process.record
         now = Circumstances(
             duration_s=duration_s(record),
             cursor=cursor,
             lines=lines,
             ports=seen.ports,
-            waits_for_input=seen.waits_for_input,
+            waiting=seen.waiting,
         )
         return header(record, now)
 

@@ -1,17 +1,19 @@
 """The process tools (promises S4.2-S4.5): execute, start in the background, terminate, list."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from outlive.core.command import Command
 from outlive.core.errors import InvalidRequest, InvalidState, OutliveError
 from outlive.core.lifecycle import Cause
 from outlive.engine import Process
 from outlive.frontends.mcp_tools.admission import Admission
-from outlive.frontends.mcp_tools.calls import Caller, Outcome, Progress
+from outlive.frontends.mcp_tools.calls import Caller, Outcome, Progress, Unfinished
 from outlive.frontends.mcp_tools.running import Runner, is_visible
 from outlive.frontends.mcp_tools.shown import local_time, shown_output, shown_output_now
 from outlive.protocols.mcp.arguments import NoArguments, ShellArguments, TerminateArguments, read_arguments
 from outlive.protocols.mcp.results import error_sentence, status_word
+from outlive.protocols.mcp.tasks import TaskCall
 from outlive.protocols.mcp.texts import (
     TERMINATED,
     Block,
@@ -85,6 +87,10 @@ class ProcessTools:
         limit_bytes = self._settings.max_output_bytes
         return _final(process, *shown_output_now(process, limit_bytes=limit_bytes))
 
+    async def result(self, process: Process, _call: TaskCall) -> Outcome:
+        """Return the result of what a call of `execute` has started, once it is complete."""
+        return await self._result(process, waited_s=0.0)
+
     async def terminate(self, arguments: _Arguments, caller: Caller, _progress: Progress | None) -> Outcome:
         """End a process by its pid and answer when its tree is gone, with the signal that worked."""
         try:
@@ -153,7 +159,11 @@ class ProcessTools:
         self, asked: ShellArguments, caller: Caller, progress: Progress | None, *, wait_s: float
     ) -> Outcome:
         process = await self._runner.run(self._command(asked), caller, wait_s=wait_s, progress=progress)
-        return await self._result(process, waited_s=wait_s)
+        is_complete = process.is_complete
+        outcome = await self._result(process, waited_s=wait_s)
+        if is_complete or not asked.is_patient:
+            return outcome
+        return replace(outcome, unfinished=Unfinished(process, TaskCall(tool="execute_linux_shell_command")))
 
     async def _result(self, process: Process, *, waited_s: float) -> Outcome:
         is_complete = process.is_complete  # before the output: a complete process goes with all of it

@@ -26,6 +26,7 @@ class ToolSettings:
             give up after 60 s.
         heartbeat_s: After this long without output a waiting call reports progress all the same; the promise
             is 60 s (M.progress), and half of it leaves room for the way.
+        kept_s: How long a process is kept after its end, as tasks tell it; None for ever.
     """
 
     enabled: bool = True
@@ -39,3 +40,4 @@ class ToolSettings:
     mcp_tools: ToolSet = "all"
     wait_s: float = 45.0
     heartbeat_s: float = 30.0
+    kept_s: float | None = None

@@ -17,6 +17,7 @@ __all__ = [
     "AttachParams",
     "ControlParams",
     "ExecuteParams",
+    "GetParams",
     "ListParams",
     "OutputMode",
     "ProcessParams",
@@ -43,6 +44,12 @@ class ProcessParams(msgspec.Struct, kw_only=True, frozen=True):
     """Which process is meant; without an id the one that runs in this connection."""
 
     process_id: str | None = None
+
+
+class GetParams(ProcessParams, kw_only=True, frozen=True):
+    """`get`: one process, and with `stats` what its tree looks like now."""
+
+    stats: bool = False
 
 
 class ExecuteParams(msgspec.Struct, kw_only=True, frozen=True):

@@ -8,10 +8,11 @@ from typing import Literal
 
 from outlive.core.cursor import Cursor
 from outlive.core.lifecycle import State
+from outlive.core.observation import Observation
 from outlive.core.process import ProcessRecord
 from outlive.protocols.jsonrpc.output import STREAM_NAMES
 
-__all__ = ["Encoding", "Piece", "page_view", "process_view", "status_word"]
+__all__ = ["Encoding", "Piece", "page_view", "process_view", "stats_view", "status_word"]
 
 Encoding = Literal["utf-8", "base64"]
 
@@ -56,6 +57,18 @@ def process_view(record: ProcessRecord) -> dict[str, object]:
         "tags": dict(record.tags),
         "group": record.group,
         "session_id": record.owner.connection_id,
+    }
+
+
+def stats_view(seen: Observation) -> dict[str, object]:
+    """Return what a process's tree looks like; times are seconds, sizes bytes."""
+    return {
+        "pids": list(seen.pids),
+        "threads": seen.threads,
+        "cpu": seen.cpu_s,
+        "memory_bytes": seen.memory_bytes,
+        "ports": list(seen.ports),
+        "waiting": None if seen.waiting == "no" else seen.waiting,
     }
 
 

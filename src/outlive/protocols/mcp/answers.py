@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from outlive.core.cursor import Cursor
 from outlive.core.lifecycle import State
+from outlive.core.observation import Waiting
 from outlive.core.process import ProcessRecord
 from outlive.protocols.mcp.plain import Line
 from outlive.protocols.mcp.results import error_sentence
@@ -25,7 +26,7 @@ class Circumstances:
     cursor: Cursor | None = None
     lines: int | None = None
     ports: tuple[int, ...] = ()
-    waits_for_input: bool = False
+    waiting: Waiting = "no"
 
 
 def header(record: ProcessRecord, now: Circumstances) -> str:
@@ -40,8 +41,8 @@ def header(record: ProcessRecord, now: Circumstances) -> str:
     ]
     if now.ports:
         parts.append(f"ports={','.join(map(str, now.ports))}")
-    if now.waits_for_input:
-        parts.append("waiting for input")
+    if now.waiting != "no":
+        parts.append("waiting for a password" if now.waiting == "password" else "waiting for input")
     if record.is_complete and record.descendants:
         parts.append(f"{record.descendants} descendants still run")
     if now.cursor is not None:

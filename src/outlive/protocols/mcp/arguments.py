@@ -42,6 +42,11 @@ class _Options(msgspec.Struct, kw_only=True, frozen=True):
     tags: dict[str, str] = {}
     group: str | None = None
 
+    @property
+    def is_patient(self) -> bool:
+        """Whether the caller leaves it to the server how long to wait for the end."""
+        return self.wait_s is None and not self.background
+
 
 class ExecuteArguments(_Options, kw_only=True, frozen=True):
     """`command_execute`."""

@@ -1,0 +1,46 @@
+"""`outlive config`: what a server started here and now would be told, and by whom."""
+
+import os
+from collections.abc import Mapping
+
+from outlive.cli.output import say, show, show_json
+from outlive.config import OPTIONS, Option, Origin, resolve
+from outlive.presence.config_files import read_config_files
+from outlive.presence.state_folder import working_folder
+
+__all__ = ["show_config"]
+
+_HIDDEN = "(hidden)"
+
+
+def show_config(flags: Mapping[str, str], *, with_origin: bool, as_json: bool) -> None:
+    """Print every option with its value, and where that came from.
+
+    Args:
+        flags: Option name to text, as they would be given to `outlive serve`.
+        with_origin: Name the place of each value, too.
+        as_json: One line of JSON instead of a list.
+
+    Raises:
+        ConfigInvalid: A variable or a file says something that cannot be used.
+    """
+    folder = working_folder()
+    files = read_config_files(os.environ, working_folder=folder, say=say)
+    resolution = resolve(flags, os.environ, working_folder=folder, files=files)
+    rows = [(option, resolution.origins[option.name]) for option in OPTIONS]
+    if as_json:
+        show_json({option.key: _document(option, origin, with_origin=with_origin) for option, origin in rows})
+        return
+    width = max(len(option.key) for option in OPTIONS)
+    for option, origin in rows:
+        line = f"{option.key:<{width}} = {_value(option, origin)}"
+        show(f"{line}  # {origin.source}: {origin.place}" if with_origin else line)
+
+
+def _document(option: Option, origin: Origin, *, with_origin: bool) -> object:
+    value = _value(option, origin)
+    return {"value": value, "source": origin.source, "place": origin.place} if with_origin else value
+
+
+def _value(option: Option, origin: Origin) -> str:
+    return _HIDDEN if option.is_secret and origin.text else origin.text

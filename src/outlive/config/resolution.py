@@ -1,0 +1,172 @@
+"""From flags, environment and configuration files to `Settings`: which value wins, and where it came from. Pure.
+
+Flags > environment > project file (which may only tighten) > user file > system file > default. Reads nothing itself:
+the files come in as text, so that the order can be tested and nothing hidden is believed.
+"""
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from outlive.config.files import ConfigFile, Entry, FileKind, read_entries
+from outlive.config.options import Option
+from outlive.config.settings import OPTIONS, Settings
+from outlive.config.tightening import is_tighter
+from outlive.core.errors import ConfigInvalid
+
+__all__ = ["Origin", "Resolution", "Source", "misspelt_names", "resolve"]
+
+Source = Literal["flag", "environment", "project", "user", "system", "default"]
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a value came from: what kind of place, and its name (a flag, a variable, a file)."""
+
+    source: Source
+    place: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resolution:
+    """The settings and where each came from: who asks for a port by name is told when it is taken."""
+
+    settings: Settings
+    origins: Mapping[str, Origin]
+
+    @property
+    def sources(self) -> dict[str, Source]:
+        """The kind of place of each option."""
+        return {name: origin.source for name, origin in self.origins.items()}
+
+
+def resolve(
+    flags: Mapping[str, str],
+    environ: Mapping[str, str],
+    *,
+    working_folder: str,
+    files: Sequence[ConfigFile] = (),
+    options: Iterable[Option] = OPTIONS,
+) -> Resolution:
+    """Return the settings.
+
+    Args:
+        flags: Option name to text, only those that were given.
+        environ: The environment; an empty variable counts as unset.
+        working_folder: Absolute; what a relative state folder is relative to.
+        files: The configuration files, in any order, at most one of each kind.
+        options: Those that are looked at; the others keep their defaults, whatever is said about them.
+
+    Raises:
+        ConfigInvalid: A value cannot be understood, a file has a key that is none, or a project file loosens
+            something; the message names the flag, variable or file it came from.
+    """
+    wanted = {option.name for option in options}
+    entries = {file.kind: read_entries(file) for file in files}
+    values: dict[str, Any] = {}
+    origins: dict[str, Origin] = {}
+    for option in OPTIONS:
+        is_wanted = option.name in wanted
+        said = (
+            [places[option.name] for places in _files(entries) if option.name in places] if is_wanted else []
+        )
+        origin = _given(option, flags, environ) if is_wanted else None
+        if origin is None and said:
+            origin = _of_files(option, said)
+        if origin is None:
+            text = option.default if option.name != "state_dir" else _default_state_dir(environ)
+            origin = Origin("default", option.flag, text)
+        values[option.name] = _parsed(option, origin)
+        origins[option.name] = origin
+    values["state_dir"] = _absolute(values["state_dir"], environ, working_folder)
+    return Resolution(settings=Settings(**values), origins=origins)
+
+
+def misspelt_names(environ: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Return (name, what was probably meant) for variables of ours that no option reads."""
+    known = [name for option in OPTIONS for name in option.env]
+    unknown = [name for name in environ if name.startswith("OUTLIVE_") and name not in known]
+    if not unknown:
+        return []
+    import difflib  # noqa: PLC0415 -- start-up time: 5 ms that only a misspelt name has to pay
+
+    near = ((name, difflib.get_close_matches(name, known, n=1, cutoff=0.85)) for name in unknown)
+    return [(name, matches[0]) for name, matches in near if matches]
+
+
+def _files(entries: Mapping[FileKind, dict[str, Entry]]) -> list[dict[str, Entry]]:
+    strongest_first: tuple[FileKind, ...] = ("project", "user", "system")
+    return [entries[kind] for kind in strongest_first if kind in entries]
+
+
+def _given(option: Option, flags: Mapping[str, str], environ: Mapping[str, str]) -> Origin | None:
+    if option.name in flags:
+        return Origin("flag", option.flag, flags[option.name])
+    for name in option.env:
+        if environ.get(name):
+            return Origin("environment", name, environ[name])
+    return None
+
+
+def _of_files(option: Option, said: list[Entry]) -> Origin:
+    """Return the strongest file's word; a project's one is held against what would be in force without it."""
+    entry = said[0]
+    origin = Origin(entry.file.kind, f"{entry.file.path}: {option.key}", entry.text)
+    if entry.file.kind != "project":
+        return origin
+    if option.project is None:
+        raise ConfigInvalid(
+            "config_invalid",
+            f"{entry.file.path} sets {option.key}, which a project may not decide.",
+            hint="Set it in the user's configuration file, or by flag or environment variable.",
+            details={"option": option.name},
+        )
+    below = (
+        Origin(said[1].file.kind, f"{said[1].file.path}: {option.key}", said[1].text)
+        if said[1:]
+        else Origin("default", option.flag, option.default)
+    )
+    if not is_tighter(option.project, _parsed(option, origin), than=_parsed(option, below)):
+        raise ConfigInvalid(
+            "config_invalid",
+            f"{entry.file.path} may only tighten {option.key}: {entry.text[:80]!r} allows more than "
+            f"{below.text[:80]!r} ({below.place}).",
+            hint="What allows more belongs into the user's configuration file, a flag or an environment variable.",
+            details={"option": option.name},
+        )
+    return origin
+
+
+def _parsed(option: Option, origin: Origin) -> object:
+    try:
+        return option.parse(origin.text)
+    except ValueError as error:
+        equals = " = " if origin.source in {"project", "user", "system"} else "="
+        raise ConfigInvalid(
+            "config_invalid",
+            f"{origin.place}{equals}{origin.text[:80]!r} cannot be used: {error}.",
+            hint=f"For example {origin.place}{equals}{option.example}.",
+            details={"option": option.name},
+        ) from None
+
+
+def _default_state_dir(environ: Mapping[str, str]) -> str:
+    base = environ.get("XDG_STATE_HOME", "")
+    if not base.startswith("/"):  # relative ones are to be ignored (XDG Base Directory Specification 0.8)
+        home = environ.get("HOME", "")
+        if not home.startswith("/"):
+            raise ConfigInvalid(
+                "state_folder",
+                "There is no home folder to keep the state in (HOME is not set).",
+                hint="Name a folder: --state-dir /path or OUTLIVE_STATE_DIR=/path.",
+            )
+        base = f"{home}/.local/state"
+    return f"{base}/outlive"
+
+
+def _absolute(path: str, environ: Mapping[str, str], working_folder: str) -> str:
+    if path == "~" or path.startswith("~/"):
+        path = environ.get("HOME", "~") + path[1:]
+    return os.path.normpath(os.path.join(working_folder, path))

@@ -1,0 +1,124 @@
+"""What an operator's monitoring reads at /metrics: `Metrics` counts while the server works, `exposition` writes it down.
+
+Counting is plain integers, some hundred nanoseconds an event. The Prometheus library (90 ms to import) is loaded by the
+first scrape and only gives the text its format; nothing of ours is kept in it. Never sees commands, output or names.
+"""
+
+import time
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from outlive.core.events import (
+    Event,
+    KeeperConnected,
+    KeeperDisconnected,
+    ProcessCompleted,
+    ProcessRecovered,
+    ProcessStarted,
+    StartRejected,
+)
+
+__all__ = ["LATENCY_BOUNDS_S", "Histogram", "LiveView", "Metrics", "counted_kinds"]
+
+# From an answer out of memory to a call that waits for a command's end.
+LATENCY_BOUNDS_S = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0)
+_RECOVERY_BOUNDS_S = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveView:
+    """What is true at the moment of a scrape.
+
+    `states`: processes that live, by state; bytes are those of live processes so far; `lag_bytes` is the output that
+    the slowest subscriber has not been sent yet.
+    """
+
+    states: Counter[str]
+    stdout_bytes: int
+    stderr_bytes: int
+    subscribers: int
+    lag_bytes: int
+    connections: int
+
+
+class Histogram:
+    """Counts of durations by upper bound, and their sum."""
+
+    __slots__ = ("bounds_s", "counts", "sum_s")
+
+    def __init__(self, bounds_s: tuple[float, ...]) -> None:
+        """Begin empty; the last count is for everything above the last bound."""
+        self.bounds_s = bounds_s
+        self.counts = [0] * (len(bounds_s) + 1)
+        self.sum_s = 0.0
+
+    def observe(self, duration_s: float) -> None:
+        """Count one duration; a bound is part of its bucket."""
+        self.counts[bisect_left(self.bounds_s, duration_s)] += 1
+        self.sum_s += duration_s
+
+
+class Metrics:
+    """Counts since this server began. On one event loop.
+
+    Attributes:
+        starts: Commands that were started.
+        rejected: Commands that were not, by the error's slug.
+        recovered: Processes of an earlier server that were found alive.
+        exits: Completed processes by (state, cause).
+        stdout_bytes, stderr_bytes: Output of completed processes.
+        recovery: From the keeper's disappearance to its answer.
+        requests: Latencies by (door, what).
+    """
+
+    def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
+        """Begin at zero; `clock` counts seconds and never goes back."""
+        self._clock = clock
+        self._lost_at: float | None = None
+        self.starts = self.recovered = self.stdout_bytes = self.stderr_bytes = 0
+        self.rejected: Counter[str] = Counter()
+        self.exits: Counter[tuple[str, str]] = Counter()
+        self.recovery = Histogram(_RECOVERY_BOUNDS_S)
+        self.requests: dict[tuple[str, str], Histogram] = {}
+
+    def note(self, event: Event) -> None:
+        """Count an event of the engine."""
+        match event:
+            case ProcessStarted():
+                self.starts += 1
+            case StartRejected(code=code):
+                self.rejected[code] += 1
+            case ProcessRecovered():
+                self.recovered += 1
+            case ProcessCompleted(record=record):
+                self.exits[record.state, record.cause] += 1
+                self.stdout_bytes += record.stdout_bytes
+                self.stderr_bytes += record.stderr_bytes
+            case KeeperDisconnected():
+                self._lost_at = self._clock()
+            case KeeperConnected() if self._lost_at is not None:
+                self.recovery.observe(self._clock() - self._lost_at)
+                self._lost_at = None
+            case _:
+                pass
+
+    def observe_request(self, door: str, what: str, duration_s: float) -> None:
+        """Count a request of a door: `what` is a method, a kind of path or a tool, never a caller's own word."""
+        histogram = self.requests.get((door, what))
+        if histogram is None:
+            histogram = self.requests[door, what] = Histogram(LATENCY_BOUNDS_S)
+        histogram.observe(duration_s)
+
+
+def counted_kinds() -> Iterable[type[Event]]:
+    """Return the kinds of events that are counted; the others need not be made."""
+    return (
+        ProcessStarted,
+        StartRejected,
+        ProcessRecovered,
+        ProcessCompleted,
+        KeeperConnected,
+        KeeperDisconnected,
+    )

@@ -1,0 +1,99 @@
+"""Finding and reading the configuration files: the user's, the system's, and the project's.
+
+The environment's OUTLIVE_CONFIG names one file that stands in the place of the user's and the system's.
+"""
+
+import os
+from collections.abc import Callable, Mapping
+
+from outlive.config import ConfigFile
+from outlive.core.errors import ConfigInvalid
+
+__all__ = ["PROJECT_FILE", "SYSTEM_FILE", "read_config_files", "user_file"]
+
+SYSTEM_FILE = "/etc/outlive/config.toml"
+PROJECT_FILE = ".outlive.toml"
+_VARIABLE = "OUTLIVE_CONFIG"
+_MAX_BYTES = 1 << 20
+
+
+def user_file(environ: Mapping[str, str]) -> str | None:
+    """Return the path of the user's file, whether it exists or not; None without a home folder."""
+    base = environ.get("XDG_CONFIG_HOME", "")
+    if not base.startswith("/"):
+        home = environ.get("HOME", "")
+        if not home.startswith("/"):
+            return None
+        base = f"{home}/.config"
+    return f"{base}/outlive/config.toml"
+
+
+def read_config_files(
+    environ: Mapping[str, str],
+    *,
+    working_folder: str,
+    with_project: bool = True,
+    say: Callable[[str], None] = lambda _: None,
+) -> list[ConfigFile]:
+    """Return the files that exist.
+
+    The project's file lies in the working folder or the nearest folder above that has one. One that belongs to
+    another user (not root) is left alone, and `say` tells that: whoever can write to a folder above must not decide.
+
+    Raises:
+        ConfigInvalid: A file is there but cannot be read, or is no text.
+    """
+    files = []
+    named = environ.get(_VARIABLE)
+    if named:
+        files.append(_read(ConfigFile("user", os.path.join(working_folder, named), "")))
+    else:
+        user = user_file(environ)
+        if user is not None:
+            files.append(_read(ConfigFile("user", user, "")))
+        files.append(_read(ConfigFile("system", SYSTEM_FILE, "")))
+    if with_project:
+        files.append(_project_file(working_folder, say))
+    found = [file for file in files if file is not None]
+    if named and not files[0]:
+        raise ConfigInvalid(
+            "config_invalid",
+            f"{_VARIABLE}={named} is not there.",
+            hint="Write the file, or unset the variable.",
+        )
+    return found
+
+
+def _project_file(working_folder: str, say: Callable[[str], None]) -> ConfigFile | None:
+    folder = working_folder
+    while True:
+        path = os.path.join(folder, PROJECT_FILE)
+        try:
+            owner = os.stat(path).st_uid
+        except OSError:
+            above = os.path.dirname(folder)
+            if above == folder:
+                return None
+            folder = above
+            continue
+        if owner not in {0, os.geteuid()}:
+            say(f"outlive: {path} belongs to another user (uid {owner}); it is left alone")
+            return None
+        return _read(ConfigFile("project", path, ""))
+
+
+def _read(file: ConfigFile) -> ConfigFile | None:
+    try:
+        with open(file.path, "rb") as opened:
+            raw = opened.read(_MAX_BYTES + 1)
+        if len(raw) > _MAX_BYTES:
+            raise ConfigInvalid(
+                "config_invalid", f"{file.path} is larger than 1 MiB: that is no configuration."
+            )
+        return ConfigFile(file.kind, file.path, raw.decode())
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except UnicodeDecodeError as error:
+        raise ConfigInvalid("config_invalid", f"{file.path} is no UTF-8 text ({error.reason}).") from None
+    except OSError as error:
+        raise ConfigInvalid("config_invalid", f"{file.path} cannot be read: {error.strerror}.") from error

@@ -1,0 +1,100 @@
+"""Counting what happens, and the text that monitoring reads."""
+
+from collections import Counter
+
+from hypothesis import given
+from hypothesis import strategies as st
+from prometheus_client.parser import text_string_to_metric_families
+
+from outlive.core.events import (
+    KeeperConnected,
+    KeeperDisconnected,
+    ProcessCompleted,
+    ProcessRecovered,
+    ProcessStarted,
+    StartRejected,
+)
+from outlive.core.lifecycle import State
+from outlive.observability.exposition import render
+from outlive.observability.metrics import LATENCY_BOUNDS_S, Histogram, LiveView, Metrics, counted_kinds
+from tests.observability.test_logs import EXAMPLE
+
+_NOTHING = LiveView(
+    states=Counter(), stdout_bytes=0, stderr_bytes=0, subscribers=0, lag_bytes=0, connections=0
+)
+
+
+def _samples(metrics: Metrics, view: LiveView = _NOTHING) -> dict[tuple[str, tuple[str, ...]], float]:
+    text = render(metrics, view, version="1.2.3").decode()
+    return {
+        (sample.name, tuple(value for _, value in sorted(sample.labels.items()))): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+def test_events_are_counted() -> None:
+    now = [10.0]
+    metrics = Metrics(clock=lambda: now[0])
+    metrics.note(KeeperConnected(pid=1))  # the first one is no recovery
+    metrics.note(ProcessStarted(record=EXAMPLE))
+    metrics.note(StartRejected(principal="uid:7", code="not_found"))
+    metrics.note(ProcessRecovered(record=EXAMPLE))
+    metrics.note(ProcessCompleted(record=EXAMPLE))
+    metrics.note(KeeperDisconnected())
+    now[0] += 0.15
+    metrics.note(KeeperConnected(pid=2))
+    metrics.observe_request("jsonrpc", "execute", 0.003)
+    view = LiveView(
+        states=Counter({State.RUNNING: 2}),
+        stdout_bytes=100,
+        stderr_bytes=7,
+        subscribers=3,
+        lag_bytes=11,
+        connections=4,
+    )
+    samples = _samples(metrics, view)
+    assert samples["outlive_processes", ("running",)] == 2
+    assert samples["outlive_processes", ("paused",)] == 0
+    assert samples["outlive_starts_total", ()] == 1
+    assert samples["outlive_start_rejections_total", ("not_found",)] == 1
+    assert samples["outlive_recovered_processes_total", ()] == 1
+    assert samples["outlive_exits_total", ("cancel", "signaled")] == 1
+    assert samples["outlive_output_bytes_total", ("stdout",)] == 110
+    assert samples["outlive_output_bytes_total", ("stderr",)] == 12
+    assert (samples["outlive_subscribers", ()], samples["outlive_subscriber_lag_bytes", ()]) == (3, 11)
+    assert samples["outlive_connections", ()] == 4
+    assert samples["outlive_keeper_recovery_seconds_count", ()] == 1
+    assert samples["outlive_keeper_recovery_seconds_bucket", ("0.1",)] == 0
+    assert samples["outlive_keeper_recovery_seconds_bucket", ("0.2",)] == 1
+    assert samples["outlive_request_seconds_bucket", ("jsonrpc", "0.005", "execute")] == 1
+    assert samples["outlive_build_info", ("1.2.3",)] == 1
+
+
+def test_nothing_is_counted_that_was_not_asked_for() -> None:
+    """What is asked for is just what `note` counts: other events need not be made."""
+    assert {kind.__name__ for kind in counted_kinds()} == {
+        "ProcessStarted",
+        "StartRejected",
+        "ProcessRecovered",
+        "ProcessCompleted",
+        "KeeperConnected",
+        "KeeperDisconnected",
+    }
+
+
+@given(st.lists(st.floats(min_value=0, max_value=1000)))
+def test_every_duration_is_in_exactly_the_buckets_that_reach_it(durations: list[float]) -> None:
+    metrics = Metrics()
+    for duration in durations:
+        metrics.observe_request("door", "what", duration)
+    samples = _samples(metrics)
+    for bound in LATENCY_BOUNDS_S if durations else ():
+        reached = sum(duration <= bound for duration in durations)
+        assert samples["outlive_request_seconds_bucket", ("door", str(bound), "what")] == reached
+    if durations:
+        assert samples["outlive_request_seconds_count", ("door", "what")] == len(durations)
+
+
+def test_an_empty_histogram_is_zero() -> None:
+    assert Histogram((1.0,)).counts == [0, 0]
