@@ -33,12 +33,12 @@ def read_config_files(
     *,
     working_folder: str,
     with_project: bool = True,
-    say: Callable[[str], None] = lambda _: None,
+    say: Callable[[str], None] = lambda _line: None,
 ) -> list[ConfigFile]:
-    """Return the files that exist.
+    """Return the files that exist; `say` is told of one that is left alone.
 
     The project's file lies in the working folder or the nearest folder above that has one. One that belongs to
-    another user (not root) is left alone, and `say` tells that: whoever can write to a folder above must not decide.
+    another user (not root) is left alone, and that is said: whoever can write to a folder above must not decide.
 
     Raises:
         ConfigInvalid: A file is there but cannot be read, or is no text.
