@@ -17,7 +17,7 @@ Door = Literal["jsonrpc", "mcp", "rest", "bridge", "client", "docker", "security
 DOORS: frozenset[str] = frozenset(get_args(Door))
 
 # A door belongs here once it is built: from then on each of its promises needs a test.
-BUILT_DOORS: frozenset[Door] = frozenset({"jsonrpc"})
+BUILT_DOORS: frozenset[Door] = frozenset({"jsonrpc", "mcp"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,13 +211,15 @@ _MCP: Mapping[str, str] = {
     "S4.5.scope": "Its scope is the principal: jobs stay findable when the host restarts.",
     "S4.6": "notifications/cancelled finds the request by MCP session and id, TERM, TERMINATION_TIMEOUT, KILL.",
     "S4.6.result": "The cancelled stream ends with a result that begins '[Process was terminated]', isError true.",
-    "S4.9": "TERMINATION_TIMEOUT, USE_DOCKER, MCP_REMOTE_PORT and MCP_PORT are read from the environment.",
-    "S4.11": "The five documented curl commands work as printed; no Accept header or */* is fine.",
-    "S4.12.history": "Output history, per-command timeouts, groups, tags and metrics are part of the product.",
+    "S4.9": "TERMINATION_TIMEOUT and MCP_REMOTE_PORT are read from the environment.",
+    "S4.11": "The documented curl commands work as printed; no Accept header or */* is fine.",
+    "S4.12.history": "Output history, per-command timeouts, groups and tags are part of the product.",
+    "S4.12.metrics": "Metrics are part of the product.",
     "S4.12.restart": "The process registry survives restarts.",
     "S4.13": "The lean tools run, read, wait, send, control, list exist; mcp_tools chooses lean, documents or all.",
     "S4.13.size": "The lean schemas together take at most 8 KB of JSON.",
     "S4.13.answers": "Answers show header, head, omission mark naming the next call, tail; never a byte twice.",
+    "S4.13.workspace": "Folder and exported variables of a workspace go on from its last command that exited with 0.",
     "S4.13.plain": "ANSI is stripped and progress bars are collapsed unless `raw`.",
     # one endpoint for all MCP clients
     "M.raw": "A caller without MCP-Protocol-Version is raw: extra SSE events, and 204 for notifications/cancelled.",
@@ -245,6 +247,7 @@ _REST: Mapping[str, str] = {
     "W.state.rest": "Each engine state has one REST word: running, completed, failed, timeout or terminated.",
     "S4.7.terminate": "POST /api/async/process/terminate_by_pid/ answers {success, pid, request_id, signal, message}.",
     "S4.7.list": "GET /api/async/processes/list/ answers {processes, count} with the documented fields.",
+    "S4.9.port": "MCP_PORT, the port of this door, is read from the environment.",
     "S4.7.companions": "The companion paths start, describe, end and run processes; GET /health answers.",
 }
 
@@ -276,6 +279,7 @@ _CLIENT: Mapping[str, str] = {
 }
 
 _DOCKER: Mapping[str, str] = {
+    "S4.9.docker": "USE_DOCKER is read from the environment.",
     "S4.12.docker": "Docker mode does what local mode does, streaming included.",
 }
 

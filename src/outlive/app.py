@@ -90,7 +90,8 @@ class Application:
         self.asgi: ASGIApp = Guard(
             Timed(ErrorBoundary(_router(routes)), metrics.observe_request, doors={MCP_PATH: "mcp"}),
             own_uid=os.getuid(),
-            keyed_paths=frozenset({MCP_PATH} if settings.mcp_api_key else ()),
+            api_key=settings.mcp_api_key,
+            page_paths=frozenset({MCP_PATH}),
         )
 
     async def __aenter__(self) -> Self:
@@ -224,7 +225,6 @@ def _mcp_service(
     door = McpHttpSettings(
         version=__version__,
         principal=f"uid:{os.getuid()}",
-        api_key=settings.mcp_api_key,
         max_message_bytes=settings.max_message_bytes,
         termination_timeout_s=settings.termination_timeout_s,
     )

@@ -64,7 +64,7 @@ def _http(status: str, body: str) -> bytes:
     [
         (_http("421 Misdirected Request", _REFUSAL), AccessDenied, "foreign_host", "Not for that Host."),
         (_http("403 Forbidden", "no"), AccessDenied, "foreign_origin", "HTTP 403"),
-        (_http("401 Unauthorized", ""), AccessDenied, "foreign_user", "HTTP 401"),
+        (_http("401 Unauthorized", ""), AccessDenied, "key_missing", "HTTP 401"),
         (_http("404 Not Found", "{}"), OutliveError, "internal_error", "HTTP 404"),
         (_http("502 Bad Gateway", ""), BackendUnavailable, "server_unavailable", "No server"),
         (b"220 mail.example.net ESMTP\r\n", AccessDenied, "foreign_host", "no outlive server"),

@@ -9,7 +9,7 @@ __all__ = ["NEVER_SENT", "PAGE", "parts"]
 
 PAGE = "docs/jsonrpc.md"
 
-# Said before a connection is open: by the command line when the server starts, or by HTTP (403, 421). The Python
+# Said before a connection is open: by the command line when the server starts, or by HTTP (401, 403, 421). The Python
 # client says itself when there is no server.
 NEVER_SENT = frozenset(
     {
@@ -17,6 +17,7 @@ NEVER_SENT = frozenset(
         "foreign_host",
         "foreign_origin",
         "foreign_user",
+        "key_missing",
         "port_taken",
         "server_lost",
         "server_running",

@@ -144,3 +144,46 @@ def test_no_text_upsets_the_guard(host: str, origin: str) -> None:
 def test_every_error_has_an_http_status() -> None:
     assert set(STATUS) == set(SLUGS)
     assert all(400 <= status < 600 for status in STATUS.values())
+
+
+def _with_key(*headers: tuple[str, str], method: str = "GET", port: int | None = _PORT) -> str | None:
+    scope = {**_scope(("Host", "localhost"), *headers, port=port, uid=1000), "method": method, "path": "/mcp"}
+    refusal = judge(scope, own_uid=1000, api_key="k\u00e9y", page_paths=frozenset({"/mcp"}))
+    return None if refusal is None else refusal.error
+
+
+@pytest.mark.promise("S4.9.key")
+def test_the_key_has_three_forms_and_blanks_around_it_do_not_count() -> None:
+    key = "k\u00e9y".encode().decode("latin-1")
+    for name, value in (
+        ("Authorization", f"Bearer {key}"),
+        ("Authorization", f"bearer  {key} "),
+        ("Authorization", key),
+        ("X-API-Key", f"\t{key}"),
+    ):
+        assert _with_key((name, value)) is None
+    for name, value in (
+        ("Authorization", f"Basic {key}"),
+        ("Authorization", "Bearer"),
+        ("Authorization", ""),
+        ("X-API-Key", key[:-1]),
+        ("X-API-Key", f"{key}, {key}"),
+        ("Cookie", key),
+    ):
+        assert _with_key((name, value)) == "key_missing"
+    assert _with_key() == "key_missing"
+    assert _with_key(port=None) is None
+
+
+@pytest.mark.promise("S4.9.key", "S4.10")
+def test_a_preflight_cannot_show_a_key_and_foreign_origins_are_refused_first() -> None:
+    asks = ("Access-Control-Request-Method", "POST")
+    assert _with_key(("Origin", "http://localhost:5173"), asks, method="OPTIONS") is None
+    assert _with_key(("Origin", "http://localhost:5173"), asks, method="POST") == "key_missing"
+    assert _with_key(("Origin", "http://localhost:5173"), method="OPTIONS") == "key_missing"
+    assert _with_key(("Origin", "http://localhost.evil.com"), asks, method="OPTIONS") == "foreign_origin"
+
+
+@given(value=st.text(st.characters(max_codepoint=255), max_size=20))
+def test_no_text_passes_for_the_key(value: str) -> None:
+    assert _with_key(("Authorization", value), ("X-API-Key", value)) == "key_missing"

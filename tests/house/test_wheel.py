@@ -64,7 +64,7 @@ def clean_env(tmp_path: Path) -> dict[str, str]:
 
 def test_the_wheel_holds_the_package_its_types_and_its_licence(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
-    assert "outlive/py.typed" in names
+    assert {"outlive/py.typed", "outlive/frontends/mcp_tools/workspace.bash"} <= set(names)
     assert any(name.endswith("/licenses/LICENSE") for name in names)
     strangers = [
         name for name in names if not name.startswith(("outlive/", f"outlive-{outlive.__version__}."))

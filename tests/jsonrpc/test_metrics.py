@@ -37,6 +37,7 @@ def _wait_recovered(server: OutliveServer) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.promise("S4.12.metrics")
 async def test_metrics_tell_starts_ends_bytes_latencies_and_the_keepers_recovery(
     own_server: OutliveServer, gate: Gate
 ) -> None:

@@ -3,7 +3,9 @@
 import pytest
 
 from tests.mcp_http.raw_caller import RawCaller, request
+from tests.mcp_stdio.hosting import hosting
 from tests.support.fixtures import ServerFactory
+from tests.support.raw import http_get, upgrade
 from tests.support.server import OutliveServer
 
 _KIND = {"Content-Type": "application/json"}
@@ -62,3 +64,21 @@ def test_the_termination_timeout_is_read_from_the_environment(serve: ServerFacto
         listed = caller.call("list_processes", 2).json["result"]["structuredContent"]["processes"]
         ended = caller.call("terminate_process", 3, pid=listed[0]["pid"])
     assert "Signal: SIGKILL" in ended.text
+
+
+@pytest.mark.promise("S4.9.key")
+def test_the_key_is_asked_for_on_every_port_and_path_but_not_on_the_unix_socket(serve: ServerFactory) -> None:
+    """The JSON-RPC upgrade, the health page and what does not exist; the owner's own socket stays free."""
+    server = serve(MCP_API_KEY="k")
+    for good in ({"Authorization": "Bearer k"}, {"Authorization": "k"}, {"X-API-Key": "k"}):
+        assert upgrade(server.port, headers=good).status == 101
+        assert http_get(server.port, "/health", headers=good).status == 200
+    for bad in ({}, {"Authorization": "Bearer x"}, {"X-API-Key": "kk"}, {"X-API-Key": ""}):
+        refused = upgrade(server.port, headers=bad)
+        assert (refused.status, "www-authenticate: bearer" in refused.text.lower()) == (401, True)
+        for path in ("/", "/health", "/metrics", "/no/such/path"):
+            assert http_get(server.port, path, headers=bad).status == 401
+    with hosting(server.state_dir) as host:  # the relay has no key to send
+        host.begin()
+        host.call(1, "run", command="echo in")
+        assert host.text(1).endswith("\nin")

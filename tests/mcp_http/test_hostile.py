@@ -62,6 +62,37 @@ _MESSAGES = st.fixed_dictionaries(
         "error": _JSON,
     },
 )
+# What gets past the envelope and the session, so that wild values reach whatever reads them.
+_WELL_FORMED = st.fixed_dictionaries(
+    {"jsonrpc": st.just("2.0"), "method": _METHODS, "params": _PARAMS},
+    optional={"id": st.integers(-(2**53), 2**53) | st.text(max_size=5)},
+)
+# The same for each reader of its own: a share of the examples, or chance would hardly ever reach it.
+_CANCELS = st.fixed_dictionaries(
+    {
+        "jsonrpc": st.just("2.0"),
+        "method": st.just("notifications/cancelled"),
+        "params": st.fixed_dictionaries({"requestId": _JSON, "reason": _JSON}),
+    }
+)
+_CALLS = st.fixed_dictionaries(
+    {
+        "jsonrpc": st.just("2.0"),
+        "id": st.just(1),
+        "method": st.just("tools/call"),
+        "params": st.fixed_dictionaries(
+            {"name": _TOOLS},
+            optional={
+                "arguments": st.dictionaries(st.sampled_from(["pid", "command_id", "limit"]), _JSON),
+                "_meta": st.fixed_dictionaries({"progressToken": _JSON}),
+            },
+        ),
+    }
+)
+_ANSWERS = st.fixed_dictionaries(
+    {"jsonrpc": st.just("2.0"), "id": st.integers() | st.text(max_size=5)},
+    optional={"result": _JSON, "error": _JSON},
+)
 _BODIES = st.one_of(
     _MESSAGES.map(lambda message: json.dumps(message).encode()),
     st.lists(_MESSAGES, max_size=2).map(lambda batch: json.dumps(batch).encode()),
@@ -112,6 +143,23 @@ def test_no_request_upsets_the_door(
     session = {"Mcp-Session-Id": alive.session_id} if has_session and verb != "DELETE" else {}
     answer = request(alive.url, verb, body=body, headers={**_KIND, **headers, **session})
     assert 200 <= answer.status < 500, answer
+
+
+@pytest.mark.promise("S4.1", "S4.6")
+@settings(deadline=None, max_examples=400, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    message=_WELL_FORMED | _ANSWERS | _CANCELS | _CALLS,
+    revision=st.sampled_from([None, None, "2025-11-25", "2024-11-05"]),
+    accept=st.sampled_from([None, "text/event-stream", "application/json, text/event-stream"]),
+)
+def test_no_well_formed_message_upsets_what_reads_its_values(
+    alive: RawCaller, message: dict[str, object], revision: str | None, accept: str | None
+) -> None:
+    headers = {"MCP-Protocol-Version": revision, "Accept": accept}
+    sent = {name: text for name, text in headers.items() if text is not None}
+    answer = alive.post(message, headers=sent)
+    assert 200 <= answer.status < 500, answer
+    assert b"Something went wrong" not in answer.body
 
 
 @pytest.mark.promise("S4.3")

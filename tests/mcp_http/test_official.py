@@ -128,6 +128,26 @@ def test_a_caller_with_the_version_header_gets_202_and_no_extra_events(
     anyio.run(wait_dead, pid)
 
 
+@pytest.mark.promise("M.official", "S4.3.official")
+@pytest.mark.parametrize("token", [None, "t"])
+def test_a_caller_with_the_version_header_gets_messages_only_however_it_asks(
+    caller: RawCaller, token: str | None
+) -> None:
+    """For events alone too, which makes a raw caller's background call stream: no other event than `message`."""
+    params: dict[str, object] = {"name": BACKGROUND, "arguments": {"cmd": "echo one; echo two >&2"}}
+    if token is not None:
+        params["_meta"] = {"progressToken": token}
+    message = {"jsonrpc": "2.0", "id": 8, "method": "tools/call", "params": params}
+    answer = caller.post(message, official=True, headers={"Accept": "text/event-stream"})
+    lines = answer.body.decode().splitlines()
+    assert {line for line in lines if line.startswith("event:")} == {"event: message"}
+    data = [json.loads(line.removeprefix("data: ")) for line in lines if line.startswith("data: ")]
+    methods = {one["method"] for one in data[:-1]}
+    assert methods == (set() if token is None else {"notifications/progress"})
+    text = data[-1]["result"]["content"][0]["text"]
+    assert text.startswith("Background process started") if token is None else text == "one\n\nSTDERR:\ntwo"
+
+
 @pytest.mark.promise("M.handshake")
 def test_a_lost_connection_cancels_nothing_in_the_handshake_era(caller: RawCaller, marker: Marker) -> None:
     with caller.unread("execute_linux_shell_command", 1, cmd=marker.sleep):

@@ -2,9 +2,7 @@
 
 import json
 import re
-import subprocess
 import threading
-from typing import Any
 
 import anyio
 import pytest
@@ -13,62 +11,8 @@ from tests.mcp_http.raw_caller import BACKGROUND, RawCaller, events_of, request
 from tests.support.processes import Gate, Marker, is_alive, wait_dead, wait_for
 from tests.support.server import OutliveServer
 
-_CURL = """curl -X POST http://localhost:8888/mcp \\
-  -H "Content-Type: application/json"{accept} \\
-  -H "Mcp-Session-Id: YOUR_SESSION_ID" \\
-  -d '{body}'"""
-_SSE = ' \\\n  -H "Accept: text/event-stream"'
 
-
-def _curl(caller: RawCaller, body: dict[str, Any], *, accept: str = "", flags: str = "-sN") -> list[str]:
-    """Return a command line of document 004 with this server's port and a real session id, nothing else changed."""
-    printed = _CURL.format(accept=accept, body=json.dumps({"jsonrpc": "2.0", **body}, indent=2))
-    real = printed.replace("http://localhost:8888/mcp", caller.url.replace("127.0.0.1", "localhost"))
-    typed = real.replace("YOUR_SESSION_ID", caller.session_id)
-    return ["bash", "-c", typed.replace("curl", f"exec curl {flags}", 1)]
-
-
-def _tool(request_id: int, name: str, arguments: dict[str, object]) -> dict[str, Any]:
-    params = {"name": name, "arguments": arguments}
-    return {"id": request_id, "method": "tools/call", "params": params}
-
-
-def _answer(words: list[str]) -> str:
-    return subprocess.run(words, capture_output=True, text=True, timeout=30, check=True).stdout
-
-
-@pytest.mark.promise("S4.11", "S4.3", "S4.4", "S4.5", "S4.6", "S4.6.result")
-def test_the_documented_curl_commands_work_as_printed(caller: RawCaller, marker: Marker) -> None:
-    """Start, list, cancel; then start again and end it by its pid."""
-    start = _curl(caller, _tool(1, BACKGROUND, {"cmd": marker.sleep}), accept=_SSE)
-    with subprocess.Popen(start, stdout=subprocess.PIPE, text=True) as streaming:
-        assert streaming.stdout is not None
-        assert streaming.stdout.readline() == "event: process_started\n"
-        started = json.loads(streaming.stdout.readline().removeprefix("data: "))
-        assert started == {"pid": started["pid"], "status": "started", "request_id": "1"}
-
-        listed = json.loads(_answer(_curl(caller, _tool(2, "list_processes", {}))))
-        assert f"PID: {started['pid']}\n  Request ID: 1\n" in listed["result"]["content"][0]["text"]
-
-        params = {"requestId": "1", "reason": "User requested"}
-        cancel = {"method": "notifications/cancelled", "params": params}
-        assert " 204 " in _answer(_curl(caller, cancel, flags="-si")).splitlines()[0]
-        rest = streaming.stdout.read()
-    last = json.loads(rest[rest.index("data: {") :].removeprefix("data: "))
-    assert last["id"] == 1
-    assert last["result"]["isError"] is True
-    assert last["result"]["content"][0]["text"].startswith("[Process was terminated]")
-
-    with caller.stream(BACKGROUND, 7, cmd=marker.sleep) as response:
-        pid = next(events_of(response))[1]["pid"]
-        ended = json.loads(_answer(_curl(caller, _tool(3, "terminate_process", {"pid": pid}))))
-    assert ended["result"]["content"][0]["text"] == (
-        f"Process {pid} terminated successfully\nRequest ID: 7\nSignal: SIGTERM\n"
-        "Reason: Manual termination via terminate_process tool"
-    )
-
-
-@pytest.mark.promise("S4.3", "S4.3.result")
+@pytest.mark.promise("S4.3", "S4.3.result", "M.raw")
 def test_events_are_live_and_the_result_joins_both_streams(caller: RawCaller, gate: Gate) -> None:
     command = f"echo one; echo ' \"two\" ' >&2; printf 'h\\xc3\\xbc\\n'; {gate.wait}; echo; printf last"
     with caller.stream(BACKGROUND, 3, cmd=command) as response:
@@ -133,7 +77,22 @@ def test_any_other_accept_gets_plain_json_at_once(
     anyio.run(wait_dead, int(found[0]))
 
 
-@pytest.mark.promise("S4.6", "M.ids")
+@pytest.mark.promise("S4.3", "M.raw")
+def test_events_are_framed_as_documented_in_their_order(caller: RawCaller) -> None:
+    """The whole body: of each event its name, one line of data and an empty line; nothing between them."""
+    with caller.stream(BACKGROUND, 3, cmd="echo one; echo two") as response:
+        *blocks, rest = response.read().decode().split("\n\n")
+    assert rest == ""
+    heads, data = zip(*(block.split("\ndata: ") for block in blocks), strict=True)
+    assert heads == ("event: process_started", "event: stdout", "event: stdout", "event: message")
+    started, first, second, result = map(json.loads, data)
+    assert started == {"pid": started["pid"], "status": "started", "request_id": "3"}
+    assert (first, second) == ({"content": "one"}, {"content": "two"})
+    content = [{"type": "text", "text": "one\ntwo"}]
+    assert result == {"jsonrpc": "2.0", "id": 3, "result": {"content": content, "isError": False}}
+
+
+@pytest.mark.promise("S4.6", "M.ids", "M.raw")
 @pytest.mark.parametrize(("sent", "cancelled"), [(3, "3"), ("3", 3), ("x", "x")])
 def test_a_cancel_finds_its_request_whatever_the_type_of_the_id(
     caller: RawCaller, marker: Marker, sent: int | str, cancelled: int | str

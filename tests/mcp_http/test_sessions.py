@@ -2,6 +2,7 @@
 
 import functools
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import anyio
@@ -15,7 +16,8 @@ from outlive.frontends.mcp_http.sessions import McpSessions
 
 def _opened(folder: Path) -> McpSessions:
     sessions = McpSessions(Layout(str(folder)))
-    anyio.run(sessions.open)
+    with ThreadPoolExecutor(1) as threads:  # a loop of its own, also for a test that runs in one
+        threads.submit(anyio.run, sessions.open).result()
     return sessions
 
 
@@ -51,6 +53,27 @@ def test_an_id_is_known_to_the_next_server_until_it_is_ended(tmp_path: Path) -> 
     second = _opened(tmp_path)
     assert second.find("me", kept.session_id) == kept
     assert second.find("me", ended.session_id) is None
+
+
+@pytest.mark.promise("M.restart", "S4.1")
+async def test_many_ended_sessions_are_forgotten_and_none_of_them_comes_back(tmp_path: Path) -> None:
+    """The file stays small; what began after the forgotten ones lives on, also where the clock was set back."""
+    seconds = [*range(1_800_000_000, 1_800_000_101), 1]
+    sessions = McpSessions(Layout(str(tmp_path)), max_ended=10, clock=lambda: seconds.pop(0))
+    await sessions.open()
+    oldest = sessions.begin("me", "2025-11-25")
+    ended = []
+    for _ in range(100):
+        ended.append(sessions.begin("me", "2025-11-25"))
+        await sessions.end(ended[-1])
+        assert (tmp_path / "mcp.ended").stat().st_size < 12 * 40
+    assert seconds == [1]
+    newest = sessions.begin("me", "2025-11-25")
+    again = _opened(tmp_path)
+    for known in (sessions, again):
+        assert [one for one in ended if known.find("me", one.session_id)] == []
+        assert known.find("me", oldest.session_id) is None  # the price: it began before them
+        assert known.find("me", newest.session_id) == newest
 
 
 @pytest.mark.promise("M.restart")

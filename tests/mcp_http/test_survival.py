@@ -4,12 +4,13 @@ import os
 import re
 import stat
 import threading
+from pathlib import Path
 
 import anyio
 import pytest
 
 from tests.mcp_http.raw_caller import BACKGROUND, RawCaller, events_of, request
-from tests.support.processes import Gate, Marker, is_alive, wait_dead, wait_for
+from tests.support.processes import Gate, Marker, is_alive, wait_dead, wait_file, wait_for
 from tests.support.server import OutliveServer
 
 
@@ -75,3 +76,20 @@ def test_a_stopped_server_ends_no_command_that_somebody_waits_for(
     for request_id in (1, 2):
         assert caller.cancel(request_id).status == 204
     anyio.run(wait_for, marker, 0)
+
+
+@pytest.mark.promise("S4.13.workspace", "M.restart")
+def test_a_workspace_outlives_a_killed_server(own_server: OutliveServer, gate: Gate) -> None:
+    """Also what a command leaves there that ends while no server lives."""
+    caller = RawCaller.begin(own_server.mcp_url)
+    caller.call("run", 1, command="cd /usr/lib; export A=1", workspace="w")
+    own_server.restart()
+    assert caller.call("run", 2, command="pwd; echo $A", workspace="w").text.endswith("]\n/usr/lib\n1")
+    line = f"cd /etc; export A=2; {gate.wait}; echo $$ > {gate.path}.pid"
+    caller.call("run", 3, command=line, workspace="w", wait_s=0)
+    own_server.kill()
+    gate.open()
+    anyio.run(wait_file, Path(f"{gate.path}.pid"))
+    anyio.run(wait_dead, int(Path(f"{gate.path}.pid").read_text()))
+    own_server.start()
+    assert caller.call("run", 4, command="pwd; echo $A", workspace="w").text.endswith("]\n/etc\n2")

@@ -76,6 +76,10 @@ class Host:
             message["id"] = request_id
         self.send_line(json.dumps(message).encode())
 
+    def respond(self, request_id: str | int, result: dict[str, object]) -> None:
+        """Answer a request of the server."""
+        self.send_line(json.dumps({"jsonrpc": "2.0", "id": request_id, "result": result}).encode())
+
     def send_line(self, line: bytes) -> None:
         """Send a line as it is."""
         assert self.process.stdin is not None

@@ -38,7 +38,7 @@ async def test_the_text_is_both_streams(
     process = await toolbox.start_background({"cmd": cmd}, a_caller())
     async with asyncio.timeout(10):
         await engine.wait(process)
-    assert toolbox.background_result(process) == outcome
+    assert await toolbox.background_result(process) == outcome
 
 
 @pytest.mark.promise("S4.3")
@@ -53,8 +53,22 @@ async def test_a_background_start_is_refused_or_runs(toolbox: Toolbox, engine: E
         principal=caller.principal, connection_id=caller.connection_id, request_id="7"
     )
     with pytest.raises(InvalidState):
-        toolbox.background_result(process)
+        await toolbox.background_result(process)
     await engine.cancel(process)
+
+
+@pytest.mark.promise("S4.3.result", "S1.8.output")
+async def test_a_result_shows_so_much_of_each_stream(engine: Engine) -> None:
+    """Also the last one of a raw stream, however much was streamed before it."""
+    toolbox = Toolbox(engine, ToolSettings(max_output_bytes=20))
+    cmd = "seq 100; seq 100 >&2"
+    shown = "1\n2\n3\n4\n5\n\n[... 272 bytes omitted ...]\n98\n99\n100"
+    outcome = await answer(toolbox, _RUN, a_caller(), {"cmd": cmd})
+    assert outcome.text == f"{shown}\n\nSTDERR:\n{shown}"
+    process = await toolbox.start_background({"cmd": cmd}, a_caller())
+    async with asyncio.timeout(10):
+        await engine.wait(process)
+    assert await toolbox.background_result(process) == outcome
 
 
 @pytest.mark.promise("S4.6.result")
@@ -69,7 +83,7 @@ async def test_the_result_of_a_cancelled_command_says_so(toolbox: Toolbox, engin
         await engine.cancel(process)
         async with asyncio.timeout(10):
             await engine.wait(process)
-        outcome = toolbox.background_result(process)
+        outcome = await toolbox.background_result(process)
         assert (outcome.text, outcome.is_error) == (text, True)
 
 
@@ -130,7 +144,7 @@ async def test_what_an_ended_process_left_behind_is_terminated(toolbox: Toolbox,
     process = await toolbox.start_background({"cmd": "setsid sleep 100 & echo started"}, caller)
     async with asyncio.timeout(10):
         await engine.wait(process)
-    assert toolbox.background_result(process).text == "started"
+    assert (await toolbox.background_result(process)).text == "started"
     outcome = await answer(toolbox, "terminate_process", caller, {"pid": process.record.pid})
     assert outcome.text.startswith(f"Process {process.record.pid} terminated successfully\n")
     assert process.record.descendants == 0

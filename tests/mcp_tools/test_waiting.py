@@ -76,6 +76,16 @@ async def test_a_flood_is_told_in_few_messages(toolbox: Toolbox) -> None:
 
 
 @pytest.mark.promise("M.progress")
+async def test_output_that_comes_in_drops_is_told_in_coalesced_messages(toolbox: Toolbox) -> None:
+    """At most ten a second, measured by the command's own duration; nothing is lost by it."""
+    told = _Told()
+    line = "for n in {1..200}; do echo $n; sleep 0.004; done"
+    result = await ask(toolbox, "command_execute", a_caller(), command=line, progress=told)
+    assert "".join(told.texts) == result["stdout"] == "".join(f"{n}\n" for n in range(1, 201))
+    assert len(told.texts) <= 3 + 10 * result["duration"]
+
+
+@pytest.mark.promise("M.progress")
 async def test_a_slow_listener_holds_only_its_own_call(toolbox: Toolbox, engine: Engine) -> None:
     caller, release = a_caller(), asyncio.Event()
 
@@ -143,6 +153,26 @@ async def test_a_call_cancelled_while_it_starts_leaves_nothing(
             async with asyncio.timeout(10):
                 await engine.wait(process)
             assert process.record.cause is Cause.CANCEL
+
+
+@pytest.mark.promise("M.background")
+@pytest.mark.parametrize("turns", range(6))
+async def test_a_background_command_whose_call_is_cancelled_while_it_starts_is_not_ended(
+    toolbox: Toolbox, engine: Engine, turns: int
+) -> None:
+    caller = a_caller()
+    call = asyncio.create_task(answer(toolbox, _START, caller, {"cmd": "exec sleep 100"}))
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    call.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await call
+    for process in engine.live():
+        if process.record.owner.principal == caller.principal:
+            assert process.record.cause is Cause.NONE
+            assert process is await live_process(engine, caller)  # acknowledged, and still not asked to end
+            assert process.record.cause is Cause.NONE
+            await engine.cancel(process)
 
 
 @pytest.mark.promise("M.background")

@@ -39,7 +39,7 @@ OPTIONS: _Options = {
 _IDLE_S = 30  # with the two below: a machine that vanished is noticed after a minute
 _BETWEEN_S = 10
 _TRIES = 3
-_STATUS_SLUGS = {401: "foreign_user", 403: "foreign_origin", 421: "foreign_host"}
+_STATUS_SLUGS = {401: "key_missing", 403: "foreign_origin", 421: "foreign_host"}
 
 
 def keep_alive(connection: socket.socket) -> None:

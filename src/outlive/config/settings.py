@@ -90,7 +90,7 @@ class Settings:
         "key",
         parse_text,
         "",
-        "What MCP callers over TCP must send (Authorization or X-API-Key); empty asks for none. "
+        "What every caller over TCP must send (Authorization or X-API-Key); empty asks for none. "
         "Others can read flags: use the environment.",
         flag="--mcp-api-key",
         env=("MCP_API_KEY",),

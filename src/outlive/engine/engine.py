@@ -101,6 +101,18 @@ class Engine(Controls, Queries):
         """The folder of commands that name none."""
         return self._settings.cwd
 
+    @property
+    def environment(self) -> dict[str, str]:
+        """What commands start with, before their own additions."""
+        return clean_environment(self._settings.environment)
+
+    @property
+    def shell(self) -> str:
+        """The program that runs command lines; known once the engine is open."""
+        if self._resolver is None:
+            raise AssertionError("the engine is used inside `async with` only")
+        return self._resolver.shell
+
     async def __aenter__(self) -> Self:
         """Open everything and recover; when this returns, every live process is known.
 

@@ -62,14 +62,14 @@ class Resolved:
 
 
 class Resolver:
-    """Resolves commands against one clean environment and one default folder."""
+    """Resolves commands against one clean environment and one default folder; `shell` runs command lines."""
 
     def __init__(self, layout: Layout, *, environment: Mapping[str, str], cwd: str, shell: str) -> None:
         """`environment` is clean already, `cwd` the folder of commands that name none."""
         self._layout = layout
         self._environment = {**environment, "OUTLIVE_STATE_DIR": layout.root}
         self._cwd = cwd
-        self._shell = shell
+        self.shell = shell
         self._believed: dict[tuple[str, str, str], tuple[float, str]] = {}
 
     async def resolve(self, command: Command, process_id: ProcessId) -> Resolved:
@@ -100,11 +100,11 @@ class Resolver:
         elif line[0] in "-+":
             line = " " + line  # else the shell takes it for an option
         return Resolved(
-            program=self._shell,
-            argv=(self._shell, "-c", line),
+            program=self.shell,
+            argv=(self.shell, "-c", line),
             env=env,
             cwd=cwd,
-            shell=self._shell,
+            shell=self.shell,
             script=script,
         )
 

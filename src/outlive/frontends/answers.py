@@ -21,6 +21,7 @@ STATUS: Mapping[str, int] = MappingProxyType(
         "foreign_origin": 403,
         "foreign_host": 421,
         "foreign_user": 403,
+        "key_missing": 401,
         "not_owner": 403,
         "invalid_params": 422,
         "invalid_cursor": 422,

@@ -1,10 +1,11 @@
 """Who may speak to the server at all, on every route and upgrade: `Guard`, the outermost ASGI layer.
 
-Refuses foreign Origins (403: a web page must not start commands), foreign Hosts (421: DNS rebinding) and, on the
-Unix socket, peers of another uid (403). Decides by the parsed value, never by a prefix. What a caller that came in
-may do is decided by policy, not here.
+Refuses foreign Origins (403: a web page must not start commands), foreign Hosts (421: DNS rebinding), callers over
+TCP without the API key where there is one (401, promise S4.9.key) and, on the Unix socket, peers of another uid (403).
+Decides by the parsed value, never by a prefix. What a caller that came in may do is decided by policy, not here.
 """
 
+import hmac
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from outlive.core.errors import SLUGS
-from outlive.frontends.answers import CLOSE, STATUS, send_error
+from outlive.frontends.answers import CLOSE, STATUS, Headers, send_error
 
 __all__ = ["PEER_UID", "Guard", "Refusal", "judge"]
 
@@ -34,22 +35,26 @@ class Refusal:
 class Guard:
     """Lets a request pass to `app`, or answers it with the refusal."""
 
-    def __init__(self, app: ASGIApp, *, own_uid: int, keyed_paths: frozenset[str] = frozenset()) -> None:
+    def __init__(
+        self, app: ASGIApp, *, own_uid: int, api_key: str = "", page_paths: frozenset[str] = frozenset()
+    ) -> None:
         """Stand before `app`.
 
         Args:
             app: What is guarded.
             own_uid: The only user welcome on the Unix socket.
-            keyed_paths: Where callers must show a key: pages of any server on this machine may ask there.
+            api_key: What callers over TCP must send; empty asks for none.
+            page_paths: Where pages of any server on this machine may ask, once there is a key to show.
         """
         self._app = app
         self._own_uid = own_uid
-        self._keyed_paths = keyed_paths
+        self._api_key = api_key
+        self._page_paths = page_paths
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request, upgrade or lifespan."""
         if scope["type"] in {"http", "websocket"}:
-            refusal = judge(scope, own_uid=self._own_uid, keyed_paths=self._keyed_paths)
+            refusal = judge(scope, own_uid=self._own_uid, api_key=self._api_key, page_paths=self._page_paths)
             if refusal is not None:
                 await send_error(
                     scope,
@@ -58,13 +63,15 @@ class Guard:
                     error=refusal.error,
                     message=refusal.message,
                     hint=SLUGS[refusal.error][1],
-                    headers=CLOSE,
+                    headers=_challenge(scope) if refusal.error == "key_missing" else CLOSE,
                 )
                 return
         await self._app(scope, receive, send)
 
 
-def judge(scope: Scope, *, own_uid: int, keyed_paths: frozenset[str] = frozenset()) -> Refusal | None:
+def judge(
+    scope: Scope, *, own_uid: int, api_key: str = "", page_paths: frozenset[str] = frozenset()
+) -> Refusal | None:
     """Return why this request is refused, None when it may pass. Pure."""
     origins = _values(scope, b"origin")
     port = (scope.get("server") or (None, None))[1]
@@ -74,11 +81,35 @@ def judge(scope: Scope, *, own_uid: int, keyed_paths: frozenset[str] = frozenset
     if len(hosts) != 1 or not _is_own_host(hosts[0], port):
         shown = ", ".join(map(repr, hosts))[:100] or "none"
         return Refusal("foreign_host", f"This server does not answer for that Host ({shown}).")
-    is_welcome = _is_local_origin if scope.get("path") in keyed_paths else _is_own_origin
+    is_welcome = _is_local_origin if api_key and scope.get("path") in page_paths else _is_own_origin
     if len(origins) > 1 or (origins and not is_welcome(origins[0], port)):
         shown = ", ".join(map(repr, origins))[:100]
         return Refusal("foreign_origin", f"Requests of that Origin are refused ({shown}).")
+    if api_key and not _has_key(scope, api_key) and not _is_preflight(scope):
+        return Refusal("key_missing", "The API key is missing or wrong.")
     return None
+
+
+def _has_key(scope: Scope, api_key: str) -> bool:
+    """Tell whether a request carries the key: `Authorization: Bearer k`, `Authorization: k` or `X-API-Key: k`."""
+    sent = _values(scope, b"x-api-key")
+    for value in _values(scope, b"authorization"):
+        scheme, _, word = value.partition(" ")
+        sent.append(word if scheme.lower() == "bearer" else value)
+    wanted = api_key.encode()
+    # A list: how long this takes tells nothing about which one was right.
+    return any([hmac.compare_digest(one.strip(" \t").encode("latin-1"), wanted) for one in sent])  # noqa: C419
+
+
+def _is_preflight(scope: Scope) -> bool:
+    """Tell whether a browser asks what it may send: it cannot show a key (Fetch standard, "CORS-preflight request")."""
+    return scope.get("method") == "OPTIONS" and bool(_values(scope, b"access-control-request-method"))
+
+
+def _challenge(scope: Scope) -> Headers:
+    """Return the headers of a 401 (RFC 9110, section 11.6.1), which the page that asked may read."""
+    readable = [(b"access-control-allow-origin", one.encode("latin-1")) for one in _values(scope, b"origin")]
+    return (*CLOSE, (b"www-authenticate", b"Bearer"), *readable, (b"vary", b"origin"))
 
 
 def _judge_unix(scope: Scope, origins: Sequence[str], own_uid: int) -> Refusal | None:

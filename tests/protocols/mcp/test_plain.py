@@ -109,6 +109,38 @@ def test_progress_and_repetition_collapse_and_data_does_not() -> None:
         assert _texts(collapse(_lines(*kept))) == kept
 
 
+@pytest.mark.promise("S4.13.plain")
+@pytest.mark.parametrize(
+    ("step", "odd"),
+    [
+        ("tests/test_a.py::test_{} PASSED   [ {}%]", "tests/test_a.py::test_x FAILED   [ 50%]"),
+        ("[gw1] [ {1}%] PASSED tests/test_{0}.py", "[gw0] [ 50%] FAILED tests/test_x.py"),
+        ("[ {1}%] Building CXX object {0}.o", "[ 50%] Linking CXX executable x"),
+        ("[{1}/90] Compiling {0}.c", "x.c:3: warning: unused"),
+    ],
+)
+def test_steps_collapse_and_the_odd_one_among_them_stays(step: str, odd: str) -> None:
+    words = ["alpha", "beta", "gamma", "delta", "epsilon"]
+    steps = [step.format(word, 10 + number) for number, word in enumerate(words)]
+    mark = "[... 3 similar lines ...]"
+    assert _texts(collapse(_lines(*steps, odd, *steps))) == [
+        steps[0],
+        mark,
+        steps[-1],
+        odd,
+        steps[0],
+        mark,
+        steps[-1],
+    ]
+
+
+@pytest.mark.promise("S4.13.plain")
+@pytest.mark.parametrize("row", ["[{}] a", "A [{}]", "a passed [{}]", "ok {} - works", "id {}: PASSED"])
+def test_tables_of_numbers_are_no_steps(row: str) -> None:
+    rows = [row.format(number) for number in range(10, 20)]
+    assert _texts(collapse(_lines(*rows))) == rows
+
+
 @given(st.lists(st.sampled_from(["a", "b", "1%", "2%", ""]), max_size=40))
 def test_collapsed_lines_still_cover_everything(texts: list[str]) -> None:
     """S4.13.answers."""

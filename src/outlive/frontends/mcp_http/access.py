@@ -1,25 +1,11 @@
-"""Who may use the MCP door: its API key (promise S4.9.key) and what browsers ask before (CORS). Pure."""
-
-import hmac
+"""What browsers ask before they send a page's request, and read before it sees the answer (CORS). Pure."""
 
 from starlette.types import Scope
 
 from outlive.frontends.mcp_http.requests import header
 from outlive.frontends.mcp_http.responses import Headers
 
-__all__ = ["cors_headers", "has_key", "is_preflight"]
-
-
-def has_key(scope: Scope, api_key: str) -> bool:
-    """Tell whether a request carries the key, if one is asked for; the Unix socket is its owner's alone."""
-    if not api_key or (scope.get("server") or (None, None))[1] is None:
-        return True
-    sent = [header(scope["headers"], b"x-api-key") or ""]
-    authorization = header(scope["headers"], b"authorization") or ""
-    scheme, _, word = authorization.partition(" ")
-    sent.append(word.strip() if scheme.lower() == "bearer" else authorization)
-    wanted = api_key.encode()
-    return any([hmac.compare_digest(one.encode("latin-1"), wanted) for one in sent])  # noqa: C419 -- always both
+__all__ = ["cors_headers", "is_preflight"]
 
 
 def is_preflight(scope: Scope) -> bool:

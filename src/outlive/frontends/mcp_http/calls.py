@@ -1,15 +1,16 @@
-"""Tool calls in flight: `Calls`, tasks of their own that a lost connection does not end and a cancel finds."""
+"""Requests in flight and the tool calls in them: `Calls`, which a lost connection does not end and a cancel finds."""
 
 import asyncio
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from outlive.core.errors import InvalidState, ProcessNotFound
 from outlive.engine import Engine, Process, ProcessFilter
 from outlive.frontends.mcp_tools.contract import Caller, Outcome, Progress, Toolbox
 
-__all__ = ["Calls", "terminated"]
+__all__ = ["Calls", "InFlight", "terminated"]
 
 _TERMINATED = "[Process was terminated]"  # promise S4.6
 _Key = tuple[str, str | None, str | None]
@@ -24,11 +25,26 @@ def terminated(outcome: Outcome) -> Outcome:
 
 
 @dataclass(slots=True, eq=False)
-class _InFlight:
-    """One call: its task, and whether its caller has cancelled it."""
+class InFlight:
+    """One request that a cancel finds until it is closed, from before anything was done for it.
 
-    task: asyncio.Task[Outcome | Exception]
-    is_cancelled: bool = False
+    Attributes:
+        forget: Takes it out of the table.
+        note: What its process is told when the caller has cancelled the request; None while nobody has.
+        task: The tool call in it, once there is one.
+    """
+
+    forget: Callable[["InFlight"], None]
+    note: str | None = None
+    task: asyncio.Task[Outcome | Exception] | None = None
+
+    def is_cancelled(self) -> bool:
+        """Tell whether its caller has cancelled it; a method, because that changes while others wait."""
+        return self.note is not None
+
+    def close(self) -> None:
+        """Be found no more: it was answered. What it left running is found in the registry."""
+        self.forget(self)
 
 
 class Calls:
@@ -40,7 +56,7 @@ class Calls:
         self._toolbox = toolbox
         self._termination_timeout_s = termination_timeout_s
         self._tasks: set[asyncio.Task[Outcome | Exception]] = set()
-        self._in_flight: dict[_Key, _InFlight] = {}
+        self._in_flight: dict[_Key, InFlight] = {}
 
     async def close(self) -> None:
         """Let go of what is in flight; what it started goes on."""
@@ -49,51 +65,73 @@ class Calls:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
+    def expect(self, caller: Caller) -> InFlight:
+        """Let a cancel find the request of `caller` from now on, though nothing runs for it yet; close it in the end.
+
+        Of two requests with one id, which no client may send, the newer one is found.
+        """
+        key = _key_of(caller)
+
+        def forget(closed: InFlight) -> None:
+            if self._in_flight.get(key) is closed:
+                del self._in_flight[key]
+
+        request = self._in_flight[key] = InFlight(forget)
+        return request
+
     async def call(
         self, name: str, arguments: Mapping[str, object], caller: Caller, progress: Progress | None
     ) -> Outcome:
-        """Run one tool.
+        """Run one tool; a call that was cancelled before it began does nothing.
 
         Raises:
             UnknownTool: There is no such tool.
 
         Cancellation: stops what the call started, unless it runs in the background.
         """
-        task = asyncio.create_task(self._settle(name, arguments, caller, progress), name=f"tool {name[:40]}")
+        expected = self._in_flight.get(_key_of(caller))
+        if expected is not None and expected.task is None:
+            return await self._run(expected, self._settle(name, arguments, caller, progress))
+        with contextlib.closing(self.expect(caller)) as call:
+            return await self._run(call, self._settle(name, arguments, caller, progress))
+
+    async def _run(self, call: InFlight, work: Coroutine[Any, Any, Outcome | Exception]) -> Outcome:
+        if call.is_cancelled():
+            work.close()
+            return terminated(Outcome(text=""))
+        call.task = task = asyncio.create_task(work, name="tool call")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        call = _InFlight(task)
-        key = _key_of(caller)
-        self._in_flight[key] = call
         try:
             # Not awaited itself: the SDK cancels at every await of its scope, a task once.
             await asyncio.wait({task})
         except asyncio.CancelledError:
             task.cancel()
             raise
-        finally:
-            if self._in_flight.get(key) is call:
-                del self._in_flight[key]
         settled = Outcome(text="") if task.cancelled() else task.result()
         if isinstance(settled, Exception):
             raise settled
-        return terminated(settled) if call.is_cancelled or task.cancelled() else settled
+        return terminated(settled) if call.is_cancelled() or task.cancelled() else settled
 
     async def cancel(self, caller: Caller, *, reason: str) -> None:
         """End what a request of `caller` runs, or has left running in the background (promise S4.6).
 
         Returns when the end was asked for. A request that nobody knows, or that is over, is a success.
         """
+        note = f"Cancelled by the client: {reason[:200]}" if reason else "Cancelled by the client."
         call = self._in_flight.get(_key_of(caller))
         if call is not None:
-            call.is_cancelled = True
+            call.note = note
         process = await self._process_of(caller)
         if process is not None:
-            note = f"Cancelled by the client: {reason[:200]}" if reason else "Cancelled by the client."
-            with contextlib.suppress(InvalidState):  # it ended at this moment
-                await self._engine.cancel(process, grace_s=self._termination_timeout_s, note=note)
-        elif call is not None:
+            await self.end(process, note=note)
+        elif call is not None and call.task is not None:
             call.task.cancel()  # it has not started anything yet, or waits for what others started
+
+    async def end(self, process: Process, *, note: str) -> None:
+        """Ask for the end of a process as a cancel does; one that has ended is a success."""
+        with contextlib.suppress(InvalidState):  # it ended at this moment
+            await self._engine.cancel(process, grace_s=self._termination_timeout_s, note=note)
 
     async def _process_of(self, caller: Caller) -> Process | None:
         wanted = ProcessFilter(

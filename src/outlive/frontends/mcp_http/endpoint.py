@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import orjson
 from starlette.types import Receive, Scope, Send
 
-from outlive.frontends.mcp_http.access import cors_headers, has_key, is_preflight
+from outlive.frontends.mcp_http.access import cors_headers, is_preflight
 from outlive.frontends.mcp_http.asking import Asking
 from outlive.frontends.mcp_http.calls import Calls
 from outlive.frontends.mcp_http.raw_stream import BACKGROUND_TOOL, stream_background
@@ -102,15 +102,6 @@ class McpEndpoint:
         cors = cors_headers(scope)
         if is_preflight(scope):
             await send_body(send, status=204, headers=cors)
-            return
-        if not has_key(scope, self._settings.api_key):
-            message = (
-                "The API key is missing or wrong: send Authorization: Bearer <key>, or X-API-Key: <key>."
-            )
-            challenge = (b"www-authenticate", b"Bearer")
-            await send_body(
-                send, status=401, body=error_body(_INVALID_REQUEST, message), headers=(*cors, challenge)
-            )
             return
         revision = header(scope["headers"], b"mcp-protocol-version")
         state = scope.get("state") or {}
@@ -259,26 +250,39 @@ class McpEndpoint:
         if message.request_id is None:
             raise AssertionError("a request has an id")
         caller = _caller(exchange, session, message.request_id)
+        request = self._calls.expect(caller)  # before anything is awaited: a cancel must find it from now on
         wants = exchange.wants
         stream = EventStream(exchange.send, exchange.headers)
         if exchange.is_raw and not wants.json and message.tool == BACKGROUND_TOOL:
-            await stream_background(self._toolbox, message, caller, stream=stream, receive=exchange.receive)
+            with contextlib.closing(request):
+                await stream_background(
+                    self._toolbox,
+                    self._calls,
+                    message,
+                    caller,
+                    request=request,
+                    stream=stream,
+                    receive=exchange.receive,
+                )
             return
-        sdk = await self._sdk.get()
 
         async def notify(notification: bytes) -> None:
             await stream.write(encode_event("message", notification))
 
         async def work() -> bytes:
-            response = await sdk.exchange(
-                message,
-                caller,
-                revision=exchange.revision or session.revision,
-                notify=notify if wants.events else None,
-                # Whoever is not official may not know that a server can ask.
-                ask=self._asking.through(caller, notify) if wants.events and not exchange.is_raw else None,
-            )
-            return orjson.dumps(response)
+            with contextlib.closing(request):
+                sdk = await self._sdk.get()
+                response = await sdk.exchange(
+                    message,
+                    caller,
+                    revision=exchange.revision or session.revision,
+                    notify=notify if wants.events else None,
+                    # Whoever is not official may not know that a server can ask.
+                    ask=self._asking.through(caller, notify)
+                    if wants.events and not exchange.is_raw
+                    else None,
+                )
+                return orjson.dumps(response)
 
         response = await self._outlast(work, exchange, stream)
         if response is None:

@@ -11,7 +11,7 @@ from starlette.types import Receive
 from outlive.core.errors import OutliveError
 from outlive.core.lifecycle import Cause
 from outlive.engine import Process
-from outlive.frontends.mcp_http.calls import terminated
+from outlive.frontends.mcp_http.calls import Calls, InFlight, terminated
 from outlive.frontends.mcp_http.output_events import OutputEvents
 from outlive.frontends.mcp_http.requests import Message
 from outlive.frontends.mcp_http.responses import EventStream, gone
@@ -26,14 +26,24 @@ BACKGROUND_TOOL = "execute_background_linux_shell_command"
 
 
 async def stream_background(
-    toolbox: Toolbox, message: Message, caller: Caller, *, stream: EventStream, receive: Receive
+    toolbox: Toolbox,
+    calls: Calls,
+    message: Message,
+    caller: Caller,
+    *,
+    request: InFlight,
+    stream: EventStream,
+    receive: Receive,
 ) -> None:
     """Start the command that `message` names and stream it until its end, or until the caller has gone.
 
-    The command goes on when the caller is gone. Cancellation: the same.
+    The command goes on when the caller is gone. Cancellation: the same. What cancels `request` before the command
+    runs ends it as soon as it does.
     """
     try:
         process = await toolbox.start_background(message.arguments, caller)
+        if request.note is not None:
+            await calls.end(process, note=request.note)
     except OutliveError as error:
         outcome = Outcome(text=f"{error.message} {error.hint}".strip(), is_error=True)
         await stream.write(_result_event(message, outcome), is_last=True)
@@ -46,7 +56,7 @@ async def stream_background(
         async with stream.kept_alive():
             await asyncio.wait({following, leaving}, return_when=asyncio.FIRST_COMPLETED)
         if following.done():
-            await stream.write(_last_event(toolbox, message, process, following), is_last=True)
+            await stream.write(await _last_event(toolbox, message, process, following), is_last=True)
     finally:
         for task in (following, leaving):
             task.cancel()
@@ -73,10 +83,12 @@ async def _follow(process: Process, stream: EventStream) -> None:
         unsubscribe()
 
 
-def _last_event(toolbox: Toolbox, message: Message, process: Process, following: asyncio.Task[None]) -> bytes:
+async def _last_event(
+    toolbox: Toolbox, message: Message, process: Process, following: asyncio.Task[None]
+) -> bytes:
     try:
         following.result()
-        outcome = toolbox.background_result(process)
+        outcome = await toolbox.background_result(process)
     except Exception as error:  # the stream has begun: whatever it is, the caller learns it here
         reference = secrets.token_hex(4)
         _logger.exception("following a process failed", extra={"reference": reference})

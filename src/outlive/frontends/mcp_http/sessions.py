@@ -1,7 +1,8 @@
 """MCP sessions that outlive the server: `McpSessions`, signed ids instead of a table of live ones.
 
 An id carries what the handshake settled and a signature by a key of the state folder. Any server on that folder
-accepts it, for ever, unless the client has ended the session (DELETE): such ids are kept in a file.
+accepts it, unless the client has ended the session (DELETE): such names are kept in a file. So that it cannot grow
+for ever, the older half of many is forgotten, and every session that began no later than they is over with them.
 """
 
 import asyncio
@@ -11,6 +12,8 @@ import hashlib
 import hmac
 import os
 import re
+import time
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from outlive.core.layout import Layout
@@ -19,8 +22,14 @@ __all__ = ["McpSession", "McpSessions"]
 
 _KEY_BYTES = 32
 _TAG_BYTES = 18  # 144 bits: nobody guesses it, and it is 24 characters of base64 without padding
-# <16 random bytes as hex>.<revision>.<signature>: visible ASCII, as the MCP revisions ask of a session id.
+# 2 MB of names. At fifty ended sessions a day the first ones are forgotten after three and a half years.
+_MAX_ENDED = 65536
+_ISSUED_DIGITS = 8  # hexadecimal digits of a name that tell the second it was made in, until 2106
+_FLOOR = "<"  # begins the word of the file before which all sessions are over
+# <seconds, 12 random bytes as hex>.<revision>.<signature>: visible ASCII, as the MCP revisions ask of a session id.
 _ID = re.compile(r"([0-9a-f]{32})\.([0-9]{4}-[0-9]{2}-[0-9]{2})\.([A-Za-z0-9_-]{24})", re.ASCII)
+_NAME = re.compile(r"[0-9a-f]{32}", re.ASCII)
+_FLOOR_WORD = re.compile(rf"{_FLOOR}[0-9a-f]{{{_ISSUED_DIGITS}}}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,29 +52,36 @@ class McpSession:
 class McpSessions:
     """Makes, checks and ends session ids. Open it before use; safe to use from the event loop."""
 
-    def __init__(self, layout: Layout) -> None:
-        """Take the state folder; nothing is read yet."""
+    def __init__(
+        self, layout: Layout, *, max_ended: int = _MAX_ENDED, clock: Callable[[], float] = time.time
+    ) -> None:
+        """Take the state folder; nothing is read yet. At most `max_ended` names of ended sessions are kept."""
+        self._clock = clock
         self._key_path = layout.mcp_key
         self._ended_path = layout.mcp_ended
+        self._max_ended = max_ended
         self._key = b""
         self._ended: set[str] = set()
+        self._floor = -1  # sessions of this second and of those before it are over
         self._lock = asyncio.Lock()
 
     async def open(self) -> None:
         """Read the key (made at the first time, mode 0600) and the ended sessions."""
         self._key = await asyncio.to_thread(_load_key, self._key_path)
-        self._ended = await asyncio.to_thread(_load_names, self._ended_path)
+        self._ended, self._floor = await asyncio.to_thread(_load_ended, self._ended_path)
+        await self._prune()
 
     def begin(self, principal: str, revision: str) -> McpSession:
         """Return a new session of `principal`."""
-        name = os.urandom(16).hex()
+        issued = max(int(self._clock()), self._floor + 1)  # also where the clock was set back
+        name = f"{issued:0{_ISSUED_DIGITS}x}{os.urandom(12).hex()}"
         tag = self._sign(name, revision, principal)
         return McpSession(session_id=f"{name}.{revision}.{tag}", name=name, revision=revision)
 
     def find(self, principal: str, session_id: str) -> McpSession | None:
         """Return the session of an id; None when it was not made here for `principal`, or has been ended."""
         match = _ID.fullmatch(session_id)
-        if match is None or match[1] in self._ended:
+        if match is None or match[1] in self._ended or _issued(match[1]) <= self._floor:
             return None
         if not hmac.compare_digest(match[3], self._sign(match[1], match[2], principal)):
             return None
@@ -79,6 +95,16 @@ class McpSessions:
         self._ended.add(session.name)
         async with self._lock:
             await asyncio.to_thread(_append, self._ended_path, session.name)
+            await self._prune()
+
+    async def _prune(self) -> None:
+        """Forget the older half of the ended sessions when they are too many, in memory first."""
+        if len(self._ended) <= self._max_ended:
+            return
+        names = sorted(self._ended)  # oldest first: a name begins with its second
+        self._floor = max(self._floor, _issued(names[len(names) // 2]))
+        self._ended = {name for name in names if _issued(name) > self._floor}
+        await asyncio.to_thread(_rewrite, self._ended_path, self._ended, self._floor)
 
     def _sign(self, name: str, revision: str, principal: str) -> str:
         text = f"{name}.{revision}.{principal}".encode()
@@ -102,10 +128,27 @@ def _load_key(path: str) -> bytes:
     return key
 
 
-def _load_names(path: str) -> set[str]:
+def _issued(name: str) -> int:
+    return int(name[:_ISSUED_DIGITS], 16)
+
+
+def _load_ended(path: str) -> tuple[set[str], int]:
+    """Return the ended names and the floor; what is neither in the file is left out."""
+    words: list[str] = []
     with contextlib.suppress(FileNotFoundError), open(path, encoding="ascii", errors="replace") as file:
-        return set(file.read().split())
-    return set()
+        words = file.read().split()
+    floors = [int(word[1:], 16) for word in words if _FLOOR_WORD.fullmatch(word)]
+    return {word for word in words if _NAME.fullmatch(word)}, max(floors, default=-1)
+
+
+def _rewrite(path: str, names: Collection[str], floor: int) -> None:
+    """Replace the file at once: a kill leaves the old one or the new one."""
+    fd = os.open(path + ".new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    with open(fd, "w", encoding="ascii") as file:
+        file.write("\n".join([f"{_FLOOR}{floor:0{_ISSUED_DIGITS}x}", *names, ""]))
+        file.flush()
+        os.fsync(file.fileno())
+    os.rename(path + ".new", path)
 
 
 def _append(path: str, name: str) -> None:

@@ -13,6 +13,7 @@ from outlive.frontends.mcp_tools.admission import Admission
 from outlive.frontends.mcp_tools.calls import Caller, Outcome, Progress, Unfinished
 from outlive.frontends.mcp_tools.running import Runner
 from outlive.frontends.mcp_tools.shown import duration_s, local_time, shown_output
+from outlive.frontends.mcp_tools.workspaces import Workspaces
 from outlive.protocols.mcp.arguments import (
     ExecuteArguments,
     HistoryArguments,
@@ -32,9 +33,10 @@ _Arguments = Mapping[str, object]
 class CommandTools:
     """Answers the four tools; each method is one."""
 
-    def __init__(self, runner: Runner, admission: Admission) -> None:
-        """Take what runs commands and what decides whether they may."""
+    def __init__(self, runner: Runner, admission: Admission, workspaces: Workspaces) -> None:
+        """Take what runs commands, what decides whether they may, and where they may go on."""
         self._runner = runner
+        self._workspaces = workspaces
         self._settings = runner.settings
         self._admission = admission
 
@@ -51,6 +53,8 @@ class CommandTools:
                 line, argv = None, _words(asked.command)
                 self._admission.check_argv(argv)
             command = self._command(asked, line=line, argv=argv, title=asked.command)
+            if asked.workspace is not None:
+                command = await self._workspaces.enter(asked.workspace, command, caller)
             return await self._run(command, asked, caller, progress)
         except OutliveError as error:
             return _refused(error, wanted)
@@ -150,7 +154,7 @@ class CommandTools:
         interpreter = asked.interpreter if isinstance(asked, ScriptArguments) else None
         call = TaskCall(
             tool="command_execute" if interpreter is None else "command_execute_script",
-            has_cwd=asked.cwd is not None,
+            has_cwd=command.cwd is not None,
             interpreter=interpreter,
         )
         outcome = await self.result(process, call)

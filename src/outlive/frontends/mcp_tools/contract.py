@@ -14,6 +14,7 @@ from outlive.frontends.mcp_tools.processes import ProcessTools
 from outlive.frontends.mcp_tools.running import Runner
 from outlive.frontends.mcp_tools.settings import ToolSet, ToolSettings
 from outlive.frontends.mcp_tools.tasks import ProcessTasks, Tasks
+from outlive.frontends.mcp_tools.workspaces import Workspaces
 from outlive.protocols.mcp.lean import LEAN_TOOLS
 from outlive.protocols.mcp.schemas import COMMAND_TOOLS, PROCESS_TOOLS, Schema
 
@@ -25,9 +26,10 @@ class Toolbox:
 
     def __init__(self, engine: Engine, settings: ToolSettings) -> None:
         """Take the engine (opened by the caller) and the settings."""
-        runner, admission = Runner(engine, settings), Admission(settings)
+        runner, admission, workspaces = Runner(engine, settings), Admission(settings), Workspaces(engine)
         self._runner = runner
-        commands, lean = CommandTools(runner, admission), LeanTools(runner, admission)
+        commands = CommandTools(runner, admission, workspaces)
+        lean = LeanTools(runner, admission, workspaces)
         self._processes = processes = ProcessTools(runner, admission)
         # All of them, whatever is offered now: a task may be of an earlier start with other settings.
         self._tasks = ProcessTasks(
@@ -113,10 +115,12 @@ class Toolbox:
         self._tool("execute_background_linux_shell_command")  # it is not offered with every setting
         return await self._processes.start_background(arguments, caller)
 
-    def background_result(self, process: Process) -> Outcome:
+    async def background_result(self, process: Process) -> Outcome:
         """Return the last result of a background command that is complete: both streams joined (promise S4.3).
 
         Raises:
             InvalidState: `process_running`: it is not complete.
+
+        Cancellation: safe; nothing is consumed.
         """
-        return self._processes.background_result(process)
+        return await self._processes.background_result(process)

@@ -20,6 +20,7 @@ from outlive.frontends.mcp_tools.pages import Page, read_matches, read_page, rea
 from outlive.frontends.mcp_tools.readiness import wait_ready
 from outlive.frontends.mcp_tools.running import Runner, is_visible
 from outlive.frontends.mcp_tools.shown import duration_s
+from outlive.frontends.mcp_tools.workspaces import Workspaces
 from outlive.protocols.mcp.answers import Circumstances, header
 from outlive.protocols.mcp.arguments import read_arguments
 from outlive.protocols.mcp.lean import (
@@ -45,9 +46,10 @@ _SETTLED_S = 0.2  # this long without output after an input, and the answer is t
 class LeanTools:
     """Answers the six tools; each public method is one."""
 
-    def __init__(self, runner: Runner, admission: Admission) -> None:
-        """Take what runs commands and what decides whether they may."""
+    def __init__(self, runner: Runner, admission: Admission, workspaces: Workspaces) -> None:
+        """Take what runs commands, what decides whether they may, and where they may go on."""
         self._runner = runner
+        self._workspaces = workspaces
         self._engine = runner.engine
         self._settings = runner.settings
         self._admission = admission
@@ -82,7 +84,9 @@ class LeanTools:
 
     async def result(self, process: Process, call: TaskCall) -> Outcome:
         """Show what a process has written that a call of `run` has started."""
-        return await self._show(process, await read_page(process, BEGINNING, raw=call.raw), call.budget)
+        page = await read_page(process, BEGINNING, raw=call.raw)
+        workspace = await self._workspaces.shown(process)
+        return await self._show(process, page, call.budget, workspace=workspace)
 
     async def read(self, arguments: _Arguments, caller: Caller, _progress: Progress | None) -> Outcome:
         """Show output that was written, from a cursor, from the end, or by a text."""
@@ -185,6 +189,8 @@ class LeanTools:
     ) -> tuple[Process, bool]:
         """Start what was asked for, or find what the same key started; tell which."""
         command = self._command(asked)
+        if asked.workspace is not None:
+            command = await self._workspaces.enter(asked.workspace, command, caller)
         if asked.key is None:
             return await self._runner.start(command, caller, in_background=in_background), True
         async with self._keys:  # two calls with one key at once must not both start
@@ -248,13 +254,26 @@ class LeanTools:
         left_s = max(0.0, deadline - loop.time())
         await wait_ready(process, WaitFor(idle_s=_SETTLED_S), wait_s=left_s)
 
-    async def _show(self, process: Process, page: Page, budget: int, *, nothing: str = "") -> Outcome:
-        first = await self._header(process, page.cursor, lines=page.lines)
+    async def _show(
+        self,
+        process: Process,
+        page: Page,
+        budget: int,
+        *,
+        nothing: str = "",
+        workspace: str | None = None,
+    ) -> Outcome:
+        first = await self._header(process, page.cursor, lines=page.lines, workspace=workspace)
         text = page.text(process.process_id, budget=budget) or nothing
         return Outcome(text=f"{first}\n{text}" if text else first)
 
     async def _header(
-        self, process: Process, cursor: Cursor | None = None, *, lines: int | None = None
+        self,
+        process: Process,
+        cursor: Cursor | None = None,
+        *,
+        lines: int | None = None,
+        workspace: str | None = None,
     ) -> str:
         seen = await self._engine.observe(process)
         record = process.record
@@ -264,6 +283,7 @@ class LeanTools:
             lines=lines,
             ports=seen.ports,
             waiting=seen.waiting,
+            workspace=workspace,
         )
         return header(record, now)
 

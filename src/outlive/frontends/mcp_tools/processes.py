@@ -10,7 +10,7 @@ from outlive.engine import Process
 from outlive.frontends.mcp_tools.admission import Admission
 from outlive.frontends.mcp_tools.calls import Caller, Outcome, Progress, Unfinished
 from outlive.frontends.mcp_tools.running import Runner, is_visible
-from outlive.frontends.mcp_tools.shown import local_time, shown_output, shown_output_now
+from outlive.frontends.mcp_tools.shown import local_time, shown_output
 from outlive.protocols.mcp.arguments import NoArguments, ShellArguments, TerminateArguments, read_arguments
 from outlive.protocols.mcp.results import error_sentence, status_word
 from outlive.protocols.mcp.tasks import TaskCall
@@ -76,16 +76,17 @@ class ProcessTools:
         command = self._command(read_arguments(arguments, ShellArguments))
         return await self._runner.start(command, caller, in_background=True)
 
-    def background_result(self, process: Process) -> Outcome:
+    async def background_result(self, process: Process) -> Outcome:
         """Return the result of a process that is complete.
 
         Raises:
             InvalidState: `process_running`: it is not.
+
+        Cancellation: safe; nothing is consumed.
         """
         if not process.is_complete:
             raise InvalidState("process_running", "The process is not complete yet.")
-        limit_bytes = self._settings.max_output_bytes
-        return _final(process, *shown_output_now(process, limit_bytes=limit_bytes))
+        return _final(process, *await shown_output(process, limit_bytes=self._settings.max_output_bytes))
 
     async def result(self, process: Process, _call: TaskCall) -> Outcome:
         """Return the result of what a call of `execute` has started, once it is complete."""

@@ -2,14 +2,13 @@
 
 import asyncio
 import time
-from collections.abc import Iterator
 from datetime import datetime
 
 from outlive.core.process import ProcessRecord
 from outlive.engine import Process
 from outlive.protocols.mcp.clipping import Piece, join_pieces, shown_ranges
 
-__all__ = ["duration_s", "local_time", "shown_output", "shown_output_now"]
+__all__ = ["duration_s", "local_time", "shown_output"]
 
 _TURN_BYTES = 256 * 1024  # what the event loop may read in one turn
 
@@ -29,16 +28,6 @@ async def shown_output(process: Process, *, limit_bytes: int) -> tuple[str, str]
     return texts[0], texts[1]
 
 
-def shown_output_now(process: Process, *, limit_bytes: int) -> tuple[str, str]:
-    """Return the same without leaving the event loop: for callers that cannot wait. Up to 2 MiB take a millisecond."""
-    texts = []
-    for stream in (0, 1):
-        size = _size(process, stream)
-        pieces = [_read_now(process, stream, start, end) for start, end in shown_ranges(size, limit_bytes)]
-        texts.append(join_pieces([piece for piece in pieces if piece.data], size))
-    return texts[0], texts[1]
-
-
 def _size(process: Process, stream: int) -> int:
     complete = process.complete_stderr_bytes if stream else process.complete_stdout_bytes
     return process.log.size(stream) if complete is None else complete
@@ -47,21 +36,12 @@ def _size(process: Process, stream: int) -> int:
 async def _read(process: Process, stream: int, start: int, end: int) -> Piece:
     """Read [start, end) as far as the log has it in one piece."""
     data = bytearray()
-    for more in _turns(process, stream, start, end):
+    at = start
+    while at < end and (more := process.log.pread(stream, min(_TURN_BYTES, end - at), at)):
         data += more
+        at += len(more)
         await asyncio.sleep(0)  # bounded work per turn
     return Piece(start, bytes(data))
-
-
-def _read_now(process: Process, stream: int, start: int, end: int) -> Piece:
-    return Piece(start, b"".join(_turns(process, stream, start, end)))
-
-
-def _turns(process: Process, stream: int, start: int, end: int) -> Iterator[bytes]:
-    """Yield [start, end) in pieces of one turn each, until the log has no more."""
-    while start < end and (more := process.log.pread(stream, min(_TURN_BYTES, end - start), start)):
-        yield more
-        start += len(more)
 
 
 def local_time(moment: datetime) -> str:

@@ -20,6 +20,7 @@ class Circumstances:
     """What is known of a process beside its record.
 
     `cursor` None when the answer shows no output: the reader goes on at its own. `lines` None when nobody counted.
+    `workspace`: its name, and what the process has left there.
     """
 
     duration_s: float
@@ -27,6 +28,7 @@ class Circumstances:
     lines: int | None = None
     ports: tuple[int, ...] = ()
     waiting: Waiting = "no"
+    workspace: str | None = None
 
 
 def header(record: ProcessRecord, now: Circumstances) -> str:
@@ -39,6 +41,8 @@ def header(record: ProcessRecord, now: Circumstances) -> str:
         f"{size}B" if now.lines is None else f"{size}B/{now.lines} lines",
         f"cwd={record.cwd}",
     ]
+    if now.workspace is not None:
+        parts.append(f"workspace={now.workspace}")
     if now.ports:
         parts.append(f"ports={','.join(map(str, now.ports))}")
     if now.waiting != "no":

@@ -22,12 +22,14 @@ __all__ = [
     "StatusArguments",
     "TerminateArguments",
     "WaitSeconds",
+    "WorkspaceName",
     "read_arguments",
 ]
 
 _MAX_S = 10 * 365 * 86400  # ten years: beyond it timers overflow, and nobody means it
 Seconds = Annotated[float, Meta(ge=0, le=_MAX_S)]
 WaitSeconds = Annotated[float, Meta(ge=0, le=3600)]
+WorkspaceName = Annotated[str, Meta(pattern=r"^[\w.-]{1,100}\Z")]  # it is shown in a line of words
 _WholeSeconds = Annotated[int, Meta(ge=1, le=_MAX_S)]
 
 
@@ -54,6 +56,7 @@ class ExecuteArguments(_Options, kw_only=True, frozen=True):
     command: str
     timeout: _WholeSeconds | None = None
     shell: bool = True
+    workspace: WorkspaceName | None = None
 
 
 class ScriptArguments(_Options, kw_only=True, frozen=True):

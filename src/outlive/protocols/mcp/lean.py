@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from outlive.protocols.mcp.arguments import Seconds, WaitSeconds
+from outlive.protocols.mcp.arguments import Seconds, WaitSeconds, WorkspaceName
 from outlive.protocols.mcp.schemas import Schema, describe_tool
 
 __all__ = [
@@ -71,6 +71,7 @@ class RunArguments(_Lean, kw_only=True, frozen=True):
     raw: bool = False
     tags: dict[str, str] = {}
     key: str | None = None
+    workspace: WorkspaceName | None = None
 
     def __post_init__(self) -> None:
         """Ask for exactly one thing to run."""
@@ -187,6 +188,7 @@ LEAN_TOOLS: tuple[Schema, ...] = (
             raw=_RAW,
             tags=_TEXTS,
             key=_text("Repeating a run with the same key starts nothing twice."),
+            workspace=_text("A name: cd and export of its last command that exited 0 go on here."),
         ),
         destroys=True,
     ),

@@ -96,23 +96,24 @@ _STATUS_PROPERTIES: Schema = {
     "cwd": _NULLABLE,
 }
 _SCRIPT_PROPERTIES: Schema = {"script_path": _STRING, "interpreter": _STRING}
-_REFUSAL = ("success", "error")
+_REFUSAL: Schema = {
+    "required": ["success", "error"],
+    "maxProperties": 3,
+}  # and the command, where there is one
 
 
-def _either(properties: Schema, *keys: Sequence[str]) -> Schema:
-    """Allow each of several sets of keys: MCP wants one object schema for all that a tool may answer."""
+def _or_refusal(properties: Schema) -> Schema:
+    """Allow all of these keys, or a refusal: MCP wants one object schema for all that a tool may answer."""
     return {
         "type": "object",
         "properties": properties,
-        "anyOf": [{"required": list(names)} for names in keys],
+        "anyOf": [{"required": list(properties)}, _REFUSAL],
         "additionalProperties": False,
     }
 
 
-_EXECUTED = _either(_STATUS_PROPERTIES, list(_STATUS_PROPERTIES), _REFUSAL)
-_SCRIPT_EXECUTED = _either(
-    {**_STATUS_PROPERTIES, **_SCRIPT_PROPERTIES}, [*_STATUS_PROPERTIES, *_SCRIPT_PROPERTIES], _REFUSAL
-)
+_EXECUTED = _or_refusal(_STATUS_PROPERTIES)
+_SCRIPT_EXECUTED = _or_refusal({**_STATUS_PROPERTIES, **_SCRIPT_PROPERTIES})
 
 COMMAND_TOOLS: tuple[Schema, ...] = (
     describe_tool(
@@ -125,6 +126,11 @@ COMMAND_TOOLS: tuple[Schema, ...] = (
                 "command": _described(_STRING, "The command line."),
                 "timeout": _TIMEOUT,
                 "shell": _described(_BOOLEAN, "Run it in a shell, or as plain words.", default=True),
+                "workspace": _described(
+                    _STRING,
+                    "A name: folder and exported variables go on from its last command that exited with 0.",
+                    pattern=r"^[\w.-]{1,100}$",
+                ),
                 **_OPTIONS,
             },
             ["command"],

@@ -1,0 +1,148 @@
+"""A cancel that comes before there is anything to end: while the SDK arrives, while the command starts."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.types import Message
+
+from outlive.core.layout import Layout
+from outlive.engine import Engine, Process, ProcessFilter
+from outlive.frontends.mcp_http.service import McpHttpService
+from outlive.frontends.mcp_http.settings import McpHttpSettings
+from outlive.frontends.mcp_tools import Caller, Toolbox, ToolSettings
+from tests.mcp_http.raw_caller import BACKGROUND
+from tests.support.processes import Marker
+
+_PRINCIPAL = "early"
+
+
+class _HeldToolbox(Toolbox):
+    """The real tools, whose background starts wait at a gate."""
+
+    def __init__(self, engine: Engine) -> None:
+        super().__init__(engine, ToolSettings())
+        self.reached, self.gate = asyncio.Event(), asyncio.Event()
+
+    async def start_background(self, arguments: Mapping[str, object], caller: Caller) -> Process:
+        self.reached.set()
+        await self.gate.wait()
+        return await super().start_background(arguments, caller)
+
+
+@dataclass(slots=True)
+class _House:
+    """A door without a socket: requests are ASGI calls."""
+
+    service: McpHttpService
+    toolbox: _HeldToolbox
+    session_id: str = ""
+    answers: list[asyncio.Task["_Answer"]] = field(default_factory=list)
+
+    def post(self, accept: str = "application/json", **message: Any) -> "asyncio.Task[_Answer]":  # noqa: ANN401 -- JSON
+        """Begin a request; its answer is awaited where the test wants it."""
+        body = json.dumps({"jsonrpc": "2.0", **message}).encode()
+        headers = {"content-type": "application/json", "accept": accept, "mcp-session-id": self.session_id}
+        task = asyncio.create_task(_ask(self.service, body, headers))
+        self.answers.append(task)
+        return task
+
+    def call(
+        self, name: str, accept: str = "application/json", **arguments: object
+    ) -> "asyncio.Task[_Answer]":
+        params = {"name": name, "arguments": arguments}
+        return self.post(accept, id=7, method="tools/call", params=params)
+
+    async def cancel(self) -> None:
+        params = {"requestId": "7", "reason": "too early"}
+        assert (await self.post(method="notifications/cancelled", params=params)).status == 204
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+async def _ask(service: McpHttpService, body: bytes, headers: Mapping[str, str]) -> _Answer:
+    incoming: asyncio.Queue[Message] = asyncio.Queue()
+    incoming.put_nowait({"type": "http.request", "body": body})
+    sent: list[Message] = []
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    raw = [(name.encode(), text.encode()) for name, text in headers.items() if text]
+    scope = {"type": "http", "method": "POST", "path": "/mcp", "headers": raw, "state": {}}
+    async with asyncio.timeout(20):
+        await service(scope, incoming.get, send)
+    known = {name.decode(): text.decode() for name, text in sent[0]["headers"]}
+    return _Answer(sent[0]["status"], known, b"".join(message["body"] for message in sent[1:]))
+
+
+@pytest.fixture
+async def house(engine: Engine, tmp_path: Path) -> AsyncIterator[_House]:
+    """A door that has just been opened: no SDK yet, but a session of an earlier server."""
+    toolbox = _HeldToolbox(engine)
+    settings = McpHttpSettings(version="1", principal=_PRINCIPAL)
+    earlier = _House(McpHttpService(engine, toolbox, Layout(str(tmp_path)), settings), toolbox)
+    await earlier.service.open()
+    opened = await earlier.post(id=0, method="initialize")
+    await earlier.service.close()
+    toolbox = _HeldToolbox(engine)
+    house = _House(McpHttpService(engine, toolbox, Layout(str(tmp_path)), settings), toolbox)
+    house.session_id = opened.headers["mcp-session-id"]
+    await house.service.open()
+    yield house
+    await house.service.close()
+    await asyncio.gather(*house.answers, return_exceptions=True)
+
+
+async def _started(engine: Engine, marker: Marker) -> list[str]:
+    records = await engine.list(ProcessFilter(principal=_PRINCIPAL))
+    return [record.command for record in records if marker.seconds in record.command]
+
+
+@pytest.mark.promise("S4.6", "S4.6.result")
+async def test_a_cancel_while_the_sdk_is_imported_keeps_the_command_from_starting(
+    house: _House, engine: Engine, marker: Marker
+) -> None:
+    called = house.call("execute_linux_shell_command", cmd=marker.sleep)
+    await asyncio.sleep(0)  # it is received; the SDK arrives from a thread, many turns later
+    await house.cancel()
+    answer = json.loads((await called).body)
+    assert answer["result"]["content"][0]["text"] == "[Process was terminated]"
+    assert (answer["id"], answer["result"]["isError"]) == (7, True)
+    assert await _started(engine, marker) == []
+
+
+@pytest.mark.promise("S4.6", "S4.6.result")
+async def test_a_cancel_just_before_the_start_ends_what_then_starts(
+    house: _House, engine: Engine, marker: Marker
+) -> None:
+    called = house.call(BACKGROUND, "text/event-stream", cmd=f"exec {marker.sleep}")
+    async with asyncio.timeout(10):
+        await house.toolbox.reached.wait()
+    await house.cancel()
+    house.toolbox.gate.set()
+    events = (await called).body.decode().split("\n\n")
+    assert events[0].startswith("event: process_started\n")
+    last = json.loads(events[-2].partition("data: ")[2])
+    assert last["result"]["content"][0]["text"] == "[Process was terminated]"
+    assert last["result"]["isError"] is True
+    assert await _started(engine, marker) == [f"exec {marker.sleep}"]
+    assert marker.pids() == []
+
+
+@pytest.mark.promise("S4.6")
+async def test_a_cancel_of_an_answered_request_harms_no_later_one(house: _House) -> None:
+    """The same id again, as `curl` users have it: the table forgets what was answered."""
+    for _ in range(2):
+        answer = json.loads((await house.call("execute_linux_shell_command", cmd="echo on")).body)
+        assert answer["result"]["content"][0]["text"] == "on"
+        await house.cancel()
