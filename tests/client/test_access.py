@@ -137,3 +137,16 @@ async def test_a_folder_that_cannot_be_used_is_said() -> None:
     assert refused.value.code == "state_folder"
     with pytest.raises(ValueError, match="either"):
         AsyncClient("folder", url="ws://localhost/")
+
+
+async def test_the_token_opens_a_server_that_asks_for_its_key(serve: ServerFactory) -> None:
+    """Over TCP only: the Unix socket belongs to one user."""
+    server = await to_thread.run_sync(lambda: serve(MCP_API_KEY="a-key"))
+    async with AsyncClient(url=server.url, token="a-key") as client:
+        assert await client.list() == []
+    async with AsyncClient(server.state_dir, start_server=False) as client:
+        assert await client.list() == []
+    async with AsyncClient(url=server.url, token="another") as client:
+        with pytest.raises(AccessDenied) as refused:
+            await client.list()
+    assert refused.value.code == "key_missing"
