@@ -79,12 +79,13 @@ class Link:
             OutliveError: The server does not let this caller in.
         """
         async with self._turns:
-            while self._channel is None:
+            while True:
                 if self._is_closed:
                     text = "This client was closed."
                     raise BackendUnavailable("server_unavailable", text, hint="Open another one.")
+                if self._channel is not None:
+                    return self._channel
                 self._channel = await self._open()
-            return self._channel
 
     async def lose(self, channel: Channel) -> None:
         """Give a lost channel up, and rest before the next one.
@@ -131,6 +132,9 @@ class Link:
             if not is_passing(error):
                 raise
             await self.rest(error)
+            return None
+        if self._is_closed:  # meanwhile
+            await channel.close()
             return None
         self._address.was_reached = True
         self._session_id = channel.hello.session_id
