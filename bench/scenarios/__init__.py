@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from bench.context import Bench
 from bench.measure import Section
-from bench.scenarios import latency, live, readers, starts, startup, throughput, unread, volume
+from bench.scenarios import latency, live, mcp, readers, starts, startup, throughput, unread, volume
 
 __all__ = ["SCENARIOS"]
 
@@ -17,6 +17,7 @@ SCENARIOS: dict[str, Callable[[Bench], Section]] = {
     "streams100": latency.run_streams100,
     "true": starts.run_true,
     "echo": starts.run_echo,
+    "mcp_echo": mcp.run_echo,
     "startup": startup.run,
     "unread": unread.run,
     "live": live.run,

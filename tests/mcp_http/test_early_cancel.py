@@ -52,9 +52,15 @@ class _House:
         return task
 
     def call(
-        self, name: str, accept: str = "application/json", **arguments: object
+        self,
+        name: str,
+        accept: str = "application/json",
+        meta: Mapping[str, object] | None = None,
+        **arguments: object,
     ) -> "asyncio.Task[_Answer]":
-        params = {"name": name, "arguments": arguments}
+        params: dict[str, object] = {"name": name, "arguments": arguments}
+        if meta is not None:
+            params["_meta"] = meta
         return self.post(accept, id=7, method="tools/call", params=params)
 
     async def cancel(self) -> None:
@@ -112,7 +118,8 @@ async def _started(engine: Engine, marker: Marker) -> list[str]:
 async def test_a_cancel_while_the_sdk_is_imported_keeps_the_command_from_starting(
     house: _House, engine: Engine, marker: Marker
 ) -> None:
-    called = house.call("execute_linux_shell_command", cmd=marker.sleep)
+    # A field of the call that only the SDK can judge: a plain call does not wait for it.
+    called = house.call("execute_linux_shell_command", meta={"of-mine": 1}, cmd=marker.sleep)
     await asyncio.sleep(0)  # it is received; the SDK arrives from a thread, many turns later
     await house.cancel()
     answer = json.loads((await called).body)

@@ -15,6 +15,7 @@ from starlette.types import Receive, Scope, Send
 from outlive.frontends.mcp_http.access import cors_headers, is_preflight
 from outlive.frontends.mcp_http.asking import Asking
 from outlive.frontends.mcp_http.calls import Calls
+from outlive.frontends.mcp_http.plain_calls import PlainCalls
 from outlive.frontends.mcp_http.raw_stream import BACKGROUND_TOOL, stream_background
 from outlive.frontends.mcp_http.requests import (
     HANDSHAKE_REVISIONS,
@@ -25,7 +26,13 @@ from outlive.frontends.mcp_http.requests import (
     parse_message,
     wants_of,
 )
-from outlive.frontends.mcp_http.responses import EventStream, Headers, error_body, gone, send_body
+from outlive.frontends.mcp_http.responses import (
+    EventStream,
+    Headers,
+    error_body,
+    gone,
+    send_body,
+)
 from outlive.frontends.mcp_http.sdk_loading import SdkLoading
 from outlive.frontends.mcp_http.sessions import McpSession, McpSessions
 from outlive.frontends.mcp_http.settings import McpHttpSettings
@@ -38,6 +45,11 @@ _PRINCIPAL = "outlive.principal"  # in scope["state"], where the access rules na
 _INVALID_REQUEST = -32600
 _HEADER_MISMATCH = -32020  # MCP revision 2026-07-28, "Transports"
 _RAW_REVISION = HANDSHAKE_REVISIONS[-1]  # what a raw initialize without a protocolVersion gets
+_RAW_INITIALIZE = {
+    "protocolVersion": _RAW_REVISION,
+    "capabilities": {},
+    "clientInfo": {"name": "raw", "version": "0"},
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +89,7 @@ class McpEndpoint:
         """Join the parts; the door has opened them before the first request."""
         self._toolbox = toolbox
         self._calls = calls
+        self._plain_calls = PlainCalls(toolbox, calls)
         self._sessions = sessions
         self._sdk = sdk
         self._settings = settings
@@ -151,8 +164,7 @@ class McpEndpoint:
             leaving = asyncio.create_task(gone(exchange.receive), name="mcp stream, the other end")
             stopping = asyncio.create_task(self._hung_up.wait(), name="mcp stream, this end")
             try:
-                async with stream.kept_alive():
-                    await asyncio.wait({leaving, stopping}, return_when=asyncio.FIRST_COMPLETED)
+                await stream.until_first({leaving, stopping})
                 await stream.write(b"", is_last=True)
             finally:
                 leaving.cancel()
@@ -208,12 +220,7 @@ class McpEndpoint:
 
     async def _initialize(self, exchange: _Exchange, message: Message) -> None:
         if exchange.is_raw:
-            defaults = {
-                "protocolVersion": _RAW_REVISION,
-                "capabilities": {},
-                "clientInfo": {"name": "raw", "version": "0"},
-            }
-            message = replace(message, params={**defaults, **(message.params or {})})
+            message = replace(message, params={**_RAW_INITIALIZE, **(message.params or {})})
         sdk = await self._sdk.get()
         caller = Caller(principal=exchange.principal)
         response = await sdk.exchange(message, caller, revision=_RAW_REVISION, notify=None)
@@ -271,16 +278,17 @@ class McpEndpoint:
 
         async def work() -> bytes:
             with contextlib.closing(request):
+                heard = notify if wants.events else None
+                if self._plain_calls.takes(message):
+                    return orjson.dumps(await self._plain_calls.answer(message, caller, heard))
                 sdk = await self._sdk.get()
                 response = await sdk.exchange(
                     message,
                     caller,
                     revision=exchange.revision or session.revision,
-                    notify=notify if wants.events else None,
+                    notify=heard,
                     # Whoever is not official may not know that a server can ask.
-                    ask=self._asking.through(caller, notify)
-                    if wants.events and not exchange.is_raw
-                    else None,
+                    ask=self._asking.through(caller, notify) if heard and not exchange.is_raw else None,
                 )
                 return orjson.dumps(response)
 
@@ -308,7 +316,9 @@ class McpEndpoint:
         task.add_done_callback(self._works.discard)
         leaving = asyncio.create_task(gone(exchange.receive), name="mcp exchange, the other end")
         try:
-            async with stream.kept_alive() if exchange.wants.events else contextlib.nullcontext():
+            if exchange.wants.events:
+                await stream.until_first({task, leaving})
+            else:
                 await asyncio.wait({task, leaving}, return_when=asyncio.FIRST_COMPLETED)
         finally:
             leaving.cancel()

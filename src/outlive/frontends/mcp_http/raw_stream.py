@@ -13,6 +13,7 @@ from outlive.core.lifecycle import Cause
 from outlive.engine import Process
 from outlive.frontends.mcp_http.calls import Calls, InFlight, terminated
 from outlive.frontends.mcp_http.output_events import OutputEvents
+from outlive.frontends.mcp_http.plain_calls import result_of
 from outlive.frontends.mcp_http.requests import Message
 from outlive.frontends.mcp_http.responses import EventStream, gone
 from outlive.frontends.mcp_tools.contract import Caller, Outcome, Toolbox
@@ -53,8 +54,7 @@ async def stream_background(
     following = asyncio.create_task(_follow(process, stream), name=f"raw stream {process.process_id}")
     leaving = asyncio.create_task(gone(receive), name="raw stream, the other end")
     try:
-        async with stream.kept_alive():
-            await asyncio.wait({following, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        await stream.until_first({following, leaving})
         if following.done():
             await stream.write(await _last_event(toolbox, message, process, following), is_last=True)
     finally:
@@ -100,7 +100,5 @@ async def _last_event(
 
 
 def _result_event(message: Message, outcome: Outcome) -> bytes:
-    result = {"content": [{"type": "text", "text": outcome.text}], "isError": outcome.is_error}
-    return encode_event(
-        "message", orjson.dumps({"jsonrpc": "2.0", "id": message.request_id, "result": result})
-    )
+    response = {"jsonrpc": "2.0", "id": message.request_id, "result": result_of(outcome)}
+    return encode_event("message", orjson.dumps(response))

@@ -4,8 +4,8 @@ Owns bytes to ASGI. Waiting for a slow client is the server's `send`; nothing is
 """
 
 import asyncio
-import contextlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Collection, Sequence
+from typing import Any
 
 import orjson
 from starlette.types import Receive, Send
@@ -22,7 +22,7 @@ _EVENT_HEADERS: Headers = (
     (b"cache-control", b"no-cache, no-transform"),
     (b"x-accel-buffering", b"no"),
 )
-_QUIET_S = 15.0  # below every proxy's usual minute of patience
+_QUIET_S = 15.0  # the longest silence on an event stream: below every proxy's usual minute of patience
 
 
 def error_body(code: int, message: str, request_id: str | int | None = None) -> bytes:
@@ -58,12 +58,15 @@ class EventStream:
     __slots__ = ("_headers", "_lock", "_send", "_written_at", "has_begun")
 
     def __init__(self, send: Send, headers: Headers = ()) -> None:
-        """Write to `send`, beginning with the first `write`; `headers` come on top of those of an event stream."""
+        """Write to `send`, beginning with the first `write`; `headers` come on top of those of an event stream.
+
+        Silence counts from now on.
+        """
         self.has_begun = False
         self._send = send
         self._headers = headers
         self._lock = asyncio.Lock()
-        self._written_at = 0.0
+        self._written_at = asyncio.get_running_loop().time()
 
     async def write(self, events: bytes, *, is_last: bool = False) -> None:
         """Send events; returns when the transport takes more, and at once when the client is gone.
@@ -78,23 +81,16 @@ class EventStream:
             await self._send({"type": "http.response.body", "body": events, "more_body": not is_last})
             self._written_at = asyncio.get_running_loop().time()
 
-    @contextlib.asynccontextmanager
-    async def kept_alive(self) -> AsyncIterator[None]:
-        """See to it, while the block runs, that something is written every 15 s."""
-        keeper = asyncio.create_task(self._keep_alive(), name="event stream keep-alive")
-        try:
-            yield
-        finally:
-            keeper.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await keeper
+    async def until_first(self, ends: Collection[asyncio.Task[Any]]) -> None:
+        """Return when the first of `ends` is done; meanwhile something is written at least every 15 s.
 
-    async def _keep_alive(self) -> None:
-        loop = asyncio.get_running_loop()
-        self._written_at = loop.time()
+        Cancellation: safe; `ends` go on.
+        """
+        clock = asyncio.get_running_loop().time
         while True:
-            rest = self._written_at + _QUIET_S - loop.time()
-            if rest > 0:
-                await asyncio.sleep(rest)
-            else:
+            rest = self._written_at + _QUIET_S - clock()
+            ended, _ = await asyncio.wait(ends, timeout=max(rest, 0.0), return_when=asyncio.FIRST_COMPLETED)
+            if ended:
+                return
+            if clock() >= self._written_at + _QUIET_S:
                 await self.write(COMMENT)

@@ -6,8 +6,6 @@ revisions run one by one through the SDK's driver for single exchanges, whatever
 """
 
 import contextlib
-import logging
-import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -38,6 +36,7 @@ from starlette.types import Receive, Scope, Send
 
 from outlive.frontends.mcp_http.asking import Ask
 from outlive.frontends.mcp_http.calls import Calls
+from outlive.frontends.mcp_http.plain_calls import unexpected
 from outlive.frontends.mcp_http.requests import Message
 from outlive.frontends.mcp_http.sdk_callers import CALLER, Context, caller_of
 from outlive.frontends.mcp_http.sdk_loading import Extend
@@ -46,9 +45,7 @@ from outlive.frontends.mcp_tools.contract import Caller, Outcome, Toolbox, Unkno
 
 __all__ = ["Sdk"]
 
-_logger = logging.getLogger(__name__)
 _INVALID_PARAMS = -32602
-_INTERNAL_ERROR = -32603
 
 
 class Sdk:
@@ -239,6 +236,4 @@ def _error_data(error: Exception) -> ErrorData:
     known = handler_exception_to_error_data(error)
     if known is not None:
         return known
-    reference = secrets.token_hex(4)
-    _logger.error("an MCP request failed", exc_info=error, extra={"reference": reference})
-    return ErrorData(code=_INTERNAL_ERROR, message=f"Something went wrong (reference {reference}).")
+    return ErrorData(**unexpected(error))

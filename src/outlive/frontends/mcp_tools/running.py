@@ -85,32 +85,37 @@ class Runner:
 
         Cancellation: safe; ends nothing.
         """
-        clock = asyncio.get_running_loop().time
-        deadline = clock() + wait_s
-        news = news or News(process)
+        deadline = asyncio.get_running_loop().time() + wait_s
         woken = asyncio.Event()
         unsubscribe = process.subscribe(woken.set)
-        started = told = clock()
         try:
-            while True:
-                woken.clear()
-                is_over = process.is_complete or clock() >= deadline
-                if progress is not None:
-                    text = news.take(is_last=process.is_complete)
-                    if not text and not is_over and clock() - told >= self.settings.heartbeat_s:
-                        text = f"[still running after {clock() - started:.0f} s]"
-                    if text:
-                        await progress(text)
-                        told = clock()
-                if is_over:
-                    return
-                if progress is not None:
-                    await _until_complete(process, woken, at=min(deadline, told + _COALESCE_S))
-                beat = deadline if progress is None else min(deadline, told + self.settings.heartbeat_s)
-                if not (process.is_complete or (progress is not None and news.is_waiting)):
-                    await _woken(woken, at=beat)
+            if progress is None:
+                await _until_complete(process, woken, at=deadline)
+            else:
+                news = news or News(process)
+                await self._report(process, woken, news=news, progress=progress, deadline=deadline)
         finally:
             unsubscribe()
+
+    async def _report(
+        self, process: Process, woken: asyncio.Event, *, news: News, progress: Progress, deadline: float
+    ) -> None:
+        clock = asyncio.get_running_loop().time
+        started = told = clock()
+        while True:
+            woken.clear()
+            is_over = process.is_complete or clock() >= deadline
+            text = news.take(is_last=process.is_complete)
+            if not text and not is_over and clock() - told >= self.settings.heartbeat_s:
+                text = f"[still running after {clock() - started:.0f} s]"
+            if text:
+                await progress(text)
+                told = clock()
+            if is_over:
+                return
+            await _until_complete(process, woken, at=min(deadline, told + _COALESCE_S))
+            if not (process.is_complete or news.is_waiting):
+                await _woken(woken, at=min(deadline, told + self.settings.heartbeat_s))
 
     async def end(self, process: Process, *, note: str, grace_s: float | None = None) -> bool:
         """End a process's whole tree and wait for that; tell whether the KILL was needed.
@@ -202,7 +207,11 @@ async def _woken(woken: asyncio.Event, *, at: float) -> None:
 
 
 async def _until_complete(process: Process, woken: asyncio.Event, *, at: float) -> None:
-    clock = asyncio.get_running_loop().time
-    while not process.is_complete and clock() < at:
-        woken.clear()
-        await _woken(woken, at=at)
+    """Return when the process is complete, or at that time; one timeout, however often it is woken."""
+    try:
+        async with asyncio.timeout_at(at):
+            while not process.is_complete:
+                woken.clear()
+                await woken.wait()
+    except TimeoutError:
+        return
