@@ -28,7 +28,7 @@ from outlive.frontends.jsonrpc.settings import DoorSettings
 from outlive.frontends.mcp_http.door import PATH as MCP_PATH
 from outlive.frontends.mcp_http.door import McpHttpDoor, Service
 from outlive.frontends.timing import Timed
-from outlive.keeper.launch import ensure_keeper
+from outlive.keeper.launch import EXTERNAL_VARIABLE, ensure_keeper
 from outlive.keeper.sockets import connect_unix
 from outlive.observability.metrics import LiveView, Metrics, counted_kinds
 from outlive.observability.process_log import ProcessLog, logged_kinds
@@ -39,6 +39,10 @@ __all__ = ["Application"]
 
 # Beyond a process's own grace period: KILL, the walk over its tree, and the drain of its pipes.
 _STOP_PATIENCE_S = 5.0
+# What systemd (systemd.exec(5)) and our unit tell the server about itself: none of a command's business.
+_OF_THE_UNIT = frozenset(
+    {EXTERNAL_VARIABLE, "INVOCATION_ID", "JOURNAL_STREAM", "NOTIFY_SOCKET", "SYSTEMD_EXEC_PID"}
+)
 
 
 class Application:
@@ -177,7 +181,7 @@ def _router(routes: Iterable[BaseRoute]) -> Router:
 def _engine_settings(settings: Settings, layout: Layout, working_folder: str) -> EngineSettings:
     return EngineSettings(
         state_dir=layout.root,
-        environment=dict(os.environ),
+        environment={name: text for name, text in os.environ.items() if name not in _OF_THE_UNIT},
         cwd=working_folder,
         grace_s=settings.grace_s,
         output_limit=settings.output_limit_bytes,

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from outlive import __version__
+from outlive.cli import serve as serve_verb
 from outlive.cli import verbs
 from outlive.cli.main import refusal
 from outlive.config import OPTIONS, read_flags
@@ -27,7 +28,14 @@ _WIDE = {"COLUMNS": "200", "NO_COLOR": "1"}
         (["keeper", "upgrade", "--help"], "--state-dir"),
         (["keeper", "stop", "--help"], "--kill"),
         (["doctor", "--help"], "--json"),
+        (["keeper", "run", "--help"], "--state-dir"),
         (["mcp", "--help"], "--state-dir"),
+        (["install", "--help"], "--dry-run"),
+        (["service", "--help"], "uninstall"),
+        (["service", "install", "--help"], "--account"),
+        (["service", "uninstall", "--help"], "--system"),
+        (["service", "status", "--help"], "--json"),
+        (["completion", "--help"], "--install"),
     ],
 )
 def test_every_verb_explains_itself(words: list[str], said: str) -> None:
@@ -98,7 +106,7 @@ def test_typer_and_the_fast_reader_understand_the_same(
         seen.append(flags)
         return 7
 
-    monkeypatch.setattr(verbs, "serve", serve)
+    monkeypatch.setattr(serve_verb, "serve", serve)
     assert verbs.run_verbs(["serve", *words]) == 7
     assert seen == [read_flags(words, OPTIONS)]
 

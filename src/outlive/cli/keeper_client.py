@@ -84,6 +84,18 @@ class KeeperClient:
         if not poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
             raise BackendUnavailable("timeout", "The keeper did not answer in time.")
 
+    def fileno(self) -> int:
+        """Return the connection's descriptor; it becomes readable when the keeper goes away."""
+        return self._socket.fileno()
+
+    def has_gone(self) -> bool:
+        """Tell whether the keeper has closed the connection; what it may have said unasked is dropped."""
+        try:
+            received = receive(self._socket)
+        except (BrokenPipeError, ConnectionResetError):
+            return True
+        return received is not None and not received[0]
+
     def close(self) -> None:
         """Close the connection."""
         self._socket.close()

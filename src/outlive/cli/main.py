@@ -1,4 +1,4 @@
-"""Entry of the command `outlive`: refuses what cannot work, takes the fast paths of `serve` and `mcp`, else asks typer.
+"""Entry of the command `outlive`: refuses what cannot work, takes the fast paths of the verbs that last, else asks typer.
 
 Imports nothing of ours before Python's version is known to be new enough to read it.
 """
@@ -50,12 +50,28 @@ def _run(words: list[str]) -> int:
 
 
 def _dispatch(words: list[str]) -> int:
+    if shell := os.environ.get("_OUTLIVE_COMPLETE"):
+        from outlive.cli.completion import show_candidates  # noqa: PLC0415 -- as above
+        from outlive.cli.verbs import complete_words  # noqa: PLC0415 -- as above
+
+        show_candidates(shell, complete_words(words))
+        return 0
     if words == ["--version"]:
         from outlive import __version__  # noqa: PLC0415 -- as above
         from outlive.cli.output import show  # noqa: PLC0415 -- as above
 
         show(f"outlive {__version__}")
         return 0
+    code = _dispatch_lasting(words)
+    if code is not None:
+        return code
+    from outlive.cli.verbs import run_verbs  # noqa: PLC0415 -- typer costs 75 ms
+
+    return run_verbs(words)
+
+
+def _dispatch_lasting(words: list[str]) -> int | None:
+    """Run a verb that lasts, without typer's time and memory; None where it is for typer to understand the words."""
     if words[:1] == ["serve"]:
         from outlive.config import OPTIONS, read_flags  # noqa: PLC0415 -- as above
 
@@ -72,6 +88,12 @@ def _dispatch(words: list[str]) -> int:
         flags = read_flags(words[1:], [STATE_DIR])
         if flags is not None:
             return relay_mcp(flags.get("state_dir"))
-    from outlive.cli.verbs import run_verbs  # noqa: PLC0415 -- typer costs 75 ms
+    if words[:2] == ["keeper", "run"]:
+        from outlive.cli.keeper_run import run_keeper  # noqa: PLC0415 -- as above
+        from outlive.config import read_flags  # noqa: PLC0415 -- as above
+        from outlive.presence.state_folder import STATE_DIR  # noqa: PLC0415 -- as above
 
-    return run_verbs(words)
+        flags = read_flags(words[2:], [STATE_DIR])
+        if flags is not None:
+            return run_keeper(flags.get("state_dir"))
+    return None

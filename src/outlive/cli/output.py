@@ -1,13 +1,16 @@
-"""What the command line prints: errors with their hint on stderr, JSON in one line, plain tables."""
+"""What the command line prints: errors with their hint on stderr, JSON in one line, plain tables, diffs."""
 
 import contextlib
 import json
+import os
 import sys
 from collections.abc import Mapping
 
 from outlive.core.errors import OutliveError
 
-__all__ = ["say", "show", "show_error", "show_json"]
+__all__ = ["say", "show", "show_diff", "show_error", "show_json"]
+
+_COLOURS = {"+": "32", "-": "31", "@": "36"}  # ECMA-48: green, red, cyan
 
 
 def show(text: str) -> None:
@@ -19,6 +22,14 @@ def show(text: str) -> None:
 def show_json(document: Mapping[str, object]) -> None:
     """Print exactly one line of JSON on stdout."""
     show(json.dumps(document))
+
+
+def show_diff(diff: str) -> None:
+    """Print a unified diff on stdout, in colours where that is a terminal that wants them (no-color.org)."""
+    is_coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    for line in diff.splitlines():
+        colour = _COLOURS.get(line[:1]) if is_coloured and not line.startswith(("+++", "---")) else None
+        show(f"\x1b[{colour}m{line}\x1b[0m" if colour else line)
 
 
 def say(text: str) -> None:

@@ -13,6 +13,7 @@ import uvloop
 
 from outlive import __version__
 from outlive.app import Application
+from outlive.cli.notify import Notifier
 from outlive.cli.output import say, show_json
 from outlive.config import Settings
 from outlive.core.layout import Layout
@@ -37,17 +38,22 @@ def run_server(settings: Settings, layout: Layout, listeners: Listeners, *, work
         logging_to(settings.log_level, form=form),
         asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
     ):
+        notifier = Notifier(os.environ)
         app = Application(settings, layout, working_folder=working_folder)
-        return runner.run(_serve(app, settings, layout, listeners))
+        return runner.run(_serve(app, settings, layout, listeners, notifier=notifier))
 
 
-async def _serve(application: Application, settings: Settings, layout: Layout, listeners: Listeners) -> int:
+async def _serve(
+    application: Application, settings: Settings, layout: Layout, listeners: Listeners, *, notifier: Notifier
+) -> int:
     with _stop_signals() as stop:
         async with application as app:
             async with serving(app.asgi, listeners.sockets, max_message_bytes=settings.max_message_bytes):
                 with _published(layout, listeners):
                     _announce(settings, layout, listeners)
+                    notifier.tell("READY=1", f"STATUS=Serves {layout.root}")
                     await stop.wait()
+                    notifier.tell("STOPPING=1")
                     say("outlive: stopping (once more forces it).")
                     if settings.stop_processes:
                         await app.stop_processes()

@@ -1,5 +1,6 @@
-"""The verbs as typer knows them: names, flags and help; what they do is in `serve`, `keeper_verbs` and `doctor`.
+"""The verbs as typer knows them: names, flags and help; what they do is in modules of their own.
 
+Those are imported when a verb is called: the shell's completion comes here at every press of its key.
 The flags of `serve` are made from the table of `config.settings`, so help and behaviour cannot differ.
 """
 
@@ -9,16 +10,14 @@ from typing import Annotated, Any
 import typer
 
 from outlive import __version__
-from outlive.cli.config_verbs import show_config
-from outlive.cli.doctor import run_doctor
-from outlive.cli.keeper_verbs import read_status, stop_keeper, upgrade_keeper
-from outlive.cli.mcp import relay_mcp
+from outlive.cli.completing import candidates
+from outlive.cli.flags import Json, StateDir, help_of
 from outlive.cli.output import say, show, show_json
-from outlive.cli.serve import serve
+from outlive.cli.setup_verbs import add_setup_verbs
 from outlive.config import OPTIONS, Option
-from outlive.presence.state_folder import STATE_DIR, layout_of
+from outlive.presence.state_folder import layout_of
 
-__all__ = ["run_verbs"]
+__all__ = ["complete_words", "run_verbs"]
 
 _COMMAND = "outlive"
 
@@ -33,6 +32,7 @@ _keeper = typer.Typer(help="Look after the processes that look after the command
 _app.add_typer(_keeper, name="keeper")
 _config = typer.Typer(help="Show how the server is set up.", no_args_is_help=True)
 _app.add_typer(_config, name="config")
+add_setup_verbs(_app)
 
 
 def run_verbs(words: list[str]) -> int:
@@ -48,18 +48,15 @@ def run_verbs(words: list[str]) -> int:
     return 0
 
 
-def _help_of(option: Option) -> str:
-    words = [option.sentence]
-    if option.default and not option.is_switch:
-        words.append(f"Default {option.default}.")
-    words.append(f"Environment: {', '.join(option.env)}.")
-    return " ".join(words)
+def complete_words(words: list[str]) -> list[tuple[str, str]]:
+    """Return what the last of these words may become, each with its help."""
+    return candidates(typer.main.get_command(_app), words)
 
 
 def _annotation(option: Option) -> object:
     if option.is_switch:
-        return Annotated[bool, typer.Option(option.flag, help=_help_of(option), show_default=False)]
-    flag = typer.Option(option.flag, metavar=option.kind.upper(), help=_help_of(option), show_default=False)
+        return Annotated[bool, typer.Option(option.flag, help=help_of(option), show_default=False)]
+    flag = typer.Option(option.flag, metavar=option.kind.upper(), help=help_of(option), show_default=False)
     return Annotated[str | None, flag]
 
 
@@ -74,6 +71,8 @@ def _parameter(option: Option) -> inspect.Parameter:
 
 def _serve(**given: str | bool | None) -> None:
     """Start the server. Ctrl-C stops the server, not the processes."""
+    from outlive.cli.serve import serve  # noqa: PLC0415 -- start-up time: completing imports this module
+
     flags = {
         name: "on" if value is True else value for name, value in given.items() if value not in {None, False}
     }
@@ -84,40 +83,43 @@ def _serve(**given: str | bool | None) -> None:
 _serve.__signature__ = inspect.Signature([_parameter(option) for option in OPTIONS])  # type: ignore[attr-defined]
 _app.command("serve")(_serve)
 
-_StateDir = Annotated[
-    str | None, typer.Option(STATE_DIR.flag, metavar="FOLDER", help=_help_of(STATE_DIR), show_default=False)
-]
-_Json = Annotated[bool, typer.Option("--json", help="Answer with one line of JSON.", show_default=False)]
-
 
 @_app.command("doctor")
-def _doctor(*, state_dir: _StateDir = None, as_json: _Json = False) -> None:
+def _doctor(*, state_dir: StateDir = None, as_json: Json = False) -> None:
     """Tell what this machine offers, what is degraded, and to what."""
+    from outlive.cli.doctor import run_doctor  # noqa: PLC0415 -- as above
+
     raise typer.Exit(run_doctor(layout_of(state_dir).root, as_json=as_json))
 
 
 @_config.command("show")
 def _config_show(
     *,
-    state_dir: _StateDir = None,
+    state_dir: StateDir = None,
     origin: Annotated[
         bool, typer.Option("--origin", help="Tell where each value came from, too.", show_default=False)
     ] = False,
-    as_json: _Json = False,
+    as_json: Json = False,
 ) -> None:
     """Show every setting of a server that is started here and now."""
+    from outlive.cli.config_verbs import show_config  # noqa: PLC0415 -- as above
+
     show_config({} if state_dir is None else {"state_dir": state_dir}, with_origin=origin, as_json=as_json)
 
 
 @_app.command("mcp")
-def _mcp(*, state_dir: _StateDir = None) -> None:
+def _mcp(*, state_dir: StateDir = None) -> None:
     """Speak MCP on stdin and stdout for a host, by way of the server, which is started if there is none."""
+    from outlive.cli.mcp import relay_mcp  # noqa: PLC0415 -- as above
+
     raise typer.Exit(relay_mcp(state_dir))
 
 
 @_keeper.command("status")
-def _status(*, state_dir: _StateDir = None, as_json: _Json = False) -> None:
+def _status(*, state_dir: StateDir = None, as_json: Json = False) -> None:
     """Tell who keeps the commands, how many live, and whether every descriptor is held twice."""
+    from outlive.cli.keeper_verbs import read_status  # noqa: PLC0415 -- as above
+
     answer = read_status(layout_of(state_dir))
     if as_json:
         show_json(answer)
@@ -136,8 +138,10 @@ def _status(*, state_dir: _StateDir = None, as_json: _Json = False) -> None:
 
 
 @_keeper.command("upgrade")
-def _upgrade(*, state_dir: _StateDir = None, as_json: _Json = False) -> None:
+def _upgrade(*, state_dir: StateDir = None, as_json: Json = False) -> None:
     """Replace the keeper by the installed version; every command goes on."""
+    from outlive.cli.keeper_verbs import upgrade_keeper  # noqa: PLC0415 -- as above
+
     answer: dict[str, Any] = upgrade_keeper(layout_of(state_dir))
     if as_json:
         show_json(answer)
@@ -152,13 +156,23 @@ def _upgrade(*, state_dir: _StateDir = None, as_json: _Json = False) -> None:
 @_keeper.command("stop")
 def _stop(
     *,
-    state_dir: _StateDir = None,
+    state_dir: StateDir = None,
     kill: Annotated[
         bool, typer.Option("--kill", help="End the processes that live, too.", show_default=False)
     ] = False,
 ) -> None:
     """End the keeper; refused while processes live, unless --kill."""
+    from outlive.cli.keeper_verbs import stop_keeper  # noqa: PLC0415 -- as above
+
     say("The keeper has ended." if stop_keeper(layout_of(state_dir), kill=kill) else "No keeper runs.")
+
+
+@_keeper.command("run")
+def _run(*, state_dir: StateDir = None) -> None:
+    """Run the keeper in the foreground, for a unit of systemd; Ctrl-C ends this, not the keeper."""
+    from outlive.cli.keeper_run import run_keeper  # noqa: PLC0415 -- as above
+
+    raise typer.Exit(run_keeper(state_dir))
 
 
 @_app.callback(invoke_without_command=True)

@@ -62,6 +62,11 @@ class Layout:
         return f"{self.root}/guardian.lock"
 
     @property
+    def keeper_lock(self) -> str:
+        """Locked by whoever runs the keeper for a unit (`outlive keeper run`); holds its pid."""
+        return f"{self.root}/keeper.lock"
+
+    @property
     def server_lock(self) -> str:
         """Locked (flock) by the one server; holds its pid."""
         return f"{self.root}/server.lock"

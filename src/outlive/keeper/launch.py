@@ -1,15 +1,26 @@
-"""Starting the keeper when nobody listens: for the server and the command line."""
+"""Starting the keeper when nobody listens: for the server and the command line.
+
+Where `outlive keeper run` looks after the keeper (in a unit of systemd, for instance) the start is left to it: a keeper
+that a server launches lies in the server's control group, and would end with it.
+"""
 
 import contextlib
+import math
+import os
 import subprocess
 import time
 
 from outlive.core.errors import BackendUnavailable
 from outlive.core.layout import Layout
+from outlive.keeper.locks import holder_of
 from outlive.keeper.sockets import connect_unix
 from outlive.keeper.spawn import keeper_argv, keeper_environment
 
-__all__ = ["ensure_keeper"]
+__all__ = ["EXTERNAL_VARIABLE", "ensure_keeper"]
+
+# Set in the server's unit: the keeper is somebody else's to start, always.
+EXTERNAL_VARIABLE = "OUTLIVE_KEEPER_EXTERNAL"
+_HOST_PATIENCE_S = 3.0  # one that hangs or is being started again must not keep commands from running
 
 
 def ensure_keeper(state_dir: str, *, deadline_s: float = 8.0) -> None:
@@ -21,8 +32,9 @@ def ensure_keeper(state_dir: str, *, deadline_s: float = 8.0) -> None:
         BackendUnavailable: `keeper_unavailable`, nobody listened in time.
     """
     layout = Layout(state_dir)
-    until = time.monotonic() + deadline_s
-    launched_at = 0.0
+    begun = time.monotonic()
+    until = begun + deadline_s
+    launches_at = begun + _patience_s(layout)
     while True:
         with contextlib.suppress(FileNotFoundError, ConnectionRefusedError, BlockingIOError):
             connect_unix(layout.keeper_socket).close()
@@ -32,12 +44,24 @@ def ensure_keeper(state_dir: str, *, deadline_s: float = 8.0) -> None:
             raise BackendUnavailable(
                 "keeper_unavailable",
                 f"The keeper did not start within {deadline_s:.0f} s.",
-                hint=f"See {layout.keeper_log} and `outlive doctor`.",
+                hint=f"See {layout.keeper_log} and `outlive doctor`."
+                if math.isfinite(launches_at)
+                else "It has a unit of its own: `systemctl start outlive-keeper` (--user for a user's).",
             )
-        if now - launched_at > 2.0:
-            launched_at = now
+        if now >= launches_at:
+            launches_at = now + 2.0
             _launch(state_dir)
         time.sleep(0.002)
+
+
+def _patience_s(layout: Layout) -> float:
+    """Return how long to wait for the one who runs the keeper before it is launched from here."""
+    host = holder_of(layout.keeper_lock)
+    if host == os.getpid():
+        return 0.0
+    if os.environ.get(EXTERNAL_VARIABLE):
+        return math.inf
+    return 0.0 if host is None else _HOST_PATIENCE_S
 
 
 def _launch(state_dir: str) -> None:

@@ -4,16 +4,18 @@ Open file description locks (fcntl(2) F_OFD_SETLK): unlike flock they can be ask
 looking never makes somebody else's attempt fail.
 
 A supervisor that leaves for good marks its lock: what was being started meanwhile (a guardian that has no lock yet, a
-supervisor that waits for this one) must not go on. Only a launch by a client takes the mark away.
+supervisor that waits for this one) must not go on. Only a launch by a client takes the mark away. The mark also tells
+whether somebody is about to launch the next keeper (`retired`) or nobody is (`ended`).
 """
 
 import fcntl
 import os
 import struct
 
-__all__ = ["forget_retirement", "holder_of", "is_retired", "retire_lock", "take_lock"]
+__all__ = ["forget_retirement", "has_ended", "holder_of", "is_retired", "retire_lock", "take_lock"]
 
-_RETIRED = b"retired   \n"  # as long as a pid's line
+_RETIRED = b"retired   \n"  # both as long as a pid's line
+_ENDED = b"ended     \n"
 _FLOCK = struct.Struct("hhqqi")
 
 
@@ -32,7 +34,7 @@ def take_lock(path: str, *, unless_retired: bool = False) -> int | None:
     except (BlockingIOError, PermissionError):
         os.close(fd)
         return None
-    if unless_retired and _holds_mark(fd):
+    if unless_retired and _held_mark(fd):
         os.close(fd)
         return None
     os.pwrite(fd, b"%-10d\n" % os.getpid(), 0)  # in place: a full disk must not keep anybody from taking over
@@ -55,25 +57,26 @@ def holder_of(path: str) -> int | None:
     return int(text) if text.isdigit() else 0
 
 
-def retire_lock(path: str) -> None:
-    """Mark a lock that the caller holds: it leaves for good, and nobody is to take its place unasked."""
+def retire_lock(path: str, *, is_end: bool = False) -> None:
+    """Mark a lock that the caller holds: it leaves for good, and nobody is to take its place unasked.
+
+    With `is_end` nobody is expected to ask, either: there is nothing to keep.
+    """
     fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
     try:
-        os.pwrite(fd, _RETIRED, 0)
+        os.pwrite(fd, _ENDED if is_end else _RETIRED, 0)
     finally:
         os.close(fd)
 
 
 def is_retired(path: str) -> bool:
     """Tell whether the last holder left for good."""
-    try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return False
-    try:
-        return _holds_mark(fd)
-    finally:
-        os.close(fd)
+    return _mark_of(path) is not None
+
+
+def has_ended(path: str) -> bool:
+    """Tell whether the last holder left because there was nothing to keep, or because the keeper was stopped."""
+    return _mark_of(path) == _ENDED
 
 
 def forget_retirement(path: str) -> None:
@@ -83,5 +86,17 @@ def forget_retirement(path: str) -> None:
         os.close(fd)
 
 
-def _holds_mark(fd: int) -> bool:
-    return os.pread(fd, len(_RETIRED), 0) == _RETIRED
+def _mark_of(path: str) -> bytes | None:
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    try:
+        return _held_mark(fd)
+    finally:
+        os.close(fd)
+
+
+def _held_mark(fd: int) -> bytes | None:
+    mark = os.pread(fd, len(_RETIRED), 0)
+    return mark if mark in {_RETIRED, _ENDED} else None

@@ -133,8 +133,8 @@ class GuardianLink:
         except OSError:
             return False
 
-    def retire(self) -> None:
-        """Let the guardian end for good.
+    def retire(self, *, is_end: bool) -> None:
+        """Let the guardian end for good; with `is_end` no next keeper is expected.
 
         One that has met us is asked. Any other has nothing to lose and is killed: it would not read our words once we
         are gone, but start a supervisor again. What cannot be seen from here (an earlier supervisor's guardian
@@ -142,7 +142,7 @@ class GuardianLink:
         """
         self._retired = True
         with contextlib.suppress(OSError):  # somebody removed the folder
-            retire_lock(self._layout.supervisor_lock)
+            retire_lock(self._layout.supervisor_lock, is_end=is_end)
         unmet = set(self.spawned)
         if self._link is not None and self._is_met and self._ask_to_retire(self._link):
             unmet.discard(self.pid)

@@ -79,15 +79,15 @@ class Presence:
         """Stop what lives, also what was started meanwhile; then leave."""
         living = self._table.living()
         if not living:
-            self.retire(answer)
+            self.retire(answer, is_end=True)
             return
         for kept in living:
             self._stops.stop(kept, CauseCode.SHUTDOWN, grace_s=0.0, note="The keeper was stopped.")
         self._loop.later(_END_LOOK_S, lambda: self._end_when_empty(answer))
 
-    def retire(self, answer: Answer) -> None:
-        """Leave: the guardian ends, too; shims and commands go on."""
-        self._guardian.retire()
+    def retire(self, answer: Answer, *, is_end: bool = False) -> None:
+        """Leave: the guardian ends, too; shims and commands go on. `is_end` says that no next keeper is expected."""
+        self._guardian.retire(is_end=is_end)
         if self.clients is not None:
             self.clients.flush()
         answer({})
@@ -100,4 +100,4 @@ class Presence:
         if self._table.by_key or (self.clients is not None and len(self.clients)):
             self._last_seen = now
         elif now - self._last_seen > _IDLE_S:
-            self.retire(lambda _reply: None)
+            self.retire(lambda _reply: None, is_end=True)

@@ -1,0 +1,40 @@
+"""What several verbs take, as typer knows it: `--state-dir` and `--json`, and the sentence of an option."""
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+
+from outlive.config import Option
+from outlive.presence.state_folder import STATE_DIR
+
+__all__ = ["DryRun", "Json", "StateDir", "choice", "help_of"]
+
+
+def help_of(option: Option) -> str:
+    """Return an option's sentence with its default and its environment variables."""
+    words = [option.sentence]
+    if option.default and not option.is_switch:
+        words.append(f"Default {option.default}.")
+    words.append(f"Environment: {', '.join(option.env)}.")
+    return " ".join(words)
+
+
+def choice(words: Sequence[str], *, help_text: str) -> Any:  # noqa: ANN401 -- what typer.Argument returns
+    """Return an argument that is one of these words, and completes as them (`completing` reads the metavar)."""
+
+    def check(value: str) -> str:
+        if value not in words:
+            raise typer.BadParameter(f"{value!r} is none of {', '.join(words)}.")
+        return value
+
+    return typer.Argument(metavar="|".join(words), help=help_text, callback=check, show_default=False)
+
+
+StateDir = Annotated[
+    str | None, typer.Option(STATE_DIR.flag, metavar="FOLDER", help=help_of(STATE_DIR), show_default=False)
+]
+Json = Annotated[bool, typer.Option("--json", help="Answer with one line of JSON.", show_default=False)]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Show what would change, and change nothing.", show_default=False)
+]

@@ -1,0 +1,88 @@
+"""`outlive install`: writing an MCP host's configuration so that the host runs `outlive mcp`."""
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+
+from outlive.cli.file_change import FileChange, read_text
+from outlive.cli.hosts import HOSTS, Host, config_path, with_entry, without_entry
+from outlive.cli.json_members import NotJson
+from outlive.cli.output import show, show_diff, show_json
+from outlive.core.errors import ConfigInvalid
+from outlive.presence.state_folder import working_folder
+
+__all__ = ["install_host"]
+
+_SECRET = 0o600  # a user's file may come to hold keys of other servers
+_SHARED = 0o666  # a project's is committed
+
+
+def install_host(
+    host_name: str,
+    name: str,
+    *,
+    program: Sequence[str],
+    in_project: bool,
+    remove: bool,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Put the server `name`, run by `program`, into the host's configuration, or take it out; say what changed.
+
+    Raises:
+        ConfigInvalid: The file cannot be changed without harm; the hint holds what to paste.
+    """
+    host = HOSTS[host_name]
+    path = config_path(host, os.environ, project_folder=working_folder() if in_project else None)
+    change = _change(host, path, name, program=program, remove=remove)
+    backup = None
+    if change.is_needed and not dry_run:
+        backup = change.apply(mode=_SHARED if in_project else _SECRET)
+    if as_json:
+        show_json(_document(host_name, name, change, remove=remove, dry_run=dry_run, backup=backup))
+        return
+    if not change.is_needed:
+        show(f"Nothing to do: {path} " + (f"has no {name}." if remove else f"runs it as {name} already."))
+        return
+    show_diff(change.diff)
+    if dry_run:
+        show(f"Nothing was written: this is what would change in {path}.")
+        return
+    show(f"Wrote {path}" + (f"; as it was: {backup}." if backup else "."))
+    show(host.then)
+
+
+def _change(host: Host, path: str, name: str, *, program: Sequence[str], remove: bool) -> FileChange:
+    old = read_text(path)
+    try:
+        if remove:
+            return FileChange(path=path, old=old, new=None if old is None else without_entry(old, host, name))
+        return FileChange(path=path, old=old, new=with_entry(old or "", host, name, program=program))
+    except NotJson as error:
+        raise ConfigInvalid(
+            "config_invalid",
+            f"{path} is not plain JSON ({error}): outlive would destroy what it cannot read, and leaves it alone.",
+            hint=f'Take "{name}" out of "{host.section}" there by hand.'
+            if remove
+            else "Paste this there by hand:\n" + _snippet(host, name, program),
+        ) from None
+
+
+def _snippet(host: Host, name: str, program: Sequence[str]) -> str:
+    return with_entry("", host, name, program=program).rstrip("\n")
+
+
+def _document(
+    host_name: str, name: str, change: FileChange, *, remove: bool, dry_run: bool, backup: str | None
+) -> Mapping[str, object]:
+    server = None if remove or change.new is None else json.loads(change.new)[HOSTS[host_name].section][name]
+    return {
+        "host": host_name,
+        "name": name,
+        "path": change.path,
+        "changed": change.is_needed and not dry_run,
+        "would_change": change.is_needed,
+        "server": server,
+        "backup": backup,
+        "diff": change.diff,
+    }

@@ -1,0 +1,251 @@
+"""`outlive service install | uninstall | status`: the keeper and the server as two units of systemd."""
+
+import os
+import pwd
+from collections.abc import Mapping, Sequence
+from typing import assert_never
+
+from outlive.cli.file_change import FileChange, read_text
+from outlive.cli.keeper_verbs import read_status
+from outlive.cli.output import say, show, show_diff, show_json
+from outlive.cli.program import program_words
+from outlive.cli.systemd import Systemd
+from outlive.cli.units import KEEPER_UNIT, MARK, SERVER_UNIT, Scope, UnitPlan, unit_texts
+from outlive.core.errors import ConfigInvalid, OutliveError
+from outlive.core.layout import Layout
+from outlive.presence.state_folder import layout_of
+
+__all__ = ["ACCOUNT", "install_service", "service_status", "uninstall_service"]
+
+ACCOUNT = "outlive"
+_SYSTEM_FOLDER = "/etc/systemd/system"
+_SYSTEM_STATE = "/var/lib/outlive"
+_READABLE = 0o644
+_UNITS = (KEEPER_UNIT, SERVER_UNIT)
+_Calls = Sequence[Sequence[str]]
+
+
+def install_service(
+    scope: Scope, *, account: str, state_dir: str | None, dry_run: bool, as_json: bool
+) -> int:
+    """Write both units, and have systemd start the server now and at every boot; return the exit code.
+
+    Returns:
+        1 when the units were written and systemd cannot be asked: what to do by hand was said.
+
+    Raises:
+        OutliveError: A file is in the way, the account is missing, or systemd refused.
+    """
+    plan = _plan(scope, account=account, state_dir=state_dir)
+    if not dry_run:
+        _check_rights(scope)
+        _check_account(plan)
+    changes = [_change(scope, name, text) for name, text in unit_texts(plan).items()]
+    calls: _Calls = (["daemon-reload"], ["enable", "--now", SERVER_UNIT])
+    code = _carry_out(scope, changes, calls_after=calls, dry_run=dry_run, as_json=as_json)
+    if scope == "user" and not as_json and not _lingers():
+        say(
+            "The user's systemd ends at the last logout, and everything with it; `loginctl enable-linger` keeps it."
+        )
+    return code
+
+
+def uninstall_service(scope: Scope, *, dry_run: bool, as_json: bool) -> int:
+    """Stop and disable the server, leave the keeper to itself, remove both units; return the exit code as above.
+
+    No process is ended: the keeper stays for as long as it has something to keep.
+    """
+    if not dry_run:
+        _check_rights(scope)
+    changes = [_change(scope, name, None) for name in _UNITS]
+    there = [change for change in changes if change.old is not None]
+    stop: _Calls = (["disable", "--now", SERVER_UNIT], ["stop", KEEPER_UNIT])
+    code = _carry_out(
+        scope,
+        there,
+        calls_before=stop if there else (),
+        calls_after=[["daemon-reload"]] if there else (),
+        dry_run=dry_run,
+        as_json=as_json,
+    )
+    if there and not as_json and not dry_run:
+        say("What runs lives on; `outlive keeper stop --kill` ends it.")
+    return code
+
+
+def service_status(scope: Scope, *, state_dir: str | None, as_json: bool) -> int:
+    """Tell what is installed, what systemd says of it, and who keeps the commands; return the exit code.
+
+    Returns:
+        1 when systemd cannot be asked or a unit is not active.
+    """
+    systemd = Systemd(scope)
+    absence = systemd.absence()
+    units: dict[str, dict[str, object]] = {}
+    for name in _UNITS:
+        path = _path(scope, name)
+        said = {} if absence else systemd.unit(name)
+        units[name] = {"path": path if os.path.exists(path) else None, **said}
+    is_well = not absence and all(unit.get("ActiveState") == "active" for unit in units.values())
+    layout = Layout(_state_dir(scope, state_dir))
+    try:
+        keeper: Mapping[str, object] = read_status(layout)
+    except (OutliveError, PermissionError) as error:
+        keeper = {"error": str(error)}
+    if as_json:
+        show_json(
+            {"ok": is_well, "absent": absence, "units": units, "state_dir": layout.root, "keeper": keeper}
+        )
+    else:
+        _show_status(units, absence, layout.root, keeper)
+    return 0 if is_well else 1
+
+
+def _show_status(
+    units: Mapping[str, Mapping[str, object]], absence: str | None, root: str, keeper: Mapping[str, object]
+) -> None:
+    for name, unit in units.items():
+        if unit["path"] is None:
+            words = "not installed here"
+        elif absence:
+            words = "installed"
+        else:
+            words = (
+                f"{unit['ActiveState']} ({unit['SubState']}), {unit['UnitFileState']}, pid {unit['MainPID']}"
+            )
+        show(f"{name:<23} {words}")
+    show(f"{'processes':<23} {keeper.get('processes', keeper.get('error'))} in {root}")
+    if absence:
+        show(f"{absence}: nothing more is known.")
+
+
+def _plan(scope: Scope, *, account: str, state_dir: str | None) -> UnitPlan:
+    return UnitPlan(
+        scope=scope,
+        program=program_words(),
+        state_dir=_state_dir(scope, state_dir),
+        account=account if scope == "system" else "",
+        owns_state_dir=scope == "system" and state_dir is None,
+    )
+
+
+def _state_dir(scope: Scope, state_dir: str | None) -> str:
+    if scope == "system" and state_dir is None:
+        return _SYSTEM_STATE
+    return layout_of(state_dir).root
+
+
+def _check_rights(scope: Scope) -> None:
+    if scope == "system" and os.geteuid() != 0:
+        raise ConfigInvalid(
+            "config_invalid",
+            "Only root may change the units of the system.",
+            hint="Call it with sudo, or leave out --system for units of your own.",
+        )
+
+
+def _check_account(plan: UnitPlan) -> None:
+    if plan.scope == "user":
+        return
+    try:
+        uid = pwd.getpwnam(plan.account).pw_uid
+    except KeyError:
+        raise ConfigInvalid(
+            "config_invalid",
+            f"There is no account {plan.account!r} to run as.",
+            hint=f"useradd --system --home-dir {_SYSTEM_STATE} --shell /usr/sbin/nologin {plan.account}",
+        ) from None
+    if plan.owns_state_dir:
+        return
+    try:
+        owner = os.stat(plan.state_dir).st_uid
+    except OSError:
+        owner = None
+    if owner != uid:
+        raise ConfigInvalid(
+            "state_folder",
+            f"{plan.state_dir} has to be a folder of {plan.account!r}.",
+            hint=f"install -d -m 700 -o {plan.account} {plan.state_dir}",
+        )
+
+
+def _path(scope: Scope, name: str) -> str:
+    match scope:
+        case "system":
+            return f"{_SYSTEM_FOLDER}/{name}"
+        case "user":
+            base = os.environ.get("XDG_CONFIG_HOME", "")
+            return f"{base if base.startswith('/') else os.path.expanduser('~/.config')}/systemd/user/{name}"
+        case other:
+            assert_never(other)
+
+
+def _change(scope: Scope, name: str, new: str | None) -> FileChange:
+    path = _path(scope, name)
+    old = read_text(path)
+    if old is not None and not old.startswith(MARK):
+        raise ConfigInvalid(
+            "config_invalid",
+            f"{path} was not written by outlive, and is left alone.",
+            hint="Move it away first, or add the line with which units of outlive begin.",
+        )
+    return FileChange(path=path, old=old, new=new)
+
+
+def _carry_out(
+    scope: Scope,
+    changes: Sequence[FileChange],
+    *,
+    calls_before: _Calls = (),
+    calls_after: _Calls,
+    dry_run: bool,
+    as_json: bool,
+) -> int:
+    """Change the files between two series of calls to systemd, and say everything; return the exit code."""
+    systemd = Systemd(scope)
+    absence = systemd.absence()
+    is_live = changes and not dry_run and not absence
+    if not as_json:
+        _show_changes(changes)
+    for words in calls_before if is_live else ():
+        systemd.call(words)
+    wanted = [] if dry_run else [change for change in changes if change.is_needed]
+    backups = {change.path: change.apply(mode=_READABLE) for change in wanted}
+    for words in calls_after if is_live else ():
+        systemd.call(words)
+    typed = [systemd.typed(words) for words in (*calls_before, *calls_after)] if changes else []
+    is_done = dry_run or not changes or not absence
+    if as_json:
+        files = [
+            {
+                "path": change.path,
+                "changed": change.path in backups,
+                "backup": backups.get(change.path),
+                "diff": change.diff,
+            }
+            for change in changes
+        ]
+        show_json({"ok": is_done, "absent": absence, "files": files, "calls": typed})
+    elif not is_done:
+        say(f"outlive: {absence}: the files are in place, systemd was told nothing.")
+        say("  Where systemd runs:\n    " + "\n    ".join(typed))
+        say("  Without it: `outlive keeper run` and `outlive serve`, each looked after by whatever you have.")
+    elif changes:
+        show("Nothing was written. These would be called:" if dry_run else "Done, and called:")
+        show("  " + "\n  ".join(typed))
+    return 0 if is_done else 1
+
+
+def _show_changes(changes: Sequence[FileChange]) -> None:
+    if not changes:
+        show("Nothing to do: no unit is installed.")
+    for change in changes:
+        if change.is_needed:
+            show_diff(change.diff)
+        else:
+            show(f"Nothing to do: {change.path} is right already.")
+
+
+def _lingers() -> bool:
+    name = pwd.getpwuid(os.geteuid()).pw_name
+    return os.path.exists(f"/var/lib/systemd/linger/{name}")

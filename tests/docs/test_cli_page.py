@@ -1,0 +1,72 @@
+"""docs/cli.md says what the verbs that set outlive up really take, write and answer."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from outlive.cli.completion import SHELLS, script_path
+from outlive.cli.hosts import HOSTS, config_path
+from outlive.cli.verbs import complete_words
+from tests.cli.launching import run
+from tests.docs.pages import page, section, table_rows, words
+
+_PAGE = page("docs/cli.md")
+_COMMON = {"--help", "--json", "--state-dir"}
+
+
+@pytest.mark.parametrize(
+    ("heading", "verbs"),
+    [
+        ("## `outlive install`", [["install"]]),
+        ("## `outlive service`", [["service", verb] for verb in ("install", "uninstall", "status")]),
+        ("## `outlive completion`", [["completion"]]),
+    ],
+)
+def test_every_flag_is_described_and_no_other(heading: str, verbs: list[list[str]]) -> None:
+    told = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", section(_PAGE, heading))) - {"--now"}
+    taken = {word for verb in verbs for word, _ in complete_words([*verb, "--"])}
+    assert told | _COMMON == taken | _COMMON
+    assert told <= taken
+
+
+def test_the_table_of_files_is_the_one_in_the_code() -> None:
+    rows = {words(row[0])[0]: row for row in table_rows(section(_PAGE, "## `outlive install`"), "host")}
+    assert set(rows) == set(HOSTS)
+    for name, host in HOSTS.items():
+        _, user, project, under = rows[name]
+        assert words(user)[0] == config_path(host, {"HOME": "/h"}).replace("/h/", "~/")
+        assert words(project) == ([host.project_file] if host.project_file else [])
+        assert words(under) == [host.section]
+
+
+def test_scripts_are_installed_where_the_page_says() -> None:
+    told = section(_PAGE, "## `outlive completion`")
+    for shell in SHELLS:
+        assert f"`{script_path(shell, {'HOME': '/h'}).replace('/h/', '~/')}`" in " ".join(told.split())
+
+
+@pytest.mark.parametrize(
+    ("heading", "typed"),
+    [
+        ("## `outlive install`", ["install", "cursor", "--dry-run"]),
+        ("## `outlive service`", ["service", "install", "--dry-run"]),
+        ("## `outlive service`", ["service", "status"]),
+        ("## `outlive completion`", ["completion", "bash"]),
+        ("## `outlive completion`", ["completion", "fish", "--install"]),
+    ],
+)
+def test_every_key_of_an_answer_is_described(heading: str, typed: list[str], tmp_path: Path) -> None:
+    done = run(
+        *typed,
+        "--json",
+        env={"HOME": str(tmp_path), "XDG_CONFIG_HOME": "", "XDG_STATE_HOME": ""},
+        cwd=tmp_path,
+    )
+    assert done.stdout.count("\n") == 1
+    told = set(words(section(_PAGE, heading).partition("`--json` prints")[2]))
+    answer = json.loads(done.stdout)
+    assert set(answer) <= told
+    for file in answer.get("files", []):
+        assert set(file) <= told
