@@ -32,6 +32,7 @@ TARGETS = {
     "lines_naive": Target("lines against the naive server", ">=", 35, "x"),
     "lines_websocketd": Target("lines against websocketd", ">=", 10, "x"),
     "chunk_splice": Target("chunk against splice, log on", ">=", 0.55, "x"),
+    "client_plain": Target("our Python client against a plain reader of the naive server", ">=", 20, "x"),
     "streams50_p50": Target("50 streams x 1000 lines/s: p50", "<=", 5, "ms"),
     "streams50_server": Target("50 streams x 1000 lines/s: server", "<=", 50, "% of a core"),
     "streams50_supervisor": Target("50 streams x 1000 lines/s: supervisor", "<=", 15, "% of a core"),

@@ -4,7 +4,7 @@ Owns the list only. A test names what it proves with `@pytest.mark.promise("S0.6
 tests/house/test_promises.py holds that every promise of a built door has a test and that no test invents an id.
 Ids are stable: a promise may gain sub-ids ("S0.6.utf8"), it never changes its meaning.
 S0 = JSON-RPC over WebSocket, S1 = command tools, S3 = terminal bridge, S4 = MCP and process management,
-M = one endpoint for raw and official MCP clients, W = words that mean the same everywhere, A = access.
+C = the Python client, M = one endpoint for raw and official MCP clients, W = words that mean the same everywhere, A = access.
 """
 
 from collections.abc import Mapping
@@ -55,6 +55,8 @@ _JSONRPC: Mapping[str, str] = {
     "S0.3.merge": "`merge` sends stdout and stderr through one pipe, in their exact order.",
     "S0.3.chunk": "output 'chunk' sends many lines per notification, byte for byte the same text.",
     "S0.3.binary": "output 'binary' sends the bytes themselves in binary frames.",
+    "S0.3.none": "output 'none' sends no output; every other notification comes.",
+    "S0.3.once": "`execute` repeated with one process_id starts nothing twice and answers for the process that runs.",
     "S0.3.tags": "`tags` and `group` are kept with the process and can be listed by.",
     "S0.3.unknown-keys": "Unknown keys of `execute` are ignored.",
     "S0.4": "On the wire: response, process.started, process.output*, exactly one process.completed, then no more output.",
@@ -267,6 +269,12 @@ _BRIDGE: Mapping[str, str] = {
 }
 
 _CLIENT: Mapping[str, str] = {
+    "C.follow": "A follow by the Python client goes on across killed servers and a killed keeper, asyncio and blocking.",
+    "C.follow.once": "It yields every byte once, and its cursor is always exactly behind what it has yielded.",
+    "C.follow.bounded": "A consumer that rests makes the client stop reading: its memory is bounded, and nothing is dropped.",
+    "C.follow.cancel": "Cancelling or leaving an iteration leaves the process alone; the same follow goes on with the next byte.",
+    "C.once": "A start whose answer was lost is asked for again, and has started once; input is never written twice.",
+    "C.start": "The client starts the server of a state folder where none runs, and that server outlives it.",
     "S4.8": "ProcessRegistry registers, finds, lists and gracefully terminates with the documented meanings.",
 }
 

@@ -4,13 +4,14 @@ from collections.abc import Callable
 
 from bench.context import Bench
 from bench.measure import Section
-from bench.scenarios import latency, live, mcp, starts, startup, throughput, unread, volume
+from bench.scenarios import latency, live, mcp, readers, starts, startup, throughput, unread, volume
 
 __all__ = ["SCENARIOS"]
 
 SCENARIOS: dict[str, Callable[[Bench], Section]] = {
     "throughput": throughput.run,
     "volume": volume.run,
+    "readers": readers.run,
     "single": latency.run_single,
     "streams50": latency.run_streams50,
     "streams100": latency.run_streams100,

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from outlive.cli.config_files import PROJECT_FILE, read_config_files, user_file
 from outlive.core.errors import ConfigInvalid
+from outlive.presence.config_files import PROJECT_FILE, read_config_files, user_file
 from tests.support.server import run_outlive
 
 
@@ -50,14 +50,16 @@ def test_the_nearest_project_file_counts_and_one_named_file_replaces_users_and_s
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
 def test_a_project_file_of_another_user_is_left_alone(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path,
 ) -> None:
     path = tmp_path / PROJECT_FILE
     path.write_text("max_connections = 1")
     os.chown(path, 12345, -1)
     environ = {"HOME": "/nowhere", "OUTLIVE_CONFIG": os.devnull}
-    assert [file.kind for file in read_config_files(environ, working_folder=str(tmp_path))] == ["user"]
-    assert "belongs to another user" in capsys.readouterr().err
+    said: list[str] = []
+    found = read_config_files(environ, working_folder=str(tmp_path), say=said.append)
+    assert [file.kind for file in found] == ["user"]
+    assert "belongs to another user" in said[0]
 
 
 def test_a_named_file_that_is_missing_a_folder_and_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:

@@ -9,7 +9,8 @@ __all__ = ["NEVER_SENT", "PAGE", "parts"]
 
 PAGE = "docs/jsonrpc.md"
 
-# Said before a connection is open: by the command line when the server starts, or by HTTP (401, 403, 421).
+# Said before a connection is open: by the command line when the server starts, or by HTTP (401, 403, 421). The Python
+# client says itself when there is no server.
 NEVER_SENT = frozenset(
     {
         "config_invalid",
@@ -18,7 +19,9 @@ NEVER_SENT = frozenset(
         "foreign_user",
         "key_missing",
         "port_taken",
+        "server_lost",
         "server_running",
+        "server_unavailable",
         "state_folder",
         "unsupported_platform",
     }

@@ -2,7 +2,8 @@
 
 import pytest
 
-from tests.support.rpc import Message, RpcClient, connect, output_bytes, outputs
+from tests.support.processes import Gate
+from tests.support.rpc import Message, RpcClient, connect, output_bytes, output_text, outputs
 from tests.support.server import OutliveServer
 
 pytestmark = pytest.mark.anyio
@@ -26,6 +27,28 @@ async def test_chunks_tell_the_streams_apart(client: RpcClient) -> None:
     """S0.3: type stays stdout or stderr."""
     run = await client.run("echo out; echo err >&2", output="chunk")
     assert (run.stdout, run.stderr) == ("out\n", "err\n")
+
+
+@pytest.mark.promise("S0.3.none")
+async def test_none_tells_the_end_and_no_output(client: RpcClient) -> None:
+    """S0.3: what was not sent is not a gap, and can be read later."""
+    run = await client.run("seq 1 1000; echo err >&2; exit 3", output="none")
+    assert outputs(run.messages, run.process_id) == []
+    assert [m["method"] for m in run.messages if "method" in m] == ["process.started", "process.completed"]
+    assert (run.exit_code, run.completed["cursor"]) == (3, "3893.4")
+    await client.request("attach", process_id=run.process_id, cursor="3888.0")
+    assert (await client.output(run.process_id, "1000"))["end"] == 3893
+
+
+@pytest.mark.promise("S0.3.none")
+async def test_an_attach_with_none_silences_a_process(client: RpcClient, gate: Gate) -> None:
+    """S0.3: the subscription is replaced; the end is still told."""
+    result = await client.execute(f"echo heard; {gate.wait}; echo unheard")
+    await client.output(result["process_id"], "heard")
+    await client.request("attach", process_id=result["process_id"], output="none")
+    gate.open()
+    await client.completed(result["process_id"])
+    assert "unheard" not in output_text(client.messages, result["process_id"])
 
 
 @pytest.mark.promise("S0.3.merge", "W.cursor.merged")

@@ -123,6 +123,7 @@ class LocalBackend:
             raise LimitExceeded(
                 "stdin_full",
                 f"The process has not read its input for {_WRITE_S:.0f} s; these bytes still wait for it.",
+                details={"waiting_bytes": len(data)},
             ) from error
 
     async def close_stdin(self, process_id: ProcessId) -> None:

@@ -3,10 +3,10 @@
 import os
 from collections.abc import Mapping
 
-from outlive.cli.config_files import read_config_files
-from outlive.cli.output import show, show_json
-from outlive.cli.state_folder import working_folder
+from outlive.cli.output import say, show, show_json
 from outlive.config import OPTIONS, Option, Origin, resolve
+from outlive.presence.config_files import read_config_files
+from outlive.presence.state_folder import working_folder
 
 __all__ = ["show_config"]
 
@@ -25,7 +25,7 @@ def show_config(flags: Mapping[str, str], *, with_origin: bool, as_json: bool) -
         ConfigInvalid: A variable or a file says something that cannot be used.
     """
     folder = working_folder()
-    files = read_config_files(os.environ, working_folder=folder)
+    files = read_config_files(os.environ, working_folder=folder, say=say)
     resolution = resolve(flags, os.environ, working_folder=folder, files=files)
     rows = [(option, resolution.origins[option.name]) for option in OPTIONS]
     if as_json:

@@ -5,8 +5,8 @@ from typing import Annotated, Any
 
 import typer
 
-from outlive.cli.state_folder import STATE_DIR
 from outlive.config import Option
+from outlive.presence.state_folder import STATE_DIR
 
 __all__ = ["DryRun", "Json", "StateDir", "choice", "help_of"]
 

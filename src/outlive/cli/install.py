@@ -8,8 +8,8 @@ from outlive.cli.file_change import FileChange, read_text
 from outlive.cli.hosts import HOSTS, Host, config_path, with_entry, without_entry
 from outlive.cli.json_members import NotJson
 from outlive.cli.output import show, show_diff, show_json
-from outlive.cli.state_folder import working_folder
 from outlive.core.errors import ConfigInvalid
+from outlive.presence.state_folder import working_folder
 
 __all__ = ["install_host"]
 

@@ -16,11 +16,11 @@ from outlive.cli.keeper_client import KeeperClient
 from outlive.cli.keeper_verbs import read_status, upgrade_keeper
 from outlive.cli.notify import Notifier
 from outlive.cli.output import say
-from outlive.cli.state_folder import layout_of, open_state_folder
 from outlive.core.errors import BackendUnavailable, ConfigInvalid
 from outlive.core.layout import Layout
 from outlive.keeper.launch import ensure_keeper
 from outlive.keeper.locks import has_ended, holder_of, take_lock
+from outlive.presence.state_folder import layout_of, open_state_folder
 
 __all__ = ["run_keeper"]
 

@@ -82,16 +82,16 @@ def _dispatch_lasting(words: list[str]) -> int | None:
             return serve(flags)
     if words[:1] == ["mcp"]:
         from outlive.cli.mcp import relay_mcp  # noqa: PLC0415 -- as above
-        from outlive.cli.state_folder import STATE_DIR  # noqa: PLC0415 -- as above
         from outlive.config import read_flags  # noqa: PLC0415 -- as above
+        from outlive.presence.state_folder import STATE_DIR  # noqa: PLC0415 -- as above
 
         flags = read_flags(words[1:], [STATE_DIR])
         if flags is not None:
             return relay_mcp(flags.get("state_dir"))
     if words[:2] == ["keeper", "run"]:
         from outlive.cli.keeper_run import run_keeper  # noqa: PLC0415 -- as above
-        from outlive.cli.state_folder import STATE_DIR  # noqa: PLC0415 -- as above
         from outlive.config import read_flags  # noqa: PLC0415 -- as above
+        from outlive.presence.state_folder import STATE_DIR  # noqa: PLC0415 -- as above
 
         flags = read_flags(words[2:], [STATE_DIR])
         if flags is not None:

@@ -10,14 +10,14 @@ import os
 import threading
 from collections.abc import Mapping
 
-from outlive.cli.config_files import read_config_files
 from outlive.cli.output import say
-from outlive.cli.state_folder import ServerLock, open_state_folder, working_folder
 from outlive.config import Resolution, misspelt_names, resolve
 from outlive.core.errors import ConfigInvalid, OutliveError
 from outlive.core.layout import Layout
 from outlive.frontends.listeners import Listeners
 from outlive.keeper.launch import ensure_keeper
+from outlive.presence.config_files import read_config_files
+from outlive.presence.state_folder import ServerLock, open_state_folder, working_folder
 
 __all__ = ["serve"]
 
@@ -37,7 +37,7 @@ def serve(flags: Mapping[str, str]) -> int:
             serves this state folder.
     """
     folder = working_folder()
-    files = read_config_files(os.environ, working_folder=folder)
+    files = read_config_files(os.environ, working_folder=folder, say=say)
     resolution = resolve(flags, os.environ, working_folder=folder, files=files)
     for name, meant in misspelt_names(os.environ):
         say(f"outlive: {name} is not a setting; did you mean {meant}?")

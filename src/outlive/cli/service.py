@@ -9,11 +9,11 @@ from outlive.cli.file_change import FileChange, read_text
 from outlive.cli.keeper_verbs import read_status
 from outlive.cli.output import say, show, show_diff, show_json
 from outlive.cli.program import program_words
-from outlive.cli.state_folder import layout_of
 from outlive.cli.systemd import Systemd
 from outlive.cli.units import KEEPER_UNIT, MARK, SERVER_UNIT, Scope, UnitPlan, unit_texts
 from outlive.core.errors import ConfigInvalid, OutliveError
 from outlive.core.layout import Layout
+from outlive.presence.state_folder import layout_of
 
 __all__ = ["ACCOUNT", "install_service", "service_status", "uninstall_service"]
 

@@ -14,8 +14,8 @@ from outlive.cli.completing import candidates
 from outlive.cli.flags import Json, StateDir, help_of
 from outlive.cli.output import say, show, show_json
 from outlive.cli.setup_verbs import add_setup_verbs
-from outlive.cli.state_folder import layout_of
 from outlive.config import OPTIONS, Option
+from outlive.presence.state_folder import layout_of
 
 __all__ = ["complete_words", "run_verbs"]
 

@@ -131,6 +131,14 @@ SLUGS: Mapping[str, tuple[type[OutliveError], str]] = MappingProxyType(
             BackendUnavailable,
             "The keeper restarted before it answered: look at the process before you repeat this.",
         ),
+        "server_lost": (
+            BackendUnavailable,
+            "The server went away before it answered: look at the process before you repeat this.",
+        ),
+        "server_unavailable": (
+            BackendUnavailable,
+            "Start it with `outlive serve`, or let the client start it.",
+        ),
         "timeout": (BackendUnavailable, "Nothing answered in time: try again."),
         "stream_timeout": (BackendUnavailable, "Attach again with the last cursor."),
         "parse_error": (ProtocolViolation, "Send one JSON object (or an array of them) per text frame."),

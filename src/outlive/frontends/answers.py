@@ -43,6 +43,8 @@ STATUS: Mapping[str, int] = MappingProxyType(
         "disk_full": 507,
         "keeper_unavailable": 503,
         "keeper_restarted": 503,
+        "server_lost": 503,
+        "server_unavailable": 503,
         "timeout": 504,
         "stream_timeout": 504,
         "parse_error": 400,

@@ -14,7 +14,7 @@ from starlette.routing import Router
 from outlive.core.command import Command
 from outlive.core.cursor import Cursor
 from outlive.core.errors import ProcessNotFound
-from outlive.core.identity import new_process_id
+from outlive.core.identity import ProcessId, new_process_id
 from outlive.core.process import Owner, ProcessRecord
 from outlive.engine import Engine, OutputChunk, Process, ProcessFilter
 from outlive.frontends.jsonrpc import DoorSettings, JsonRpcDoor
@@ -97,9 +97,16 @@ class PlayedEngine(_PlayedControls):
         """Return the test's end of a process."""
         return self._written[process_id]
 
-    def add(self, owner: Owner, *, detached: bool = False, stdin: str = "none") -> WrittenProcess:
+    def add(
+        self,
+        owner: Owner,
+        *,
+        detached: bool = False,
+        stdin: str = "none",
+        process_id: ProcessId | None = None,
+    ) -> WrittenProcess:
         """Begin a process."""
-        process_id = new_process_id(1000 + len(self._written), bytes(10))
+        process_id = process_id or new_process_id(1000 + len(self._written), bytes(10))
         folder = self._folder / process_id
         folder.mkdir()
         written = WrittenProcess(
@@ -108,12 +115,12 @@ class PlayedEngine(_PlayedControls):
         self._written[process_id] = written
         return written
 
-    async def start(self, command: Command, *, owner: Owner) -> Process:
+    async def start(self, command: Command, *, owner: Owner, process_id: ProcessId | None = None) -> Process:
         self.calls.append(("start", command.text))
         self.called.set()
         self._fail()
         written = await asyncio.to_thread(  # making folders blocks
-            self.add, owner, detached=command.detached, stdin=command.stdin
+            self.add, owner, detached=command.detached, stdin=command.stdin, process_id=process_id
         )
         return written.process
 

@@ -5,6 +5,7 @@ import contextlib
 import logging
 import secrets
 from collections.abc import Callable, Coroutine
+from typing import get_args
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
@@ -22,6 +23,7 @@ from outlive.frontends.jsonrpc.settings import DoorSettings
 from outlive.protocols.jsonrpc.answers import encode_error, encode_notification
 from outlive.protocols.jsonrpc.frames import text_frame
 from outlive.protocols.jsonrpc.lines import FrameHeads
+from outlive.protocols.jsonrpc.params import OutputMode
 from outlive.protocols.jsonrpc.requests import NULL_ID, parse_frame
 from outlive.protocols.jsonrpc.resumption import Resumption
 from outlive.protocols.jsonrpc.views import process_view
@@ -157,7 +159,7 @@ class Channel:
                 "version": self._settings.version,
                 "capabilities": {
                     "methods": sorted(METHODS),
-                    "output": ["lines", "chunk", "binary"],
+                    "output": list(get_args(OutputMode)),
                     "max_line_bytes": self._settings.max_line_bytes,
                     "reconnect_grace": self._settings.reconnect_grace_s,
                 },

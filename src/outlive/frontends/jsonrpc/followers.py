@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from outlive.core.cursor import BEGINNING, Cursor
 from outlive.engine import Process
 from outlive.frontends.jsonrpc.outbox import Outbox
-from outlive.frontends.jsonrpc.readers import LineReader, PieceReader, StreamReader
+from outlive.frontends.jsonrpc.readers import LineReader, PieceReader, SilentReader, StreamReader
 from outlive.frontends.jsonrpc.stream import Follower, Spawn
 from outlive.frontends.jsonrpc.subscription import Subscription
 from outlive.protocols.jsonrpc.frames import text_frame
@@ -76,6 +76,8 @@ class Followers:
                 start=start,
                 max_line_bytes=form.max_line_bytes,
             )
+        if form.mode == "none":
+            return SilentReader(stream=stream, start=start)
         return PieceReader(
             process.log, process.process_id, stream=stream, start=start, is_binary=form.mode == "binary"
         )

@@ -1,4 +1,4 @@
-"""Bytes of one stream to frames: `LineReader` (one line, one message) and `PieceReader` (one read, one message).
+"""Bytes of one stream to frames: `LineReader` (one line, one message), `PieceReader` (one read, one message), or none.
 
 A reader holds two offsets and no output. What is not delivered yet is read again from the log when its line is
 whole, so that a line of 100 MB costs no memory and any number of readers costs nothing.
@@ -17,9 +17,10 @@ from outlive.protocols.jsonrpc.output import (
 )
 from outlive.store.output_log import MAX_PREAD_BYTES, OutputLog
 
-__all__ = ["LineReader", "PieceReader", "StreamReader"]
+__all__ = ["LineReader", "PieceReader", "SilentReader", "StreamReader"]
 
 _UNFINISHED_MAX = 3  # the longest unfinished UTF-8 sequence
+_BEYOND = 1 << 62  # behind every offset that a log can have
 
 
 class StreamReader(Protocol):
@@ -237,3 +238,33 @@ class PieceReader:
     def jump(self, offset: int) -> None:
         """Go on at `offset`."""
         self.delivered = self.scanned = offset
+
+
+class SilentReader:
+    """No message at all: for who wants to hear of the end, and of the output nothing (`output` "none")."""
+
+    __slots__ = ("appetite", "delivered", "scanned", "stream")
+
+    def __init__(self, *, stream: int, start: int) -> None:
+        """Begin at offset `start` of `stream` (0 stdout, 1 stderr)."""
+        self.stream = stream
+        self.appetite = 0
+        self.delivered = start
+        self.scanned = _BEYOND  # there is never anything to read
+
+    def take(self, data: bytes) -> bytes:
+        """Nothing is ever read."""
+        raise AssertionError(f"a silent reader was given {len(data)} bytes")
+
+    def finish(self, limit: int) -> bytes:
+        """Stand behind what was not sent."""
+        self.delivered = limit
+        return b""
+
+    def show_partial(self) -> bytes:
+        """Nothing waits here for a line's end."""
+        return b""
+
+    def jump(self, offset: int) -> None:
+        """Stand at `offset`."""
+        self.delivered = offset

@@ -1,12 +1,16 @@
 """The methods that do something: execute, control, signal, write, close_stdin, resize."""
 
+import asyncio
 import base64
 import binascii
 import signal as signals
 
 from outlive.core.cursor import BEGINNING
-from outlive.core.errors import InvalidRequest
+from outlive.core.errors import BackendUnavailable, InvalidRequest, ProcessNotFound, StartFailed
+from outlive.core.identity import ProcessId
+from outlive.core.lifecycle import State
 from outlive.core.process import Owner
+from outlive.engine import Process
 from outlive.frontends.jsonrpc.context import Context, Reply
 from outlive.protocols.jsonrpc.answers import encode_process_notification
 from outlive.protocols.jsonrpc.params import (
@@ -21,6 +25,7 @@ from outlive.protocols.jsonrpc.params import (
 __all__ = ["close_stdin", "control", "execute", "resize", "signal", "write"]
 
 _WORDS = {"PAUSE": "paused", "RESUME": "resumed", "CANCEL": "cancelled"}
+_START_S = 25.0  # what a start may take (`Engine.start`)
 
 
 async def execute(context: Context, params: ExecuteParams, label: str | None) -> Reply:
@@ -28,8 +33,11 @@ async def execute(context: Context, params: ExecuteParams, label: str | None) ->
     command = params.to_command()
     connection = context.connection
     owner = Owner(principal=connection.principal, connection_id=connection.connection_id, request_id=label)
-    with connection.starting(is_concurrent=params.concurrent):
-        process = await context.engine.start(command, owner=owner)
+    process = None if params.process_id is None else await _started_before(context, params.process_id)
+    if process is None:
+        wanted = None if params.process_id is None else ProcessId(params.process_id)
+        with connection.starting(is_concurrent=params.concurrent):
+            process = await context.engine.start(command, owner=owner, process_id=wanted)
     record = process.record
     form = context.output_format(params.output, params.max_line_bytes)
     return Reply(
@@ -43,6 +51,35 @@ async def execute(context: Context, params: ExecuteParams, label: str | None) ->
         notifications=(encode_process_notification("started", record, cursor=str(BEGINNING)),),
         then=lambda: context.followers.follow(process, BEGINNING, form),
     )
+
+
+async def _started_before(context: Context, process_id: str) -> Process | None:
+    """Return the process that an earlier `execute` with the same id has started, once it runs; None if there is none.
+
+    Raises:
+        InvalidRequest: The id is somebody else's.
+        StartFailed: That start has failed.
+    """
+    try:
+        process = await context.engine.find(process_id)
+    except ProcessNotFound:
+        return None
+    if not context.connection.may_see(process):
+        raise InvalidRequest("invalid_params", "process_id: this one is taken.")
+    woken = asyncio.Event()
+    unsubscribe = process.subscribe(woken.set)
+    try:
+        async with asyncio.timeout(_START_S):
+            while process.record.state is State.STARTING:
+                woken.clear()
+                await woken.wait()
+    except TimeoutError:
+        raise BackendUnavailable("timeout", "The process is still starting.") from None
+    finally:
+        unsubscribe()
+    if process.record.state is State.FAILED_TO_START:
+        raise StartFailed("start_failed", process.record.error or "The program was not started.")
+    return process
 
 
 async def control(context: Context, params: ControlParams, _label: str | None) -> Reply:

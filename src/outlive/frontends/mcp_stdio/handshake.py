@@ -5,7 +5,7 @@ import threading
 
 from outlive.frontends.mcp_stdio.exchange import Answer, Exchange
 from outlive.frontends.mcp_stdio.messages import Envelope, Session
-from outlive.frontends.mcp_stdio.server import Server
+from outlive.presence.server import Server
 
 __all__ = ["Handshake"]
 

@@ -21,7 +21,7 @@ from outlive.frontends.mcp_stdio.messages import (
     is_answer,
     read_envelope,
 )
-from outlive.frontends.mcp_stdio.server import Server
+from outlive.presence.server import Server
 
 __all__ = ["Relay"]
 

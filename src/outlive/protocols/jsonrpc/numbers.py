@@ -44,6 +44,8 @@ ERROR_NUMBERS: Mapping[str, int] = MappingProxyType(
         "disk_full": _FAILED,
         "keeper_unavailable": _FAILED,
         "keeper_restarted": _FAILED,
+        "server_lost": _FAILED,
+        "server_unavailable": _FAILED,
         "timeout": _FAILED,
         "stream_timeout": _STREAM_TIMEOUT,
         "parse_error": _PARSE_ERROR,

@@ -29,7 +29,7 @@ __all__ = [
     "decode_params",
 ]
 
-OutputMode = Literal["lines", "chunk", "binary"]
+OutputMode = Literal["lines", "chunk", "binary", "none"]
 MAX_LINE_BYTES = 16 * 1024 * 1024  # one line is one message in memory; longer ones are read back from the log
 _MAX_PAGE_BYTES = 256 * 1024  # what the event loop may read from a log in one turn
 
@@ -53,8 +53,9 @@ class GetParams(ProcessParams, kw_only=True, frozen=True):
 
 
 class ExecuteParams(msgspec.Struct, kw_only=True, frozen=True):
-    """`execute`: a shell line or an argument vector, and how to run it."""
+    """`execute`: a shell line or an argument vector, and how to run it; repeated with one `process_id` it runs once."""
 
+    process_id: str | None = None
     command: str | None = None
     argv: tuple[str, ...] | None = None
     cwd: str | None = None

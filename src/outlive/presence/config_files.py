@@ -4,9 +4,8 @@ The environment's OUTLIVE_CONFIG names one file that stands in the place of the 
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
-from outlive.cli.output import say
 from outlive.config import ConfigFile
 from outlive.core.errors import ConfigInvalid
 
@@ -30,9 +29,13 @@ def user_file(environ: Mapping[str, str]) -> str | None:
 
 
 def read_config_files(
-    environ: Mapping[str, str], *, working_folder: str, with_project: bool = True
+    environ: Mapping[str, str],
+    *,
+    working_folder: str,
+    with_project: bool = True,
+    say: Callable[[str], None] = lambda _line: None,
 ) -> list[ConfigFile]:
-    """Return the files that exist.
+    """Return the files that exist; `say` is told of one that is left alone.
 
     The project's file lies in the working folder or the nearest folder above that has one. One that belongs to
     another user (not root) is left alone, and that is said: whoever can write to a folder above must not decide.
@@ -50,7 +53,7 @@ def read_config_files(
             files.append(_read(ConfigFile("user", user, "")))
         files.append(_read(ConfigFile("system", SYSTEM_FILE, "")))
     if with_project:
-        files.append(_project_file(working_folder))
+        files.append(_project_file(working_folder, say))
     found = [file for file in files if file is not None]
     if named and not files[0]:
         raise ConfigInvalid(
@@ -61,7 +64,7 @@ def read_config_files(
     return found
 
 
-def _project_file(working_folder: str) -> ConfigFile | None:
+def _project_file(working_folder: str, say: Callable[[str], None]) -> ConfigFile | None:
     folder = working_folder
     while True:
         path = os.path.join(folder, PROJECT_FILE)

@@ -1,15 +1,15 @@
-"""The state folder as the server finds it: created with mode 0700, ours, writable, used by one server at a time."""
+"""The state folder: where it is, created with mode 0700, ours, writable, used by one server at a time."""
 
 import os
 import stat
 from types import TracebackType
 from typing import Self
 
-from outlive.cli.config_files import read_config_files
 from outlive.config import OPTIONS, resolve
 from outlive.core.errors import ConfigInvalid
 from outlive.core.layout import Layout
 from outlive.keeper.locks import holder_of, take_lock
+from outlive.presence.config_files import read_config_files
 
 __all__ = ["STATE_DIR", "ServerLock", "layout_of", "open_state_folder", "working_folder"]
 

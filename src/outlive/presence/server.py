@@ -40,40 +40,49 @@ class Server:
         self._starting = threading.Lock()
         self._was_there = False
 
-    def connect(self) -> socket.socket:
+    @property
+    def root(self) -> str:
+        """The state folder."""
+        return self._layout.root
+
+    def connect(self, *, is_abandoned: Callable[[], bool] = lambda: False) -> socket.socket:
         """Return a blocking connection to the server, started if nobody listens (then up to 20 s).
+
+        Args:
+            is_abandoned: Asked while this waits; True ends the waiting (a server that was started goes on starting).
 
         Raises:
             ConfigInvalid: The server that was started ended at once; the message says why.
-            BackendUnavailable: `timeout`, nobody listened in time.
+            BackendUnavailable: `timeout`, nobody listened in time, or nobody waits for it any more.
         """
-        connection = self._dial()
+        connection = self.dial()
         if connection is None:
             with self._starting:
-                connection = self._start()
-        self._was_there = True
+                connection = self._start(is_abandoned)
         return connection
 
-    def _dial(self) -> socket.socket | None:
+    def dial(self) -> socket.socket | None:
+        """Return a blocking connection, None when nobody listens now; never waits."""
         try:
             connection = connect_unix(self._layout.server_socket, socket.SOCK_STREAM)
         except (FileNotFoundError, ConnectionRefusedError, BlockingIOError):
             return None
         connection.settimeout(None)  # hosts have their own patience, and cancel
+        self._was_there = True
         return connection
 
-    def _start(self) -> socket.socket:
+    def _start(self, is_abandoned: Callable[[], bool]) -> socket.socket:
         begun = time.monotonic()
         waits_until = begun + (_RETURN_PATIENCE_S if self._was_there else 0.0)
         alive: int | None = None
         try:
-            while (connection := self._dial()) is None:
+            while (connection := self.dial()) is None:
                 now = time.monotonic()
                 is_served = holder_of(self._layout.server_lock) is not None
-                if now > begun + _START_PATIENCE_S:
+                if now > begun + _START_PATIENCE_S or is_abandoned():
                     raise BackendUnavailable(
                         "timeout",
-                        f"The server of {self._layout.root} did not answer within {_START_PATIENCE_S:.0f} s.",
+                        f"The server of {self._layout.root} did not answer within {now - begun:.1f} s.",
                         hint=f"See {self._layout.server_log} and `outlive doctor`.",
                     )
                 if alive is None and now >= waits_until and not is_served:

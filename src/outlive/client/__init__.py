@@ -1,0 +1,61 @@
+"""The Python client: start commands that outlive this program, follow them byte by byte, control them, find them again.
+
+    from outlive.client import Client
+
+    with Client() as client:
+        process = client.start("make -j8", tags={"job": "build"})
+        for item in process.follow():
+            ...
+
+`Client` blocks, `AsyncClient` is the same for asyncio. docs/client.md describes both; errors are those of
+`outlive.core.errors`, with a stable `code` and a `hint`.
+"""
+
+from outlive.client.blocking import Client, Follow, Process
+from outlive.client.client import AsyncClient
+from outlive.client.follow import AsyncFollow
+from outlive.client.options import StartOptions
+from outlive.client.process import AsyncProcess
+from outlive.client.results import Completion, Gap, Output, Page, ProcessInfo
+from outlive.core.cursor import BEGINNING, Cursor
+from outlive.core.errors import (
+    AccessDenied,
+    BackendUnavailable,
+    CommandRefused,
+    ConfigInvalid,
+    InvalidRequest,
+    InvalidState,
+    LimitExceeded,
+    OutliveError,
+    ProcessNotFound,
+    ProtocolViolation,
+    StartFailed,
+)
+
+__all__ = [
+    "BEGINNING",
+    "AccessDenied",
+    "AsyncClient",
+    "AsyncFollow",
+    "AsyncProcess",
+    "BackendUnavailable",
+    "Client",
+    "CommandRefused",
+    "Completion",
+    "ConfigInvalid",
+    "Cursor",
+    "Follow",
+    "Gap",
+    "InvalidRequest",
+    "InvalidState",
+    "LimitExceeded",
+    "OutliveError",
+    "Output",
+    "Page",
+    "Process",
+    "ProcessInfo",
+    "ProcessNotFound",
+    "ProtocolViolation",
+    "StartFailed",
+    "StartOptions",
+]

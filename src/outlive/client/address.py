@@ -1,0 +1,89 @@
+"""Where the server is: `Address`, a state folder's Unix socket or a `ws://` address, and how a connection gets there."""
+
+import os
+from collections.abc import Callable, Mapping
+from urllib.parse import urlencode
+
+from outlive.client.world import Unreachable, Wire, World
+from outlive.presence.server import Server
+from outlive.presence.state_folder import layout_of, open_state_folder
+
+__all__ = ["Address", "say_nothing"]
+
+_PATH = "/ws/mcp"
+
+
+def say_nothing(_line: str) -> None:
+    """Tell nobody."""
+
+
+class Address:
+    """One server, dialled again and again.
+
+    Attributes:
+        is_started_here: Whether a server is started where none runs.
+        was_reached: Whether it has ever answered: then it is waited for.
+    """
+
+    def __init__(
+        self,
+        state_dir: str | os.PathLike[str] | None = None,
+        *,
+        url: str | None = None,
+        token: str | None = None,
+        starts_server: bool = True,
+        say: Callable[[str], None] = say_nothing,
+    ) -> None:
+        """Name the server.
+
+        Args:
+            state_dir: Its state folder; None for the usual one (`OUTLIVE_STATE_DIR`, else in the home folder).
+            url: Its `ws://…` address instead.
+            token: Sent as `Authorization: Bearer …`.
+            starts_server: Whether a server is started for the state folder where none runs.
+            say: Told in one line that a server is started.
+        """
+        if url is not None and state_dir is not None:
+            raise ValueError("pass either state_dir or url")
+        self._url = f"ws://localhost{_PATH}" if url is None else url
+        self._headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+        self._is_local = url is None
+        self._state_dir = None if state_dir is None else os.fspath(state_dir)
+        self._say = say
+        self._server: Server | None = None
+        self.was_reached = False
+        self.is_started_here = starts_server and self._is_local
+
+    def __str__(self) -> str:
+        """Return what people are told when nobody answers."""
+        return self._url if self._server is None else f"the state folder {self._server.root}"
+
+    async def dial(self, world: World, query: Mapping[str, str]) -> Wire:
+        """Return an open WebSocket; starts the server if that was asked for.
+
+        Raises:
+            Unreachable: Nobody listens now, or the listener went away.
+            BackendUnavailable: The server that was started does not answer.
+            ConfigInvalid: It ended at once, or the state folder cannot be used.
+            AccessDenied: This caller is not let in.
+        """
+        url = self._url
+        if query:
+            url += ("&" if "?" in url else "?") + urlencode(query)
+        connection = None
+        if self._is_local:
+            if self._server is None:
+                self._server = await world.aside(self._find)
+            server = self._server
+            connection = server.dial()
+            if connection is None and self.is_started_here:
+                connection = await world.reach(lambda gone: server.connect(is_abandoned=gone))
+            if connection is None:
+                raise Unreachable(f"Nobody serves {self}.")
+        return await world.open(url, connection, self._headers)
+
+    def _find(self) -> Server:
+        layout = layout_of(self._state_dir)
+        if self.is_started_here:
+            layout = open_state_folder(layout.root)
+        return Server(layout, say=self._say)

@@ -1,0 +1,120 @@
+"""The world with an event loop: asyncio, and the asyncio side of the `websockets` package."""
+
+import asyncio
+import contextlib
+import socket
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from websockets.asyncio.client import ClientConnection, connect, unix_connect
+from websockets.exceptions import ConnectionClosed, InvalidHandshake
+
+from outlive.client.handshake import OPTIONS, keep_alive, refusal
+from outlive.client.world import ConnectionLost
+
+__all__ = ["AsyncioWorld"]
+
+_T = TypeVar("_T")
+
+
+class _Wire:
+    """A WebSocket of one event loop."""
+
+    def __init__(self, connection: ClientConnection) -> None:
+        self._connection = connection
+
+    async def send(self, text: str) -> None:
+        try:
+            await self._connection.send(text)
+        except ConnectionClosed as error:
+            raise ConnectionLost(was_sent=False) from error
+
+    async def receive(self, timeout_s: float | None) -> str | bytes:
+        try:
+            if timeout_s is None:
+                return await self._connection.recv()
+            async with asyncio.timeout(timeout_s):
+                return await self._connection.recv()
+        except ConnectionClosed as error:
+            raise ConnectionLost from error
+
+    async def close(self) -> None:
+        # Without the closing handshake: behind a slow consumer megabytes may lie before the server's answer to it.
+        self._connection.transport.abort()
+        await self._connection.wait_closed()
+
+
+class _Bell:
+    """Wakes one task."""
+
+    def __init__(self) -> None:
+        self._event = asyncio.Event()
+
+    def ring(self) -> None:
+        self._event.set()
+
+    def clear(self) -> None:
+        self._event.clear()
+
+    async def wait(self, timeout_s: float | None) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                await self._event.wait()
+
+
+class AsyncioWorld:
+    """Waits as coroutines do. See `World` for what the methods promise."""
+
+    def now(self) -> float:
+        """Return monotonic seconds."""
+        return time.monotonic()
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait."""
+        await asyncio.sleep(seconds)
+
+    def lock(self) -> contextlib.AbstractContextManager[object]:
+        """Return nothing to hold: between two awaits nobody else runs."""
+        return contextlib.nullcontext()
+
+    def turns(self) -> contextlib.AbstractAsyncContextManager[object]:
+        """Return a lock for tasks."""
+        return asyncio.Lock()
+
+    def bell(self) -> _Bell:
+        """Return a bell for a task."""
+        return _Bell()
+
+    async def aside(self, work: Callable[[], _T]) -> _T:
+        """Run `work` in a thread."""
+        return await asyncio.to_thread(work)
+
+    async def reach(self, find: Callable[[Callable[[], bool]], socket.socket]) -> socket.socket:
+        """Run `find` in a thread; a cancelled task leaves neither the thread waiting nor its connection open."""
+        is_abandoned = False
+
+        def look() -> socket.socket:
+            connection = find(lambda: is_abandoned)
+            if is_abandoned:
+                connection.close()
+            return connection
+
+        try:
+            return await asyncio.to_thread(look)
+        except asyncio.CancelledError:
+            is_abandoned = True
+            raise
+
+    async def open(self, url: str, connection: socket.socket | None, headers: dict[str, str]) -> _Wire:
+        """Open a WebSocket."""
+        try:
+            if connection is None:
+                opened = await connect(url, additional_headers=headers, **OPTIONS)
+            else:
+                connection.settimeout(0.0)
+                opened = await unix_connect(uri=url, sock=connection, additional_headers=headers, **OPTIONS)
+        except (InvalidHandshake, OSError, TimeoutError) as error:
+            raise refusal(error) from error
+        keep_alive(opened.transport.get_extra_info("socket"))
+        return _Wire(opened)

@@ -1,0 +1,208 @@
+"""The blocking twins: `Client`, `Process`, `Follow`. No logic: each method runs its coroutine to the end.
+
+`tests/client/test_twins.py` holds that both sides offer the same names and parameters.
+"""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Self, Unpack
+
+from outlive.client.address import say_nothing
+from outlive.client.client import AsyncClient
+from outlive.client.follow import AsyncFollow
+from outlive.client.options import StartOptions
+from outlive.client.process import AsyncProcess, Until
+from outlive.client.results import Completion, Gap, Output, Page, ProcessInfo
+from outlive.client.thread_world import ThreadWorld
+from outlive.client.world import run
+from outlive.core.cursor import BEGINNING, Cursor
+from outlive.core.identity import ProcessId
+
+__all__ = ["Client", "Follow", "Process"]
+
+# Spelled out here because inside the class `list` is the method.
+_Infos = list[ProcessInfo]
+
+
+async def _next(follow: AsyncFollow) -> Output | Gap | None:
+    return await anext(follow, None)
+
+
+class Follow:
+    """`AsyncFollow` for programs without an event loop: an iterator over a process's output, for one thread."""
+
+    def __init__(self, follow: AsyncFollow) -> None:
+        """Made by `Process.follow` and `Client.attach`."""
+        self._follow = follow
+
+    @property
+    def process_id(self) -> str:
+        """Whose output."""
+        return self._follow.process_id
+
+    @property
+    def completion(self) -> Completion | None:
+        """How the process ended, once the iteration has."""
+        return self._follow.completion
+
+    @property
+    def cursor(self) -> Cursor:
+        """Everything before it was given out."""
+        return self._follow.cursor
+
+    def __iter__(self) -> Self:
+        """Go on."""
+        return self
+
+    def __next__(self) -> Output | Gap:
+        """Return the next bytes, or what is missing of them; see `AsyncFollow`."""
+        item = run(_next(self._follow))
+        if item is None:
+            raise StopIteration
+        return item
+
+    def close(self) -> None:
+        """Follow no more. Safe to repeat."""
+        run(self._follow.close())
+
+    def __enter__(self) -> Self:
+        """Nothing is opened before the first item is asked for."""
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        """Close."""
+        self.close()
+
+
+class Process:
+    """`AsyncProcess` for programs without an event loop. May be used from several threads."""
+
+    def __init__(self, process: AsyncProcess) -> None:
+        """Made by `Client.start` and `Client.get`."""
+        self._process = process
+
+    @property
+    def process_id(self) -> ProcessId:
+        """Its permanent name."""
+        return self._process.process_id
+
+    @property
+    def pid(self) -> int | None:
+        """The kernel's number of its main process; None when it is not known any more."""
+        return self._process.pid
+
+    def follow(self, cursor: Cursor | str = BEGINNING) -> Follow:
+        """Return an iterator over its output from `cursor` on; see `AsyncProcess.follow`."""
+        return Follow(self._process.follow(cursor))
+
+    def info(self) -> ProcessInfo:
+        """Return what is known of it now."""
+        return run(self._process.info())
+
+    def wait(self, timeout_s: float | None = None, *, until: Until = "complete") -> ProcessInfo:
+        """Return once it has ended and its output is whole, or (`is_complete` False) when the time is up."""
+        return run(self._process.wait(timeout_s, until=until))
+
+    def pause(self) -> None:
+        """Stop the whole tree until `resume`; see `AsyncProcess.pause`."""
+        run(self._process.pause())
+
+    def resume(self) -> None:
+        """Continue the whole tree; see `AsyncProcess.resume`."""
+        run(self._process.resume())
+
+    def cancel(self, grace_s: float | None = None) -> None:
+        """End the whole tree: TERM now, KILL after the grace; see `AsyncProcess.cancel`."""
+        run(self._process.cancel(grace_s))
+
+    def signal(self, number: int | str, *, whole_tree: bool = False) -> None:
+        """Send a signal; see `AsyncProcess.signal`."""
+        run(self._process.signal(number, whole_tree=whole_tree))
+
+    def write(self, data: bytes) -> None:
+        """Write to its input; see `AsyncProcess.write`."""
+        run(self._process.write(data))
+
+    def close_stdin(self) -> None:
+        """Let it read end-of-file behind what was written; see `AsyncProcess.close_stdin`."""
+        run(self._process.close_stdin())
+
+    def resize(self, rows: int, cols: int) -> None:
+        """Set its terminal's size; see `AsyncProcess.resize`."""
+        run(self._process.resize(rows, cols))
+
+    def read(self, cursor: Cursor | str = BEGINNING, *, limit_bytes: int = 256 * 1024) -> Page:
+        """Return one page of recorded output from `cursor` on; see `AsyncProcess.read`."""
+        return run(self._process.read(cursor, limit_bytes=limit_bytes))
+
+    def tail(self, limit_bytes: int = 64 * 1024) -> Page:
+        """Return the last output so far: at most `limit_bytes` of each stream."""
+        return run(self._process.tail(limit_bytes))
+
+    def close(self) -> None:
+        """Give up this handle; see `AsyncProcess.close`."""
+        run(self._process.close())
+
+
+class Client:
+    """`AsyncClient` for programs without an event loop. May be used from several threads.
+
+    A `with` block closes its connections at the end; processes go on, except those started with `detach=False`.
+    """
+
+    def __init__(
+        self,
+        state_dir: str | os.PathLike[str] | None = None,
+        *,
+        url: str | None = None,
+        token: str | None = None,
+        start_server: bool = True,
+        patience_s: float = 30.0,
+        say: Callable[[str], None] = say_nothing,
+    ) -> None:
+        """Name the server; nothing is opened before the first request. The arguments are those of `AsyncClient`."""
+        self._client = AsyncClient(
+            state_dir,
+            url=url,
+            token=token,
+            start_server=start_server,
+            patience_s=patience_s,
+            say=say,
+            world=ThreadWorld(),
+        )
+
+    def __enter__(self) -> Self:
+        """Nothing is opened before it is needed."""
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        """Close."""
+        self.close()
+
+    def close(self) -> None:
+        """Close all connections; whoever still waits gets `server_unavailable`. Safe to repeat."""
+        run(self._client.close())
+
+    def start(self, command: str | Sequence[str], **options: Unpack[StartOptions]) -> Process:
+        """Start a command and return once it runs; see `AsyncClient.start`."""
+        return Process(run(self._client.start(command, **options)))
+
+    def get(self, process_id: str) -> Process:
+        """Return a process by its name, running or ended; see `AsyncClient.get`."""
+        return Process(run(self._client.get(process_id)))
+
+    def attach(self, process_id: str, cursor: Cursor | str = BEGINNING) -> Follow:
+        """Return an iterator over a process's output from `cursor` on; see `AsyncProcess.follow`."""
+        return Follow(self._client.attach(process_id, cursor))
+
+    def list(
+        self,
+        *,
+        active: bool | None = None,
+        group: str | None = None,
+        tags: Mapping[str, str] | None = None,
+        before: str | None = None,
+        limit: int = 50,
+    ) -> _Infos:
+        """Return processes of this user, newest first; see `AsyncClient.list`."""
+        return run(self._client.list(active=active, group=group, tags=tags, before=before, limit=limit))

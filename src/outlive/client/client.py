@@ -1,0 +1,184 @@
+"""The client for asyncio: `AsyncClient`. The blocking one (`blocking`) is this one in a world without an event loop."""
+
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Self, Unpack
+
+from outlive.client.address import Address, say_nothing
+from outlive.client.follow import AsyncFollow, silence
+from outlive.client.link import Link
+from outlive.client.messages import read_info
+from outlive.client.options import StartOptions, execute_params
+from outlive.client.process import AsyncProcess, position_of
+from outlive.client.results import ProcessInfo
+from outlive.client.world import World
+from outlive.core.cursor import BEGINNING, Cursor
+from outlive.core.identity import ProcessId, new_process_id
+
+__all__ = ["AsyncClient"]
+
+# Spelled out here because inside the class `list` is the method.
+_Infos = list[ProcessInfo]
+
+_PATIENCE_S = 30.0  # longer than any start of a server
+
+
+class AsyncClient:
+    """Starts, finds, follows and controls processes. Used from one event loop, by any number of its tasks.
+
+    `async with` closes its connections at the end; processes go on, except those started with `detach=False`.
+    All requests share one connection; each `follow` has one of its own. A lost connection is opened again.
+    """
+
+    def __init__(
+        self,
+        state_dir: str | os.PathLike[str] | None = None,
+        *,
+        url: str | None = None,
+        token: str | None = None,
+        start_server: bool = True,
+        patience_s: float = _PATIENCE_S,
+        say: Callable[[str], None] = say_nothing,
+        world: World | None = None,
+    ) -> None:
+        """Name the server; nothing is opened before the first request.
+
+        Args:
+            state_dir: The state folder of the server; by default the usual one (`OUTLIVE_STATE_DIR`, else
+                `~/.local/state/outlive`). Its Unix socket is used.
+            url: A `ws://…/ws/mcp` address instead of a state folder.
+            token: Sent as `Authorization: Bearer …`.
+            start_server: Start the server of the state folder where none runs; it outlives this program.
+            patience_s: How long a server that went away is waited for.
+            say: Told in one line when a server is started.
+            world: How to wait, and how to open sockets; asyncio's way by default.
+
+        A folder that cannot be used is `ConfigInvalid` at the first request.
+        """
+        if world is None:
+            # asyncio and ssl cost more than all the rest, and the blocking client needs no event loop.
+            from outlive.client.asyncio_world import AsyncioWorld  # noqa: PLC0415
+
+            world = AsyncioWorld()
+        self._address = Address(state_dir, url=url, token=token, starts_server=start_server, say=say)
+        self._world = world
+        self._patience_s = patience_s
+        self._is_closed = False
+        self._links: set[Link] = set()
+        self._link = self._new_link()
+
+    async def __aenter__(self) -> Self:
+        """Nothing is opened before it is needed."""
+        return self
+
+    async def __aexit__(self, *_exception: object) -> None:
+        """Close."""
+        await self.close()
+
+    async def close(self) -> None:
+        """Close all connections; whoever still waits gets `server_unavailable`. Safe to repeat."""
+        self._is_closed = True
+        while self._links:
+            await self._links.pop().close()
+
+    async def start(self, command: str | Sequence[str], **options: Unpack[StartOptions]) -> AsyncProcess:
+        """Start a command and return once it runs.
+
+        Args:
+            command: A shell line, or a whole shell script, of any length; or a program and its arguments.
+            **options: See `StartOptions`.
+
+        Raises:
+            StartFailed: Program or folder missing, not executable, an argument too long.
+            CommandRefused: The operator's list does not allow it.
+            InvalidRequest: Command or options make no sense.
+            LimitExceeded: Too many processes, or the disk is full.
+            BackendUnavailable: There is no server, or it does not answer.
+
+        A connection that is lost in the middle is no reason to worry: it starts once. Cancellation: the command may
+        run all the same, under the `process_id` that was passed.
+        """
+        process_id = ProcessId(options.get("process_id") or _new_id())
+        is_private = not options.get("detach", True)
+        link = self._new_link(keeps_session=True) if is_private else self._link
+        try:
+            params = execute_params(command, options, process_id=process_id)
+            result = await link.request("execute", params)
+        except BaseException:
+            if is_private:
+                await self._drop(link)
+            raise
+        return self._process(process_id, result["pid"], link)
+
+    async def get(self, process_id: str) -> AsyncProcess:
+        """Return a process by its name, running or ended.
+
+        Raises:
+            ProcessNotFound: There is none for this user.
+        """
+        view = await self._link.request("get", {"process_id": process_id})
+        return self._process(ProcessId(process_id), view["pid"], self._link)
+
+    def attach(self, process_id: str, cursor: Cursor | str = BEGINNING) -> AsyncFollow:
+        """Return an iterator over a process's output from `cursor` on; see `AsyncProcess.follow`."""
+        return self._follow(process_id, position_of(cursor))
+
+    async def list(
+        self,
+        *,
+        active: bool | None = None,
+        group: str | None = None,
+        tags: Mapping[str, str] | None = None,
+        before: str | None = None,
+        limit: int = 50,
+    ) -> _Infos:
+        """Return processes of this user, newest first.
+
+        Args:
+            active: True: only those that run; False: only those that have ended.
+            group: Only this group.
+            tags: Only those with all of these.
+            before: Only those older than this process_id: the last one of the page before.
+            limit: How many, 1000 at most.
+        """
+        params: dict[str, object] = {"active": active, "group": group, "before": before, "limit": limit}
+        params["tags"] = None if tags is None else dict(tags)
+        result = await self._link.request("list", params)
+        return [read_info(view) for view in result["processes"]]
+
+    def _process(self, process_id: ProcessId, pid: int | None, link: Link) -> AsyncProcess:
+        async def release() -> None:
+            if link is not self._link:
+                await self._drop(link)
+
+        return AsyncProcess(
+            process_id,
+            pid,
+            link=link,
+            world=self._world,
+            follow=lambda name, cursor: self._follow(name, cursor, over=link),
+            release=release,
+        )
+
+    def _follow(self, process_id: str, cursor: Cursor, *, over: Link | None = None) -> AsyncFollow:
+        """Follow over a link of its own, or over the only one that may see a private process."""
+        if over is not None and over is not self._link:
+            return AsyncFollow(over, process_id, cursor, release=lambda: silence(over, process_id))
+        link = self._new_link()
+        return AsyncFollow(link, process_id, cursor, release=lambda: self._drop(link))
+
+    def _new_link(self, *, keeps_session: bool = False) -> Link:
+        link = Link(self._address, self._world, patience_s=self._patience_s, keeps_session=keeps_session)
+        if self._is_closed:
+            link.shut()
+        self._links.add(link)
+        return link
+
+    async def _drop(self, link: Link) -> None:
+        self._links.discard(link)
+        await link.close()
+
+
+def _new_id() -> ProcessId:
+    return new_process_id(time.time_ns() // 1_000_000, os.urandom(10))

@@ -1,0 +1,117 @@
+"""What one connection has asked and heard: `Conversation`, frames in and values out. Pure.
+
+Knows neither sockets nor who waits: `channel` does.
+"""
+
+from collections import deque
+from collections.abc import Mapping
+
+from outlive.client.messages import Answer, Ended, Hello, Missing, Piece, Told, encode_request, read_frame
+from outlive.core.cursor import Cursor
+
+__all__ = ["FOLLOWER", "Conversation"]
+
+FOLLOWER = 0  # who hears what is told of the followed process; requests count from 1
+
+# What is told while nobody takes it, because another caller of this connection waits for an answer that comes behind it.
+# Beyond that it is left out, and asked for again: the log is the queue.
+_MAX_KEPT_BYTES = 4 * 1024 * 1024
+
+
+class Conversation:
+    """Requests by number, and what was told of the one process that is followed here.
+
+    Attributes:
+        is_attached: What is told now belongs to the last `attach`.
+        has_left_out: Something was left out since: attach again at the cursor, once everything kept is taken.
+    """
+
+    def __init__(self) -> None:
+        """Nothing was asked."""
+        self.is_attached = self.has_left_out = False
+        self._asked = FOLLOWER
+        self._answers: dict[int, Answer | None] = {}
+        self._followed: str | None = None
+        self._attach_id: int | None = None
+        self._told: deque[Told] = deque()
+        self._kept_bytes = 0
+
+    def ask(self, method: str, params: Mapping[str, object]) -> tuple[int, str]:
+        """Return the number of a new request and its text."""
+        self._asked += 1
+        self._answers[self._asked] = None
+        return self._asked, encode_request(self._asked, method, params)
+
+    def ask_attach(self, process_id: str, cursor: Cursor) -> tuple[int, str]:
+        """Do the same for `attach`: from its answer on, what is told of the process is kept."""
+        params = {"process_id": process_id, "cursor": str(cursor), "output": "binary"}
+        asked = self.ask("attach", params)
+        self.drop_told()
+        self._followed, self._attach_id = process_id, asked[0]
+        return asked
+
+    def drop_told(self) -> None:
+        """Follow nothing any more."""
+        self.is_attached = self.has_left_out = False
+        self._followed = self._attach_id = None
+        self._told.clear()
+        self._kept_bytes = 0
+
+    def answer(self, request_id: int) -> Answer | None:
+        """Return the answer to a request, None as long as there is none."""
+        return self._answers.get(request_id)
+
+    def forget(self, request_id: int) -> None:
+        """Nobody waits for that answer any more."""
+        self._answers.pop(request_id, None)
+
+    def next_told(self) -> Told | None:
+        """Take the oldest of what was told; None when there is nothing."""
+        if not self._told:
+            return None
+        told = self._told.popleft()
+        self._kept_bytes -= _size(told)
+        return told
+
+    @property
+    def has_told(self) -> bool:
+        """Whether the follower has something to do."""
+        return bool(self._told) or self.has_left_out
+
+    def take(self, frame: str | bytes) -> int | None:
+        """Take in a frame; return whose turn it is: a request's number, or FOLLOWER. None: nobody's.
+
+        Raises:
+            ProtocolViolation: Whatever sent this is no outlive server.
+            OutliveError: The server ends the connection, and says why.
+        """
+        message = read_frame(frame)
+        match message:
+            case Answer(request_id=None, error=error) if error is not None:
+                raise error
+            case Answer(request_id=request_id) if request_id in self._answers:
+                return self._answered(request_id, message)
+            case Piece() | Missing() | Ended() if self.is_attached and message.process_id == self._followed:
+                self._keep(message)
+                return FOLLOWER
+            case Hello() | Answer() | Piece() | Missing() | Ended() | None:
+                return None
+
+    def _answered(self, request_id: int, answer: Answer) -> int:
+        self._answers[request_id] = answer
+        if request_id == self._attach_id:
+            # Noticed here and not when the caller wakes: the next frame may be output already.
+            self.is_attached = answer.error is None
+        return request_id
+
+    def _keep(self, told: Told) -> None:
+        size = _size(told)
+        if self.has_left_out or (self._told and self._kept_bytes + size > _MAX_KEPT_BYTES):
+            self.has_left_out = True
+            return
+        self._told.append(told)
+        self._kept_bytes += size
+
+
+def _size(told: Told) -> int:
+    return len(told.data) if isinstance(told, Piece) else 1

@@ -1,0 +1,119 @@
+"""Output as it comes, each byte once: `AsyncFollow`, from a cursor to the end, over any number of connections."""
+
+import contextlib
+from collections.abc import Awaitable, Callable
+from typing import Self
+
+from outlive.client.channel import Channel
+from outlive.client.link import ANSWER_S, Link
+from outlive.client.messages import Ended, Told
+from outlive.client.patience import is_passing
+from outlive.client.position import Position
+from outlive.client.results import Completion, Gap, Output
+from outlive.client.world import ConnectionLost
+from outlive.core.cursor import Cursor
+from outlive.core.errors import OutliveError, ProtocolViolation
+
+__all__ = ["AsyncFollow", "silence"]
+
+
+class AsyncFollow:
+    """An asynchronous iterator over a process's output, for one consumer. It ends with the process.
+
+    The connection may be lost, the server killed and started again, the keeper too: the iteration goes on behind the
+    last byte that it gave out. It reads only while somebody waits for the next item, so that a slow consumer makes the
+    server wait, and no output piles up anywhere but in the log.
+
+    Leaving it early (`break`, a cancelled `async for`) leaves the process alone. Cancellation: safe at any point; the
+    next `async for` over the same object goes on with the next byte. `close`, or the end of an `async with` block, or
+    the end of the iteration frees its connection; the client does at the latest.
+
+    Attributes:
+        process_id: Whose output.
+        completion: How the process ended, once the iteration has.
+    """
+
+    def __init__(
+        self, link: Link, process_id: str, cursor: Cursor, *, release: Callable[[], Awaitable[None]]
+    ) -> None:
+        """Follow over `link`; `release` is awaited once nothing of it is needed any more."""
+        self.process_id = process_id
+        self.completion: Completion | None = None
+        self._link = link
+        self._position = Position(cursor)
+        self._release = release
+        self._channel: Channel | None = None
+        self._is_closed = False
+
+    @property
+    def cursor(self) -> Cursor:
+        """Everything before it was given out: another follow from here repeats nothing and loses nothing."""
+        return self._position.cursor
+
+    def __aiter__(self) -> Self:
+        """Go on."""
+        return self
+
+    async def __anext__(self) -> Output | Gap:
+        """Return the next bytes, or what is missing of them.
+
+        Raises:
+            BackendUnavailable: `server_unavailable`: it did not come back in time.
+            ProcessNotFound: The process was removed from the history meanwhile.
+        """
+        while self.completion is None and not self._is_closed:
+            told = await self._next_told()
+            if isinstance(told, Ended):
+                if told.completion.cursor != self.cursor:
+                    text = f"The server ended at {told.completion.cursor}, and told up to {self.cursor}."
+                    raise ProtocolViolation(
+                        "invalid_request", text, hint="Follow again from the last cursor."
+                    )
+                self.completion = told.completion
+            else:
+                item = self._position.take(told)
+                if item is not None:
+                    return item
+        await self.close()
+        raise StopAsyncIteration
+
+    async def close(self) -> None:
+        """Follow no more. Safe to repeat."""
+        if not self._is_closed:
+            self._is_closed = True
+            self._channel = None
+            await self._release()
+
+    async def __aenter__(self) -> Self:
+        """Nothing is opened before the first item is asked for."""
+        return self
+
+    async def __aexit__(self, *_exception: object) -> None:
+        """Close."""
+        await self.close()
+
+    async def _next_told(self) -> Told:
+        while True:
+            channel = await self._link.channel()
+            try:
+                if self._channel is not channel:
+                    await channel.attach(self.process_id, self.cursor, answer_s=ANSWER_S)
+                    self._link.succeed()
+                    self._channel = channel
+                told = await channel.next_told()
+            except ConnectionLost:
+                await self._link.lose(channel)
+            except OutliveError as error:
+                if not is_passing(error):
+                    raise
+                await self._link.rest(error)
+            else:
+                if told is not None:
+                    return told
+                self._channel = None  # something was left out: attach again, at the cursor
+
+
+async def silence(link: Link, process_id: str) -> None:
+    """End what is told of a process over a link that goes on; a server that is away tells nothing anyhow."""
+    with contextlib.suppress(OutliveError):
+        await link.request("attach", {"process_id": process_id, "output": "none"})

@@ -1,0 +1,158 @@
+"""A connection that comes back: `Link` opens a channel when one is needed, and again when it was lost."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from outlive.client.address import Address
+from outlive.client.channel import Channel, greet
+from outlive.client.patience import Patience, is_passing
+from outlive.client.world import ConnectionLost, Unreachable, World
+from outlive.core.errors import BackendUnavailable, OutliveError
+
+__all__ = ["ANSWER_S", "Link"]
+
+ANSWER_S = 60.0  # longer than any deadline inside the server
+
+
+class Link:
+    """One caller's way to the server, over any number of connections.
+
+    With `keeps_session` the next connection resumes the session of the last one, so that the private processes
+    of it are still its own; their output is not sent until it is asked for.
+    """
+
+    def __init__(
+        self, address: Address, world: World, *, patience_s: float, keeps_session: bool = False
+    ) -> None:
+        """Nothing is opened yet; a server that went away is looked for during `patience_s` seconds."""
+        self._address = address
+        self._world = world
+        self._keeps_session = keeps_session
+        self._patience = Patience(patience_s)
+        self._turns = world.turns()
+        self._channel: Channel | None = None
+        self._session_id = ""
+        self._is_closed = False
+
+    async def request(
+        self,
+        method: str,
+        params: Mapping[str, object],
+        *,
+        is_repeatable: bool = True,
+        answer_s: float = ANSWER_S,
+    ) -> Mapping[str, Any]:
+        """Send a request and return its result, over as many connections as it takes.
+
+        Args:
+            method: What to do.
+            params: Its parameters.
+            is_repeatable: Whether doing it twice is as good as once.
+            answer_s: Seconds that an answer may take.
+
+        Raises:
+            BackendUnavailable: `server_lost`: whether it was done is not known (not for repeatable ones);
+                `server_unavailable`: there is no server, or it did not come back in time.
+            OutliveError: What the server answered.
+        """
+        while True:
+            channel = await self.channel()
+            try:
+                result = await channel.request(method, params, answer_s=answer_s)
+            except ConnectionLost as lost:
+                if lost.was_sent and not is_repeatable and not self._is_closed:
+                    await self.forget(channel)
+                    text = (
+                        f"The server went away before it answered {method}: whether it was done is not known."
+                    )
+                    raise BackendUnavailable("server_lost", text) from lost
+                await self.lose(channel)
+            else:
+                self.succeed()
+                return result
+
+    async def channel(self) -> Channel:
+        """Return the open channel, or a new one.
+
+        Raises:
+            BackendUnavailable: `server_unavailable`.
+            OutliveError: The server does not let this caller in.
+        """
+        async with self._turns:
+            while True:
+                if self._is_closed:
+                    text = "This client was closed."
+                    raise BackendUnavailable("server_unavailable", text, hint="Open another one.")
+                if self._channel is not None:
+                    return self._channel
+                self._channel = await self._open()
+
+    async def lose(self, channel: Channel) -> None:
+        """Give a lost channel up, and rest before the next one.
+
+        Raises:
+            BackendUnavailable: `server_unavailable`: it was lost again and again.
+        """
+        await self.forget(channel)
+        await self.rest(Unreachable("the connection was lost"))
+
+    def succeed(self) -> None:
+        """Note that the connection does what it is for: the next loss is the first of a new streak."""
+        self._patience.succeeded()
+
+    async def forget(self, channel: Channel) -> None:
+        """Give a channel up."""
+        if self._channel is channel:
+            self._channel = None
+        await channel.close()
+
+    def shut(self) -> None:
+        """Open nothing any more."""
+        self._is_closed = True
+
+    async def close(self) -> None:
+        """End the connection for good; who waits for something gets `server_unavailable`."""
+        self.shut()
+        if self._channel is not None:
+            await self._channel.close()
+
+    async def _open(self) -> Channel | None:
+        """Return a new channel; None when it is worth another attempt, after a rest."""
+        query: dict[str, str] = {}
+        if self._session_id and self._keeps_session:
+            query = {"session_id": self._session_id, "output": "none"}
+        try:
+            channel = await greet(await self._address.dial(self._world, query), self._world)
+        except Unreachable as error:
+            if not (self._address.was_reached or self._address.is_started_here):
+                raise self._absence() from error  # there is none: nobody waits for it to come back
+            await self.rest(error)
+            return None
+        except OutliveError as error:
+            if not is_passing(error):
+                raise
+            await self.rest(error)
+            return None
+        if self._is_closed:  # meanwhile
+            await channel.close()
+            return None
+        self._address.was_reached = True
+        self._session_id = channel.hello.session_id
+        return channel
+
+    async def rest(self, reason: Exception) -> None:
+        """Rest before another attempt.
+
+        Raises:
+            OutliveError: There were enough of them: `reason`, or `server_unavailable`.
+        """
+        pause_s = self._patience.failed(self._world.now())
+        if pause_s is not None:
+            await self._world.sleep(pause_s)
+        elif isinstance(reason, OutliveError):
+            raise reason
+        else:
+            raise self._absence() from reason
+
+    def _absence(self) -> BackendUnavailable:
+        return BackendUnavailable("server_unavailable", f"No server answers at {self._address}.")

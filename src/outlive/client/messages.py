@@ -1,0 +1,197 @@
+"""Requests to text and frames to values (docs/jsonrpc.md, from the client's side). Pure.
+
+Standard library only: what a program imports to start one command must cost little.
+"""
+
+import base64
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from outlive.client.results import Completion, Gap, Output, Page, ProcessInfo, Stream
+from outlive.core.cursor import Cursor
+from outlive.core.errors import OutliveError, ProtocolViolation, error_from_slug
+from outlive.core.identity import ProcessId
+
+__all__ = [
+    "Answer",
+    "Ended",
+    "Hello",
+    "Message",
+    "Missing",
+    "Piece",
+    "Told",
+    "encode_request",
+    "read_error",
+    "read_frame",
+    "read_info",
+    "read_page",
+]
+
+_Object = Mapping[str, Any]  # a JSON object that the server made; a member that is not there is a KeyError
+
+
+@dataclass(frozen=True, slots=True)
+class Hello:
+    """The server's first message."""
+
+    session_id: str
+    is_resumed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came back for a request; `request_id` None: for none in particular. Exactly one of the others is set."""
+
+    request_id: int | None
+    result: _Object | None
+    error: OutliveError | None
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Output as it was told: bytes of a stream up to offset `end`."""
+
+    process_id: str
+    stream: Stream
+    data: bytes
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """Output that the log no longer holds: `start` to `end` of a stream."""
+
+    process_id: str
+    stream: Stream
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A process's completion; no more output of this subscription follows."""
+
+    process_id: str
+    completion: Completion
+
+
+Told = Piece | Missing | Ended
+Message = Hello | Answer | Told | None
+
+
+def encode_request(request_id: int, method: str, params: Mapping[str, object]) -> str:
+    """Return a request as the text of one frame."""
+    return json.dumps({"jsonrpc": "2.0", "id": request_id, "method": method, "params": params})
+
+
+def read_frame(frame: str | bytes) -> Message:
+    """Return what a frame says; None for what a client of this version has no use for.
+
+    Raises:
+        ProtocolViolation: Whatever sent this is no outlive server.
+    """
+    try:
+        if isinstance(frame, bytes):
+            head, _, data = frame.partition(b"\n")
+            params = json.loads(head)["params"]
+            return Piece(params["process_id"], params["type"], data, params["end"])
+        return _read_message(json.loads(frame))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        text = "What answers there does not speak outlive's JSON-RPC."
+        raise ProtocolViolation("invalid_request", text, hint="Check the address.") from error
+
+
+def _read_message(message: _Object) -> Message:
+    if "method" not in message:
+        error = message.get("error")
+        return Answer(message.get("id"), message.get("result"), None if error is None else read_error(error))
+    params = message["params"]
+    match message["method"]:
+        case "connected":
+            return Hello(params["session_id"], params["resumed"])
+        case "process.gap":
+            return Missing(params["process_id"], params["type"], params["from"], params["to"])
+        case "process.completed":
+            return Ended(params["process_id"], _read_completion(params))
+    return None
+
+
+def _read_completion(params: _Object) -> Completion:
+    exit_code, exit_signal = _read_end(params["exit_code"])
+    cursor = Cursor.parse(params["cursor"])
+    return Completion(exit_code=exit_code, exit_signal=exit_signal, error=params["error"], cursor=cursor)
+
+
+def _read_end(code: int | None) -> tuple[int | None, int | None]:
+    """Return exit code and signal from the wire's one number (promise S0.9)."""
+    if code is None:
+        return None, None
+    return (code, None) if code >= 0 else (None, -code)
+
+
+def read_error(error: _Object) -> OutliveError:
+    """Return the error that the server reported, of the family that its reason belongs to."""
+    data = dict(error.get("data") or {})
+    reason, hint = str(data.pop("reason", "")), str(data.pop("hint", ""))
+    return error_from_slug(reason, str(error["message"]), hint=hint, details=data)
+
+
+def read_info(view: _Object) -> ProcessInfo:
+    """Return a process as `get`, `list` and `wait` show it."""
+    exit_code, exit_signal = _read_end(view["exit_code"])
+    return ProcessInfo(
+        process_id=ProcessId(view["process_id"]),
+        state=view["state"],
+        command=view["command"],
+        shell=view["shell"],
+        cwd=view["cwd"],
+        pid=view["pid"],
+        exit_code=exit_code,
+        exit_signal=exit_signal,
+        error=view["error"],
+        cause=view["cause"],
+        is_complete=view["completed"],
+        is_closed=view["streams"] == "closed",
+        is_stalled=view["stalled"],
+        is_detached=view["detached"],
+        has_gaps=view["gaps"],
+        descendants=view["descendants"],
+        cursor=Cursor.parse(view["cursor"]),
+        created_at=datetime.fromisoformat(view["created_at"]),
+        started_at=_read_time(view["started_at"]),
+        ended_at=_read_time(view["ended_at"]),
+        stdio=view["stdio"],
+        stdin=view["stdin"],
+        timeout_s=view["timeout"],
+        grace_s=view["grace"],
+        tags=view["tags"],
+        group=view["group"],
+        session_id=view["session_id"],
+    )
+
+
+def _read_time(text: str | None) -> datetime | None:
+    return None if text is None else datetime.fromisoformat(text)
+
+
+def read_page(result: _Object, cursor: Cursor) -> Page:
+    """Return the answer to `read` with encoding "base64", asked for at `cursor`."""
+    items: list[Output | Gap] = []
+    ends = {"stdout": cursor.stdout, "stderr": cursor.stderr}
+    for chunk in result["chunks"]:
+        stream: Stream = chunk["type"]
+        ends[stream] = chunk["end"]
+        behind = Cursor(ends["stdout"], ends["stderr"])
+        if chunk.get("gap"):
+            items.append(Gap(stream, chunk["from"], chunk["to"], behind))
+        else:
+            items.append(Output(stream, base64.b64decode(chunk["data"]), behind))
+    return Page(
+        items=tuple(items),
+        cursor=Cursor.parse(result["cursor"]),
+        has_more=result["more"],
+        is_complete=result["completed"],
+    )

@@ -1,0 +1,68 @@
+"""What a start may be told: `StartOptions`, and how they become parameters of `execute`. Pure."""
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Literal, TypedDict
+
+__all__ = ["StartOptions", "execute_params"]
+
+
+class StartOptions(TypedDict, total=False):
+    """Everything a start takes besides the command; what is left out is the server's default.
+
+    cwd: Working folder; the server's own by default.
+    env: Added to the server's environment; a None value removes a name.
+    timeout_s: When the whole tree is ended; never by default.
+    grace_s: Seconds between TERM and KILL.
+    stdin: "none" (it reads end-of-file at once, the default) or "pipe" (`write` and `close_stdin` feed it).
+    pty: Give it a terminal of `rows` by `cols` (24 by 80); all output is stdout then.
+    merge: stdout and stderr through one pipe, in their exact order; all output is stdout then.
+    detach: True (the default): it belongs to your user and lives on without this client. False: it is private to this
+        client, and cancelled some seconds after the client went away.
+    tags, group: Names of yours, kept with it; `list` finds by them.
+    output_limit: Bytes of output that are kept; on_limit: beyond it "truncate" (releases the middle) or "kill".
+    after_exit: What becomes of its descendants: "keep" (the default), "kill", or "wait" (complete when they are gone).
+    profile: The sandbox profile.
+    process_id: Its name, a ULID in lower case; one is made otherwise. Starting with it again starts nothing twice.
+    """
+
+    cwd: str | os.PathLike[str] | None
+    env: Mapping[str, str | None]
+    timeout_s: float | None
+    grace_s: float | None
+    stdin: Literal["none", "pipe"]
+    pty: bool
+    rows: int
+    cols: int
+    merge: bool
+    detach: bool
+    tags: Mapping[str, str]
+    group: str | None
+    output_limit: int | None
+    on_limit: Literal["truncate", "kill"]
+    after_exit: Literal["keep", "kill", "wait"]
+    profile: str
+    process_id: str
+
+
+_WIRE_NAMES: Mapping[str, str] = {"timeout_s": "timeout", "grace_s": "grace"}
+
+
+def execute_params(
+    command: str | Sequence[str], options: StartOptions, *, process_id: str
+) -> dict[str, object]:
+    """Return the parameters of `execute`; its output is followed elsewhere, if at all."""
+    params: dict[str, object] = {_WIRE_NAMES.get(name, name): value for name, value in options.items()}
+    params["command" if isinstance(command, str) else "argv"] = (
+        command if isinstance(command, str) else list(command)
+    )
+    if (cwd := options.get("cwd")) is not None:
+        params["cwd"] = os.fspath(cwd)
+    if "env" in options:
+        params["env"] = dict(options["env"])
+    if "tags" in options:
+        params["tags"] = dict(options["tags"])
+    # Side by side with other starts of this client, which its answers tell apart by number.
+    params |= {"process_id": process_id, "concurrent": True, "output": "none"}
+    params["detach"] = options.get("detach", True)
+    return params

@@ -1,0 +1,205 @@
+"""One process, from the outside: `AsyncProcess`."""
+
+import base64
+from collections.abc import Awaitable, Callable
+from typing import Literal
+
+from outlive.client.follow import AsyncFollow
+from outlive.client.link import ANSWER_S, Link
+from outlive.client.messages import read_info, read_page
+from outlive.client.results import Gap, Output, Page, ProcessInfo
+from outlive.client.world import World
+from outlive.core.cursor import BEGINNING, Cursor
+from outlive.core.errors import LimitExceeded
+from outlive.core.identity import ProcessId
+
+__all__ = ["AsyncProcess", "Until", "position_of"]
+
+_WAIT_S = 45.0  # of one question; a process that takes longer is asked about again
+_PIECE_BYTES = 64 * 1024  # what the server hands over at once: of less nothing needs to be counted
+_PAGE_BYTES = 256 * 1024  # the largest page
+
+Until = Literal["complete", "closed"]
+_Follower = Callable[[ProcessId, Cursor], AsyncFollow]
+
+
+def position_of(cursor: Cursor | str) -> Cursor:
+    """Return a cursor from either form.
+
+    Raises:
+        InvalidRequest: The text is no cursor.
+    """
+    return cursor if isinstance(cursor, Cursor) else Cursor.parse(cursor)
+
+
+class AsyncProcess:
+    """A process of the server; made by `AsyncClient.start` and `AsyncClient.get`.
+
+    It is a name and nothing more: dropping it changes nothing for the process. Every method looks for the server
+    again when the connection was lost. What a method may raise besides what it says: `ProcessNotFound`, and
+    `BackendUnavailable` when there is no server or nothing answers.
+
+    Attributes:
+        process_id: Its permanent name.
+        pid: The kernel's number of its main process; None when it is not known any more.
+    """
+
+    def __init__(
+        self,
+        process_id: ProcessId,
+        pid: int | None,
+        *,
+        link: Link,
+        world: World,
+        follow: _Follower,
+        release: Callable[[], Awaitable[None]],
+    ) -> None:
+        """Speak over `link`; `follow` and `release` are the client's part."""
+        self.process_id = process_id
+        self.pid = pid
+        self._link = link
+        self._world = world
+        self._follow = follow
+        self._release = release
+
+    def follow(self, cursor: Cursor | str = BEGINNING) -> AsyncFollow:
+        """Return an iterator over its output from `cursor` on, also when it has ended.
+
+        A process started with `detach=False` can be followed once at a time.
+        """
+        return self._follow(self.process_id, position_of(cursor))
+
+    async def info(self) -> ProcessInfo:
+        """Return what is known of it now."""
+        return read_info(await self._link.request("get", {"process_id": self.process_id}))
+
+    async def wait(self, timeout_s: float | None = None, *, until: Until = "complete") -> ProcessInfo:
+        """Return once it has ended and its output is whole, or (`is_complete` False) when the time is up.
+
+        Running out of time ends nothing. With `until="closed"` the streams must have ended too: descendants may hold
+        them open for longer. Cancellation: safe; the process goes on.
+        """
+        deadline = None if timeout_s is None else self._world.now() + timeout_s
+        while True:
+            wait_s = _WAIT_S if deadline is None else min(_WAIT_S, max(0.0, deadline - self._world.now()))
+            params = {"process_id": self.process_id, "until": until, "wait_s": wait_s}
+            view = await self._link.request("wait", params, answer_s=ANSWER_S + wait_s)
+            if not view["timed_out"] or (deadline is not None and self._world.now() >= deadline):
+                return read_info(view)
+
+    async def pause(self) -> None:
+        """Stop the whole tree until `resume`. Repeating it is a success.
+
+        Raises:
+            InvalidState: It has ended.
+        """
+        await self._control("PAUSE")
+
+    async def resume(self) -> None:
+        """Continue the whole tree. Repeating it is a success.
+
+        Raises:
+            InvalidState: It has ended.
+        """
+        await self._control("RESUME")
+
+    async def cancel(self, grace_s: float | None = None) -> None:
+        """End the whole tree: TERM now, KILL after the grace (its own by default). `wait` tells when it is gone.
+
+        Repeating it is a success; a shorter grace shortens the running one.
+
+        Raises:
+            InvalidState: It has ended.
+        """
+        await self._control("CANCEL", **({} if grace_s is None else {"grace": grace_s}))
+
+    async def signal(self, number: int | str, *, whole_tree: bool = False) -> None:
+        """Send a signal ("INT", "SIGINT", 2) to the main process, or to everything below it too.
+
+        Raises:
+            InvalidState: It has ended.
+            BackendUnavailable: `server_lost`: whether it was sent is not known.
+        """
+        # An enumeration's member too: JSON has plain numbers only.
+        wanted = number if isinstance(number, str) else int(number)
+        params = {"process_id": self.process_id, "signal": wanted, "whole_tree": whole_tree}
+        await self._link.request("signal", params, is_repeatable=False)
+
+    async def write(self, data: bytes) -> None:
+        """Write to its input; returns when all of it is in the pipe or terminal, or waits there for its reader.
+
+        Waits for a process that does not read for as long as that takes. For one writer at a time.
+
+        Raises:
+            InvalidState: It has no input (`stdin_closed`), or has ended.
+            BackendUnavailable: `server_lost`: whether the last 64 KiB of it were written is not known.
+
+        Cancellation: up to 64 KiB behind what was written so far may be written all the same.
+        """
+        view = memoryview(data)
+        while view:
+            piece = view[:_PIECE_BYTES]
+            params = {
+                "process_id": self.process_id,
+                "data": base64.b64encode(piece).decode("ascii"),
+                "encoding": "base64",
+            }
+            try:
+                await self._link.request("write", params, is_repeatable=False)
+            except LimitExceeded as error:
+                if error.code != "stdin_full":
+                    raise
+                waiting = error.details.get("waiting_bytes", 0)  # in the keeper's hands: not to be sent again
+                view = view[waiting if isinstance(waiting, int) else 0 :]
+            else:
+                view = view[len(piece) :]
+
+    async def close_stdin(self) -> None:
+        """Let it read end-of-file behind what was written.
+
+        Raises:
+            InvalidState: It has no input, or has ended.
+        """
+        await self._link.request("close_stdin", {"process_id": self.process_id})
+
+    async def resize(self, rows: int, cols: int) -> None:
+        """Set its terminal's size.
+
+        Raises:
+            InvalidState: `no_terminal`, or it has ended.
+        """
+        await self._link.request("resize", {"process_id": self.process_id, "rows": rows, "cols": cols})
+
+    async def read(self, cursor: Cursor | str = BEGINNING, *, limit_bytes: int = _PAGE_BYTES) -> Page:
+        """Return one page of recorded output from `cursor` on, at most 256 KiB; nothing is waited for."""
+        position = position_of(cursor)
+        params = {
+            "process_id": self.process_id,
+            "cursor": str(position),
+            "limit": max(1, min(limit_bytes, _PAGE_BYTES)),
+            "encoding": "base64",
+        }
+        return read_page(await self._link.request("read", params), position)
+
+    async def tail(self, limit_bytes: int = 64 * 1024) -> Page:
+        """Return the last output so far: at most `limit_bytes` of each stream, all of it in memory."""
+        end = (await self.info()).cursor
+        page = await self.read(Cursor(max(0, end.stdout - limit_bytes), max(0, end.stderr - limit_bytes)))
+        items: list[Output | Gap] = [*page.items]
+        while (
+            page.items
+            and page.has_more
+            and (page.cursor.stdout < end.stdout or page.cursor.stderr < end.stderr)
+        ):
+            page = await self.read(page.cursor)
+            items += page.items
+        return Page(
+            items=tuple(items), cursor=page.cursor, has_more=page.has_more, is_complete=page.is_complete
+        )
+
+    async def close(self) -> None:
+        """Give up this handle. A process started with `detach=False` is cancelled after the reconnect grace."""
+        await self._release()
+
+    async def _control(self, verb: str, **more: object) -> None:
+        await self._link.request("control", {"process_id": self.process_id, "type": verb, **more})

@@ -1,0 +1,108 @@
+"""What the client gives back: pieces of output, how a process ended, what is known of it. Values only."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+from outlive.core.cursor import Cursor
+from outlive.core.identity import ProcessId
+
+__all__ = ["Completion", "Gap", "Output", "Page", "ProcessInfo", "Stream"]
+
+Stream = Literal["stdout", "stderr"]
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """Some bytes of one stream, as the process wrote them; `cursor` is the position behind them."""
+
+    stream: Stream
+    data: bytes
+    cursor: Cursor
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Bytes `start` to `end` of one stream that the log no longer holds; `cursor` is the position behind them."""
+
+    stream: Stream
+    start: int
+    end: int
+    cursor: Cursor
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Completion:
+    """How a process ended.
+
+    At most one of `exit_code` (0 to 255) and `exit_signal` is set; none when nobody can know it. `error` is None for
+    a natural end, else one sentence.
+    """
+
+    exit_code: int | None
+    exit_signal: int | None
+    error: str | None
+    cursor: Cursor
+
+    @property
+    def returncode(self) -> int | None:
+        """The end in the one number that `subprocess` uses: the exit code, or minus the signal."""
+        return self.exit_code if self.exit_signal is None else -self.exit_signal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """Recorded output, oldest first; the next page is at `cursor`.
+
+    No items means caught up, not finished: `is_complete` tells that. `has_more`: there is more now.
+    """
+
+    items: tuple[Output | Gap, ...]
+    cursor: Cursor
+    has_more: bool
+    is_complete: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessInfo:
+    """What is known of a process at one moment. Times are aware UTC, durations seconds, sizes bytes.
+
+    `state` is one of starting, running, paused, stopping, exited, signaled, failed_to_start, lost; `cause` one of
+    cancel, timeout, output_limit, oom, shutdown, or None for a natural end. `is_complete`: it has ended and its
+    output is whole. `is_closed`: nothing can write to its streams any more. `descendants` counts what is left of its
+    tree besides itself. `session_id` names the connection that started it.
+    """
+
+    process_id: ProcessId
+    state: str
+    command: str
+    shell: str | None
+    cwd: str
+    pid: int | None
+    exit_code: int | None
+    exit_signal: int | None
+    error: str | None
+    cause: str | None
+    is_complete: bool
+    is_closed: bool
+    is_stalled: bool
+    is_detached: bool
+    has_gaps: bool
+    descendants: int
+    cursor: Cursor
+    created_at: datetime
+    started_at: datetime | None
+    ended_at: datetime | None
+    stdio: str
+    stdin: str
+    timeout_s: float | None
+    grace_s: float
+    tags: Mapping[str, str]
+    group: str | None
+    session_id: str | None
+
+    @property
+    def returncode(self) -> int | None:
+        """The end in the one number that `subprocess` uses: the exit code, or minus the signal; None until then."""
+        return self.exit_code if self.exit_signal is None else -self.exit_signal

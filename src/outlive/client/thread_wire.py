@@ -1,0 +1,56 @@
+"""A WebSocket that blocks: the threading side of the `websockets` package."""
+
+import contextlib
+import socket
+
+from websockets.exceptions import ConnectionClosed, InvalidHandshake
+from websockets.sync.client import ClientConnection, connect, unix_connect
+
+from outlive.client.handshake import OPTIONS, keep_alive, refusal
+from outlive.client.world import ConnectionLost
+
+__all__ = ["ThreadWire", "open_wire"]
+
+
+class ThreadWire:
+    """An open WebSocket. See `Wire` for what the methods promise."""
+
+    def __init__(self, connection: ClientConnection) -> None:
+        """Take over an open connection."""
+        self._connection = connection
+
+    async def send(self, text: str) -> None:
+        """Send a text frame."""
+        try:
+            self._connection.send(text)
+        except ConnectionClosed as error:
+            raise ConnectionLost(was_sent=False) from error
+
+    async def receive(self, timeout_s: float | None) -> str | bytes:
+        """Return the next frame."""
+        try:
+            return self._connection.recv(timeout_s)
+        except ConnectionClosed as error:
+            raise ConnectionLost from error
+
+    async def close(self) -> None:
+        """End the connection at once."""
+        # Without the closing handshake: behind a slow consumer megabytes may lie before the server's answer to it.
+        with contextlib.suppress(OSError):
+            self._connection.socket.shutdown(socket.SHUT_RDWR)
+        self._connection.close()
+
+
+def open_wire(url: str, connection: socket.socket | None, headers: dict[str, str]) -> ThreadWire:
+    """Open a WebSocket; see `World.open`."""
+    try:
+        if connection is None:
+            opened = connect(url, additional_headers=headers, legacy=True, **OPTIONS)
+        else:
+            opened = unix_connect(
+                uri=url, sock=connection, additional_headers=headers, legacy=True, **OPTIONS
+            )
+    except (InvalidHandshake, OSError, TimeoutError) as error:
+        raise refusal(error) from error
+    keep_alive(opened.socket)
+    return ThreadWire(opened)

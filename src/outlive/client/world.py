@@ -1,0 +1,105 @@
+"""What the client needs of the world, as protocols: `World`, `Wire`, `Bell`; and `run`, which needs no event loop.
+
+The client is written once, in coroutines. With `asyncio_world` they wait as coroutines do; with `thread_world` every
+await blocks the thread instead, and `run` finds the coroutine finished after its first step.
+"""
+
+import socket
+from collections.abc import Callable, Coroutine
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from typing import Any, Protocol, TypeVar, cast
+
+__all__ = ["Bell", "ConnectionLost", "Unreachable", "Wire", "World", "run"]
+
+_T = TypeVar("_T")
+
+
+class ConnectionLost(Exception):
+    """The connection has ended; `was_sent` tells whether the server may have read what was sent last."""
+
+    def __init__(self, *, was_sent: bool = True) -> None:
+        """Keep what is known."""
+        super().__init__("the connection to the server was lost")
+        self.was_sent = was_sent
+
+
+class Unreachable(Exception):
+    """Nobody answers at the address now."""
+
+
+class Wire(Protocol):
+    """An open WebSocket. One caller receives at a time; sending is open to all."""
+
+    async def send(self, text: str) -> None:
+        """Send a text frame; returns when there is room for more.
+
+        Raises:
+            ConnectionLost: The connection has ended.
+        """
+
+    async def receive(self, timeout_s: float | None) -> str | bytes:
+        """Return the next frame; what nobody receives stays in the socket. Cancellation: safe, no frame is lost.
+
+        Raises:
+            ConnectionLost: The connection has ended.
+            TimeoutError: None came in time.
+        """
+
+    async def close(self) -> None:
+        """End the connection at once, whatever is on its way. Safe to repeat."""
+
+
+class Bell(Protocol):
+    """Wakes one waiter."""
+
+    def ring(self) -> None:
+        """Wake it, now or when it waits."""
+
+    def clear(self) -> None:
+        """Forget earlier rings."""
+
+    async def wait(self, timeout_s: float | None) -> None:
+        """Return when it rings, or when the time is up."""
+
+
+class World(Protocol):
+    """Time, turns and sockets."""
+
+    def now(self) -> float:
+        """Return monotonic seconds."""
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait."""
+
+    def lock(self) -> AbstractContextManager[object]:
+        """Return a lock that is held for moments, never while waiting."""
+
+    def turns(self) -> AbstractAsyncContextManager[object]:
+        """Return a lock that may be held while waiting."""
+
+    def bell(self) -> Bell:
+        """Return a bell."""
+
+    async def aside(self, work: Callable[[], _T]) -> _T:
+        """Return what `work` returns, which may block for milliseconds."""
+
+    async def reach(self, find: Callable[[Callable[[], bool]], socket.socket]) -> socket.socket:
+        """Return what `find` returns, which may block for seconds; its argument says whether nobody waits any more."""
+
+    async def open(self, url: str, connection: socket.socket | None, headers: dict[str, str]) -> Wire:
+        """Open a WebSocket, over a connected Unix socket where there is one.
+
+        Raises:
+            Unreachable: Nobody listens, or the listener went away.
+            OutliveError: The server does not let this caller in.
+        """
+
+
+def run(coroutine: Coroutine[Any, Any, _T]) -> _T:
+    """Return what a coroutine returns that never really waits, because its world blocks instead."""
+    try:
+        coroutine.send(None)
+    except StopIteration as ended:
+        return cast(_T, ended.value)
+    coroutine.close()
+    raise AssertionError("a coroutine of the blocking client waited for an event loop")

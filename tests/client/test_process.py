@@ -1,0 +1,108 @@
+"""What a process handle does with answers that take a real server half a minute to give."""
+
+import base64
+from collections.abc import Mapping
+
+import pytest
+
+from outlive.client.asyncio_world import AsyncioWorld
+from outlive.client.follow import AsyncFollow
+from outlive.client.link import Link
+from outlive.client.messages import Ended, Piece, Told
+from outlive.client.process import AsyncProcess
+from outlive.client.results import Completion, Output
+from outlive.core.cursor import BEGINNING, Cursor
+from outlive.core.errors import BackendUnavailable, LimitExceeded, OutliveError, ProtocolViolation
+from outlive.core.identity import ProcessId
+
+pytestmark = pytest.mark.anyio
+
+_ID = ProcessId("01m7ybywps7gsyjzmq1eandhcn")
+
+
+class _FullPipe(Link):
+    """A server whose process does not read at first: every other write waits with the keeper, as the server says."""
+
+    def __init__(self) -> None:
+        self.received = b""
+        self._is_full = True
+
+    async def request(
+        self, method: str, params: Mapping[str, object], *, is_repeatable: bool = True, answer_s: float = 60.0
+    ) -> Mapping[str, object]:
+        assert (method, is_repeatable, answer_s > 0) == ("write", False, True)
+        data = base64.b64decode(str(params["data"]))
+        assert len(data) <= 65536
+        self.received += data
+        self._is_full = not self._is_full
+        if not self._is_full:
+            details = {"written_bytes": 0, "waiting_bytes": len(data)}
+            raise LimitExceeded("stdin_full", "These bytes still wait for it.", details=details)
+        return {"written": len(data)}
+
+
+def _process(link: Link) -> AsyncProcess:
+    async def release() -> None:
+        """Nothing is held."""
+
+    def follow(process_id: ProcessId, cursor: Cursor) -> AsyncFollow:
+        return AsyncFollow(link, process_id, cursor, release=release)
+
+    return AsyncProcess(_ID, 1, link=link, world=AsyncioWorld(), follow=follow, release=release)
+
+
+async def test_input_goes_on_behind_what_waits_for_a_process_that_does_not_read() -> None:
+    """S0.19.write: nothing is left out, nothing is written twice, however often the pipe is full."""
+    link, data = _FullPipe(), bytes(range(256)) * 2000
+    await _process(link).write(data)
+    assert link.received == data
+
+
+class _Telling(Link):
+    """A link whose channel tells what a script says; an error is what the next `attach` gets."""
+
+    def __init__(self, *script: Told | OutliveError) -> None:
+        self.script = list(script)
+        self.attached: list[str] = []
+        self.rests = 0
+
+    async def channel(self) -> "_Telling":  # type: ignore[override]
+        return self
+
+    async def attach(self, process_id: str, cursor: Cursor, *, answer_s: float) -> None:
+        assert answer_s > 0
+        self.attached.append(f"{process_id}@{cursor}")
+        if self.script and isinstance(self.script[0], OutliveError):
+            raise self.script.pop(0)  # type: ignore[misc]
+
+    async def next_told(self) -> Told:
+        told = self.script.pop(0)
+        assert not isinstance(told, OutliveError)
+        return told
+
+    def succeed(self) -> None:
+        """Nothing counts here."""
+
+    async def rest(self, reason: Exception) -> None:
+        assert isinstance(reason, BackendUnavailable)
+        self.rests += 1
+
+
+def _ended(cursor: Cursor) -> Ended:
+    return Ended(_ID, Completion(exit_code=0, exit_signal=None, error=None, cursor=cursor))
+
+
+async def test_a_keeper_that_is_away_for_a_moment_is_waited_for() -> None:
+    away = BackendUnavailable("keeper_unavailable", "Not now.")
+    link = _Telling(away, away, Piece(_ID, "stdout", b"x", 1), _ended(Cursor(1, 0)))
+    items = [item async for item in _process(link).follow()]
+    assert items == [Output("stdout", b"x", Cursor(1, 0))]
+    assert (link.rests, link.attached) == (2, [f"{_ID}@0.0"] * 3)
+
+
+async def test_an_end_behind_bytes_that_never_came_is_no_end() -> None:
+    link = _Telling(_ended(Cursor(1, 0)))
+    follow = _process(link).follow(BEGINNING)
+    with pytest.raises(ProtocolViolation, match=r"ended at 1\.0"):
+        await anext(follow)
+    assert follow.completion is None

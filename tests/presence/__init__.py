@@ -1,0 +1,1 @@
+"""Finding the state folder and its server."""
