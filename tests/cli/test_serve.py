@@ -226,6 +226,7 @@ async def test_a_second_signal_forces_the_end(tmp_path: Path) -> None:
         async with connect(f"ws://127.0.0.1:{port}/ws/mcp") as client:
             stubborn = "trap '' TERM; echo ready; while :; do sleep 1; done"
             deaf = await client.execute(stubborn, detach=True)
+            await client.output(deaf["process_id"], "ready")  # from here on it is deaf
             server.process.send_signal(signal.SIGINT)
             server.said("once more forces it")
             code, _, err = server.end()
