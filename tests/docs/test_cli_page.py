@@ -13,12 +13,21 @@ from tests.cli.launching import run
 from tests.docs.pages import page, section, table_rows, words
 
 _PAGE = page("docs/cli.md")
-_COMMON = {"--help", "--json", "--state-dir"}
+_COMMON = {"--help", "--json", "--no-start", "--state-dir"}
 
 
 @pytest.mark.parametrize(
     ("heading", "verbs"),
     [
+        ("## `outlive ps`", [["ps"]]),
+        ("## `outlive inspect`", [["inspect"]]),
+        ("## `outlive logs`", [["logs"]]),
+        ("## `outlive wait`", [["wait"]]),
+        ("## `outlive send`", [["send"]]),
+        (
+            "## `outlive pause`, `resume`, `stop`, `kill`, `signal`",
+            [["pause"], ["resume"], ["stop"], ["kill"], ["signal"]],
+        ),
         ("## `outlive install`", [["install"]]),
         ("## `outlive service`", [["service", verb] for verb in ("install", "uninstall", "status")]),
         ("## `outlive completion`", [["completion"]]),

@@ -62,7 +62,7 @@ def _dispatch(words: list[str]) -> int:
 
         show(f"outlive {__version__}")
         return 0
-    code = _dispatch_lasting(words)
+    code = _dispatch_plain(words)
     if code is not None:
         return code
     from outlive.cli.verbs import run_verbs  # noqa: PLC0415 -- typer costs 75 ms
@@ -70,8 +70,8 @@ def _dispatch(words: list[str]) -> int:
     return run_verbs(words)
 
 
-def _dispatch_lasting(words: list[str]) -> int | None:
-    """Run a verb that lasts, without typer's time and memory; None where it is for typer to understand the words."""
+def _dispatch_plain(words: list[str]) -> int | None:
+    """Run a verb that lasts or is asked often, without typer; None where typer has to understand the words."""
     if words[:1] == ["serve"]:
         from outlive.config import OPTIONS, read_flags  # noqa: PLC0415 -- as above
 
@@ -96,4 +96,8 @@ def _dispatch_lasting(words: list[str]) -> int | None:
         flags = read_flags(words[2:], [STATE_DIR])
         if flags is not None:
             return run_keeper(flags.get("state_dir"))
+    if words[:1] == ["ps"]:
+        from outlive.cli.quick import list_quickly  # noqa: PLC0415 -- as above
+
+        return list_quickly(words[1:])
     return None

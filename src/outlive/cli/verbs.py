@@ -13,6 +13,7 @@ from outlive import __version__
 from outlive.cli.completing import candidates
 from outlive.cli.flags import Json, StateDir, help_of
 from outlive.cli.output import say, show, show_json
+from outlive.cli.process_commands import add_process_verbs
 from outlive.cli.setup_verbs import add_setup_verbs
 from outlive.config import OPTIONS, Option
 from outlive.presence.state_folder import layout_of
@@ -27,11 +28,15 @@ _app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # rich takes longer to import than everything else that help needs
 )
-_keeper = typer.Typer(help="Look after the processes that look after the commands.", no_args_is_help=True)
+_keeper = typer.Typer(
+    help="Look after the processes that look after the commands.", no_args_is_help=True, rich_markup_mode=None
+)
 _app.add_typer(_keeper, name="keeper")
-_config = typer.Typer(help="Show how the server is set up.", no_args_is_help=True)
+_config = typer.Typer(help="Show how the server is set up.", no_args_is_help=True, rich_markup_mode=None)
 _app.add_typer(_config, name="config")
+add_process_verbs(_app)
 add_setup_verbs(_app)
 
 

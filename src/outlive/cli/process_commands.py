@@ -1,0 +1,245 @@
+"""The verbs on processes as typer knows them; what they do is in `process_verbs` and `logs`."""
+
+from collections.abc import Callable
+from typing import Annotated
+
+import typer
+
+from outlive.cli.flags import Json, StateDir
+from outlive.presence.state_folder import layout_of
+
+__all__ = ["add_process_verbs"]
+
+_NoStart = Annotated[
+    bool,
+    typer.Option(
+        "--no-start", help="Fail where no server runs, instead of starting one.", show_default=False
+    ),
+]
+_Names = Annotated[
+    list[str] | None, typer.Argument(metavar="[ID]...", help="Ids, ends of ids, or pids.", show_default=False)
+]
+_Name = Annotated[str, typer.Argument(metavar="ID", help="An id, the end of one, or a pid.")]
+_Group = Annotated[
+    str | None, typer.Option("--group", "-g", metavar="NAME", help="Those of a group.", show_default=False)
+]
+_Tags = Annotated[
+    list[str] | None,
+    typer.Option("--tag", metavar="NAME=VALUE", help="Those with a tag.", show_default=False),
+]
+
+
+def _ps(
+    *,
+    all_of_them: Annotated[
+        bool, typer.Option("--all", "-a", help="Those that have ended, too.", show_default=False)
+    ] = False,
+    group: _Group = None,
+    tag: _Tags = None,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=1000, help="At most so many.")] = 50,
+    state_dir: StateDir = None,
+    no_start: _NoStart = False,
+    as_json: Json = False,
+) -> None:
+    """List processes, newest first."""
+    from outlive.cli.process_verbs import connected, list_processes  # noqa: PLC0415 -- as above
+
+    with connected(state_dir, no_start=no_start) as client:
+        status = list_processes(
+            client, all_of_them=all_of_them, group=group, tags=tag or [], limit=limit, as_json=as_json
+        )
+    raise typer.Exit(status)
+
+
+def _inspect(
+    names: Annotated[list[str], typer.Argument(metavar="ID...", help="Ids, ends of ids, or pids.")],
+    *,
+    state_dir: StateDir = None,
+    no_start: _NoStart = False,
+    as_json: Json = False,
+) -> None:
+    """Tell everything about processes."""
+    from outlive.cli.process_verbs import connected, inspect  # noqa: PLC0415 -- as above
+
+    with connected(state_dir, no_start=no_start) as client:
+        status = inspect(client, names, as_json=as_json)
+    raise typer.Exit(status)
+
+
+def _wait(
+    names: Annotated[list[str], typer.Argument(metavar="ID...", help="Ids, ends of ids, or pids.")],
+    *,
+    timeout: Annotated[
+        float | None, typer.Option("--timeout", metavar="SECONDS", help="Wait no longer.", show_default=False)
+    ] = None,
+    state_dir: StateDir = None,
+    no_start: _NoStart = False,
+    as_json: Json = False,
+) -> None:
+    """Wait for the end; exit as the process did (128 + signal; 124 when the time is up)."""
+    from outlive.cli.process_verbs import connected, wait_for  # noqa: PLC0415 -- as above
+
+    with connected(state_dir, no_start=no_start) as client:
+        status = wait_for(client, names, timeout_s=timeout, as_json=as_json)
+    raise typer.Exit(status)
+
+
+def _acting(what: str, said: str, do: Callable[..., None]) -> Callable[..., None]:
+    """Return a verb that does one thing to each process of a selection."""
+
+    def verb(
+        names: _Names = None,
+        *,
+        group: _Group = None,
+        tag: _Tags = None,
+        state_dir: StateDir = None,
+        no_start: _NoStart = False,
+    ) -> None:
+        from outlive.cli.process_verbs import Selection, act, connected  # noqa: PLC0415 -- as above
+
+        selection = Selection(names or [], group=group, tags=tag or [])
+        with connected(state_dir, no_start=no_start) as client:
+            status = act(client, selection, do, said=said)
+        raise typer.Exit(status)
+
+    verb.__doc__ = what
+    return verb
+
+
+def _stop(
+    names: _Names = None,
+    *,
+    grace: Annotated[
+        float | None,
+        typer.Option("--grace", metavar="SECONDS", help="Time between TERM and KILL.", show_default=False),
+    ] = None,
+    group: _Group = None,
+    tag: _Tags = None,
+    state_dir: StateDir = None,
+    no_start: _NoStart = False,
+) -> None:
+    """End whole process trees: TERM, the grace period, KILL."""
+    _acting("", "is being stopped", lambda process: process.cancel(grace))(
+        names, group=group, tag=tag, state_dir=state_dir, no_start=no_start
+    )
+
+
+def _signal(
+    number: Annotated[str, typer.Argument(metavar="SIGNAL", help="A name (INT, SIGUSR1) or a number.")],
+    names: _Names = None,
+    *,
+    tree: Annotated[
+        bool, typer.Option("--tree", help="Everything below the main process, too.", show_default=False)
+    ] = False,
+    group: _Group = None,
+    tag: _Tags = None,
+    state_dir: StateDir = None,
+    no_start: _NoStart = False,
+) -> None:
+    """Send a signal."""
+    wanted = int(number) if number.isascii() and number.isdigit() else number
+    _acting("", f"got {number}", lambda process: process.signal(wanted, whole_tree=tree))(
+        names, group=group, tag=tag, state_dir=state_dir, no_start=no_start
+    )
+
+
+def _send(
+    name: _Name,
+    text: Annotated[
+        str | None,
+        typer.Argument(metavar="[TEXT]", help="What to write, a newline behind it.", show_default=False),
+    ] = None,
+    *,
+    key: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--key", metavar="KEY", help="enter, tab, escape, ctrl-c, ctrl-d, ctrl-z.", show_default=False
+        ),
+    ] = None,
+    eof: Annotated[
+        bool, typer.Option("--eof", help="Close the input behind it.", show_default=False)
+    ] = False,
+    no_newline: Annotated[
+        bool, typer.Option("--no-newline", "-n", help="No newline behind the text.", show_default=False)
+    ] = False,
+    state_dir: StateDir = None,
+    no_start: _NoStart = False,
+) -> None:
+    """Write to a process's input."""
+    from outlive.cli.process_verbs import connected, send_input  # noqa: PLC0415 -- as above
+
+    with connected(state_dir, no_start=no_start) as client:
+        status = send_input(client, name, text=text, keys=key or [], eof=eof, newline=not no_newline)
+    raise typer.Exit(status)
+
+
+def _logs(
+    name: _Name,
+    *,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Go on until the end.", show_default=False)
+    ] = False,
+    since: Annotated[
+        str | None,
+        typer.Option("--since", metavar="CURSOR", help="Begin behind a cursor.", show_default=False),
+    ] = None,
+    tail: Annotated[
+        int | None,
+        typer.Option("--tail", min=0, metavar="LINES", help="Only the last lines.", show_default=False),
+    ] = None,
+    grep: Annotated[
+        str | None,
+        typer.Option("--grep", metavar="TEXT", help="Only lines that contain it.", show_default=False),
+    ] = None,
+    context: Annotated[
+        int, typer.Option("--context", "-C", min=0, max=100, help="Lines around each match.")
+    ] = 0,
+    ignore_case: Annotated[
+        bool, typer.Option("--ignore-case", "-i", help="Letters in either case.", show_default=False)
+    ] = False,
+    stream: Annotated[str, typer.Option("--stream", help="stdout, stderr or both.")] = "both",
+    state_dir: StateDir = None,
+    no_start: _NoStart = False,
+) -> None:
+    """Print a process's output: its stdout to stdout, its stderr to stderr."""
+    from outlive.cli.logs import show_logs  # noqa: PLC0415 -- start-up time of `outlive --help`
+    from outlive.cli.process_verbs import connected  # noqa: PLC0415 -- as above
+
+    if stream not in {"stdout", "stderr", "both"}:
+        raise typer.BadParameter("stdout, stderr or both", param_hint="--stream")
+    with connected(state_dir, no_start=no_start) as client:
+        status = show_logs(
+            client,
+            layout_of(state_dir),
+            name,
+            follow=follow,
+            since=since,
+            tail=tail,
+            grep=grep,
+            context=context,
+            ignore_case=ignore_case,
+            stream=stream,
+        )
+    raise typer.Exit(status)
+
+
+def add_process_verbs(app: typer.Typer) -> None:
+    """Add the verbs to the program."""
+    app.command("ps")(_ps)
+    app.command("logs")(_logs)
+    app.command("inspect")(_inspect)
+    app.command("wait")(_wait)
+    app.command("send")(_send)
+    app.command("pause")(
+        _acting("Stop whole process trees until `resume`.", "is paused", lambda process: process.pause())
+    )
+    app.command("resume")(_acting("Continue process trees.", "goes on", lambda process: process.resume()))
+    app.command("stop")(_stop)
+    app.command("kill")(
+        _acting(
+            "End whole process trees without waiting: TERM, and KILL at once.",
+            "is being killed",
+            lambda process: process.cancel(0.0),
+        )
+    )
+    app.command("signal")(_signal)

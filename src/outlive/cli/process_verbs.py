@@ -1,0 +1,183 @@
+"""The verbs on processes: ps, inspect, wait, pause, resume, stop, kill, signal, send. They speak over the Unix socket.
+
+What they print and how they end is here; what happens is `outlive.client`'s. A verb that names several processes goes
+on when one of them fails, says why, and ends with 1.
+"""
+
+import contextlib
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields
+from datetime import UTC, datetime
+
+from outlive.cli.naming import find_process
+from outlive.cli.output import say, show, show_error, show_json
+from outlive.cli.tables import describe, exit_status, process_rows, table
+from outlive.client import Client, InvalidRequest, OutliveError, Process
+from outlive.client.results import ProcessInfo
+
+__all__ = [
+    "Selection",
+    "act",
+    "connected",
+    "inspect",
+    "list_processes",
+    "parse_tags",
+    "send_input",
+    "view",
+    "wait_for",
+]
+
+_FAILED = 1
+_STILL_RUNNING = 124  # as timeout(1) says that the time is up
+_KEYS = {
+    "enter": b"\r",
+    "tab": b"\t",
+    "escape": b"\x1b",
+    "ctrl-c": b"\x03",
+    "ctrl-d": b"\x04",
+    "ctrl-z": b"\x1a",
+}
+
+
+@contextlib.contextmanager
+def connected(state_dir: str | None, *, no_start: bool) -> Iterator[Client]:
+    """Yield a client of the state folder's server, which is started where none runs, and that is said."""
+    with Client(state_dir, start_server=not no_start, say=say) as client:
+        yield client
+
+
+class Selection:
+    """Which processes a verb is about: names, or everything that lives in a group or bears tags."""
+
+    def __init__(self, names: Sequence[str], *, group: str | None, tags: Sequence[str]) -> None:
+        """Take what the command line said; `tags` are "name=value".
+
+        Raises:
+            InvalidRequest: Nothing is named, or names and filters at once.
+        """
+        self._names = names
+        self._group = group
+        self._tags = parse_tags(tags)
+        if bool(names) == bool(group is not None or self._tags):
+            raise InvalidRequest("invalid_params", "Name processes, or a --group, or a --tag: one of them.")
+
+    def processes(self, client: Client) -> Iterable[tuple[str, Callable[[], Process]]]:
+        """Yield a name for messages and how to get each process."""
+        if self._names:
+            for name in self._names:
+                yield name, lambda name=name: find_process(client, name)  # type: ignore[misc] # bound now
+            return
+        for info in client.list(active=True, group=self._group, tags=self._tags or None, limit=1000):
+            process_id = info.process_id
+            yield process_id, lambda process_id=process_id: client.get(process_id)  # type: ignore[misc] # as above
+
+
+def parse_tags(words: Sequence[str]) -> dict[str, str]:
+    """Return tags from "name=value" words.
+
+    Raises:
+        InvalidRequest: A word has no "=" or an empty name.
+    """
+    tags = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not name or not equals:
+            raise InvalidRequest("invalid_params", f"--tag {word!r}: a tag is name=value.")
+        tags[name] = value
+    return tags
+
+
+def list_processes(
+    client: Client, *, all_of_them: bool, group: str | None, tags: Sequence[str], limit: int, as_json: bool
+) -> int:
+    """Print processes, newest first: those that live, or all."""
+    infos = client.list(
+        active=None if all_of_them else True, group=group, tags=parse_tags(tags) or None, limit=limit
+    )
+    if as_json:
+        show_json({"processes": [view(info) for info in infos]})
+    elif infos:
+        show(table(process_rows(infos, now=datetime.now(UTC))))
+    else:
+        say("Nothing runs." if not all_of_them else "No process is known.")
+    return 0
+
+
+def inspect(client: Client, names: Sequence[str], *, as_json: bool) -> int:
+    """Print everything about processes."""
+    infos = [find_process(client, name).info() for name in names]
+    if as_json:
+        show_json({"processes": [view(info) for info in infos]})
+    else:
+        show("\n\n".join(map(describe, infos)))
+    return 0
+
+
+def wait_for(client: Client, names: Sequence[str], *, timeout_s: float | None, as_json: bool) -> int:
+    """Return when all have ended: one process's exit status, or the first of several that is not 0; 124 after the time."""
+    ends = [find_process(client, name).wait(timeout_s) for name in names]
+    if as_json:
+        show_json({"processes": [view(info) for info in ends]})
+    if any(not info.is_complete for info in ends):
+        say("outlive: the time is up; what runs goes on.")
+        return _STILL_RUNNING
+    return next((status for info in ends if (status := exit_status(info))), 0)
+
+
+def act(client: Client, selection: Selection, verb: Callable[[Process], None], *, said: str) -> int:
+    """Do something to each process of a selection, and say so."""
+    status = 0
+    for name, find in selection.processes(client):
+        try:
+            process = find()
+            verb(process)
+        except OutliveError as error:
+            say(f"outlive: {name}:")
+            show_error(error)
+            status = _FAILED
+        else:
+            say(f"{process.process_id} {said}")
+    return status
+
+
+def send_input(
+    client: Client, name: str, *, text: str | None, keys: Sequence[str], eof: bool, newline: bool
+) -> int:
+    """Write to a process's input: the text, then keys, then end-of-file.
+
+    Raises:
+        InvalidRequest: There is nothing to send, or a key has no such name.
+    """
+    unknown = [key for key in keys if key.lower() not in _KEYS]
+    if unknown:
+        raise InvalidRequest(
+            "invalid_params", f"{unknown[0]!r} is no key.", hint=f"There are {', '.join(_KEYS)}."
+        )
+    data = b"" if text is None else os.fsencode(text) + (b"\n" if newline else b"")
+    data += b"".join(_KEYS[key.lower()] for key in keys)
+    if not data and not eof:
+        raise InvalidRequest("invalid_params", "There is nothing to send: pass a text, --key or --eof.")
+    process = find_process(client, name)
+    if data:
+        process.write(data)
+    if eof:
+        process.close_stdin()
+    return 0
+
+
+def view(info: ProcessInfo) -> dict[str, object]:
+    """Return a process as JSON shows it: the fields of `ProcessInfo`, times in ISO 8601 (UTC), the cursor as text."""
+    return {field.name: _plain(getattr(info, field.name)) for field in fields(info)}
+
+
+def _plain(value: object) -> object:
+    match value:
+        case None | bool() | int() | float() | str():
+            return value
+        case datetime():
+            return value.isoformat()
+        case Mapping():
+            return dict(value)
+        case _:
+            return str(value)

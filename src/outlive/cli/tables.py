@@ -1,0 +1,119 @@
+"""Processes as people read them: rows of plain text, and the words for a state, an end and an age. Pure."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from outlive.cli.naming import short_name
+from outlive.client.results import ProcessInfo
+
+__all__ = ["age", "describe", "exit_status", "outcome", "process_rows", "table"]
+
+_HEAD = ("ID", "STATE", "PID", "AGE", "TIME", "OUTPUT", "COMMAND")
+_COMMAND_WIDTH = 60
+_SIGNALED = 128  # how shells count an end by a signal
+_UNKNOWN = 125  # nobody can know how it ended, or it never ran
+
+
+def process_rows(infos: Sequence[ProcessInfo], *, now: datetime) -> list[tuple[str, ...]]:
+    """Return the head and a row for each process."""
+    return [
+        _HEAD,
+        *(
+            (
+                short_name(info.process_id),
+                outcome(info),
+                "" if info.pid is None else str(info.pid),
+                age(info.created_at, now),
+                _running_time(info, now),
+                _size(info.cursor.stdout + info.cursor.stderr),
+                _one_line(info.command),
+            )
+            for info in infos
+        ),
+    ]
+
+
+def table(rows: Sequence[tuple[str, ...]]) -> str:
+    """Return rows in columns, two blanks apart, the last one as it is."""
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]
+    lines = []
+    for row in rows:
+        cells = [cell.ljust(width) for cell, width in zip(row[:-1], widths, strict=True)]
+        lines.append("  ".join([*cells, row[-1]]).rstrip())
+    return "\n".join(lines)
+
+
+def outcome(info: ProcessInfo) -> str:
+    """Return one word or two: the state, or how it ended."""
+    if info.state == "exited":
+        return f"exit {info.exit_code}" if info.cause is None else f"{info.cause} (exit {info.exit_code})"
+    if info.state == "signaled":
+        return f"signal {info.exit_signal}" if info.cause is None else f"{info.cause} ({info.exit_signal})"
+    return info.state.replace("_", " ")
+
+
+def exit_status(info: ProcessInfo) -> int:
+    """Return what a shell would call a process's end: its exit code, 128 + signal, 125 when nobody can know."""
+    if info.exit_signal is not None:
+        return _SIGNALED + info.exit_signal
+    return _UNKNOWN if info.exit_code is None else info.exit_code
+
+
+def age(moment: datetime, now: datetime) -> str:
+    """Return the time since then in its largest unit."""
+    return _span((now - moment).total_seconds())
+
+
+def describe(info: ProcessInfo) -> str:
+    """Return everything about a process, a line each; what is not there is left out."""
+    facts: list[tuple[str, object]] = [
+        ("id", info.process_id),
+        ("command", _one_line(info.command, 2000)),
+        ("state", outcome(info)),
+        ("error", info.error),
+        ("pid", info.pid),
+        ("folder", info.cwd),
+        ("shell", info.shell),
+        ("created", _moment(info.created_at)),
+        ("started", _moment(info.started_at)),
+        ("ended", _moment(info.ended_at)),
+        ("output", f"{info.cursor.stdout} bytes stdout, {info.cursor.stderr} bytes stderr"),
+        ("gaps", "yes: parts of the output were released" if info.has_gaps else None),
+        ("stdio", info.stdio),
+        ("stdin", info.stdin),
+        ("timeout", None if info.timeout_s is None else f"{info.timeout_s:g} s"),
+        ("grace", f"{info.grace_s:g} s"),
+        ("group", info.group),
+        ("tags", " ".join(f"{name}={value}" for name, value in sorted(info.tags.items())) or None),
+        ("left", f"{info.descendants} descendants" if info.descendants else None),
+    ]
+    return "\n".join(f"{name:<9}{value}" for name, value in facts if value is not None)
+
+
+def _running_time(info: ProcessInfo, now: datetime) -> str:
+    if info.started_at is None:
+        return ""
+    return _span(((info.ended_at or now) - info.started_at).total_seconds())
+
+
+def _span(seconds: float) -> str:
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "m")):
+        if seconds >= size:
+            return f"{int(seconds // size)}{unit}"
+    return f"{max(0.0, seconds):.1f}s" if seconds < 10 else f"{int(seconds)}s"
+
+
+def _size(count: int) -> str:
+    for shift, unit in ((30, "G"), (20, "M"), (10, "K")):
+        if count >= 1 << shift:
+            return f"{count / (1 << shift):.1f}{unit}"
+    return f"{count}B"
+
+
+def _one_line(text: str, width: int = _COMMAND_WIDTH) -> str:
+    shown = "".join(letter if letter.isprintable() else " " for letter in text)
+    return shown if len(shown) <= width else f"{shown[: width - 1]}…"
+
+
+def _moment(moment: datetime | None) -> str | None:
+    return None if moment is None else moment.astimezone().isoformat(sep=" ", timespec="milliseconds")

@@ -1,0 +1,194 @@
+"""ps, inspect, wait, logs, send, pause, resume, stop, kill and signal against a real server, as a person types them."""
+
+import json
+import subprocess
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from outlive.cli.tables import age, table
+from outlive.client import Client, Process
+from tests.support.processes import Gate
+from tests.support.server import OutliveServer, run_outlive
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OutliveServer]:
+    """One server for all tests here."""
+    with OutliveServer(tmp_path_factory.mktemp("v") / "state") as server:
+        yield server
+
+
+@pytest.fixture
+def client(served: OutliveServer) -> Iterator[Client]:
+    """A client of that server."""
+    with Client(served.state_dir, start_server=False) as client:
+        yield client
+
+
+def _outlive(served: OutliveServer, *words: str) -> subprocess.CompletedProcess[str]:
+    return run_outlive(*words, state_dir=served.state_dir)
+
+
+def _ended(process: Process) -> Process:
+    assert process.wait(30).is_complete
+    return process
+
+
+def _listed(served: OutliveServer, *words: str) -> list[str]:
+    done = _outlive(served, "ps", "--json", *words)
+    assert done.returncode == 0, done.stderr
+    return [one["process_id"] for one in json.loads(done.stdout)["processes"]]
+
+
+def test_ps_lists_what_lives_and_all_of_it_on_demand(
+    served: OutliveServer, client: Client, gate: Gate
+) -> None:
+    ended = _ended(client.start("exit 3", tags={"t": "ps"}))
+    live = client.start(f"{gate.wait}; true", tags={"t": "ps"}, group="ps")
+    shown = _outlive(served, "ps")
+    assert live.process_id[-6:] in shown.stdout
+    assert "running" in shown.stdout
+    assert ended.process_id[-6:] not in shown.stdout
+    assert _listed(served, "--all", "--tag", "t=ps") == [live.process_id, ended.process_id]
+    assert _listed(served, "--group", "ps") == [live.process_id]
+    everything = _outlive(served, "ps", "-a").stdout
+    assert "exit 3" in everything
+    gate.open()
+    _ended(live)
+
+
+def test_the_fast_path_and_typer_say_the_same(served: OutliveServer, client: Client) -> None:
+    _ended(client.start("true", tags={"t": "same"}))
+    quick = json.loads(_outlive(served, "ps", "--all", "--json").stdout)
+    slow = json.loads(_outlive(served, "ps", "--all", "--json", "--limit", "50").stdout)
+    assert quick == slow
+
+
+def test_a_process_is_called_by_its_id_the_ids_end_or_its_pid(
+    served: OutliveServer, client: Client, gate: Gate
+) -> None:
+    process = client.start(f"{gate.wait}; exit 4")
+    for name in (process.process_id, process.process_id[-7:], str(process.pid)):
+        told = json.loads(_outlive(served, "inspect", "--json", name).stdout)
+        assert told["processes"][0]["process_id"] == process.process_id
+    gate.open()
+    waited = _outlive(served, "wait", process.process_id[-7:])
+    assert waited.returncode == 4
+    assert "exit 4" in _outlive(served, "inspect", process.process_id).stdout
+    unknown = _outlive(served, "inspect", "zzzzzzzz")
+    assert unknown.returncode == 1
+    assert "outlive ps --all" in unknown.stderr
+
+
+def test_wait_exits_as_the_process_did(served: OutliveServer, client: Client, gate: Gate) -> None:
+    signaled = client.start("kill -TERM $$")
+    assert _outlive(served, "wait", signaled.process_id).returncode == 128 + 15
+    never = client.start(gate.wait)
+    late = _outlive(served, "wait", "--timeout", "0.2", never.process_id)
+    assert late.returncode == 124
+    gate.open()
+    assert _outlive(served, "wait", never.process_id, signaled.process_id).returncode == 128 + 15
+
+
+def test_logs_show_streams_apart_the_last_lines_and_matching_lines(
+    served: OutliveServer, client: Client
+) -> None:
+    process = _ended(client.start("seq 1 5000; echo mistake 77 >&2"))
+    whole = _outlive(served, "logs", process.process_id)
+    assert whole.stdout == "".join(f"{number}\n" for number in range(1, 5001))
+    assert whole.stderr == "mistake 77\n"
+    assert (
+        _outlive(served, "logs", "--tail", "2", "--stream", "stdout", process.process_id).stdout
+        == "4999\n5000\n"
+    )
+    found = _outlive(served, "logs", "--grep", "77", process.process_id)
+    assert found.stdout == "".join(f"{number}\n" for number in range(1, 5001) if "77" in str(number))
+    assert found.stderr == "mistake 77\n"
+    assert _outlive(served, "logs", "--grep", "MISTAKE", process.process_id).returncode == 1
+    assert _outlive(served, "logs", "--grep", "MISTAKE", "-i", process.process_id).returncode == 0
+    around = _outlive(served, "logs", "--grep", "2500", "-C", "1", process.process_id)
+    assert around.stdout == "--\n2499\n2500\n2501\n"
+    assert _outlive(served, "logs", "--stream", "nonsense", process.process_id).returncode == 2
+
+
+def test_logs_follow_to_the_end(served: OutliveServer, client: Client, gate: Gate) -> None:
+    process = client.start(f"echo first; {gate.wait}; echo last")
+    gate.open()
+    assert _outlive(served, "logs", "-f", process.process_id).stdout == "first\nlast\n"
+
+
+def test_send_writes_text_keys_and_the_end(served: OutliveServer, client: Client) -> None:
+    process = client.start("cat", stdin="pipe")
+    assert _outlive(served, "send", process.process_id, "hello world").returncode == 0
+    assert _outlive(served, "send", process.process_id, "-n", "no newline").returncode == 0
+    assert _outlive(served, "send", process.process_id, "--eof").returncode == 0
+    _ended(process)
+    assert _outlive(served, "logs", process.process_id).stdout == "hello world\nno newline"
+    for words, part in ((("--key", "nonsense"), "enter"), ((), "nothing to send")):
+        refused = _outlive(served, "send", process.process_id, *words)
+        assert refused.returncode == 1
+        assert part in refused.stderr
+
+
+def test_a_group_is_paused_resumed_and_stopped(served: OutliveServer, client: Client) -> None:
+    members = [client.start("sleep 1000", group="verbs") for _ in range(2)]
+    for verb, state in (("pause", "paused"), ("resume", "running")):
+        done = _outlive(served, verb, "--group", "verbs")
+        assert done.returncode == 0, done.stderr
+        assert [process.info().state for process in members] == [state, state]
+    assert _outlive(served, "stop", "--grace", "5", "--group", "verbs").returncode == 0
+    assert [_ended(process).info().exit_signal for process in members] == [15, 15]
+    assert [process.info().cause for process in members] == ["cancel", "cancel"]
+
+
+def test_signal_and_kill_reach_the_process(served: OutliveServer, client: Client, tmp_path: Path) -> None:
+    heard = tmp_path / "heard"
+    process = client.start(f"trap 'touch {heard}' USR1; echo ready; while :; do sleep 0.05; done")
+    with process.follow() as items:
+        next(iter(items))
+    assert _outlive(served, "signal", "USR1", process.process_id).returncode == 0
+    for _ in range(200):
+        if heard.exists():
+            break
+        process.wait(0.05)
+    assert heard.exists()
+    assert _outlive(served, "kill", process.process_id).returncode == 0
+    info = _ended(process).info()
+    assert (info.exit_signal in {9, 15}, info.cause) == (True, "cancel")
+
+
+def test_one_failure_of_several_is_told_and_the_others_are_done(
+    served: OutliveServer, client: Client
+) -> None:
+    process = client.start("sleep 1000")
+    done = _outlive(served, "kill", "zzzzzzzz", process.process_id)
+    assert done.returncode == 1
+    assert "zzzzzzzz" in done.stderr
+    info = _ended(process).info()
+    assert (info.exit_signal in {9, 15}, info.cause) == (True, "cancel")
+
+
+@pytest.mark.parametrize("words", [("stop",), ("stop", "x", "--group", "g"), ("stop", "--tag", "nonsense")])
+def test_what_a_verb_is_about_is_said_in_exactly_one_way(
+    served: OutliveServer, words: tuple[str, ...]
+) -> None:
+    done = _outlive(served, *words)
+    assert done.returncode == 1
+    assert done.stderr.startswith("outlive: ")
+
+
+def test_no_start_fails_where_no_server_runs(tmp_path: Path) -> None:
+    for words in (("ps", "--no-start"), ("inspect", "x", "--no-start")):
+        done = run_outlive(*words, state_dir=tmp_path / "nobody")
+        assert done.returncode == 1
+        assert "No server answers" in done.stderr
+
+
+def test_tables_and_ages_are_plain_text() -> None:
+    assert table([("A", "LONG", "C"), ("xyz", "1", "c d")]) == "A    LONG  C\nxyz  1     c d"
+    now = datetime(2026, 1, 2, tzinfo=UTC)
+    spans = {0.25: "0.2s", 12: "12s", 61: "1m", 3700: "1h", 90000: "1d"}
+    assert [age(now - timedelta(seconds=seconds), now) for seconds in spans] == list(spans.values())
