@@ -1,0 +1,285 @@
+"""Finding places in a process's output: lines that contain a text, and where the last N lines begin.
+
+Streams through logs of any size with bounded memory; one turn reads at most 256 KiB. Blocking: run turns in a
+thread. Never writes.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from outlive.core.cursor import BEGINNING, Cursor
+from outlive.core.errors import InvalidRequest
+from outlive.store.output_log import MAX_PREAD_BYTES, OutputChunk, OutputLog
+
+__all__ = ["MAX_TAIL_BYTES", "LogLine", "LogSearch", "tail_start"]
+
+MAX_TAIL_BYTES = 16 * 1024 * 1024  # the last lines are looked for within this much
+_BLOCK_BYTES = 64 * 1024
+_SHOWN_BYTES = 8192  # of a line; where it begins and ends is told, so that all of it can be read
+_CONTEXT_BYTES = 64 * 1024  # what the lines around a match are looked for in, on each side
+_NEWLINE = b"\n"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogLine:
+    """A line that matches: bytes `offset` to `end` of a stream (0 stdout, 1 stderr), its newline not counted.
+
+    `data` is at most 8 KiB of it. `before` and `after` are lines of the same stream around it.
+    """
+
+    stream: int
+    offset: int
+    end: int
+    data: bytes
+    before: tuple[bytes, ...] = ()
+    after: tuple[bytes, ...] = ()
+
+
+class LogSearch:
+    """Looks for a text from a cursor on, in the order of writing; call `turn` until `is_over`.
+
+    Attributes:
+        cursor: Searching on from here misses no line and finds none twice.
+        is_over: Everything there was at the last turn was searched.
+    """
+
+    def __init__(
+        self,
+        log: OutputLog,
+        text: bytes,
+        *,
+        cursor: Cursor = BEGINNING,
+        streams: frozenset[int] = frozenset({0, 1}),
+        is_case_sensitive: bool = True,
+        context: int = 0,
+    ) -> None:
+        """Search `log`; without case means ASCII letters in either case.
+
+        Raises:
+            InvalidRequest: The text is empty or holds a newline.
+        """
+        if not text or _NEWLINE in text:
+            raise InvalidRequest(
+                "invalid_params", "What is looked for has one character at least, and no newline."
+            )
+        self.is_over = False
+        self._log = log
+        self._needle = text if is_case_sensitive else text.lower()
+        self._is_case_sensitive = is_case_sensitive
+        self._streams = streams
+        self._context = context
+        self._position = cursor
+        self._scans = [_LineScan(cursor.stdout), _LineScan(cursor.stderr)]
+
+    @property
+    def cursor(self) -> Cursor:
+        """Where to go on: before an unfinished line, behind everything else."""
+        return Cursor(*(scan.line_start for scan in self._scans))
+
+    def turn(self, most: int) -> list[LogLine]:
+        """Search the next piece; return at most `most` lines, in the order of writing.
+
+        Raises:
+            StoreCorrupt: The disk does not give the bytes.
+        """
+        found: list[LogLine] = []
+        chunks = self._next_chunks()
+        self.is_over = not chunks
+        for chunk in chunks:
+            if chunk.stream in self._streams and not chunk.is_gap:
+                for start, end in self._matches(chunk):
+                    found.append(self._line(chunk.stream, start, end))
+                    if len(found) == most:
+                        self._stop_behind(chunk, end)
+                        return found
+            else:
+                self._scans[chunk.stream].jump(chunk.end)
+            self._position = OutputChunk.after(self._position, [chunk])
+        return found
+
+    def last(self) -> list[LogLine]:
+        """Return the matching lines that have no newline yet; to be called when `is_over`, the stream being whole."""
+        found = []
+        for stream, scan in enumerate(self._scans):
+            if scan.is_hit:
+                end = self._log.size(stream)
+                found.append(self._line(stream, scan.line_start, end))
+                scan.jump(end)
+        return found
+
+    def _next_chunks(self) -> list[OutputChunk]:
+        if len(self._streams) > 1:
+            return self._log.read(self._position, MAX_PREAD_BYTES)
+        # One stream: no look at the order, which may be a record for every line.
+        (stream,) = self._streams
+        offset = (self._position.stdout, self._position.stderr)[stream]
+        data = self._log.pread(stream, MAX_PREAD_BYTES, offset)
+        if data:
+            return [OutputChunk(stream=stream, offset=offset, end=offset + len(data), data=data)]
+        gap = self._log.gap(stream)
+        if gap is not None and gap[0] <= offset < gap[1]:
+            return [OutputChunk(stream=stream, offset=offset, end=gap[1], data=b"")]
+        return []
+
+    def _matches(self, chunk: OutputChunk) -> Iterator[tuple[int, int]]:
+        data = chunk.data if self._is_case_sensitive else chunk.data.lower()
+        return self._scans[chunk.stream].feed(data, chunk.offset, self._needle)
+
+    def _stop_behind(self, chunk: OutputChunk, end: int) -> None:
+        """Forget what lies behind a line: the next turn begins there."""
+        following = end + 1
+        self._scans[chunk.stream].jump(following)
+        ends = [self._position.stdout, self._position.stderr]
+        ends[chunk.stream] = following
+        self._position = Cursor(*ends)
+
+    def _line(self, stream: int, start: int, end: int) -> LogLine:
+        before: tuple[bytes, ...] = ()
+        after: tuple[bytes, ...] = ()
+        if self._context:
+            before = self._lines_before(stream, start)
+            after = self._lines_after(stream, end)
+        data = self._log.pread(stream, min(end - start, _SHOWN_BYTES), start) if end > start else b""
+        return LogLine(stream=stream, offset=start, end=end, data=data, before=before, after=after)
+
+    def _lines_before(self, stream: int, start: int) -> tuple[bytes, ...]:
+        begin = max(0, start - _CONTEXT_BYTES)
+        gap = self._log.gap(stream)
+        if gap is not None and begin < gap[1] <= start:
+            begin = gap[1]
+        if begin == start:
+            return ()
+        lines = self._log.pread(stream, start - begin, begin).split(_NEWLINE)[:-1]
+        whole = lines if begin == 0 or (gap is not None and begin == gap[1]) else lines[1:]
+        return tuple(line[:_SHOWN_BYTES] for line in whole[-self._context :])
+
+    def _lines_after(self, stream: int, end: int) -> tuple[bytes, ...]:
+        lines = self._log.pread(stream, _CONTEXT_BYTES, end + 1).split(_NEWLINE)
+        # The last piece is a line only where there is something, and then perhaps the first part of one.
+        whole = lines if lines[-1] else lines[:-1]
+        return tuple(line[:_SHOWN_BYTES] for line in whole[: self._context])
+
+
+class _LineScan:
+    """The unfinished line of one stream: where it began, and as much of its end as a text may need to be found.
+
+    Attributes:
+        line_start: Offset of the unfinished line's first byte.
+        is_hit: The text was found in it already.
+    """
+
+    __slots__ = ("_carry", "is_hit", "line_start")
+
+    def __init__(self, offset: int) -> None:
+        self.line_start = offset
+        self.is_hit = False
+        self._carry = b""
+
+    def jump(self, offset: int) -> None:
+        """Go on at `offset` as at a line's beginning."""
+        self.line_start = offset
+        self.is_hit = False
+        self._carry = b""
+
+    def feed(self, data: bytes, offset: int, needle: bytes) -> Iterator[tuple[int, int]]:
+        """Yield (start, end) of the finished lines that contain `needle`."""
+        searched = 0
+        if self.is_hit:
+            newline = data.find(_NEWLINE)
+            if newline < 0:
+                return
+            start = self.line_start
+            self.jump(offset + newline + 1)
+            yield start, offset + newline
+            searched = newline + 1
+        buffer = self._carry + data
+        base = offset - len(self._carry)
+        while (hit := buffer.find(needle, searched)) >= 0:
+            line = buffer.rfind(_NEWLINE, 0, hit) + 1
+            start = base + line if line else self.line_start
+            newline = buffer.find(_NEWLINE, hit)
+            if newline < 0:
+                self.line_start, self.is_hit, self._carry = start, True, b""
+                return
+            searched = newline + 1
+            yield start, base + newline
+        newline = buffer.rfind(_NEWLINE)
+        if newline >= 0:
+            self.line_start = base + newline + 1
+        rest = buffer[newline + 1 :]
+        keep = len(needle) - 1
+        self._carry = rest[-keep:] if keep else b""
+
+
+def tail_start(log: OutputLog, count: int, *, stream: int | None = None) -> Cursor:
+    """Return the cursor before the last `count` lines of a stream (0 stdout, 1 stderr), of both in order of writing.
+
+    With one stream the other half of the cursor is that stream's end. Looks back at most 16 MiB: fewer lines are
+    behind the cursor when they are longer than that.
+
+    Raises:
+        StoreCorrupt: The disk does not give the bytes.
+    """
+    sizes = (log.size(0), log.size(1))
+    if stream is None:
+        return _tail_of_both(log, count)
+    start = _tail_of_one(log, count, stream, sizes[stream])
+    return Cursor(sizes[0], start) if stream else Cursor(start, sizes[1])
+
+
+def _tail_of_one(log: OutputLog, count: int, stream: int, size: int) -> int:
+    gap = log.gap(stream)
+    floor = max(0 if gap is None else gap[1], size - MAX_TAIL_BYTES)
+    position, wanted = size, count
+    while position > floor:
+        begin = max(floor, position - _BLOCK_BYTES)
+        data = log.pread(stream, position - begin, begin)
+        if len(data) < position - begin:
+            return position  # released meanwhile
+        if position == size and data.endswith(_NEWLINE):
+            wanted += 1  # the last line's own
+        newlines = data.count(_NEWLINE)
+        if newlines >= wanted:
+            return begin + _nth_newline_from_end(data, wanted) + 1
+        wanted -= newlines
+        position = begin
+    return floor
+
+
+def _tail_of_both(log: OutputLog, count: int) -> Cursor:
+    limit = _BLOCK_BYTES
+    while True:
+        begin = log.tail_cursor(limit)
+        chunks = _everything(log, begin)
+        wanted = count + bool(chunks and chunks[-1].data.endswith(_NEWLINE))
+        if begin == BEGINNING or limit >= MAX_TAIL_BYTES:
+            break
+        if sum(chunk.data.count(_NEWLINE) for chunk in chunks) >= wanted:
+            break
+        limit *= 4
+    for place in range(len(chunks) - 1, -1, -1):
+        chunk = chunks[place]
+        newlines = chunk.data.count(_NEWLINE)
+        if newlines >= wanted:
+            ends = OutputChunk.after(begin, chunks[:place])
+            cut = chunk.offset + _nth_newline_from_end(chunk.data, wanted) + 1
+            return Cursor(ends.stdout, cut) if chunk.stream else Cursor(cut, ends.stderr)
+        wanted -= newlines
+    return begin
+
+
+def _everything(log: OutputLog, cursor: Cursor) -> list[OutputChunk]:
+    chunks: list[OutputChunk] = []
+    while (more := log.read(cursor, MAX_PREAD_BYTES)) and sum(
+        len(one.data) for one in chunks
+    ) < MAX_TAIL_BYTES:
+        chunks += more
+        cursor = OutputChunk.after(cursor, more)
+    return chunks
+
+
+def _nth_newline_from_end(data: bytes, count: int) -> int:
+    place = len(data)
+    for _ in range(count):
+        place = data.rfind(_NEWLINE, 0, place)
+    return place
