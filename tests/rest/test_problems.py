@@ -138,3 +138,17 @@ def test_a_command_off_the_list_is_refused(serve: ServerFactory) -> None:
     ):
         assert rest.refused("POST", _ALL, body, status=403)["slug"] == slug
     assert rest.refused("POST", "/api/sync/execute/", {"command": "date"}, status=403)["success"] is False
+
+
+@pytest.mark.promise("S4.9.key")
+def test_every_path_asks_for_the_key(serve: ServerFactory) -> None:
+    server = serve(MCP_API_KEY="a long word")
+    rest = RestCaller(server.rest_url)
+    paths = (_ALL, "/api/async/processes/list/", "/docs", "/openapi.json", "/healthz", "/readyz")
+    for path in paths:
+        assert rest.send("GET", path).status == 401
+        assert rest.send("GET", path, headers={"X-API-Key": "a long wor"}).status == 401
+        for key in ({"X-API-Key": "a long word"}, {"Authorization": "Bearer a long word"}):
+            assert rest.send("GET", path, headers=key).status == 200
+    assert rest.send("POST", "/api/sync/execute/", {"command": "true"}).status == 401
+    assert upgrade(server.ready["ports"]["rest"], path=f"{_ONE}/follow").status == 401
