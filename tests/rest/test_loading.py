@@ -1,6 +1,7 @@
 """What REST costs before anybody uses it, whether the server is ready, and what a restart leaves of it."""
 
 import os
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -34,11 +35,10 @@ def test_the_server_says_that_it_lives_and_is_ready(rest: RestCaller) -> None:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.promise("R.probes")
 def test_a_server_whose_registry_cannot_be_written_is_alive_and_not_ready(own_server: OutliveServer) -> None:
     """Another program holds the file for longer than the registry waits."""
-    import sqlite3  # noqa: PLC0415 -- only this test
-
     rest = RestCaller(own_server.rest_url)
     with sqlite3.connect(own_server.state_dir / "registry.db", isolation_level=None) as other:
         other.execute("BEGIN IMMEDIATE")
