@@ -27,9 +27,10 @@ from outlive.frontends.jsonrpc.door import JsonRpcDoor
 from outlive.frontends.jsonrpc.settings import DoorSettings
 from outlive.frontends.mcp_http.door import PATH as MCP_PATH
 from outlive.frontends.mcp_http.door import McpHttpDoor, Service
-from outlive.frontends.rest.door import DOCS_PATH, RestDoor
 from outlive.frontends.rest.door import PATH as REST_PATH
+from outlive.frontends.rest.door import RestDoor
 from outlive.frontends.rest.door import Service as RestService
+from outlive.frontends.rest.slugs import DOCS_PATH
 from outlive.frontends.timing import Timed
 from outlive.keeper.launch import EXTERNAL_VARIABLE, ensure_keeper
 from outlive.keeper.sockets import connect_unix

@@ -43,7 +43,8 @@ def test_a_server_whose_registry_cannot_be_written_is_alive_and_not_ready(own_se
     with sqlite3.connect(own_server.state_dir / "registry.db", isolation_level=None) as other:
         other.execute("BEGIN IMMEDIATE")
         answer = rest.send("GET", "/readyz")
-        assert (answer.status, answer.json["error"]) == (504, "timeout")
+        assert (answer.status, answer.json["slug"]) == (503, "timeout")
+        assert answer.headers["content-type"] == "application/problem+json"
         assert rest.call("GET", "/healthz").json == {"status": "alive"}
         other.execute("ROLLBACK")
     other.close()

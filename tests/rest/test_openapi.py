@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from outlive.frontends.rest.problems import known_problems
+from outlive.frontends.rest.slugs import known_problems
 from outlive.protocols.rest import requests
 from outlive.protocols.rest.answers import Finished, ProcessView, Started, TrackedProcesses
 from tests.rest.rest_caller import RestCaller

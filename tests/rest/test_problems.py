@@ -13,9 +13,9 @@ from anyio import to_thread
 from outlive.core.errors import SLUGS
 from outlive.engine import Engine
 from outlive.frontends.answers import STATUS
-from outlive.frontends.rest.problems import HTTP_SLUGS, known_problems
 from outlive.frontends.rest.service import RestService
 from outlive.frontends.rest.settings import RestSettings
+from outlive.frontends.rest.slugs import HTTP_SLUGS, known_problems
 from tests.frontends.serving import served
 from tests.rest.rest_caller import RestCaller
 from tests.support.fixtures import ServerFactory

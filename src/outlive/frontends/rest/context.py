@@ -12,8 +12,8 @@ from starlette.responses import Response
 from outlive.core.errors import ProcessNotFound
 from outlive.core.process import Owner
 from outlive.engine import Engine, Process, ProcessRegistry
-from outlive.frontends.rest.problems import MEDIA_TYPE
 from outlive.frontends.rest.settings import RestSettings
+from outlive.frontends.rest.slugs import MEDIA_TYPE
 
 __all__ = ["ProcessIdPath", "RestContext", "json_answer", "problems"]
 

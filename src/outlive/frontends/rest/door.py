@@ -14,12 +14,12 @@ from starlette.routing import BaseRoute, Match, NoMatchFound, Route
 from starlette.types import Receive, Scope, Send
 
 from outlive.core.errors import OutliveError
-from outlive.frontends.answers import STATUS, send_error, send_json
+from outlive.frontends.answers import send_error, send_json
+from outlive.frontends.rest.slugs import DOCS_PATH, MEDIA_TYPE, problem
 
-__all__ = ["ALIVE", "DOCS_PATH", "PATH", "READY", "RestDoor", "Service"]
+__all__ = ["ALIVE", "PATH", "READY", "RestDoor", "Service"]
 
 PATH = "/v1"
-DOCS_PATH = "/docs"
 ALIVE = {"status": "alive"}
 READY = {"status": "ready", "keeper": "reachable", "registry": "writable"}
 
@@ -116,14 +116,9 @@ class _Probe:
         try:
             body = await self._check()
         except OutliveError as error:
-            await send_error(
-                scope,
-                send,
-                status=STATUS[error.code],
-                error=error.code,
-                message=error.message,
-                hint=error.hint,
-            )
+            # 503 whatever it is: that is what those who ask understand by "not ready".
+            shown = problem(error.code, error.message, status=503, hint=error.hint)
+            await send_json(scope, send, status=503, body=shown, media_type=MEDIA_TYPE)
         else:
             await send_json(scope, send, status=200, body=body)
 

@@ -9,7 +9,6 @@ import logging
 import re
 import secrets
 from collections.abc import Callable, Mapping
-from types import MappingProxyType
 from typing import Any
 
 import orjson
@@ -21,79 +20,30 @@ from starlette.routing import compile_path
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocketDisconnect
 
-from outlive.core.errors import SLUGS, OutliveError
-from outlive.frontends.answers import CLOSE, STATUS
-from outlive.frontends.rest.door import DOCS_PATH
+from outlive.core.errors import OutliveError
+from outlive.frontends.answers import CLOSE
+from outlive.frontends.rest.slugs import DOCS_PATH, MEDIA_TYPE, problem
 from outlive.frontends.uvicorn_parts import ClientDisconnected
 
-__all__ = [
-    "HTTP_SLUGS",
-    "MEDIA_TYPE",
-    "Boundary",
-    "HttpRefusal",
-    "install",
-    "known_problems",
-    "problem",
-    "problem_response",
-]
+__all__ = ["Boundary", "HttpRefusal", "install", "problem_response"]
 
 _logger = logging.getLogger(__name__)
 
-MEDIA_TYPE = "application/problem+json"
 _DOCUMENTED = "/api/"
 _CLOSE = {name.decode(): value.decode() for name, value in CLOSE}
 _JSON_TYPE = re.compile(r"application/(?:[\w.-]+\+)?json", re.IGNORECASE)
 
-# What only HTTP can get wrong: slug -> (status, hint). The engine's own slugs are in `answers.STATUS`.
-HTTP_SLUGS: Mapping[str, tuple[int, str]] = MappingProxyType(
-    {
-        "unknown_path": (404, f"{DOCS_PATH} lists every path."),
-        "http_method_not_allowed": (405, "The Allow header names the methods of this path."),
-        "not_json": (415, "Send Content-Type: application/json."),
-        "body_too_large": (413, "Send less at a time, or raise --max-message-bytes."),
-        "key_reused": (422, "Use a fresh Idempotency-Key for another command."),
-    }
-)
 _BY_STATUS = {404: "unknown_path", 405: "http_method_not_allowed"}
 
 
 class HttpRefusal(Exception):
-    """A request is refused for a reason that only HTTP has; `slug` is one of `HTTP_SLUGS`."""
+    """A request is refused for a reason that only HTTP has; `slug` is one of `slugs.HTTP_SLUGS`."""
 
     def __init__(self, slug: str, detail: str) -> None:
         """Keep the slug and the sentence."""
         super().__init__(detail)
         self.slug = slug
         self.detail = detail
-
-
-def known_problems() -> list[tuple[str, int, str]]:
-    """Return (slug, status, hint) of everything that a caller may meet here, sorted."""
-    ours = [(slug, status, hint) for slug, (status, hint) in HTTP_SLUGS.items()]
-    return sorted([*ours, *((slug, STATUS[slug], hint) for slug, (_, hint) in SLUGS.items())])
-
-
-def problem(
-    slug: str,
-    detail: str,
-    *,
-    status: int | None = None,
-    hint: str = "",
-    details: Mapping[str, object] | None = None,
-) -> dict[str, object]:
-    """Return the body of a problem; status and hint are the slug's own unless a better one is known."""
-    own_status, own_hint = HTTP_SLUGS[slug] if slug in HTTP_SLUGS else (STATUS[slug], SLUGS[slug][1])
-    body: dict[str, object] = {
-        "type": f"{DOCS_PATH}#problem-{slug}",
-        "title": slug.replace("_", " ").capitalize(),
-        "status": status or own_status,
-        "detail": detail,
-        "slug": slug,
-        "hint": hint or own_hint,
-    }
-    if details:
-        body["details"] = dict(details)
-    return body
 
 
 def problem_response(

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from html import escape
 from typing import Any
 
-from outlive.frontends.rest.problems import known_problems
+from outlive.frontends.rest.slugs import known_problems
 
 __all__ = ["render_page"]
 

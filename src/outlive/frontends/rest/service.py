@@ -15,13 +15,14 @@ from outlive.engine import Engine, ProcessRegistry
 from outlive.frontends.rest.bodies import BodyLimit
 from outlive.frontends.rest.context import RestContext, json_answer, problems
 from outlive.frontends.rest.documents import DocumentRoutes
-from outlive.frontends.rest.door import ALIVE, DOCS_PATH, PATH, READY
+from outlive.frontends.rest.door import ALIVE, PATH, READY
 from outlive.frontends.rest.follow import FollowRoutes
 from outlive.frontends.rest.output import OutputRoutes
 from outlive.frontends.rest.problems import install
 from outlive.frontends.rest.processes import ProcessRoutes
 from outlive.frontends.rest.reference import render_page
 from outlive.frontends.rest.settings import RestSettings
+from outlive.frontends.rest.slugs import DOCS_PATH
 from outlive.frontends.rest.verbs import VerbRoutes
 from outlive.protocols.rest.answers import Alive, Chunk, MatchPage, OutputPage, Problem, Ready
 
