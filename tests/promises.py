@@ -4,7 +4,8 @@ Owns the list only. A test names what it proves with `@pytest.mark.promise("S0.6
 tests/house/test_promises.py holds that every promise of a built door has a test and that no test invents an id.
 Ids are stable: a promise may gain sub-ids ("S0.6.utf8"), it never changes its meaning.
 S0 = JSON-RPC over WebSocket, S1 = command tools, S3 = terminal bridge, S4 = MCP and process management,
-C = the Python client, M = one endpoint for raw and official MCP clients, W = words that mean the same everywhere, A = access.
+C = the Python client, R = REST, M = one endpoint for raw and official MCP clients, W = words that mean the same everywhere,
+A = access.
 """
 
 from collections.abc import Mapping
@@ -17,7 +18,7 @@ Door = Literal["jsonrpc", "mcp", "rest", "bridge", "client", "docker", "security
 DOORS: frozenset[str] = frozenset(get_args(Door))
 
 # A door belongs here once it is built: from then on each of its promises needs a test.
-BUILT_DOORS: frozenset[Door] = frozenset({"jsonrpc", "mcp"})
+BUILT_DOORS: frozenset[Door] = frozenset({"jsonrpc", "mcp", "rest"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,6 +250,17 @@ _REST: Mapping[str, str] = {
     "S4.7.list": "GET /api/async/processes/list/ answers {processes, count} with the documented fields.",
     "S4.9.port": "MCP_PORT, the port of this door, is read from the environment.",
     "S4.7.companions": "The companion paths start, describe, end and run processes; GET /health answers.",
+    "R.start": "POST /v1/processes starts a command that belongs to the principal and answers 201 with its place.",
+    "R.key": "The same start with the same Idempotency-Key starts one command, across restarts too.",
+    "R.list": "Lists are filtered by state, tag, group, time and text, and paged by cursor, newest first.",
+    "R.change": "Tags and group can be changed, and a finished process removed, for good.",
+    "R.output": "Output is read by cursor, range, tail or text, as JSON or as bytes; what is gone is told.",
+    "R.large": "Searching and tailing a gigabyte takes bounded memory.",
+    "R.follow": "Followers get every event once and in order, also over reconnects and restarts, by SSE and WebSocket.",
+    "R.verbs": "Control, signal, stdin, resize and wait work on any process of the principal.",
+    "R.problem": "Every error is application/problem+json with slug and hint; the unexpected shows a reference only.",
+    "R.document": "The OpenAPI 3.1 document is true of every request and answer; its page loads nothing from outside.",
+    "R.probes": "/healthz answers while the server lives, /readyz while keeper and registry answer, too.",
 }
 
 _BRIDGE: Mapping[str, str] = {

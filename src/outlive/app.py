@@ -27,6 +27,10 @@ from outlive.frontends.jsonrpc.door import JsonRpcDoor
 from outlive.frontends.jsonrpc.settings import DoorSettings
 from outlive.frontends.mcp_http.door import PATH as MCP_PATH
 from outlive.frontends.mcp_http.door import McpHttpDoor, Service
+from outlive.frontends.rest.door import PATH as REST_PATH
+from outlive.frontends.rest.door import RestDoor
+from outlive.frontends.rest.door import Service as RestService
+from outlive.frontends.rest.slugs import DOCS_PATH
 from outlive.frontends.timing import Timed
 from outlive.keeper.launch import EXTERNAL_VARIABLE, ensure_keeper
 from outlive.keeper.sockets import connect_unix
@@ -85,14 +89,20 @@ class Application:
             observe=functools.partial(metrics.observe_request, "jsonrpc"),
         )
         self._mcp = McpHttpDoor(lambda: _mcp_service(self._engine, layout, settings, extend_mcp))
+        self._rest = RestDoor(lambda: _rest_service(self._engine, settings), self._engine.check)
         routes = [
             *front_routes(self._describe, self._health),
             *self._jsonrpc.routes(),
             *self._mcp.routes(),
+            *self._rest.routes(),
             Route("/metrics", self._show_metrics, methods=["GET"]),
         ]
         self.asgi: ASGIApp = Guard(
-            Timed(ErrorBoundary(_router(routes)), metrics.observe_request, doors={MCP_PATH: "mcp"}),
+            Timed(
+                ErrorBoundary(_router(routes)),
+                metrics.observe_request,
+                doors={MCP_PATH: "mcp", REST_PATH: "rest", "/api/": "rest"},
+            ),
             own_uid=os.getuid(),
             api_key=settings.mcp_api_key,
             page_paths=frozenset({MCP_PATH}),
@@ -112,6 +122,7 @@ class Application:
             await self._stack.enter_async_context(self._engine)
             await self._stack.enter_async_context(self._jsonrpc)
             await self._stack.enter_async_context(self._mcp)
+            await self._stack.enter_async_context(self._rest)
         except BaseException:
             await self._stack.aclose()
             raise
@@ -130,6 +141,7 @@ class Application:
     def hang_up(self) -> None:
         """End what clients merely keep open, before the server waits for its connections to end."""
         self._mcp.hang_up()
+        self._rest.hang_up()
 
     async def stop_processes(self) -> None:
         """End every process (TERM, grace period, KILL) and wait until all have ended, or patience has."""
@@ -159,7 +171,14 @@ class Application:
             "name": "outlive",
             "version": __version__,
             "about": "Runs commands that outlive whoever asked for them.",
-            "endpoints": {"jsonrpc": "/ws/mcp", "mcp": MCP_PATH, "health": "/health", "metrics": "/metrics"},
+            "endpoints": {
+                "jsonrpc": "/ws/mcp",
+                "mcp": MCP_PATH,
+                "rest": REST_PATH,
+                "docs": DOCS_PATH,
+                "health": "/health",
+                "metrics": "/metrics",
+            },
         }
 
     def _health(self) -> dict[str, object]:
@@ -233,3 +252,21 @@ def _mcp_service(
         termination_timeout_s=settings.termination_timeout_s,
     )
     return McpHttpService(engine, Toolbox(engine, tools), layout, door, extend=extend)
+
+
+def _rest_service(engine: Engine, settings: Settings) -> RestService:
+    """Build the REST service; called at the first REST request."""
+    # Start-up time: FastAPI takes longer to import than everything else together.
+    from outlive.frontends.rest.service import RestService as FastApiService  # noqa: PLC0415
+    from outlive.frontends.rest.settings import RestSettings  # noqa: PLC0415
+
+    return FastApiService(
+        engine,
+        RestSettings(
+            version=__version__,
+            principal=f"uid:{os.getuid()}",
+            max_body_bytes=settings.max_message_bytes,
+            max_output_bytes=settings.max_output_bytes,
+            termination_timeout_s=settings.termination_timeout_s,
+        ),
+    )

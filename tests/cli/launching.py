@@ -17,7 +17,10 @@ __all__ = ["Launched", "environment", "launched", "run"]
 
 _PATIENCE_S = 30.0
 _OURS = ("OUTLIVE_", "ALLOWED_COMMANDS", "MAX_SESSIONS", "MAX_BUFFER_SIZE", "MCP_", "TERMINATION_TIMEOUT")
-_ELSEWHERE = {"OUTLIVE_MCP_PORT": "off"}  # its number is for one server on a machine
+_ELSEWHERE = {
+    "OUTLIVE_MCP_PORT": "off",
+    "OUTLIVE_REST_PORT": "off",
+}  # their numbers are for one server on a machine
 
 
 def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:

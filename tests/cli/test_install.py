@@ -189,7 +189,13 @@ def test_a_host_that_runs_what_was_written_speaks_mcp(tmp_path: Path) -> None:
     state_dir = tmp_path / "state"
     _install(tmp_path, "claude-desktop", "--state-dir", str(state_dir))
     server = _server(tmp_path / _USER_FILES["claude-desktop"])
-    env = {**os.environ, "OUTLIVE_JSONRPC_PORT": "0", "OUTLIVE_MCP_PORT": "0", "OUTLIVE_CONFIG": os.devnull}
+    env = {
+        **os.environ,
+        "OUTLIVE_JSONRPC_PORT": "0",
+        "OUTLIVE_MCP_PORT": "0",
+        "OUTLIVE_REST_PORT": "0",
+        "OUTLIVE_CONFIG": os.devnull,
+    }
     asked = {
         "protocolVersion": "2025-11-25",
         "capabilities": {},

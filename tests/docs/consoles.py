@@ -39,7 +39,7 @@ class Console:
         """The environment without settings of whoever runs the tests."""
         clean = {name: value for name, value in os.environ.items() if not name.startswith(_OURS)}
         # Others may serve on this machine: any free port instead of the documented one.
-        clean["OUTLIVE_MCP_PORT"] = "0"
+        clean["OUTLIVE_MCP_PORT"] = clean["OUTLIVE_REST_PORT"] = "0"
         return clean | {"PATH": f"{Path(sys.executable).parent}:{clean.get('PATH', os.defpath)}"}
 
     def run(self, command: str, **env: str) -> subprocess.CompletedProcess[str]:

@@ -80,7 +80,18 @@ def test_the_installed_server_serves_and_stops_on_ctrl_c(
     installed: Path, clean_env: dict[str, str], tmp_path: Path
 ) -> None:
     state_dir = tmp_path / "state"
-    words = ["serve", "--print-json", "--jsonrpc-port", "0", "--mcp-port", "0", "--state-dir", str(state_dir)]
+    words = [
+        "serve",
+        "--print-json",
+        "--jsonrpc-port",
+        "0",
+        "--mcp-port",
+        "0",
+        "--rest-port",
+        "0",
+        "--state-dir",
+        str(state_dir),
+    ]
     with subprocess.Popen(
         [installed, *words], cwd="/", env=clean_env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE
     ) as server:

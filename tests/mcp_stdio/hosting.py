@@ -17,6 +17,7 @@ __all__ = ["INITIALIZE", "Host", "environment", "hosting", "leave_nothing", "mod
 
 _PATIENCE_S = 30.0
 _OURS = ("OUTLIVE_", "ALLOWED_COMMANDS", "MAX_SESSIONS", "MAX_BUFFER_SIZE", "MCP_", "TERMINATION_TIMEOUT")
+_PORTS = ("OUTLIVE_JSONRPC_PORT", "OUTLIVE_MCP_PORT", "OUTLIVE_REST_PORT")
 _REVISION = "2026-07-28"
 
 INITIALIZE = {
@@ -34,7 +35,7 @@ def words(state_dir: Path) -> list[str]:
 def environment(extra: dict[str, str] | None = None) -> dict[str, str]:
     """Return an environment in which a server that the relay starts takes free ports."""
     clean = {name: text for name, text in os.environ.items() if not name.startswith(_OURS)}
-    return clean | {"OUTLIVE_JSONRPC_PORT": "0", "OUTLIVE_MCP_PORT": "0"} | (extra or {})
+    return clean | dict.fromkeys(_PORTS, "0") | (extra or {})
 
 
 def modern(**params: object) -> dict[str, object]:

@@ -31,9 +31,11 @@ def http_get(
         return _answer(_read_all(peer))
 
 
-def upgrade(port: int, *, host: str | None = None, headers: dict[str, str] | None = None) -> Answer:
+def upgrade(
+    port: int, *, path: str = "/ws/mcp", host: str | None = None, headers: dict[str, str] | None = None
+) -> Answer:
     """Ask for a WebSocket with exactly these headers and return how the server answered (blocks)."""
-    peer, head = open_raw_websocket(port, host=host, headers=headers)
+    peer, head = open_raw_websocket(port, path=path, host=host, headers=headers)
     with peer:
         return _answer(head)
 
@@ -41,6 +43,7 @@ def upgrade(port: int, *, host: str | None = None, headers: dict[str, str] | Non
 def open_raw_websocket(
     port: int,
     *,
+    path: str = "/ws/mcp",
     host: str | None = None,
     headers: dict[str, str] | None = None,
     receive_buffer: int | None = None,
@@ -62,7 +65,7 @@ def open_raw_websocket(
         "Sec-WebSocket-Version": "13",
         **(headers or {}),
     }
-    peer.sendall(_request("/ws/mcp", handshake))
+    peer.sendall(_request(path, handshake))
     head = b""
     while b"\r\n\r\n" not in head:
         piece = peer.recv(1)  # byte by byte: what follows the head are frames

@@ -118,6 +118,11 @@ class OutliveServer:
         return f"http://127.0.0.1:{self.ready['ports']['mcp']}/mcp"
 
     @property
+    def rest_url(self) -> str:
+        """The root of the REST door (promise S4.7); the same after a restart."""
+        return f"http://127.0.0.1:{self.ready['ports']['rest']}"
+
+    @property
     def stderr(self) -> str:
         """Everything that all starts of this server wrote for people."""
         return self._stderr.read_text(errors="replace") if self._stderr.exists() else ""
@@ -133,7 +138,9 @@ class OutliveServer:
             raise AssertionError("the server runs already")
         wanted = port if port is not None else (self.port if self.ready else 0)
         mcp_port = self.ready["ports"].get("mcp", "off") if self.ready else 0
+        rest_port = self.ready["ports"].get("rest", "off") if self.ready else 0
         words = ["serve", "--print-json", "--jsonrpc-port", str(wanted), "--mcp-port", str(mcp_port)]
+        words += ["--rest-port", str(rest_port)]
         words += ["--state-dir", str(self.state_dir)]
         with self._stderr.open("ab") as stderr:
             self._process = subprocess.Popen(

@@ -122,6 +122,8 @@ def _announce(settings: Settings, layout: Layout, listeners: Listeners) -> None:
         lines.append(f"  JSON-RPC     ws://{host}:{port}/ws/mcp")
     if "mcp" in listeners.ports:
         lines.append(f"  MCP          http://{host}:{listeners.ports['mcp']}/mcp")
+    if "rest" in listeners.ports:
+        lines.append(f"  REST         http://{host}:{listeners.ports['rest']}/v1   (/docs describes it)")
     if port is not None:
         command = os.path.join(os.path.dirname(sys.executable), "websockets")
         lines.append(f"Try: {command} ws://{host}:{port}/ws/mcp   and type {_TRY}")

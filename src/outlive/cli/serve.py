@@ -58,7 +58,8 @@ def serve(flags: Mapping[str, str]) -> int:
 
 def _open_ports(listeners: Listeners, resolution: Resolution) -> None:
     settings = resolution.settings
-    for door, port in {"jsonrpc": settings.jsonrpc_port, "mcp": settings.mcp_port}.items():
+    ports = {"jsonrpc": settings.jsonrpc_port, "mcp": settings.mcp_port, "rest": settings.rest_port}
+    for door, port in ports.items():
         if port is None:
             continue
         option = f"{door}_port"

@@ -51,6 +51,12 @@ def _option(
     return field(metadata=row)
 
 
+def _port(default: str, door: str, *, flag: str, env: tuple[str, ...] = ()) -> Any:  # noqa: ANN401 -- as `_option`
+    """Declare the port of a door."""
+    sentence = f"Port of {door}; 0 takes any free one, off none."
+    return _option("port", parse_port, default, sentence, flag=flag, env=env)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """Every option of the server, validated. Times are seconds, sizes bytes; a port of None is switched off."""
@@ -71,21 +77,9 @@ class Settings:
         "Address to listen on; 127.0.0.1 takes ::1 as well, nothing beyond this machine is served for now.",
         flag="--host",
     )
-    jsonrpc_port: int | None = _option(
-        "port",
-        parse_port,
-        "8003",
-        "Port of JSON-RPC over WebSocket; 0 takes any free one, off none.",
-        flag="--jsonrpc-port",
-    )
-    mcp_port: int | None = _option(
-        "port",
-        parse_port,
-        "8888",
-        "Port of MCP over HTTP; 0 takes any free one, off none.",
-        flag="--mcp-port",
-        env=("MCP_REMOTE_PORT",),
-    )
+    jsonrpc_port: int | None = _port("8003", "JSON-RPC over WebSocket", flag="--jsonrpc-port")
+    mcp_port: int | None = _port("8888", "MCP over HTTP", flag="--mcp-port", env=("MCP_REMOTE_PORT",))
+    rest_port: int | None = _port("8181", "REST", flag="--rest-port", env=("MCP_PORT",))
     mcp_api_key: str = _option(
         "key",
         parse_text,

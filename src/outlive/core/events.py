@@ -67,7 +67,7 @@ class ProcessClosed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessRemoved:
-    """Retention removed the record and the output of an ended process."""
+    """The record and the output of an ended process were removed, by retention or because somebody asked."""
 
     process_id: str
 

@@ -3,8 +3,19 @@
 from outlive.engine.engine import Engine
 from outlive.engine.follow import follow
 from outlive.engine.process import Process
+from outlive.engine.process_registry import ProcessInfo, ProcessRegistry, Termination
 from outlive.engine.settings import EngineSettings
 from outlive.store.output_log import OutputChunk
 from outlive.store.rows import ProcessFilter
 
-__all__ = ["Engine", "EngineSettings", "OutputChunk", "Process", "ProcessFilter", "follow"]
+__all__ = [
+    "Engine",
+    "EngineSettings",
+    "OutputChunk",
+    "Process",
+    "ProcessFilter",
+    "ProcessInfo",
+    "ProcessRegistry",
+    "Termination",
+    "follow",
+]

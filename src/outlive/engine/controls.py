@@ -7,16 +7,19 @@ what follows from it (the end, for instance) arrives by doorbell.
 import asyncio
 import contextlib
 import functools
+import signal
 from weakref import WeakKeyDictionary
 
 from outlive.backends.contract import Backend
-from outlive.core.errors import InvalidState, LimitExceeded
+from outlive.core.errors import BackendUnavailable, InvalidState, LimitExceeded
 from outlive.core.lifecycle import Cause, Trigger, advance
 from outlive.core.observation import NOTHING, Observation
 from outlive.engine.process import Process
+from outlive.engine.waiting import until
 
 __all__ = ["Controls"]
 
+_GONE_S = 10.0  # a tree is gone this soon after KILL, or something holds it in the kernel
 _PIECE_BYTES = 64 * 1024  # of an input; what one message to the backend may carry
 
 
@@ -57,6 +60,26 @@ class Controls:
         grace_s = process.grace_s if grace_s is None else grace_s
         with contextlib.suppress(InvalidState):  # it ended meanwhile, which is what was asked for
             await self._backend.stop(process.process_id, cause=cause, grace_s=grace_s, note=note)
+
+    async def end(self, process: Process, *, grace_s: float, note: str) -> bool:
+        """End the whole tree and return when it is gone; tell whether the KILL was needed.
+
+        Raises:
+            BackendUnavailable: The keeper does not answer, or the tree is not gone some seconds after the KILL.
+
+        Cancellation: the end goes on.
+        """
+        clock = asyncio.get_running_loop().time
+        asked = clock()
+        await self.cancel(process, grace_s=grace_s, note=note)
+        try:
+            async with asyncio.timeout(grace_s + _GONE_S):
+                # One that had ended may have descendants.
+                await until(process, lambda one: one.is_complete and not one.record.descendants)
+        except TimeoutError:
+            text = f"Process {process.record.pid} was killed, but it is not gone after {_GONE_S:.0f} s."
+            raise BackendUnavailable("timeout", text) from None
+        return process.record.exit_signal == signal.SIGKILL or clock() - asked >= grace_s
 
     async def signal(self, process: Process, number: int, *, whole_tree: bool = False) -> None:
         """Send a signal to the main process, or to everything below it too."""

@@ -1,6 +1,7 @@
 """`Engine`, the one facade of all doors: its life (open, recover, close) and the start of commands.
 
-The verbs on a process are in `controls`, the questions in `queries`; `Engine` is both of them.
+The verbs on a process are in `controls`, what is kept of it in `records`, the questions in `queries`; `Engine` is
+all of them.
 It knows no frontend and no protocol: doors call it, are woken through `Process.subscribe` and read the log.
 """
 
@@ -32,11 +33,11 @@ from outlive.core.process import Owner, ProcessRecord
 from outlive.core.spec import Spec
 from outlive.engine.announcer import Announcer
 from outlive.engine.command_ids import CommandIds
-from outlive.engine.controls import Controls
 from outlive.engine.filing import Filing
 from outlive.engine.intake import Intake
 from outlive.engine.process import Process
 from outlive.engine.queries import Queries
+from outlive.engine.records import Records
 from outlive.engine.recovery import Recovery
 from outlive.engine.resolve import Resolved, Resolver, clean_environment, find_shell
 from outlive.engine.settings import EngineSettings
@@ -55,7 +56,7 @@ _OPEN = "open"
 _MAX_TEXT = 100 * 1024  # characters of a command that records keep; the whole line is in the folder
 
 
-class Engine(Controls, Queries):
+class Engine(Records, Queries):
     """Starts, controls, finds and remembers processes.
 
     `async with Engine(...)` opens the registry, connects to the keeper (starting it when nobody listens) and

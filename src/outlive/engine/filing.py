@@ -33,6 +33,11 @@ class Filing:
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(_PAUSE_S, self._write_some)
 
+    def forget(self, process: Process) -> None:
+        """Write nothing more of a finished process, and let go of it: it is being removed."""
+        self._changed.pop(process.key, None)
+        self._intake.release(process)
+
     async def close(self) -> None:
         """Hand over what is left; the registry commits it when it closes."""
         if self._timer is not None:

@@ -5,7 +5,7 @@ Only the event loop's thread touches it. Some 2 KB each: the server may hold tho
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from outlive.core.cursor import Cursor
@@ -170,6 +170,11 @@ class Process(Told):
         self._base = replace(self._base, error=stored.record.error)
         self._snapshot = None
         return self.settle(Process.from_stored(stored, self.folder))
+
+    def relabel(self, tags: Mapping[str, str], group: str | None) -> None:
+        """Take over other tags and another group. Engine only."""
+        self._base = replace(self._base, tags=dict(tags), group=group)
+        self._snapshot = None
 
     def kick(self) -> None:
         """Wake every subscriber. Engine only."""

@@ -1,6 +1,5 @@
 """The questions about processes: live, find, list, read, wait. Changes nothing."""
 
-import asyncio
 from collections.abc import Iterable
 from typing import Literal
 
@@ -9,6 +8,7 @@ from outlive.core.errors import ProcessNotFound
 from outlive.core.identity import ProcessId, id_to_bytes, is_process_id
 from outlive.core.layout import Layout
 from outlive.core.process import ProcessRecord
+from outlive.engine import waiting
 from outlive.engine.intake import Intake
 from outlive.engine.process import Process
 from outlive.engine.recovery import Recovery
@@ -107,14 +107,10 @@ class Queries:
 
         Waits without a deadline of its own: put it under `asyncio.timeout`. Cancellation: safe.
         """
-        woken = asyncio.Event()
-        unsubscribe = process.subscribe(woken.set)
-        try:
-            while not (process.is_complete if until == "complete" else process.is_closed):
-                woken.clear()
-                await woken.wait()
-        finally:
-            unsubscribe()
+        if until == "complete":
+            await waiting.until(process, lambda one: one.is_complete)
+        else:
+            await waiting.until(process, lambda one: one.is_closed)
 
     def of_connection(self, connection_id: str) -> _Processes:
         """Return the live processes that a connection started, oldest first (also complete ones not yet closed)."""

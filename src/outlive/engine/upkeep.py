@@ -29,7 +29,7 @@ class Upkeep:
     def __init__(
         self, layout: Layout, registry: Registry, intake: Intake, *, removed: Callable[[ProcessId], None]
     ) -> None:
-        """`removed` hears of every process that retention removed."""
+        """`removed` hears of every process that was removed."""
         self._layout = layout
         self._registry = registry
         self._intake = intake
@@ -75,10 +75,18 @@ class Upkeep:
         """Remove the ended processes that retention does not keep: the folder first, then the row."""
         candidates = [one for one in await self._registry.removable() if not self._is_live(one.process_id)]
         for name in select_removable(candidates, rule, now_ns=now_ns):
-            process_id = ProcessId(name)
-            await asyncio.to_thread(shutil.rmtree, self._layout.process(process_id), ignore_errors=True)
-            self._registry.remove([process_id])
-            self._removed(process_id)
+            await self.remove(ProcessId(name))
+
+    async def remove(self, process_id: ProcessId, *, letting_go: Callable[[], None] | None = None) -> None:
+        """Remove the folder, then the row of a finished process; `letting_go` is called between the two.
+
+        Until then a live one must stay known: a late doorbell about a stranger would load it again from its folder.
+        """
+        await asyncio.to_thread(shutil.rmtree, self._layout.process(process_id), ignore_errors=True)
+        if letting_go is not None:
+            letting_go()
+        self._registry.remove([process_id])
+        self._removed(process_id)
 
     def _is_live(self, process_id: str) -> bool:
         return id_to_bytes(process_id) in self._intake.live

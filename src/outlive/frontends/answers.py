@@ -79,7 +79,13 @@ async def send_error(
 
 
 async def send_json(
-    scope: Scope, send: Send, *, status: int, body: Mapping[str, object], headers: Headers = ()
+    scope: Scope,
+    send: Send,
+    *,
+    status: int,
+    body: Mapping[str, object],
+    headers: Headers = (),
+    media_type: str = "application/json",
 ) -> None:
     """Answer a request, or refuse a WebSocket upgrade with a real status where the server can do that."""
     prefix = ""
@@ -90,7 +96,7 @@ async def send_json(
         prefix = "websocket."
     raw = json.dumps(body).encode() + b"\n"
     all_headers = [
-        (b"content-type", b"application/json"),
+        (b"content-type", media_type.encode()),
         (b"content-length", str(len(raw)).encode()),
         (b"cache-control", b"no-store"),
         (b"x-content-type-options", b"nosniff"),

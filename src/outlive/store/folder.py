@@ -16,6 +16,7 @@ from outlive.core.process import Owner, ProcessRecord
 from outlive.core.spec import Spec
 from outlive.protocols.frames import ExitRecord, PidRecord, decode_exit, decode_pid
 from outlive.protocols.keeper import decode_spec
+from outlive.store.labels import Labels, read_labels
 from outlive.store.rows import StoredProcess, at_time, to_ns
 from outlive.store.wording import NEVER_RAN, ended_sentence
 
@@ -60,7 +61,7 @@ def read_folder(folder: str, process_id: ProcessId, *, is_live: bool) -> tuple[S
         return None
     try:
         spec = decode_spec(raw_spec)
-        base = _base_record(spec, process_id)
+        base = _base_record(spec, process_id, read_labels(folder))
     except (ValueError, LookupError, TypeError, AttributeError):
         return None
     sizes = (_size(f"{folder}/out"), _size(f"{folder}/err"))
@@ -98,9 +99,11 @@ def read_folder(folder: str, process_id: ProcessId, *, is_live: bool) -> tuple[S
     return StoredProcess(record=record, complete=complete, output_limit=spec.output_limit), note
 
 
-def _base_record(spec: Spec, process_id: ProcessId) -> ProcessRecord:
+def _base_record(spec: Spec, process_id: ProcessId, changed: Labels | None) -> ProcessRecord:
     meta = spec.meta
-    tags = meta.get("tags")
+    tags, group = meta.get("tags"), _text(meta.get("group"))
+    if changed is not None:
+        tags, group = changed
     created_ns = meta.get("created_ns")
     return ProcessRecord(
         process_id=process_id,
@@ -120,7 +123,7 @@ def _base_record(spec: Spec, process_id: ProcessId) -> ProcessRecord:
         timeout_s=spec.timeout_s,
         grace_s=spec.grace_s,
         tags={str(name): str(value) for name, value in tags.items()} if isinstance(tags, dict) else {},
-        group=_text(meta.get("group")),
+        group=group,
         command_id=_text(meta.get("command_id")),
     )
 

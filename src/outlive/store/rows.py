@@ -170,6 +170,10 @@ def _text(text: str | None) -> str | None:
     return text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
 
 
+def _lower(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass").lower()
+
+
 class _Row(dict[str, object]):
     """A row's values by column name, each read with its type."""
 
@@ -197,6 +201,7 @@ class ProcessFilter:
     """Which processes to list; None means any. `before` is the last id of the previous page.
 
     `active` asks for processes whose main process has not ended (True) or has (False). `tags` must all match.
+    `since` is a process id: that one and later ones. `text` stands in the command, ASCII letters in either case.
     """
 
     principal: str | None = None
@@ -208,6 +213,9 @@ class ProcessFilter:
     tags: Mapping[str, str] | None = None
     active: bool | None = None
     detached: bool | None = None
+    states: frozenset[State] | None = None
+    text: str | None = None
+    since: str | None = None
     before: str | None = None
 
     def matches(self, record: ProcessRecord) -> bool:
@@ -223,6 +231,9 @@ class ProcessFilter:
             and all(record.tags.get(name) == value for name, value in (self.tags or {}).items())
             and (self.active is None or (record.state in ACTIVE) == self.active)
             and (self.detached is None or record.is_detached == self.detached)
+            and (self.states is None or record.state in self.states)
+            and (self.text is None or _lower(self.text) in _lower(record.command))
+            and (self.since is None or record.process_id >= self.since)
             and (self.before is None or record.process_id < self.before)
         )
 
@@ -249,6 +260,15 @@ class ProcessFilter:
         if self.active is not None:
             states = ", ".join(f"'{state.value}'" for state in sorted(ACTIVE))
             clauses.append(f"state {'IN' if self.active else 'NOT IN'} ({states})")
+        if self.states is not None:
+            clauses.append("state IN (SELECT value FROM json_each(?))")
+            values.append(json.dumps([state.value for state in self.states]))
+        if self.text is not None:
+            clauses.append("instr(lower(command), lower(?)) > 0")  # SQLite's lower knows ASCII, as `_lower`
+            values.append(self.text)
+        if self.since is not None:
+            clauses.append("process_id >= ?")
+            values.append(self.since)
         if self.before is not None:
             clauses.append("process_id < ?")
             values.append(self.before)

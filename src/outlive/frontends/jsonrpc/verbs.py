@@ -3,13 +3,13 @@
 import asyncio
 import base64
 import binascii
-import signal as signals
 
 from outlive.core.cursor import BEGINNING
 from outlive.core.errors import BackendUnavailable, InvalidRequest, ProcessNotFound, StartFailed
 from outlive.core.identity import ProcessId
 from outlive.core.lifecycle import State
 from outlive.core.process import Owner
+from outlive.core.signals import signal_number
 from outlive.engine import Process
 from outlive.frontends.jsonrpc.context import Context, Reply
 from outlive.protocols.jsonrpc.answers import encode_process_notification
@@ -113,7 +113,7 @@ async def control(context: Context, params: ControlParams, _label: str | None) -
 
 async def signal(context: Context, params: SignalParams, _label: str | None) -> Reply:
     """Send a signal to the main process or the whole tree."""
-    number = _signal_number(params.signal)
+    number = signal_number(params.signal)
     process = await context.find(params.process_id)
     release = context.followers.hold(process.process_id)
     try:
@@ -122,17 +122,6 @@ async def signal(context: Context, params: SignalParams, _label: str | None) -> 
         release()
         raise
     return Reply(result={"status": "signalled", "signal": number}, then=release)
-
-
-def _signal_number(wanted: int | str) -> int:
-    name = str(wanted).upper()
-    number = next(
-        (known for known in signals.valid_signals() if known == wanted),
-        signals.Signals.__members__.get(name if name.startswith("SIG") else f"SIG{name}"),
-    )
-    if number is None:
-        raise InvalidRequest("invalid_params", f"signal: {str(wanted)[:40]!r} is no signal of this system.")
-    return int(number)
 
 
 async def write(context: Context, params: WriteParams, _label: str | None) -> Reply:

@@ -10,7 +10,7 @@ import os
 import time
 
 from outlive.core.command import Command
-from outlive.core.errors import BackendUnavailable, OutliveError, ProcessNotFound
+from outlive.core.errors import OutliveError, ProcessNotFound
 from outlive.core.identity import ProcessId, new_process_id
 from outlive.core.process import Owner
 from outlive.engine import Engine, Process, ProcessFilter
@@ -24,7 +24,6 @@ _logger = logging.getLogger(__name__)
 
 # Between two progress messages: ten a second read as live, and a chatty command does not flood the client.
 _COALESCE_S = 0.1
-_SLACK_S = 10.0  # a tree is gone this soon after KILL, or something holds it in the kernel
 
 
 class Runner:
@@ -125,17 +124,8 @@ class Runner:
 
         Cancellation: the end goes on.
         """
-        clock = asyncio.get_running_loop().time
         grace_s = self.settings.termination_timeout_s if grace_s is None else grace_s
-        asked = clock()
-        await self.engine.cancel(process, grace_s=grace_s, note=note)
-        try:
-            async with asyncio.timeout(grace_s + _SLACK_S):
-                await _gone(process)
-        except TimeoutError:
-            text = f"Process {process.record.pid} was killed, but it is not gone after {_SLACK_S:.0f} s."
-            raise BackendUnavailable("timeout", text) from None
-        return process.record.exit_signal == 9 or clock() - asked >= grace_s
+        return await self.engine.end(process, grace_s=grace_s, note=note)
 
     async def find(self, wanted: ProcessFilter, caller: Caller) -> Process:
         """Return the newest of a caller's processes that matches.
@@ -184,18 +174,6 @@ def is_visible(process: Process, caller: Caller) -> bool:
     return owner.principal == caller.principal and (
         process.is_detached or owner.connection_id == caller.connection_id
     )
-
-
-async def _gone(process: Process) -> None:
-    """Wait until a process is complete and its tree empty: one that had ended may have descendants."""
-    woken = asyncio.Event()
-    unsubscribe = process.subscribe(woken.set)
-    try:
-        while not process.is_complete or process.record.descendants:
-            woken.clear()
-            await woken.wait()
-    finally:
-        unsubscribe()
 
 
 async def _woken(woken: asyncio.Event, *, at: float) -> None:

@@ -4,6 +4,7 @@ import signal
 
 from outlive.core.lifecycle import ENDED, Cause, State
 from outlive.core.process import ProcessRecord
+from outlive.core.status import status_of
 
 __all__ = ["command_status", "error_sentence", "history_entry", "refusal", "status_word"]
 
@@ -65,16 +66,5 @@ def refusal(error: str, command: str | None) -> dict[str, object]:
 
 
 def status_word(record: ProcessRecord) -> str:
-    """Return the word for a process's state that the process tools and REST use (promise W.state.rest)."""
-    match record.state:
-        case State.PAUSED:
-            return "running (paused)"
-        case State.STARTING | State.RUNNING | State.STOPPING:
-            return "running"
-        case _:
-            pass
-    if record.cause is Cause.TIMEOUT:
-        return "timeout"
-    if record.cause in {Cause.CANCEL, Cause.SHUTDOWN}:
-        return "terminated"
-    return "completed" if record.exit_code == 0 else "failed"
+    """Return the word for a process's state that the process tools show (promise W.state.rest, and when it is paused)."""
+    return "running (paused)" if record.state is State.PAUSED else status_of(record)

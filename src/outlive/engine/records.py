@@ -1,0 +1,96 @@
+"""What is remembered about processes, and changing it: other tags, removal; and whether it can be kept at all."""
+
+import asyncio
+import contextlib
+import functools
+import time
+from collections.abc import Mapping
+
+from outlive.backends.contract import Backend
+from outlive.core.errors import BackendUnavailable, InvalidState, ProcessNotFound, StoreCorrupt
+from outlive.engine.controls import Controls
+from outlive.engine.filing import Filing
+from outlive.engine.process import Process
+from outlive.engine.upkeep import Upkeep
+from outlive.engine.waiting import until
+from outlive.store.labels import write_labels
+from outlive.store.registry import Registry
+
+__all__ = ["Records"]
+
+_CLOSED_S = 5.0  # when the tree is gone its streams have ended, unless a descriptor was handed to a stranger
+_PROBE = "ready"  # a counter that is written to see whether the registry can be
+
+
+class Records(Controls):
+    """One part of `Engine`: what is kept of a process."""
+
+    _backend: Backend
+    _registry: Registry
+    _filing: Filing
+    _upkeep: Upkeep
+
+    async def relabel(self, process: Process, *, tags: Mapping[str, str], group: str | None) -> None:
+        """Give a process, running or ended, these tags and this group instead of its own.
+
+        They are on disk when this returns and survive every crash.
+
+        Raises:
+            ProcessNotFound: It was removed meanwhile.
+            StoreCorrupt: The disk did not take them.
+        """
+        try:
+            await asyncio.to_thread(write_labels, process.folder, tags, group)
+        except FileNotFoundError as error:
+            raise ProcessNotFound("process_not_found", "The process was removed meanwhile.") from error
+        except OSError as error:
+            text = f"The tags cannot be written: {error.strerror}."
+            raise StoreCorrupt("store_corrupt", text) from error
+        process.relabel(tags, group)
+        self._registry.put(process.stored)
+
+    async def remove(self, process: Process, *, force: bool = False, note: str = "") -> None:
+        """Forget a finished process: record, output and folder are gone when this returns.
+
+        Args:
+            process: What to remove.
+            force: End it first (KILL at once) if it, or something of its tree, still runs.
+            note: Who asked, for the record of that end.
+
+        Raises:
+            InvalidState: `process_running`: it or its descendants still run, and `force` is not set.
+            BackendUnavailable: Its tree is not gone some seconds after the KILL, or the registry was not written.
+
+        Cancellation: it may be removed all the same.
+        """
+        if not process.is_finished:
+            if not force:
+                raise InvalidState(
+                    "process_running",
+                    f"The process {process.process_id} still runs, or something that it started.",
+                    hint="End it first, or ask for it to be ended with its removal.",
+                )
+            with contextlib.suppress(InvalidState):  # it ended meanwhile
+                await self.end(process, grace_s=0.0, note=note)
+            await self._closed(process)
+        letting_go = functools.partial(self._filing.forget, process)
+        await self._upkeep.remove(process.process_id, letting_go=letting_go)
+        await self._registry.flush()
+
+    async def check(self) -> None:
+        """Return when the keeper has answered and the registry was written just now.
+
+        Raises:
+            BackendUnavailable: One of them does not answer within its deadline (10 s at most).
+        """
+        await self._backend.status()
+        self._registry.count_to(_PROBE, int(time.time()))
+        await self._registry.flush()
+
+    async def _closed(self, process: Process) -> None:
+        try:
+            async with asyncio.timeout(_CLOSED_S):
+                await until(process, lambda one: one.is_finished)
+        except TimeoutError:
+            text = f"Somebody outside the tree of process {process.record.pid} holds its streams open."
+            raise BackendUnavailable("timeout", text) from None

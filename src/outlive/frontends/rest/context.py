@@ -1,0 +1,106 @@
+"""What every route uses: `RestContext`, and how answers are written."""
+
+import asyncio
+from collections.abc import Awaitable
+from dataclasses import dataclass, field
+from typing import Annotated, Any
+
+import orjson
+from fastapi import Path
+from starlette.responses import Response
+
+from outlive.core.errors import ProcessNotFound
+from outlive.core.process import Owner
+from outlive.engine import Engine, Process, ProcessRegistry
+from outlive.frontends.rest.settings import RestSettings
+from outlive.frontends.rest.slugs import MEDIA_TYPE
+
+__all__ = ["ProcessIdPath", "RestContext", "json_answer", "problems"]
+
+ProcessIdPath = Annotated[
+    str,
+    Path(
+        description="The process's permanent id.",
+        pattern="^[0-7][0-9a-hjkmnp-tv-z]{25}$",
+        examples=["01k9zq3v8d4t6r2m5x7b1n0c9f"],
+    ),
+]
+
+_DESCRIPTIONS = {
+    400: "The body is no JSON.",
+    403: "The operator's list does not allow the command.",
+    404: "There is no such process.",
+    409: "The process is not in a state in which this can be done.",
+    410: "The log no longer holds this output.",
+    413: "The body is too large.",
+    415: "The body is not called JSON.",
+    422: "A parameter makes no sense, or the command cannot be started.",
+    500: "Something went wrong; the answer has a reference to the server's log.",
+    503: "A limit is reached, or the keeper does not answer: try again.",
+    507: "The disk is full.",
+}
+_SCHEMA = {"schema": {"$ref": "#/components/schemas/Problem"}}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestContext:
+    """The engine, the registry on it, the settings, and whether the server is stopping."""
+
+    engine: Engine
+    registry: ProcessRegistry
+    settings: RestSettings
+    stopping: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def find(self, process_id: str) -> Process:
+        """Return a process of the caller's principal; private ones of a connection are not shown here.
+
+        Raises:
+            ProcessNotFound: There is none.
+        """
+        try:
+            process = await self.engine.find(process_id)
+        except ProcessNotFound as error:
+            raise _unknown(process_id) from error
+        if not process.is_detached or process.record.owner.principal != self.settings.principal:
+            raise _unknown(process_id)
+        return process
+
+    def owner(self, *, connection_id: str | None = None, request_id: str | None = None) -> Owner:
+        """Return whose a new process is."""
+        return Owner(principal=self.settings.principal, connection_id=connection_id, request_id=request_id)
+
+    async def first_of(self, happening: Awaitable[None], *, within_s: float | None = None) -> bool:
+        """Wait for something, until the server stops or time is up; tell whether it happened."""
+        waiting = asyncio.ensure_future(happening)
+        stopping = asyncio.ensure_future(self.stopping.wait())
+        try:
+            await asyncio.wait({waiting, stopping}, timeout=within_s, return_when=asyncio.FIRST_COMPLETED)
+            return waiting.done()
+        finally:
+            for task in (waiting, stopping):
+                task.cancel()
+            await asyncio.gather(waiting, stopping, return_exceptions=True)
+
+
+def _unknown(process_id: str) -> ProcessNotFound:
+    text = f"There is no process {process_id[:40]!r}."
+    return ProcessNotFound("process_not_found", text, hint="GET /v1/processes lists what there is.")
+
+
+def json_answer(body: object, status: int = 200, **headers: str) -> Response:
+    """Return an answer in JSON; underscores of header names become hyphens."""
+    named = {name.replace("_", "-"): text for name, text in headers.items()}
+    return Response(
+        orjson.dumps(body),
+        status_code=status,
+        media_type="application/json",
+        headers={"Cache-Control": "no-store", **named},
+    )
+
+
+def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """Return what the OpenAPI document says of errors; every route may meet 422, 500 and 503."""
+    return {
+        status: {"description": _DESCRIPTIONS[status], "content": {MEDIA_TYPE: _SCHEMA}}
+        for status in sorted({*statuses, 422, 500, 503})
+    }

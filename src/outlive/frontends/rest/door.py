@@ -1,0 +1,144 @@
+"""The REST door of the server: its paths, its two probes, and nothing else until somebody asks.
+
+What serves it (`service`, with FastAPI beneath) takes half a second to import; it arrives with the first request, in a
+thread. The probes do without it, so that a server that is only watched never loads it.
+"""
+
+import asyncio
+import importlib
+from collections.abc import Awaitable, Callable
+from types import TracebackType
+from typing import Protocol, Self
+
+from starlette.routing import BaseRoute, Match, NoMatchFound, Route
+from starlette.types import Receive, Scope, Send
+
+from outlive.core.errors import OutliveError
+from outlive.frontends.answers import send_error, send_json
+from outlive.frontends.rest.slugs import DOCS_PATH, MEDIA_TYPE, problem
+
+__all__ = ["ALIVE", "PATH", "READY", "RestDoor", "Service"]
+
+PATH = "/v1"
+ALIVE = {"status": "alive"}
+READY = {"status": "ready", "keeper": "reachable", "registry": "writable"}
+
+_SERVICE = "outlive.frontends.rest.service"
+_PATHS = frozenset({DOCS_PATH, "/openapi.json"})
+_PREFIXES = (f"{PATH}/", "/api/")  # the second one is promise S4.7
+
+
+class Service(Protocol):
+    """What the door uses of `service.RestService`, without importing it."""
+
+    def hang_up(self) -> None:
+        """End what clients merely keep open."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one HTTP request or WebSocket."""
+
+
+class RestDoor:
+    """REST over HTTP. Serve `routes()` inside `async with door`, that inside `async with engine`.
+
+    Leaving the block ends no process.
+    """
+
+    def __init__(self, build: Callable[[], Service], check: Callable[[], Awaitable[None]]) -> None:
+        """Make the service by `build` at the first request; `check` raises when the server is not ready."""
+        self._build = build
+        self._check = check
+        self._opening = asyncio.Lock()
+        self._checking = asyncio.Lock()
+        self._service: Service | None = None
+
+    async def __aenter__(self) -> Self:
+        """Begin."""
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """End what is still kept open."""
+        self.hang_up()
+
+    def hang_up(self) -> None:
+        """End streams and waits: their clients come again."""
+        if self._service is not None:
+            self._service.hang_up()
+
+    def routes(self) -> list[BaseRoute]:
+        """Return what the application serves."""
+        return [
+            Route("/healthz", _Probe(_alive)),
+            Route("/readyz", _Probe(self._ready)),
+            _Paths(self.service),
+        ]
+
+    async def service(self) -> Service:
+        """Return the service, made now if this is the first request."""
+        async with self._opening:
+            if self._service is None:
+                await asyncio.to_thread(importlib.import_module, _SERVICE)
+                self._service = self._build()
+        return self._service
+
+    async def _ready(self) -> dict[str, str]:
+        async with (
+            self._checking
+        ):  # probes that come while one waits for a slow disk do not pile up in threads
+            await self._check()
+        return READY
+
+
+async def _alive() -> dict[str, str]:
+    return ALIVE
+
+
+class _Probe:
+    """An ASGI application that answers GET and HEAD with what a check returns, or with why it failed."""
+
+    def __init__(self, check: Callable[[], Awaitable[dict[str, str]]]) -> None:
+        self._check = check
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002 -- ASGI
+        if scope["method"] not in {"GET", "HEAD"}:
+            await send_error(
+                scope,
+                send,
+                status=405,
+                error="http_method_not_allowed",
+                message=f"{scope['path']} answers GET only, not {scope['method'][:20]}.",
+                hint="Repeat it with GET.",
+                headers=((b"allow", b"GET, HEAD"),),
+            )
+            return
+        try:
+            body = await self._check()
+        except OutliveError as error:
+            # 503 whatever it is: that is what those who ask understand by "not ready".
+            shown = problem(error.code, error.message, status=503, hint=error.hint)
+            await send_json(scope, send, status=503, body=shown, media_type=MEDIA_TYPE)
+        else:
+            await send_json(scope, send, status=200, body=body)
+
+
+class _Paths(BaseRoute):
+    """Everything that the service answers: HTTP and WebSocket alike, below its prefixes."""
+
+    def __init__(self, service: Callable[[], Awaitable[Service]]) -> None:
+        self._service = service
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        if scope["type"] in {"http", "websocket"}:
+            path = scope["path"]
+            if path in _PATHS or path.startswith(_PREFIXES):
+                return Match.FULL, {}
+        return Match.NONE, {}
+
+    def url_path_for(self, name: str, /, **path_params: object) -> NoMatchFound:  # type: ignore[override] # there are no names here
+        raise NoMatchFound(name, path_params)
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        service = await self._service()
+        await service(scope, receive, send)

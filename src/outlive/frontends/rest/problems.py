@@ -1,0 +1,169 @@
+"""Everything that goes wrong as application/problem+json (RFC 9457), and the last resort around the routes.
+
+`type` leads to the documentation of the slug. The documented paths get `success` and `message` on top, which is
+where their callers look.
+"""
+
+import http
+import logging
+import re
+import secrets
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import orjson
+from fastapi import FastAPI, Request, WebSocket
+from fastapi.exceptions import RequestValidationError, WebSocketRequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+from starlette.routing import compile_path
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.websockets import WebSocketDisconnect
+
+from outlive.core.errors import OutliveError
+from outlive.frontends.answers import CLOSE
+from outlive.frontends.rest.slugs import DOCS_PATH, MEDIA_TYPE, problem
+from outlive.frontends.uvicorn_parts import ClientDisconnected
+
+__all__ = ["Boundary", "HttpRefusal", "install", "problem_response"]
+
+_logger = logging.getLogger(__name__)
+
+_DOCUMENTED = "/api/"
+_CLOSE = {name.decode(): value.decode() for name, value in CLOSE}
+_JSON_TYPE = re.compile(r"application/(?:[\w.-]+\+)?json", re.IGNORECASE)
+
+_BY_STATUS = {404: "unknown_path", 405: "http_method_not_allowed"}
+
+
+class HttpRefusal(Exception):
+    """A request is refused for a reason that only HTTP has; `slug` is one of `slugs.HTTP_SLUGS`."""
+
+    def __init__(self, slug: str, detail: str) -> None:
+        """Keep the slug and the sentence."""
+        super().__init__(detail)
+        self.slug = slug
+        self.detail = detail
+
+
+def problem_response(
+    path: str, body: Mapping[str, object], headers: Mapping[str, str] | None = None
+) -> Response:
+    """Return the answer that carries a problem."""
+    shown = dict(body)
+    if path.startswith(_DOCUMENTED):
+        shown |= {"success": False, "message": body["detail"]}
+    status = body["status"]
+    assert isinstance(status, int)
+    return Response(
+        orjson.dumps(shown, default=str),
+        status_code=status,
+        media_type=MEDIA_TYPE,
+        headers={"Cache-Control": "no-store", **(headers or {})},
+    )
+
+
+def install(app: FastAPI, openapi: Callable[[], dict[str, Any]]) -> None:
+    """Make every error of the routes a problem; `openapi` returns the document of the routes."""
+    app.state.openapi = openapi
+    app.add_exception_handler(OutliveError, _on_refusal)
+    app.add_exception_handler(HttpRefusal, _on_http_refusal)
+    app.add_exception_handler(RequestValidationError, _on_invalid)
+    app.add_exception_handler(WebSocketRequestValidationError, _on_invalid_socket)
+    app.add_exception_handler(HTTPException, _on_http)
+    app.add_middleware(Boundary)
+
+
+def _on_refusal(request: Request, error: Exception) -> Response:
+    assert isinstance(error, OutliveError)
+    body = problem(error.code, error.message, hint=error.hint, details=error.details)
+    headers = {"Retry-After": "1"} if body["status"] == 503 else None
+    return problem_response(request.url.path, body, headers)
+
+
+def _on_http_refusal(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HttpRefusal)
+    return problem_response(request.url.path, problem(error.slug, error.detail))
+
+
+def _on_invalid(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    errors = error.errors()
+    kind = request.headers.get("content-type", "none").split(";")[0].strip()
+    if any(tuple(one["loc"]) == ("body",) for one in errors) and not _JSON_TYPE.fullmatch(kind):
+        body = problem("not_json", f"The Content-Type of the body is {kind[:80]}.")
+    else:
+        body = _invalid(errors)
+    return problem_response(request.url.path, body)
+
+
+async def _on_invalid_socket(websocket: WebSocket, error: Exception) -> None:
+    assert isinstance(error, WebSocketRequestValidationError)
+    await websocket.send_denial_response(problem_response(websocket.url.path, _invalid(error.errors())))
+
+
+def _invalid(errors: Any) -> dict[str, object]:  # noqa: ANN401 -- pydantic's own, a sequence of dicts
+    if any(one["type"] == "json_invalid" for one in errors):
+        return problem("parse_error", "The body is no JSON.", hint="Send one JSON object.")
+    places = [(".".join(map(str, one["loc"])), str(one["msg"])) for one in errors]
+    detail = "; ".join(f"{place}: {text}" for place, text in places[:5])
+    details = {"errors": [{"place": place, "message": text} for place, text in places[:20]]}
+    return problem("invalid_params", detail, hint=f"{DOCS_PATH} describes every parameter.", details=details)
+
+
+def _on_http(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    slug = _BY_STATUS.get(error.status_code, "invalid_request")
+    path = request.url.path
+    sentences = {
+        "unknown_path": f"There is nothing at {path[:100]}.",
+        "http_method_not_allowed": f"{path[:100]} does not answer {request.method[:20]}.",
+    }
+    # What Starlette itself refuses, a body that is no UTF-8 for instance.
+    detail = sentences.get(slug) or str(error.detail) or http.HTTPStatus(error.status_code).phrase
+    hint = "" if slug in sentences else f"{DOCS_PATH} describes every request."
+    body = problem(slug, detail, status=error.status_code, hint=hint)
+    headers = {"Allow": ", ".join(_methods(request))} if slug == "http_method_not_allowed" else error.headers
+    return problem_response(path, body, headers)
+
+
+def _methods(request: Request) -> list[str]:
+    """Return what the path answers, as the OpenAPI document tells; a path without parameters goes before others."""
+    paths: Mapping[str, Mapping[str, object]] = request.app.state.openapi()["paths"]
+    wanted = request.url.path
+    found = paths.get(wanted) or next(
+        (methods for path, methods in paths.items() if compile_path(path)[0].match(wanted)), {"get": None}
+    )
+    return sorted(method.upper() for method in found)
+
+
+class Boundary:
+    """Runs `app`: an unexpected failure becomes a reference for the caller and a traceback in the log."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        """Stand around `app`."""
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request or WebSocket."""
+        has_begun = False
+
+        async def watch(message: Message) -> None:
+            nonlocal has_begun
+            has_begun = True
+            await send(message)
+
+        try:
+            await self._app(scope, receive, watch)
+        except (ClientDisconnected, WebSocketDisconnect):
+            raise
+        except HttpRefusal as error:  # by a layer around the routes
+            body = problem(error.slug, error.detail)
+            await problem_response(scope["path"], body, _CLOSE)(scope, receive, send)
+        except Exception:
+            if has_begun or scope["type"] != "http":
+                raise  # the boundary of all doors ends it
+            reference = secrets.token_hex(4)
+            _logger.exception("a request failed", extra={"reference": reference, "path": scope["path"]})
+            body = problem("internal_error", f"Something went wrong (reference {reference}).")
+            await problem_response(scope["path"], body, _CLOSE)(scope, receive, send)

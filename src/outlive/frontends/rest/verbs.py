@@ -1,0 +1,115 @@
+"""/v1/processes/{process_id}/…: control, signal, stdin, resize, wait."""
+
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Query, Request
+from starlette.responses import Response
+
+from outlive.core.signals import signal_number
+from outlive.engine import Process
+from outlive.frontends.rest.context import ProcessIdPath, RestContext, json_answer, problems
+from outlive.protocols.rest.answers import ProcessView, Waited, Written
+from outlive.protocols.rest.requests import ControlRequest, Resize, SignalRequest
+from outlive.protocols.rest.views import process_view
+
+__all__ = ["VerbRoutes"]
+
+_BYTES = {
+    "requestBody": {
+        "description": "The bytes themselves, whatever type they claim to be.",
+        "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
+    }
+}
+
+
+class VerbRoutes:
+    """The routes of what can be done to a process."""
+
+    def __init__(self, context: RestContext) -> None:
+        """Answer from `context`."""
+        self._context = context
+
+    def add_to(self, router: APIRouter) -> None:
+        """Register the routes."""
+        one = "/processes/{process_id}"
+        for path, verb in (("control", self.control), ("signal", self.signal), ("resize", self.resize)):
+            router.add_api_route(
+                f"{one}/{path}",
+                verb,
+                methods=["POST"],
+                response_model=ProcessView,
+                responses=problems(400, 404, 409, 413, 415),
+            )
+        router.add_api_route(
+            f"{one}/stdin",
+            self.write,
+            methods=["POST"],
+            response_model=Written,
+            responses=problems(404, 409, 413),
+            openapi_extra=_BYTES,
+        )
+        router.add_api_route(f"{one}/wait", self.wait, response_model=Waited, responses=problems(404))
+
+    async def control(self, process_id: ProcessIdPath, body: ControlRequest) -> Response:
+        """Pause, resume or cancel the whole tree. Repeating it is a success; a cancel is answered before the end."""
+        engine = self._context.engine
+        process = await self._context.find(process_id)
+        match body.action:
+            case "pause":
+                await engine.pause(process)
+            case "resume":
+                await engine.resume(process)
+            case "cancel":
+                await engine.cancel(process, grace_s=body.grace, note="Cancelled by request.")
+        return _shown(process)
+
+    async def signal(self, process_id: ProcessIdPath, body: SignalRequest) -> Response:
+        """Send a signal to the main process, or to its whole tree."""
+        number = signal_number(body.signal)
+        process = await self._context.find(process_id)
+        await self._context.engine.signal(process, number, whole_tree=body.whole_tree)
+        return _shown(process)
+
+    async def resize(self, process_id: ProcessIdPath, body: Resize) -> Response:
+        """Set the terminal's window size."""
+        process = await self._context.find(process_id)
+        await self._context.engine.resize(process, body.rows, body.cols)
+        return _shown(process)
+
+    async def write(
+        self,
+        request: Request,
+        process_id: ProcessIdPath,
+        *,
+        eof: Annotated[bool, Query(description="Close the input behind these bytes.")] = False,
+    ) -> Response:
+        """Write the body to the process's input; answered when all of it is in the pipe or terminal."""
+        process = await self._context.find(process_id)
+        data = await request.body()
+        if data or not eof:
+            await self._context.engine.write(process, data)
+        if eof:
+            await self._context.engine.close_stdin(process)
+        return json_answer({"written": len(data), "eof": eof})
+
+    async def wait(
+        self,
+        process_id: ProcessIdPath,
+        *,
+        timeout: Annotated[  # noqa: ASYNC109 -- the caller's patience is a parameter of the request
+            float, Query(ge=0, le=3600, description="Answer after this many seconds in any case.")
+        ] = 45.0,
+        until: Annotated[
+            Literal["complete", "closed"],
+            Query(description="Closed: nothing that it left running can write to its streams, either."),
+        ] = "complete",
+    ) -> Response:
+        """Answer when the process has ended, or as it is after `timeout`: still running is no error."""
+        process = await self._context.find(process_id)
+        over = self._context.engine.wait(process, until=until)
+        is_over = await self._context.first_of(over, within_s=timeout)
+        return json_answer({**process_view(process.record), "timed_out": not is_over})
+
+
+def _shown(process: Process) -> Response:
+    return json_answer(process_view(process.record))

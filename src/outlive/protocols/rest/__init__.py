@@ -1,0 +1,7 @@
+"""REST: bodies of requests and answers. No I/O.
+
+`requests` is what callers send, `answers` describes what they get (both as models, which the OpenAPI document is made
+from), `views` makes the answers themselves.
+"""
+
+__all__: list[str] = []

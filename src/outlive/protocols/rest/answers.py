@@ -1,0 +1,223 @@
+"""The shapes of answers as models: what the OpenAPI document tells of them. `views` makes them."""
+
+from datetime import datetime
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from outlive.core.lifecycle import State
+from outlive.core.status import Status
+
+__all__ = [
+    "Acknowledgement",
+    "Alive",
+    "Chunk",
+    "Finished",
+    "Match",
+    "MatchPage",
+    "OutputPage",
+    "Problem",
+    "ProcessPage",
+    "ProcessView",
+    "Ready",
+    "Started",
+    "Terminated",
+    "TrackedProcess",
+    "TrackedProcesses",
+    "Waited",
+    "Written",
+]
+
+_Stream = Literal["stdout", "stderr"]
+_Cause = Literal["cancel", "timeout", "output_limit", "oom", "shutdown"]
+
+
+class _Answer(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class ProcessView(_Answer):
+    """Everything about a process. Times are UTC, sizes bytes, `timeout` and `grace` seconds."""
+
+    process_id: str = Field(description="Its permanent id, never used again.")
+    status: Status = Field(description="One word for how it is.")
+    state: State = Field(description="Where it is in its life.")
+    pid: int | None
+    command: str
+    shell: str | None
+    cwd: str
+    exit_code: int | None = Field(
+        description="0 to 255, or minus the signal's number; null while nothing is known."
+    )
+    error: str | None = Field(description="Why it did not end by itself.")
+    cause: _Cause | None = Field(description="Who or what ended it; null for a natural end.")
+    completed: bool = Field(description="It has ended and its output is whole.")
+    streams: Literal["open", "closed"]
+    cursor: str = Field(description="The end of its output so far.")
+    stdout_bytes: int
+    stderr_bytes: int
+    created_at: datetime
+    started_at: datetime | None
+    ended_at: datetime | None
+    stdio: Literal["pipes", "merge", "pty"]
+    stdin: Literal["none", "pipe"]
+    detached: bool
+    descendants: int = Field(description="How many processes it has left running.")
+    stalled: bool = Field(description="The disk is full; it waits.")
+    gaps: bool = Field(description="Some of its output was released.")
+    timeout: float | None
+    grace: float
+    tags: dict[str, str]
+    group: str | None
+
+
+class Waited(ProcessView):
+    """A process after a wait."""
+
+    timed_out: bool = Field(description="It still runs: the wait is over, the process is not.")
+
+
+class ProcessPage(_Answer):
+    """A page of processes, newest first."""
+
+    processes: list[ProcessView]
+    next: str | None = Field(description="The cursor of the next page; null where there is none.")
+
+
+class Chunk(_Answer):
+    """A piece of one stream that ends at byte `end`; with `gap`, bytes `from` to `to` are no longer kept."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "properties": {
+                "type": {"enum": ["stdout", "stderr"]},
+                "data": {"type": "string"},
+                "end": {"type": "integer"},
+                "gap": {"const": True},
+                "from": {"type": "integer"},
+                "to": {"type": "integer"},
+            },
+            "required": ["type", "end"],
+        }
+    )
+
+
+class OutputPage(_Answer):
+    """Output in the order of writing."""
+
+    process_id: str
+    chunks: list[Chunk]
+    cursor: str = Field(description="Where the next page begins.")
+    more: bool = Field(description="There is more output already.")
+    completed: bool = Field(
+        description="The process has ended: nothing will follow but what descendants write."
+    )
+
+
+class Match(_Answer):
+    """A line that contains the text: bytes `offset` to `end` of its stream, without its newline."""
+
+    type: _Stream
+    offset: int
+    end: int
+    line: str = Field(description="At most 8 KiB of it.")
+    truncated: bool
+    before: list[str]
+    after: list[str]
+
+
+class MatchPage(_Answer):
+    """Lines that contain a text, in the order of writing."""
+
+    process_id: str
+    matches: list[Match]
+    cursor: str = Field(description="Where to search on.")
+    more: bool = Field(description="Not everything was searched yet.")
+    completed: bool
+
+
+class Written(_Answer):
+    """How much of the body went into the process's input."""
+
+    written: int
+    eof: bool
+
+
+class Acknowledgement(_Answer):
+    """What was done."""
+
+    process_id: str
+    removed: bool
+
+
+class Alive(_Answer):
+    """The server answers."""
+
+    status: Literal["alive"]
+
+
+class Ready(_Answer):
+    """The server can start commands."""
+
+    status: Literal["ready"]
+    keeper: Literal["reachable"]
+    registry: Literal["writable"]
+
+
+class Problem(BaseModel):
+    """What went wrong (RFC 9457). `slug` is stable; `hint` says what to do next."""
+
+    type: str = Field(description="A reference to the documentation of `slug`.")
+    title: str
+    status: int
+    detail: str
+    slug: str
+    hint: str
+    details: dict[str, Any] | None = None
+
+
+class TrackedProcess(_Answer):
+    """A process as /api/async/processes/list/ shows it. Times are local, without zone."""
+
+    pid: int | None
+    request_id: str
+    command: str
+    status: Status
+    started_at: str
+    exit_code: int | None
+    terminated_at: str | None
+    termination_signal: Literal["SIGTERM", "SIGKILL"] | None
+
+
+class TrackedProcesses(_Answer):
+    """The newest processes, newest first."""
+
+    processes: list[TrackedProcess]
+    count: int
+
+
+class Terminated(_Answer):
+    """How a process was ended."""
+
+    success: bool
+    pid: int
+    request_id: str
+    signal: Literal["SIGTERM", "SIGKILL"]
+    message: str
+
+
+class Started(TrackedProcess):
+    """A process that was started in the background."""
+
+    process_id: str
+
+
+class Finished(Started):
+    """A process with its output: as much of each stream as `max_output_size` allows."""
+
+    success: bool
+    stdout: str
+    stderr: str
+    duration: float
+    timeout: float | None
+    error: str | None

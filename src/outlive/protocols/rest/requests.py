@@ -1,0 +1,179 @@
+"""What callers send to /v1 and to the documented paths, checked once: unknown members of /v1 bodies are refused.
+
+`timeout` and `grace` are seconds, `output_limit` is bytes.
+"""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from outlive.core.command import Command, Stdio
+from outlive.core.errors import InvalidRequest
+
+__all__ = [
+    "BackgroundRequest",
+    "Changes",
+    "ControlRequest",
+    "Resize",
+    "SignalRequest",
+    "StartRequest",
+    "SyncRequest",
+]
+
+_MAX_S = 10 * 365 * 86400  # ten years: beyond it timers overflow, and nobody means it
+_MAX_CELLS = 65535  # struct winsize holds 16 bits (ioctl_tty(2))
+
+_Seconds = Annotated[float, Field(ge=0, le=_MAX_S, allow_inf_nan=False)]
+_Timeout = Annotated[float, Field(gt=0, le=_MAX_S, allow_inf_nan=False)]
+_Cells = Annotated[int, Field(ge=1, le=_MAX_CELLS)]
+_TagName = Annotated[str, Field(min_length=1, max_length=128)]
+_TagValue = Annotated[str, Field(max_length=1024)]
+_Tags = Annotated[dict[_TagName, _TagValue], Field(max_length=64)]
+_Group = Annotated[str, Field(min_length=1, max_length=128)]
+
+# The schema says what `to_command` checks: exactly one of the three is there.
+_ONE_OF = [
+    {"required": [name], "properties": {name: {"type": kind}}}
+    for name, kind in (("command", "string"), ("argv", "array"), ("script", "string"))
+]
+_START_SCHEMA: dict[str, Any] = {
+    "oneOf": _ONE_OF,
+    "examples": [
+        {"command": "make -j8", "cwd": "/srv", "timeout": 3600, "tags": {"job": "build"}},
+        {"argv": ["python3", "-u", "train.py"], "group": "night"},
+        {"command": "cat", "stdin": "pipe"},
+    ],
+}
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+
+class StartRequest(_Strict):
+    """A command and how to run it: exactly one of `command`, `argv` and `script`."""
+
+    model_config = ConfigDict(json_schema_extra=_START_SCHEMA)
+
+    command: Annotated[str, Field(min_length=1)] | None = Field(
+        None, description="A shell line, of any length."
+    )
+    argv: Annotated[list[str], Field(min_length=1)] | None = Field(
+        None, description="A program and its words; no shell is between."
+    )
+    script: Annotated[str, Field(min_length=1)] | None = Field(
+        None, description="The content of a file that `interpreter` runs."
+    )
+    interpreter: Annotated[str, Field(min_length=1)] = Field("/bin/bash", description="What runs `script`.")
+    cwd: str | None = Field(None, description="The working folder.")
+    env: dict[str, str | None] = Field(
+        default_factory=dict, description="Added to the server's clean environment; null removes a name."
+    )
+    stdin: Literal["none", "pipe"] = Field("none", description="`pipe` lets you write to its input.")
+    pty: bool = Field(default=False, description="Run it in a terminal of `rows` by `cols`.")
+    rows: _Cells = 24
+    cols: _Cells = 80
+    merge: bool = Field(default=False, description="One pipe for stdout and stderr keeps their exact order.")
+    timeout: _Timeout | None = Field(None, description="After this many seconds the whole tree is ended.")
+    grace: _Seconds | None = Field(None, description="Seconds between TERM and KILL when it is ended.")
+    output_limit: Annotated[int, Field(ge=1, le=2**62)] | None = Field(
+        None, description="Bytes of output that are kept."
+    )
+    on_limit: Literal["truncate", "kill"] = Field(
+        "truncate", description="What happens beyond `output_limit`."
+    )
+    after_exit: Literal["keep", "kill", "wait"] = Field(
+        "keep", description="What happens to processes that it leaves running."
+    )
+    tags: _Tags = Field(
+        default_factory=dict, description="Kept with the process; lists can be filtered by them."
+    )
+    group: _Group | None = Field(None, description="Lists can be filtered by it.")
+
+    def to_command(self) -> Command:
+        """Return the command as the engine takes it; it belongs to the principal, not to a connection.
+
+        Raises:
+            InvalidRequest: There is none, or more than one.
+        """
+        if sum(one is not None for one in (self.command, self.argv, self.script)) != 1:
+            raise InvalidRequest("invalid_params", "Pass exactly one of command, argv and script.")
+        if self.pty and self.merge:
+            text = "A terminal has one stream already: pass pty or merge, not both."
+            raise InvalidRequest("invalid_params", text)
+        stdio: Stdio = "pty" if self.pty else "merge" if self.merge else "pipes"
+        words = [self.interpreter] if self.script is not None else self.argv
+        return Command(
+            line=self.command,
+            argv=None if words is None else tuple(words),
+            script=self.script,
+            cwd=self.cwd,
+            env=self.env,
+            stdio=stdio,
+            stdin=self.stdin,
+            rows=self.rows,
+            cols=self.cols,
+            timeout_s=self.timeout,
+            grace_s=self.grace,
+            output_limit=self.output_limit,
+            on_limit=self.on_limit,
+            after_exit=self.after_exit,
+            detached=True,
+            tags=self.tags,
+            group=self.group,
+        )
+
+
+class Changes(_Strict):
+    """What to change of a process (as in RFC 7396): absent members stay, null removes."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"tags": {"job": "release", "draft": None}}]})
+
+    tags: Annotated[dict[_TagName, _TagValue | None], Field(max_length=64)] | None = Field(
+        None, description="Tags to set; null removes one, and null for all of them removes all."
+    )
+    group: _Group | None = None
+
+
+class ControlRequest(_Strict):
+    """What to do with the whole tree."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"action": "cancel", "grace": 5}]})
+
+    action: Literal["pause", "resume", "cancel"]
+    grace: _Seconds | None = Field(None, description="For cancel: seconds between TERM and KILL.")
+
+
+class SignalRequest(_Strict):
+    """A signal by number or name."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"signal": "INT"}]})
+
+    signal: int | str
+    whole_tree: bool = Field(default=False, description="Everything below the main process gets it, too.")
+
+
+class Resize(_Strict):
+    """A terminal's window size."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"rows": 50, "cols": 132}]})
+
+    rows: _Cells
+    cols: _Cells
+
+
+class SyncRequest(BaseModel):
+    """A command for /api/sync/execute/; other members are ignored."""
+
+    model_config = ConfigDict(
+        strict=True, frozen=True, json_schema_extra={"examples": [{"command": "uname -a"}]}
+    )
+
+    command: Annotated[str, Field(min_length=1)]
+    timeout: _Timeout | None = Field(None, description="After this many seconds the whole tree is ended.")
+
+
+class BackgroundRequest(SyncRequest):
+    """A command for /api/async/execute/background/; other members are ignored."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"command": "sleep 60", "timeout": 120}]})

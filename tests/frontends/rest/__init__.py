@@ -1,0 +1,1 @@
+"""Parts of the REST door on an engine of their own."""

@@ -1,0 +1,1 @@
+"""The REST door over real connections, curl included."""

@@ -1,0 +1,154 @@
+"""Everything that goes wrong is a problem with a slug, a status and a hint; the unexpected shows a reference only."""
+
+import logging
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import cast
+from urllib.parse import urlsplit
+
+import anyio
+import pytest
+from anyio import to_thread
+
+from outlive.core.errors import SLUGS
+from outlive.engine import Engine
+from outlive.frontends.answers import STATUS
+from outlive.frontends.rest.service import RestService
+from outlive.frontends.rest.settings import RestSettings
+from outlive.frontends.rest.slugs import HTTP_SLUGS, known_problems
+from tests.frontends.serving import served
+from tests.rest.rest_caller import RestCaller
+from tests.support.fixtures import ServerFactory
+from tests.support.raw import upgrade
+from tests.support.server import OutliveServer
+
+_ALL = "/v1/processes"
+_ONE = f"{_ALL}/{'0' * 26}"
+
+
+class _BrokenEngine:
+    """An engine whose every question fails in a way that nobody expects."""
+
+    async def find(self, _process_id: str) -> None:
+        raise RuntimeError("a secret path")
+
+
+@pytest.mark.promise("R.problem")
+def test_every_slug_has_a_status_and_a_hint() -> None:
+    told = {slug: (status, hint) for slug, status, hint in known_problems()}
+    assert set(told) == set(SLUGS) | set(HTTP_SLUGS)
+    assert not set(SLUGS) & set(HTTP_SLUGS)
+    assert set(STATUS) == set(SLUGS)
+    for status, hint in told.values():
+        assert 400 <= status <= 599
+        assert hint.endswith(".")
+
+
+@pytest.mark.promise("R.problem")
+async def test_the_unexpected_shows_a_reference_and_the_log_has_the_rest(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    service = RestService(cast("Engine", _BrokenEngine()), RestSettings(version="1", principal="me"))
+    async with served(service, tmp_path) as where:
+        rest = RestCaller(f"http://127.0.0.1:{where.port}")
+        with caplog.at_level(logging.ERROR), anyio.fail_after(20):
+            problem = await to_thread.run_sync(lambda: rest.refused("GET", _ONE, status=500))
+    assert problem["slug"] == "internal_error"
+    assert "secret" not in str(problem)
+    (record,) = [one for one in caplog.records if one.name == "outlive.frontends.rest.problems"]
+    assert vars(record)["reference"] in problem["detail"]
+    assert record.exc_info is not None
+
+
+@pytest.mark.promise("R.problem")
+def test_an_unknown_path_and_method_say_what_there_is(rest: RestCaller) -> None:
+    for path in ("/v1/nothing", "/api/", f"{_ONE}/nothing", f"{_ALL}/", "/v1/processes/short"):
+        problem = rest.refused("GET", path, status=422 if "short" in path else 404)
+        assert problem["slug"] == ("invalid_params" if "short" in path else "unknown_path")
+    for path, methods in (
+        (_ALL, "GET, POST"),
+        (_ONE, "DELETE, GET, PATCH"),
+        (f"{_ONE}/wait", "GET"),
+        ("/api/async/process/terminate_by_pid/", "POST"),
+        ("/docs", "GET"),
+    ):
+        answer = rest.send("PUT", path)
+        assert (answer.status, answer.headers["allow"]) == (405, methods)
+        assert answer.json["slug"] == "http_method_not_allowed"
+
+
+def test_a_probe_answers_get_only(rest: RestCaller) -> None:
+    for path in ("/healthz", "/readyz"):
+        assert rest.send("POST", path).status == 405
+        assert rest.send("HEAD", path).status == 200
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "status", "slug"),
+    [
+        (b"{", "application/json", 400, "parse_error"),
+        (b"\xff", "application/json", 400, "invalid_request"),
+        (b'{"command": "true"}', "text/plain", 415, "not_json"),
+        (b"command=true", "application/x-www-form-urlencoded", 415, "not_json"),
+        (b"3", "application/json", 422, "invalid_params"),
+        (b"[" * 100_000, "application/json", 400, None),
+    ],
+)
+def test_a_body_that_is_no_json_object_is_refused(
+    rest: RestCaller, body: bytes, kind: str, status: int, slug: str | None
+) -> None:
+    problem = rest.refused("POST", _ALL, body, status=status, headers={"Content-Type": kind})
+    assert slug in {None, problem["slug"]}
+
+
+def test_a_body_over_the_limit_is_refused_whether_it_is_announced_or_not(serve: ServerFactory) -> None:
+    rest = RestCaller(serve("--max-message-bytes", "10000").rest_url)
+    process = rest.start("cat", stdin="pipe")
+    path = f"{_ALL}/{process['process_id']}/stdin"
+    assert rest.call("POST", path, b"x" * 10_000).json["written"] == 10_000
+    assert rest.refused("POST", path, b"x" * 10_001, status=413)["slug"] == "body_too_large"
+    parts = urlsplit(rest.url)
+    connection = HTTPConnection(str(parts.hostname), parts.port, timeout=20)
+    try:
+        connection.request("POST", path, iter([b"x" * 6000, b"x" * 6000]), encode_chunked=True)
+        assert connection.getresponse().status == 413
+    finally:
+        connection.close()
+    rest.call("POST", path, eof="true")
+    assert rest.wait(process["process_id"])["stdout_bytes"] == 10_000
+
+
+@pytest.mark.promise("S4.10")
+def test_foreign_pages_and_hosts_are_refused_on_every_path(server: OutliveServer, rest: RestCaller) -> None:
+    for path in (_ALL, "/api/async/processes/list/", "/docs", "/openapi.json", "/readyz"):
+        assert rest.send("GET", path, headers={"Origin": "http://localhost.evil.com"}).status == 403
+        assert rest.send("GET", path, headers={"Host": "evil.com"}).status == 421
+    started = {"Content-Type": "application/json", "Origin": "http://evil.com"}
+    assert rest.send("POST", _ALL, {"command": "true"}, headers=started).status == 403
+    port = server.ready["ports"]["rest"]
+    assert upgrade(port, path=f"{_ONE}/follow", headers={"Origin": "http://evil.com"}).status == 403
+
+
+def test_a_command_off_the_list_is_refused(serve: ServerFactory) -> None:
+    rest = RestCaller(serve(ALLOWED_COMMANDS="echo").rest_url)
+    assert rest.run("echo hi")["exit_code"] == 0
+    for body, slug in (
+        ({"command": "date"}, "command_not_allowed"),
+        ({"command": "echo $(date)"}, "command_opaque"),
+    ):
+        assert rest.refused("POST", _ALL, body, status=403)["slug"] == slug
+    assert rest.refused("POST", "/api/sync/execute/", {"command": "date"}, status=403)["success"] is False
+
+
+@pytest.mark.promise("S4.9.key")
+def test_every_path_asks_for_the_key(serve: ServerFactory) -> None:
+    server = serve(MCP_API_KEY="a long word")
+    rest = RestCaller(server.rest_url)
+    paths = (_ALL, "/api/async/processes/list/", "/docs", "/openapi.json", "/healthz", "/readyz")
+    for path in paths:
+        assert rest.send("GET", path).status == 401
+        assert rest.send("GET", path, headers={"X-API-Key": "a long wor"}).status == 401
+        for key in ({"X-API-Key": "a long word"}, {"Authorization": "Bearer a long word"}):
+            assert rest.send("GET", path, headers=key).status == 200
+    assert rest.send("POST", "/api/sync/execute/", {"command": "true"}).status == 401
+    assert upgrade(server.ready["ports"]["rest"], path=f"{_ONE}/follow").status == 401
