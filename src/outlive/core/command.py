@@ -17,7 +17,8 @@ class Command:
     """One command: either a shell `line` or an `argv`, never both.
 
     `script` is the content of a file (0700, kept as long as the process's record) whose path becomes the last word
-    of `argv`. `title` is what people read instead of the words.
+    of `argv`. `title` is what people read instead of the words. `group_limit` sets how many of `group` run
+    at once from now on (None: as it was); one more waits for its turn.
 
     `env` is added to the server's clean environment; a None value removes a name. Times are seconds,
     sizes bytes; None takes the server's default.
@@ -41,6 +42,7 @@ class Command:
     detached: bool = False
     tags: Mapping[str, str] = field(default_factory=dict)
     group: str | None = None
+    group_limit: int | None = None
     profile: str = "open"
 
     @property

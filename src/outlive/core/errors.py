@@ -112,6 +112,7 @@ SLUGS: Mapping[str, tuple[type[OutliveError], str]] = MappingProxyType(
         "process_not_found": (ProcessNotFound, "Use list to see the processes of this connection."),
         "no_process": (ProcessNotFound, "Nothing runs in this connection: start something with execute."),
         "process_ended": (InvalidState, "The process has ended; its output can still be read."),
+        "process_queued": (InvalidState, "Wait for its turn, raise the group's limit, or cancel it."),
         "stdin_closed": (InvalidState, 'Start the process with "stdin": "pipe" to write to it.'),
         "stdin_full": (LimitExceeded, "The process does not read its input: wait and write again."),
         "no_terminal": (InvalidState, 'Only a process started with "pty": true has a window size.'),

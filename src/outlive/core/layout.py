@@ -32,6 +32,11 @@ class Layout:
         return f"{self.root}/prepared"
 
     @property
+    def waiting(self) -> str:
+        """Folder of the commands that wait for their group's turn, and of the groups' limits."""
+        return f"{self.root}/waiting"
+
+    @property
     def notes(self) -> str:
         """Folder of the guardian's notes about commands it reaped, named <pid>.<start ticks>."""
         return f"{self.root}/notes"

@@ -1,6 +1,6 @@
 """The life of a process: states, causes and the one transition table.
 
-`starting -> running <-> paused -> stopping -> exited | signaled`; `starting -> failed_to_start`;
+`queued -> starting -> running <-> paused -> stopping -> exited | signaled`; `queued | starting -> failed_to_start`;
 any active state `-> lost`. Never invents an exit code: `lost` has none.
 """
 
@@ -8,12 +8,13 @@ from enum import StrEnum
 
 from outlive.core.errors import InvalidState
 
-__all__ = ["ACTIVE", "ENDED", "Cause", "State", "Trigger", "advance"]
+__all__ = ["ACTIVE", "ENDED", "NOT_ENDED", "Cause", "State", "Trigger", "advance"]
 
 
 class State(StrEnum):
     """Where a process is in its life."""
 
+    QUEUED = "queued"  # its group is full: it waits for its turn
     STARTING = "starting"
     RUNNING = "running"
     PAUSED = "paused"
@@ -27,6 +28,7 @@ class State(StrEnum):
 class Trigger(StrEnum):
     """What moves a process from one state to the next."""
 
+    ADMIT = "admit"
     SPAWNED = "spawned"
     SPAWN_FAILED = "spawn_failed"
     PAUSE = "pause"
@@ -49,9 +51,13 @@ class Cause(StrEnum):
 
 
 ACTIVE = frozenset({State.STARTING, State.RUNNING, State.PAUSED, State.STOPPING})
+NOT_ENDED = ACTIVE | {State.QUEUED}
 ENDED = frozenset({State.EXITED, State.SIGNALED, State.FAILED_TO_START, State.LOST})
 
 _TABLE: dict[tuple[State, Trigger], State] = {
+    (State.QUEUED, Trigger.ADMIT): State.STARTING,
+    (State.QUEUED, Trigger.SPAWN_FAILED): State.FAILED_TO_START,
+    (State.QUEUED, Trigger.STOP): State.FAILED_TO_START,  # cancelled before its turn: it never runs
     (State.STARTING, Trigger.SPAWNED): State.RUNNING,
     (State.STARTING, Trigger.SPAWN_FAILED): State.FAILED_TO_START,
     (State.STARTING, Trigger.STOP): State.STOPPING,
@@ -74,9 +80,14 @@ def advance(state: State, trigger: Trigger) -> State:
     """Return the state that follows.
 
     Raises:
-        InvalidState: The table has no such transition (an ended process stays ended, a stopping one is not paused).
+        InvalidState: The table has no such transition (an ended process stays ended, a stopping one is not paused,
+            a queued one can only be cancelled).
     """
     following = _TABLE.get((state, trigger))
+    if following is None and state is State.QUEUED:
+        raise InvalidState(
+            "process_queued", f"The process waits for its turn: {trigger} is not possible yet."
+        )
     if following is None:
         raise InvalidState("process_ended", f"The process is {state}: {trigger} is not possible any more.")
     return following

@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 
 from outlive.backends.contract import Backend
 from outlive.core.errors import BackendUnavailable, InvalidState, LimitExceeded
-from outlive.core.lifecycle import Cause, Trigger, advance
+from outlive.core.lifecycle import Cause, State, Trigger, advance
 from outlive.core.observation import NOTHING, Observation
 from outlive.engine.process import Process
 from outlive.engine.waiting import until
@@ -83,6 +83,7 @@ class Controls:
 
     async def signal(self, process: Process, number: int, *, whole_tree: bool = False) -> None:
         """Send a signal to the main process, or to everything below it too."""
+        _check_turn(process)
         if process.is_finished or (process.is_ended and not whole_tree):
             raise _ended(process)
         await self._backend.signal(process.process_id, number, whole_tree=whole_tree)
@@ -125,6 +126,7 @@ class Controls:
         """
         if not process.has_terminal:
             raise InvalidState("no_terminal", "The process has no terminal.")
+        _check_turn(process)
         if process.is_ended:
             raise _ended(process)
         await self._backend.resize(process.process_id, rows=rows, cols=cols)
@@ -161,7 +163,13 @@ class Controls:
         return lock
 
 
+def _check_turn(process: Process) -> None:
+    if process.state is State.QUEUED:
+        raise InvalidState("process_queued", "The process waits for its turn: its group is full.")
+
+
 def _check_input(process: Process) -> None:
+    _check_turn(process)
     if process.is_ended:
         raise _ended(process)
     if not process.has_stdin:

@@ -1,7 +1,7 @@
 """`Engine`, the one facade of all doors: its life (open, recover, close) and the start of commands.
 
-The verbs on a process are in `controls`, what is kept of it in `records`, the questions in `queries`; `Engine` is
-all of them.
+The verbs on a process are in `controls`, what is kept of it in `records`, groups in `queueing`, the questions in
+`queries`; `Engine` is all of them.
 It knows no frontend and no protocol: doors call it, are woken through `Process.subscribe` and read the log.
 """
 
@@ -34,10 +34,11 @@ from outlive.core.spec import Spec
 from outlive.engine.announcer import Announcer
 from outlive.engine.command_ids import CommandIds
 from outlive.engine.filing import Filing
+from outlive.engine.groups import Groups
 from outlive.engine.intake import Intake
 from outlive.engine.process import Process
 from outlive.engine.queries import Queries
-from outlive.engine.records import Records
+from outlive.engine.queueing import Queueing
 from outlive.engine.recovery import Recovery
 from outlive.engine.resolve import Resolved, Resolver, clean_environment, find_shell
 from outlive.engine.settings import EngineSettings
@@ -46,6 +47,7 @@ from outlive.protocols.keeper import encode_spec
 from outlive.store.folder import encode_meta
 from outlive.store.registry import Registry
 from outlive.store.rows import at_time
+from outlive.store.waiting import WaitingCommand, WaitingRoom
 
 __all__ = ["Engine"]
 
@@ -56,7 +58,7 @@ _OPEN = "open"
 _MAX_TEXT = 100 * 1024  # characters of a command that records keep; the whole line is in the folder
 
 
-class Engine(Records, Queries):
+class Engine(Queueing, Queries):
     """Starts, controls, finds and remembers processes.
 
     `async with Engine(...)` opens the registry, connects to the keeper (starting it when nobody listens) and
@@ -78,12 +80,14 @@ class Engine(Records, Queries):
             closed=lambda: emit(KeeperDisconnected()),
         )
         self._filing = Filing(self._registry, self._intake)
+        self._groups = Groups(WaitingRoom(self._layout), admit=self._admit)
+        self._folder_of = self._layout.process
         self._registry.on_committed = self._filing.committed
         self._recovery = Recovery(
             self._layout,
             self._registry,
             self._intake,
-            recovered=lambda process: self._announcer.tell(ProcessRecovered, process),
+            recovered=self._adopted,
             settled=self._changed,
         )
         self._upkeep = Upkeep(
@@ -149,6 +153,7 @@ class Engine(Records, Queries):
             text = f"The keeper did not tell what is live within {_SYNC_S:.0f} s."
             raise BackendUnavailable("keeper_unavailable", text) from None
         await self._recovery.catch_up()
+        await self._open_groups()
         await self._recovery.settle_rows()
         await self._upkeep.index_newest()
         self._recovered = {one.connection_id for one in self.live() if one.connection_id is not None}
@@ -161,6 +166,8 @@ class Engine(Records, Queries):
             ),
         ):
             self._stack.callback(task.cancel)
+        self._groups.begin(group.create_task)
+        self._stack.callback(self._groups.close)
 
     async def start(self, command: Command, *, owner: Owner, process_id: ProcessId | None = None) -> Process:
         """Start a command and return once it runs.
@@ -195,10 +202,17 @@ class Engine(Records, Queries):
         except OutliveError as error:
             self._announcer.emit(StartRejected(principal=owner.principal, code=error.code))
             raise
+        if command.group is not None and command.group_limit is not None:
+            await self.limit_group(owner.principal, command.group, command.group_limit)
         record = self._new_record(command, resolved, owner, process_id=process_id, now_ns=now_ns)
         limit = self._settings.output_limit if command.output_limit is None else command.output_limit
         process = Process(record, self._layout.process(process_id), output_limit=limit)
+        spec = encode_spec(_spec(command, resolved, record, output_limit=limit))
+        if record.state is State.QUEUED:
+            await self._queue(process, WaitingCommand(process_id, spec, resolved.script))
+            return process
         self._intake.live[process.key] = process
+        self._groups.enter(process)
 
         def settle(outcome: Started | OutliveError) -> None:
             if isinstance(outcome, Started):
@@ -206,7 +220,6 @@ class Engine(Records, Queries):
             else:
                 self._rejected(process, outcome)
 
-        spec = encode_spec(_spec(command, resolved, record, output_limit=limit))
         await self._backend.start(process_id, spec, resolved.script, settle=settle)
         return process
 
@@ -249,6 +262,9 @@ class Engine(Records, Queries):
             text = f"profile: {command.profile[:40]!r} is not known here; there is {_OPEN!r} only."
             raise InvalidRequest("invalid_params", text)
 
+    def _must_wait(self, command: Command, owner: Owner) -> bool:
+        return command.group is not None and self._groups.is_full((owner.principal, command.group))
+
     def _new_record(
         self, command: Command, resolved: Resolved, owner: Owner, *, process_id: ProcessId, now_ns: int
     ) -> ProcessRecord:
@@ -262,7 +278,7 @@ class Engine(Records, Queries):
             command=text,
             shell=resolved.shell,
             cwd=resolved.cwd,
-            state=State.STARTING,
+            state=State.QUEUED if self._must_wait(command, owner) else State.STARTING,
             owner=owner,
             stdio=command.stdio,
             stdin=command.stdin,
@@ -281,9 +297,14 @@ class Engine(Records, Queries):
         self._filing.note(process)
         self._announcer.tell(ProcessStarted, process)
 
+    def _adopted(self, process: Process) -> None:
+        self._groups.enter(process)
+        self._announcer.tell(ProcessRecovered, process)
+
     def _rejected(self, process: Process, error: OutliveError) -> None:
         """Forget a start that failed; after a timeout it may still come to life and is then a stranger."""
         self._intake.live.pop(process.key, None)
+        self._groups.leave(process)
         record = process.record
         if isinstance(error, StartFailed):
             failed = replace(
@@ -296,6 +317,7 @@ class Engine(Records, Queries):
         """Keep and tell what a doorbell (or the files) changed."""
         if process.is_ended:  # what lives is told by the keeper; its row needs no update
             self._filing.note(process)
+            self._groups.leave(process)
         self._announcer.tell_changes(process, changes)
 
 

@@ -77,6 +77,16 @@ class Process(Told):
         return self._base.is_detached
 
     @property
+    def principal(self) -> str:
+        """Whose it is."""
+        return self._base.owner.principal
+
+    @property
+    def group(self) -> str | None:
+        """The group that it counts for; None when it is in none."""
+        return self._base.group
+
+    @property
     def has_stdin(self) -> bool:
         """Whether it was started with an input that can be written to."""
         return self._base.stdin == "pipe" or self._base.stdio == "pty"

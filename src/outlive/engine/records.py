@@ -8,8 +8,10 @@ from collections.abc import Mapping
 
 from outlive.backends.contract import Backend
 from outlive.core.errors import BackendUnavailable, InvalidState, ProcessNotFound, StoreCorrupt
+from outlive.core.lifecycle import State
 from outlive.engine.controls import Controls
 from outlive.engine.filing import Filing
+from outlive.engine.groups import Groups
 from outlive.engine.process import Process
 from outlive.engine.upkeep import Upkeep
 from outlive.engine.waiting import until
@@ -29,6 +31,7 @@ class Records(Controls):
     _registry: Registry
     _filing: Filing
     _upkeep: Upkeep
+    _groups: Groups
 
     async def relabel(self, process: Process, *, tags: Mapping[str, str], group: str | None) -> None:
         """Give a process, running or ended, these tags and this group instead of its own.
@@ -39,6 +42,9 @@ class Records(Controls):
             ProcessNotFound: It was removed meanwhile.
             StoreCorrupt: The disk did not take them.
         """
+        if process.state is State.QUEUED:
+            text = "The process waits for its turn: its labels can be changed once it runs."
+            raise InvalidState("process_queued", text)
         try:
             await asyncio.to_thread(write_labels, process.folder, tags, group)
         except FileNotFoundError as error:
@@ -46,7 +52,9 @@ class Records(Controls):
         except OSError as error:
             text = f"The tags cannot be written: {error.strerror}."
             raise StoreCorrupt("store_corrupt", text) from error
+        self._groups.leave(process)
         process.relabel(tags, group)
+        self._groups.enter(process)
         self._registry.put(process.stored)
 
     async def remove(self, process: Process, *, force: bool = False, note: str = "") -> None:

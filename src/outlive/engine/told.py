@@ -20,7 +20,8 @@ _STATES = {
     Phase.PAUSED: State.PAUSED,
     Phase.STOPPING: State.STOPPING,
 }
-_PHASES = {state: phase for phase, state in _STATES.items()}
+_QUEUED = -1  # before the keeper knows of it: its group is full
+_PHASES = {State.QUEUED: _QUEUED, **{state: int(phase) for phase, state in _STATES.items()}}
 _END_FLAGS = {
     State.EXITED: Flags(0),
     State.SIGNALED: Flags.SIGNALED,
@@ -94,6 +95,8 @@ class Told:
     @property
     def state(self) -> State:
         """Where it is in its life."""
+        if self._phase == _QUEUED:
+            return State.QUEUED
         if self._phase < _EXITED:
             return _STATES[Phase(self._phase)]
         flags = self._flags
@@ -208,6 +211,11 @@ class Told:
             self._flags,
             self._descendants,
         )
+
+    def admit(self) -> None:
+        """Begin to start, after waiting for the group's turn. Engine only."""
+        if self._phase == _QUEUED:
+            self._phase = _STARTING
 
     def confirm_start(self, pid: int, started_ns: int) -> None:
         """Take over what the keeper answered to the start. Engine only."""

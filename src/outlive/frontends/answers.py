@@ -27,6 +27,7 @@ STATUS: Mapping[str, int] = MappingProxyType(
         "invalid_cursor": 422,
         "process_ambiguous": 409,
         "process_running": 409,
+        "process_queued": 409,
         "process_not_found": 404,
         "no_process": 404,
         "process_ended": 409,

@@ -20,7 +20,7 @@ from outlive.store.labels import Labels, read_labels
 from outlive.store.rows import StoredProcess, at_time, to_ns
 from outlive.store.wording import NEVER_RAN, ended_sentence
 
-__all__ = ["encode_meta", "read_folder"]
+__all__ = ["base_record", "encode_meta", "read_folder"]
 
 _CAUSES = tuple(Cause)  # in the order of protocols.keeper.CauseCode
 _ENDED = {
@@ -61,7 +61,7 @@ def read_folder(folder: str, process_id: ProcessId, *, is_live: bool) -> tuple[S
         return None
     try:
         spec = decode_spec(raw_spec)
-        base = _base_record(spec, process_id, read_labels(folder))
+        base = base_record(spec, process_id, read_labels(folder))
     except (ValueError, LookupError, TypeError, AttributeError):
         return None
     sizes = (_size(f"{folder}/out"), _size(f"{folder}/err"))
@@ -99,7 +99,8 @@ def read_folder(folder: str, process_id: ProcessId, *, is_live: bool) -> tuple[S
     return StoredProcess(record=record, complete=complete, output_limit=spec.output_limit), note
 
 
-def _base_record(spec: Spec, process_id: ProcessId, changed: Labels | None) -> ProcessRecord:
+def base_record(spec: Spec, process_id: ProcessId, changed: Labels | None = None) -> ProcessRecord:
+    """Return what a spec tells of a process that has not been started; `changed` are labels given since."""
     meta = spec.meta
     tags, group = meta.get("tags"), _text(meta.get("group"))
     if changed is not None:

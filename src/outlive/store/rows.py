@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 
 from outlive.core.cursor import Cursor
 from outlive.core.identity import ProcessId
-from outlive.core.lifecycle import ACTIVE, Cause, State
+from outlive.core.lifecycle import NOT_ENDED, Cause, State
 from outlive.core.process import Owner, ProcessRecord
 
 __all__ = ["COLUMNS", "ProcessFilter", "StoredProcess", "at_time", "to_ns"]
@@ -229,7 +229,7 @@ class ProcessFilter:
             and (self.pid is None or record.pid == self.pid)
             and (self.group is None or record.group == self.group)
             and all(record.tags.get(name) == value for name, value in (self.tags or {}).items())
-            and (self.active is None or (record.state in ACTIVE) == self.active)
+            and (self.active is None or (record.state in NOT_ENDED) == self.active)
             and (self.detached is None or record.is_detached == self.detached)
             and (self.states is None or record.state in self.states)
             and (self.text is None or _lower(self.text) in _lower(record.command))
@@ -258,7 +258,7 @@ class ProcessFilter:
             clauses.append("EXISTS (SELECT 1 FROM json_each(tags) WHERE key = ? AND value = ?)")
             values += [name, value]
         if self.active is not None:
-            states = ", ".join(f"'{state.value}'" for state in sorted(ACTIVE))
+            states = ", ".join(f"'{state.value}'" for state in sorted(NOT_ENDED))
             clauses.append(f"state {'IN' if self.active else 'NOT IN'} ({states})")
         if self.states is not None:
             clauses.append("state IN (SELECT value FROM json_each(?))")

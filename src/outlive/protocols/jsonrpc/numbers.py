@@ -31,6 +31,7 @@ ERROR_NUMBERS: Mapping[str, int] = MappingProxyType(
         "process_not_found": _NO_PROCESS,
         "no_process": _NO_PROCESS,
         "process_ended": _NO_PROCESS,
+        "process_queued": _NO_PROCESS,
         "stdin_closed": _INVALID_PARAMS,
         "stdin_full": _FAILED,
         "no_terminal": _INVALID_PARAMS,

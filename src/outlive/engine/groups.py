@@ -1,0 +1,154 @@
+"""How many processes of a group run at once, and who comes next: `Groups`.
+
+Counts what runs, whoever started it and whichever server did; who finds the group full waits in line, first come,
+first served, on disk (`store.waiting`), so that a crash of the server costs nobody his place. While no server lives
+nobody is admitted: the keeper knows no groups.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine
+
+from outlive.core.errors import LimitExceeded
+from outlive.core.lifecycle import State
+from outlive.engine.process import Process
+from outlive.store.waiting import GroupKey, WaitingCommand, WaitingRoom
+
+__all__ = ["Groups", "Spawn"]
+
+Spawn = Callable[[Coroutine[None, None, None]], object]
+_Waiting = tuple[Process, WaitingCommand]
+
+
+class Groups:
+    """The groups of all principals. On the engine's loop only; files are written in threads."""
+
+    def __init__(
+        self, room: WaitingRoom, *, admit: Callable[[Process, WaitingCommand], Awaitable[None]]
+    ) -> None:
+        """`admit` starts a command whose turn it is; it must not raise."""
+        self._room = room
+        self._admit = admit
+        self._limits: dict[GroupKey, int] = {}
+        self._running: dict[GroupKey, set[bytes]] = {}
+        self._lines: dict[GroupKey, deque[_Waiting]] = {}
+        self._spawn: Spawn | None = None
+
+    async def open(self) -> list[WaitingCommand]:
+        """Return who has been waiting since an earlier server; `rejoin` each of them, then `begin`."""
+        waiting, self._limits = await asyncio.to_thread(self._room.open)
+        return waiting
+
+    def begin(self, spawn: Spawn) -> None:
+        """Admit whom the limits allow; `spawn` runs an admission in the engine's task group."""
+        self._spawn = spawn
+        for key in list(self._lines):
+            self._advance(key)
+
+    def close(self) -> None:
+        """Admit nobody any more; who waits is found by the next server."""
+        self._spawn = None
+
+    def limit_of(self, key: GroupKey) -> int | None:
+        """Return how many of a group run at once; None when there is no limit."""
+        return self._limits.get(key)
+
+    async def set_limit(self, key: GroupKey, limit: int | None) -> None:
+        """Change a group's limit; a higher one admits at once, a lower one ends nobody.
+
+        Raises:
+            LimitExceeded: `disk_full`: it cannot be kept.
+        """
+        if self._limits.get(key) == limit:
+            return
+        if limit is None:
+            self._limits.pop(key, None)
+        else:
+            self._limits[key] = limit
+        try:
+            await asyncio.to_thread(self._room.keep_limits, dict(self._limits))
+        except OSError as error:
+            raise LimitExceeded("disk_full", f"The limit cannot be kept: {error.strerror}.") from error
+        self._advance(key)
+
+    def is_full(self, key: GroupKey) -> bool:
+        """Tell whether a newcomer has to wait."""
+        limit = self._limits.get(key)
+        return limit is not None and (len(self._running.get(key, ())) >= limit or bool(self._lines.get(key)))
+
+    def enter(self, process: Process) -> None:
+        """Count a process that starts or was found running."""
+        key = _key(process)
+        if key is not None and not process.is_ended and process.state is not State.QUEUED:
+            self._running.setdefault(key, set()).add(process.key)
+
+    def leave(self, process: Process) -> None:
+        """Count a process no more, and admit the next in its place; idempotent."""
+        key = _key(process)
+        running = self._running.get(key) if key is not None else None
+        if key is None or running is None or process.key not in running:
+            return
+        running.discard(process.key)
+        if not running:
+            del self._running[key]
+        self._advance(key)
+
+    async def wait_in_line(self, process: Process, command: WaitingCommand) -> None:
+        """Put a command at the end of its group's line; it is on disk when this returns.
+
+        Raises:
+            LimitExceeded: `disk_full`: it cannot be kept, and does not wait.
+        """
+        self.rejoin(process, command)  # at once: the order of the calls is the order of the line
+        try:
+            await asyncio.to_thread(self._room.put, command)
+        except OSError as error:
+            self._remove(process)
+            raise LimitExceeded("disk_full", f"The command cannot be kept: {error.strerror}.") from error
+        if process.state is not State.QUEUED:  # admitted or cancelled while it was written
+            await asyncio.to_thread(self._room.remove, command.process_id)
+
+    def rejoin(self, process: Process, command: WaitingCommand) -> None:
+        """Put a command that is on disk already at the end of the line."""
+        key = _key(process)
+        if key is None:
+            raise AssertionError("who waits belongs to a group")
+        self._lines.setdefault(key, deque()).append((process, command))
+
+    async def give_up(self, process: Process) -> None:
+        """Take a process out of the line: it was cancelled before its turn."""
+        self._remove(process)
+        await asyncio.to_thread(self._room.remove, process.process_id)
+
+    def _remove(self, process: Process) -> None:
+        key = _key(process)
+        line = self._lines.get(key) if key is not None else None
+        if key is None or line is None:
+            return
+        rest = deque(one for one in line if one[0] is not process)
+        if rest:
+            self._lines[key] = rest
+        else:
+            del self._lines[key]
+
+    def _advance(self, key: GroupKey) -> None:
+        """Admit as many as there are places."""
+        limit = self._limits.get(key)
+        while self._spawn is not None and (line := self._lines.get(key)):
+            if limit is not None and len(self._running.get(key, ())) >= limit:
+                return
+            process, command = line.popleft()
+            if not line:
+                del self._lines[key]
+            process.admit()
+            self.enter(process)
+            self._spawn(self._start(process, command))
+
+    async def _start(self, process: Process, command: WaitingCommand) -> None:
+        await self._admit(process, command)
+        await asyncio.to_thread(self._room.remove, command.process_id)
+
+
+def _key(process: Process) -> GroupKey | None:
+    group = process.group
+    return None if group is None else (process.principal, group)

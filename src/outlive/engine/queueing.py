@@ -1,0 +1,143 @@
+"""What `Engine` does about groups: who finds his group full waits, is admitted or gives up; and verbs on many at once."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+
+from outlive.backends.contract import Started
+from outlive.core.errors import BackendUnavailable, InvalidRequest, OutliveError
+from outlive.core.lifecycle import Cause, State, Trigger, advance
+from outlive.engine.filing import Filing
+from outlive.engine.groups import Groups
+from outlive.engine.intake import Intake
+from outlive.engine.process import Process
+from outlive.engine.records import Records
+from outlive.protocols.keeper import decode_spec
+from outlive.store.folder import base_record
+from outlive.store.registry import Registry
+from outlive.store.rows import ProcessFilter, StoredProcess
+from outlive.store.waiting import WaitingCommand
+
+__all__ = ["Queueing"]
+
+_RETRY_S = 1.0
+_CANCELLED = "Cancelled before it was started."
+
+
+class Queueing(Records):
+    """One part of `Engine`: groups."""
+
+    _registry: Registry
+    _filing: Filing
+    _intake: Intake
+    _groups: Groups
+    _changed: Callable[[Process, int], None]
+    _started: Callable[[Process, Started], None]
+    _folder_of: Callable[[str], str]
+
+    def group_limit(self, principal: str, group: str) -> int | None:
+        """Return how many of a group run at once; None when nothing limits them."""
+        return self._groups.limit_of((principal, group))
+
+    async def limit_group(self, principal: str, group: str, limit: int | None) -> None:
+        """Set how many of a group run at once, for good; None takes the limit away.
+
+        A higher limit admits who waits; a lower one ends nobody.
+
+        Raises:
+            InvalidRequest: The limit is below 1.
+            LimitExceeded: `disk_full`: it cannot be kept.
+        """
+        if limit is not None and limit < 1:
+            raise InvalidRequest("invalid_params", "A group's limit is 1 or more; none takes it away.")
+        await self._groups.set_limit((principal, group), limit)
+
+    async def cancel(
+        self, process: Process, *, grace_s: float | None = None, cause: Cause = Cause.CANCEL, note: str = ""
+    ) -> None:
+        """End the whole tree (see `Controls.cancel`); what waits for its turn never runs."""
+        if process.state is not State.QUEUED:
+            await super().cancel(process, grace_s=grace_s, cause=cause, note=note)
+            return
+        advance(process.state, Trigger.STOP)
+        self._never_start(process, cause=cause, error=note or _CANCELLED)
+        await self._groups.give_up(process)
+
+    async def control_many(
+        self, wanted: ProcessFilter, verb: Callable[[Process], Awaitable[None]]
+    ) -> dict[str, OutliveError | None]:
+        """Carry out a verb on every live process that matches, side by side.
+
+        Returns by process id None, or why it could not be done there (it ended meanwhile, for instance).
+        """
+        matching = [
+            one for one in self._intake.live.values() if wanted.matches(one.record) and not one.is_ended
+        ]
+        outcomes: dict[str, OutliveError | None] = {}
+
+        async def one(process: Process) -> None:
+            try:
+                await verb(process)
+                outcomes[process.process_id] = None
+            except OutliveError as error:
+                outcomes[process.process_id] = error
+
+        async with asyncio.TaskGroup() as tasks:
+            for process in matching:
+                tasks.create_task(one(process))
+        return outcomes
+
+    async def _queue(self, process: Process, command: WaitingCommand) -> None:
+        """Let a new process wait for its turn."""
+        self._intake.live[process.key] = process
+        try:
+            await self._groups.wait_in_line(process, command)
+        except OutliveError:
+            self._intake.live.pop(process.key, None)
+            raise
+        self._filing.note(process)
+
+    async def _open_groups(self) -> None:
+        """Put everybody in line again who waited when an earlier server ended, and count what runs."""
+        for process in self._intake.live.values():
+            self._groups.enter(process)
+        for command in await self._groups.open():
+            spec = decode_spec(command.spec)
+            record = replace(base_record(spec, command.process_id), state=State.QUEUED)
+            process = Process(record, self._folder_of(command.process_id), output_limit=spec.output_limit)
+            self._intake.live[process.key] = process
+            self._groups.rejoin(process, command)
+
+    async def _admit(self, process: Process, command: WaitingCommand) -> None:
+        """Start a process whose turn it is, however long the keeper is away; asking twice starts nothing twice."""
+
+        def settle(outcome: Started | OutliveError) -> None:
+            if isinstance(outcome, Started):
+                self._started(process, outcome)
+            elif not isinstance(outcome, BackendUnavailable):
+                self._never_start(process, cause=Cause.NONE, error=outcome.message)
+
+        while True:
+            try:
+                await self._backend.start(command.process_id, command.spec, command.script, settle=settle)
+            except BackendUnavailable:
+                await asyncio.sleep(_RETRY_S)
+                continue
+            except OutliveError:
+                return  # told by `settle`
+            return
+
+    def _never_start(self, process: Process, *, cause: Cause, error: str) -> None:
+        """End a process that will not run any more."""
+        record = replace(
+            process.record,
+            state=State.FAILED_TO_START,
+            cause=cause,
+            error=error,
+            is_complete=True,
+            is_closed=True,
+        )
+        stored = StoredProcess(record=record, complete=record.cursor, output_limit=process.output_limit)
+        changes = process.settle_from(stored)
+        process.kick()
+        self._changed(process, changes)
