@@ -18,7 +18,7 @@ Door = Literal["jsonrpc", "mcp", "rest", "bridge", "client", "docker", "security
 DOORS: frozenset[str] = frozenset(get_args(Door))
 
 # A door belongs here once it is built: from then on each of its promises needs a test.
-BUILT_DOORS: frozenset[Door] = frozenset({"jsonrpc", "mcp", "rest"})
+BUILT_DOORS: frozenset[Door] = frozenset({"jsonrpc", "mcp", "rest", "client"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ _JSONRPC: Mapping[str, str] = {
     "W.cursor.merged": "Merged and pty output use cursors of the form '<bytes>.0'.",
     "W.grace": "Grace is the time between TERM and KILL, 10 s on this door, and adjustable per call.",
     "W.wait": "A wait that runs out of time says 'still running'; it never ends the process as a timeout does.",
-    "W.state.jsonrpc": "Each engine state has exactly one status word here: started, paused, completed or failed.",
+    "W.state.jsonrpc": "Each engine state has exactly one status word here: started, paused, completed or failed (queued: not its turn yet).",
     "W.lost": "An exit code that nothing can know is null and the status failed; no code is ever invented.",
     # the connection
     "S0.1": "ws://127.0.0.1:8003/ws/mcp speaks JSON-RPC 2.0 in text frames.",

@@ -5,14 +5,26 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from outlive.core.errors import InvalidState
-from outlive.core.lifecycle import ACTIVE, ENDED, State, Trigger, advance
+from outlive.core.lifecycle import ACTIVE, ENDED, NOT_ENDED, State, Trigger, advance
 
 _ENDS = {Trigger.EXIT: State.EXITED, Trigger.SIGNAL: State.SIGNALED, Trigger.LOSE: State.LOST}
 
 
-def test_every_state_is_active_or_ended() -> None:
-    assert set(State) == ACTIVE | ENDED
-    assert ACTIVE.isdisjoint(ENDED)
+def test_every_state_is_queued_active_or_ended() -> None:
+    assert set(State) == NOT_ENDED | ENDED
+    assert NOT_ENDED.isdisjoint(ENDED)
+    assert ACTIVE | {State.QUEUED} == NOT_ENDED
+
+
+@pytest.mark.parametrize(
+    "trigger", sorted(set(Trigger) - {Trigger.ADMIT, Trigger.SPAWN_FAILED, Trigger.STOP})
+)
+def test_what_waits_for_its_turn_can_only_be_admitted_refused_or_cancelled(trigger: Trigger) -> None:
+    with pytest.raises(InvalidState) as refused:
+        advance(State.QUEUED, trigger)
+    assert refused.value.code == "process_queued"
+    assert advance(State.QUEUED, Trigger.ADMIT) is State.STARTING
+    assert advance(State.QUEUED, Trigger.STOP) is State.FAILED_TO_START
 
 
 @pytest.mark.parametrize(
@@ -72,7 +84,7 @@ class AnyLife(RuleBasedStateMachine):
         except InvalidState:
             assert self.state is before
             return
-        assert before in ACTIVE
+        assert before in NOT_ENDED
         self.was_spawned |= trigger is Trigger.SPAWNED
         self.was_stopped |= trigger is Trigger.STOP
 

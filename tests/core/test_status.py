@@ -8,7 +8,7 @@ import pytest
 
 from outlive.core.errors import InvalidRequest
 from outlive.core.identity import ProcessId
-from outlive.core.lifecycle import ACTIVE, Cause, State
+from outlive.core.lifecycle import NOT_ENDED, Cause, State
 from outlive.core.process import Owner, ProcessRecord
 from outlive.core.signals import signal_number
 from outlive.core.status import Status, status_of, termination_signal
@@ -32,7 +32,7 @@ _ENDED = replace(_RUNNING, state=State.EXITED, exit_code=0)
 def test_every_state_has_exactly_one_of_the_five_words(state: State, cause: Cause, code: int | None) -> None:
     word = status_of(replace(_RUNNING, state=state, cause=cause, exit_code=code))
     assert word in get_args(Status)
-    assert (word == "running") == (state in ACTIVE)
+    assert (word == "running") == (state in NOT_ENDED)
     assert (word == "completed") <= (code == 0)
 
 

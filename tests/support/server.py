@@ -1,10 +1,13 @@
 """A real `outlive serve` on a state folder of its own: start, kill, start again, and leave nothing behind."""
 
+import contextlib
 import json
 import os
+import secrets
 import selectors
 import shlex
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -15,10 +18,11 @@ from typing import Any, Self
 
 from tests.support.processes import end, wait_state_folder_empty
 
-__all__ = ["KeeperStatus", "OutliveServer", "outlive_command", "run_outlive"]
+__all__ = ["KeeperStatus", "OutliveServer", "free_port", "outlive_command", "run_outlive"]
 
 START_PATIENCE_S = 30.0
 STOP_PATIENCE_S = 20.0
+_PORTS = range(12_000, 32_000)  # ip(7): ip_local_port_range begins at 32768
 _OURS = ("OUTLIVE_", "ALLOWED_COMMANDS", "MAX_SESSIONS", "MAX_BUFFER_SIZE", "MCP_", "TERMINATION_TIMEOUT")
 
 
@@ -31,6 +35,15 @@ def outlive_command() -> list[str]:
         return shlex.split(chosen)
     script = Path(sys.executable).with_name("outlive")
     return [str(script)] if script.exists() else [sys.executable, "-m", "outlive"]
+
+
+def free_port() -> int:
+    """Return a TCP port that is free now, below the range from which the kernel takes ports for connections."""
+    while True:
+        port = secrets.choice(_PORTS)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 def run_outlive(
@@ -133,12 +146,16 @@ class OutliveServer:
         return self._process is not None and self._process.poll() is None
 
     def start(self, *, port: int | None = None) -> "OutliveServer":
-        """Start the server and wait for its ready line. Without `port`: the last one, at first any free one."""
+        """Start the server and wait for its ready line. Without `port`: the last one, at first any free one.
+
+        Not the kernel's choice of a free one: while the server is down between two starts, the port of some other
+        test's outgoing connection would be taken from the same range.
+        """
         if self.is_running:
             raise AssertionError("the server runs already")
-        wanted = port if port is not None else (self.port if self.ready else 0)
-        mcp_port = self.ready["ports"].get("mcp", "off") if self.ready else 0
-        rest_port = self.ready["ports"].get("rest", "off") if self.ready else 0
+        wanted = port if port is not None else (self.port if self.ready else free_port())
+        mcp_port = self.ready["ports"].get("mcp", "off") if self.ready else free_port()
+        rest_port = self.ready["ports"].get("rest", "off") if self.ready else free_port()
         words = ["serve", "--print-json", "--jsonrpc-port", str(wanted), "--mcp-port", str(mcp_port)]
         words += ["--rest-port", str(rest_port)]
         words += ["--state-dir", str(self.state_dir)]

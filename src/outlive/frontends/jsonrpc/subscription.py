@@ -3,7 +3,8 @@
 Nothing is queued here: a turn reads from the log at the cursor, at most `turn_bytes`, and returns frames.
 """
 
-from outlive.core.cursor import Cursor
+from outlive.core.cursor import BEGINNING, Cursor
+from outlive.core.lifecycle import State
 from outlive.engine import Process
 from outlive.frontends.jsonrpc.readers import StreamReader
 from outlive.protocols.jsonrpc.answers import encode_gap, encode_notification, encode_process_notification
@@ -21,12 +22,17 @@ class Subscription:
         is_over: The last message was returned.
     """
 
-    __slots__ = ("_readers", "_turn_bytes", "_until", "is_completed", "is_over", "process")
+    __slots__ = ("_readers", "_tells_start", "_turn_bytes", "_until", "is_completed", "is_over", "process")
 
     def __init__(
-        self, process: Process, readers: tuple[StreamReader, StreamReader], *, turn_bytes: int
+        self,
+        process: Process,
+        readers: tuple[StreamReader, StreamReader],
+        *,
+        turn_bytes: int,
     ) -> None:
         """Follow `process` with one reader for stdout and one for stderr, each at the offset to begin from."""
+        self._tells_start = process.state is State.QUEUED  # it waits for its group's turn
         self.process = process
         self.is_completed = self.is_over = False
         self._readers = readers
@@ -65,13 +71,21 @@ class Subscription:
         is_final = self.process.is_complete
         limits = self._limits(is_final=is_final)
         before = self._scanned()
-        frames = self._read(limits)
+        frames = self._start_frame() + self._read(limits) if self._tells_start else self._read(limits)
         has_more = before != self._scanned() and any(
             reader.scanned < limit for reader, limit in zip(self._readers, limits, strict=True)
         )
         if is_final and not has_more:
             frames += self._final_frames(limits)
         return frames, has_more
+
+    def _start_frame(self) -> bytes:
+        """Return process.started once the process, which had to wait for its turn, has a pid."""
+        record = self.process.record
+        if record.pid is None:
+            return b""
+        self._tells_start = False
+        return text_frame(encode_process_notification("started", record, cursor=str(BEGINNING)))
 
     def _scanned(self) -> tuple[int, int]:
         return self._readers[0].scanned, self._readers[1].scanned

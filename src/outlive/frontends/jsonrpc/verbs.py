@@ -29,7 +29,10 @@ _START_S = 25.0  # what a start may take (`Engine.start`)
 
 
 async def execute(context: Context, params: ExecuteParams, label: str | None) -> Reply:
-    """Start a command; its output follows the answer (promises S0.3-S0.5, S0.13)."""
+    """Start a command; its output follows the answer (promises S0.3-S0.5, S0.13).
+
+    One whose group is full is answered as queued; process.started follows when its turn has come.
+    """
     command = params.to_command()
     connection = context.connection
     owner = Owner(principal=connection.principal, connection_id=connection.connection_id, request_id=label)
@@ -39,16 +42,19 @@ async def execute(context: Context, params: ExecuteParams, label: str | None) ->
         with connection.starting(is_concurrent=params.concurrent):
             process = await context.engine.start(command, owner=owner, process_id=wanted)
     record = process.record
+    is_queued = record.state is State.QUEUED
     form = context.output_format(params.output, params.max_line_bytes)
     return Reply(
         result={
-            "status": "started",
+            "status": "queued" if is_queued else "started",
             "pid": record.pid,
             "pgid": record.pid,
             "process_id": record.process_id,
             "shell": record.shell,
         },
-        notifications=(encode_process_notification("started", record, cursor=str(BEGINNING)),),
+        notifications=()
+        if is_queued
+        else (encode_process_notification("started", record, cursor=str(BEGINNING)),),
         then=lambda: context.followers.follow(process, BEGINNING, form),
     )
 

@@ -38,6 +38,7 @@ _Timeout = Annotated[float, Meta(gt=0, le=10 * 365 * 86400)]
 _Cells = Annotated[int, Meta(ge=1, le=65535)]  # struct winsize holds 16 bits (ioctl_tty(2))
 _LineBytes = Annotated[int, Meta(ge=1, le=MAX_LINE_BYTES)]
 _Bytes = Annotated[int, Meta(ge=1, le=2**62)]
+_Count = Annotated[int, Meta(ge=1, le=1_000_000)]
 
 
 class ProcessParams(msgspec.Struct, kw_only=True, frozen=True):
@@ -76,6 +77,7 @@ class ExecuteParams(msgspec.Struct, kw_only=True, frozen=True):
     after_exit: Literal["keep", "kill", "wait"] = "keep"
     tags: dict[str, str] = {}
     group: str | None = None
+    group_limit: _Count | None = None
     profile: str = "open"
 
     def __post_init__(self) -> None:
@@ -112,6 +114,7 @@ class ExecuteParams(msgspec.Struct, kw_only=True, frozen=True):
             detached=self.detach,
             tags=self.tags,
             group=self.group,
+            group_limit=self.group_limit,
             profile=self.profile,
         )
 

@@ -15,13 +15,14 @@ from outlive.protocols.jsonrpc.output import STREAM_NAMES
 __all__ = ["Encoding", "Piece", "page_view", "process_view", "stats_view", "status_word"]
 
 Encoding = Literal["utf-8", "base64"]
+_WORDS = {State.PAUSED: "paused", State.QUEUED: "queued"}
 
 
 def status_word(record: ProcessRecord) -> str:
-    """Return S0's word for a state: started, paused, completed or failed (wire.md, "Words for one state")."""
+    """Return S0's word for a state: started, paused, completed or failed; queued before its group's turn."""
     if record.is_ended:
         return "completed" if record.wire_exit_code == 0 else "failed"
-    return "paused" if record.state is State.PAUSED else "started"
+    return _WORDS.get(record.state, "started")
 
 
 def process_view(record: ProcessRecord) -> dict[str, object]:
