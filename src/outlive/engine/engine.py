@@ -202,9 +202,18 @@ class Engine(Queueing, Queries):
         except OutliveError as error:
             self._announcer.emit(StartRejected(principal=owner.principal, code=error.code))
             raise
-        if command.group is not None and command.group_limit is not None:
-            await self.limit_group(owner.principal, command.group, command.group_limit)
-        record = self._new_record(command, resolved, owner, process_id=process_id, now_ns=now_ns)
+        state = await self._first_state(command, owner)  # from here on to `enter` nothing is awaited
+        record = _new_record(
+            command,
+            resolved,
+            owner,
+            process_id=process_id,
+            command_id=self._ids.new(now_ns // 1_000_000_000),
+            created_ns=now_ns,
+            settings=self._settings,
+            folder=self._layout.process(process_id),
+            state=state,
+        )
         limit = self._settings.output_limit if command.output_limit is None else command.output_limit
         process = Process(record, self._layout.process(process_id), output_limit=limit)
         spec = encode_spec(_spec(command, resolved, record, output_limit=limit))
@@ -262,35 +271,6 @@ class Engine(Queueing, Queries):
             text = f"profile: {command.profile[:40]!r} is not known here; there is {_OPEN!r} only."
             raise InvalidRequest("invalid_params", text)
 
-    def _must_wait(self, command: Command, owner: Owner) -> bool:
-        return command.group is not None and self._groups.is_full((owner.principal, command.group))
-
-    def _new_record(
-        self, command: Command, resolved: Resolved, owner: Owner, *, process_id: ProcessId, now_ns: int
-    ) -> ProcessRecord:
-        text = command.text
-        if command.script is not None and command.title is None:
-            text = " ".join(resolved.argv)
-        if len(text) > _MAX_TEXT:
-            text = f"{text[:1000]} … ({len(text)} characters, whole in {self._layout.process(process_id)}/script)"
-        return ProcessRecord(
-            process_id=process_id,
-            command=text,
-            shell=resolved.shell,
-            cwd=resolved.cwd,
-            state=State.QUEUED if self._must_wait(command, owner) else State.STARTING,
-            owner=owner,
-            stdio=command.stdio,
-            stdin=command.stdin,
-            created_at=at_time(now_ns),
-            is_detached=command.detached,
-            timeout_s=self._settings.timeout_s if command.timeout_s is None else command.timeout_s,
-            grace_s=self._settings.grace_s if command.grace_s is None else command.grace_s,
-            tags=dict(command.tags),
-            group=command.group,
-            command_id=self._ids.new(now_ns // 1_000_000_000),
-        )
-
     def _started(self, process: Process, started: Started) -> None:
         process.confirm_start(started.pid, started.started_ns)
         process.kick()
@@ -319,6 +299,42 @@ class Engine(Queueing, Queries):
             self._filing.note(process)
             self._groups.leave(process)
         self._announcer.tell_changes(process, changes)
+
+
+def _new_record(
+    command: Command,
+    resolved: Resolved,
+    owner: Owner,
+    *,
+    process_id: ProcessId,
+    command_id: str,
+    created_ns: int,
+    settings: EngineSettings,
+    folder: str,
+    state: State,
+) -> ProcessRecord:
+    text = command.text
+    if command.script is not None and command.title is None:
+        text = " ".join(resolved.argv)
+    if len(text) > _MAX_TEXT:
+        text = f"{text[:1000]} … ({len(text)} characters, whole in {folder}/script)"
+    return ProcessRecord(
+        process_id=process_id,
+        command=text,
+        shell=resolved.shell,
+        cwd=resolved.cwd,
+        state=state,
+        owner=owner,
+        stdio=command.stdio,
+        stdin=command.stdin,
+        created_at=at_time(created_ns),
+        is_detached=command.detached,
+        timeout_s=settings.timeout_s if command.timeout_s is None else command.timeout_s,
+        grace_s=settings.grace_s if command.grace_s is None else command.grace_s,
+        tags=dict(command.tags),
+        group=command.group,
+        command_id=command_id,
+    )
 
 
 def _spec(command: Command, resolved: Resolved, record: ProcessRecord, *, output_limit: int | None) -> Spec:

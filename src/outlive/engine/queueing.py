@@ -5,8 +5,10 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 from outlive.backends.contract import Started
+from outlive.core.command import Command
 from outlive.core.errors import BackendUnavailable, InvalidRequest, OutliveError
 from outlive.core.lifecycle import Cause, State, Trigger, advance
+from outlive.core.process import Owner
 from outlive.engine.filing import Filing
 from outlive.engine.groups import Groups
 from outlive.engine.intake import Intake
@@ -86,6 +88,15 @@ class Queueing(Records):
             for process in matching:
                 tasks.create_task(one(process))
         return outcomes
+
+    async def _first_state(self, command: Command, owner: Owner) -> State:
+        """Set the group's limit if the command says one, and tell whether it must wait for its turn."""
+        if command.group is None:
+            return State.STARTING
+        if command.group_limit is not None:
+            await self.limit_group(owner.principal, command.group, command.group_limit)
+        is_full = self._groups.is_full((owner.principal, command.group))
+        return State.QUEUED if is_full else State.STARTING
 
     async def _queue(self, process: Process, command: WaitingCommand) -> None:
         """Let a new process wait for its turn."""
