@@ -7,6 +7,7 @@ It knows no frontend and no protocol: doors call it, are woken through `Process.
 
 import asyncio
 import contextlib
+import functools
 import os
 import time
 from collections.abc import Callable, Collection
@@ -170,7 +171,7 @@ class Engine(Queueing, Queries):
         self._stack.callback(self._groups.close)
 
     async def start(self, command: Command, *, owner: Owner, process_id: ProcessId | None = None) -> Process:
-        """Start a command and return once it runs.
+        """Start a command and return once it runs, or waits for its group's turn.
 
         Args:
             command: What to run; defaults are filled in from the engine's settings.
@@ -222,13 +223,7 @@ class Engine(Queueing, Queries):
             return process
         self._intake.live[process.key] = process
         self._groups.enter(process)
-
-        def settle(outcome: Started | OutliveError) -> None:
-            if isinstance(outcome, Started):
-                self._started(process, outcome)
-            else:
-                self._rejected(process, outcome)
-
+        settle = functools.partial(self._settle, process)
         await self._backend.start(process_id, spec, resolved.script, settle=settle)
         return process
 
@@ -270,6 +265,12 @@ class Engine(Queueing, Queries):
         if command.profile != _OPEN:  # running it without a sandbox that was asked for would be a lie
             text = f"profile: {command.profile[:40]!r} is not known here; there is {_OPEN!r} only."
             raise InvalidRequest("invalid_params", text)
+
+    def _settle(self, process: Process, outcome: Started | OutliveError) -> None:
+        if isinstance(outcome, Started):
+            self._started(process, outcome)
+        else:
+            self._rejected(process, outcome)
 
     def _started(self, process: Process, started: Started) -> None:
         process.confirm_start(started.pid, started.started_ns)
