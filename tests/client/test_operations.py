@@ -282,3 +282,15 @@ async def test_who_is_not_there_is_said_at_once(tmp_path: Path) -> None:
     assert absent.value.code == "server_unavailable"
     assert str(tmp_path / "nobody") in absent.value.message
     assert not await to_thread.run_sync((tmp_path / "nobody").exists)
+
+
+async def test_a_full_group_queues_the_next_start(asynchronous: AsyncClient, gate: Gate) -> None:
+    first = await asynchronous.start(gate.wait, group="client", group_limit=1)
+    second = await asynchronous.start("echo late; exit 3", group="client")
+    assert second.pid is None
+    assert (await second.info()).state == "queued"
+    follow = second.follow()
+    gate.open()
+    assert [item.data async for item in follow if isinstance(item, Output)] == [b"late\n"]
+    assert (await second.wait()).exit_code == 3
+    assert (await first.wait()).exit_code == 0

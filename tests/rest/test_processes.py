@@ -234,3 +234,15 @@ def test_an_unknown_process_is_a_problem_on_every_path(rest: RestCaller, process
         ("POST", "/stdin", b"x"),
     ):
         assert rest.refused(method, path + rest_of_path, body, status=404)["slug"] == "process_not_found"
+
+
+def test_a_full_group_queues_the_next_start(rest: RestCaller, group: str, gate: Gate) -> None:
+    first = rest.call("POST", _ALL, {"command": gate.wait, "group": group, "group_limit": 1}, expect=201).json
+    second = rest.call("POST", _ALL, {"command": "exit 3", "group": group}, expect=201).json
+    assert (second["state"], second["status"], second["pid"]) == ("queued", "running", None)
+    refused = rest.call("POST", f"{_ALL}/{second['process_id']}/control", {"action": "pause"}, expect=409)
+    assert refused.json["slug"] == "process_queued"
+    assert _ids(rest.call("GET", _ALL, state="queued", group=group)) == [second["process_id"]]
+    gate.open()
+    assert rest.wait(first["process_id"])["exit_code"] == 0
+    assert rest.wait(second["process_id"])["exit_code"] == 3

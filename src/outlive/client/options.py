@@ -20,6 +20,7 @@ class StartOptions(TypedDict, total=False):
     detach: True (the default): it belongs to your user and lives on without this client. False: it is private to this
         client, and cancelled some seconds after the client went away.
     tags, group: Names of yours, kept with it; `list` finds by them.
+    group_limit: How many of the group run at once from now on; one more is queued until its turn comes.
     output_limit: Bytes of output that are kept; on_limit: beyond it "truncate" (releases the middle) or "kill".
     after_exit: What becomes of its descendants: "keep" (the default), "kill", or "wait" (complete when they are gone).
     profile: The sandbox profile.
@@ -38,6 +39,7 @@ class StartOptions(TypedDict, total=False):
     detach: bool
     tags: Mapping[str, str]
     group: str | None
+    group_limit: int | None
     output_limit: int | None
     on_limit: Literal["truncate", "kill"]
     after_exit: Literal["keep", "kill", "wait"]

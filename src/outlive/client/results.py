@@ -68,7 +68,7 @@ class Page:
 class ProcessInfo:
     """What is known of a process at one moment. Times are aware UTC, durations seconds, sizes bytes.
 
-    `state` is one of starting, running, paused, stopping, exited, signaled, failed_to_start, lost; `cause` one of
+    `state` is one of queued, starting, running, paused, stopping, exited, signaled, failed_to_start, lost; `cause` one of
     cancel, timeout, output_limit, oom, shutdown, or None for a natural end. `is_complete`: it has ended and its
     output is whole. `is_closed`: nothing can write to its streams any more. `descendants` counts what is left of its
     tree besides itself. `session_id` names the connection that started it.

@@ -89,6 +89,10 @@ class StartRequest(_Strict):
         default_factory=dict, description="Kept with the process; lists can be filtered by them."
     )
     group: _Group | None = Field(None, description="Lists can be filtered by it.")
+    group_limit: Annotated[int, Field(ge=1, le=1_000_000)] | None = Field(
+        None,
+        description="How many of the group run at once from now on; one more is queued until its turn comes.",
+    )
 
     def to_command(self) -> Command:
         """Return the command as the engine takes it; it belongs to the principal, not to a connection.
@@ -121,6 +125,7 @@ class StartRequest(_Strict):
             detached=True,
             tags=self.tags,
             group=self.group,
+            group_limit=self.group_limit,
         )
 
 
