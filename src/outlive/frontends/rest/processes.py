@@ -21,6 +21,7 @@ __all__ = ["ProcessRoutes"]
 _StateName = Literal[
     "active",
     "ended",
+    "queued",
     "starting",
     "running",
     "paused",
