@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from outlive.core.errors import InvalidRequest
 from outlive.core.identity import is_process_id, new_process_id
-from outlive.core.lifecycle import ACTIVE, ENDED, State
+from outlive.core.lifecycle import ENDED, NOT_ENDED, State
 from outlive.engine import ProcessFilter
 from outlive.frontends.rest.context import ProcessIdPath, RestContext, json_answer, problems
 from outlive.frontends.rest.idempotency import IdempotentStarts
@@ -33,7 +33,7 @@ _StateName = Literal[
 ]
 _StateNames = list[_StateName]  # spelled out here because inside the class `list` is the method
 _TagTexts = list[Annotated[str, Query(pattern="^[^=]+=")]]
-_SEVERAL = {"active": ACTIVE, "ended": ENDED}
+_SEVERAL = {"active": NOT_ENDED, "ended": ENDED}
 _MAX_TAGS = 64
 _NEW = {
     "description": "It runs.",
