@@ -150,3 +150,41 @@ async def test_the_token_opens_a_server_that_asks_for_its_key(serve: ServerFacto
         with pytest.raises(AccessDenied) as refused:
             await client.list()
     assert refused.value.code == "key_missing"
+
+
+@contextmanager
+def _resetting() -> Iterator[str]:
+    """Listen, and reset every connection as soon as something is sent, as a killed server's kernel does."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve() -> None:
+            while True:
+                try:
+                    caller, _ = listener.accept()
+                except OSError:
+                    return
+                caller.recv(1)  # the rest is unread: closing resets (tcp(7))
+                caller.close()
+
+        server = threading.Thread(target=serve)
+        server.start()
+        yield f"ws://127.0.0.1:{listener.getsockname()[1]}/ws/mcp"
+        listener.shutdown(socket.SHUT_RDWR)
+        server.join(10)
+
+
+def test_a_server_that_dies_in_the_handshake_is_no_answer_blocking() -> None:
+    with _resetting() as url, Client(url=url, patience_s=0.2) as client:
+        for _ in range(5):
+            with pytest.raises(BackendUnavailable) as refused:
+                client.list()
+            assert refused.value.code == "server_unavailable"
+
+
+async def test_a_server_that_dies_in_the_handshake_is_no_answer() -> None:
+    with _resetting() as url:
+        async with AsyncClient(url=url, patience_s=0.2) as client:
+            for _ in range(5):
+                with pytest.raises(BackendUnavailable) as refused:
+                    await client.list()
+                assert refused.value.code == "server_unavailable"

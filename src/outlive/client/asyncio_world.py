@@ -114,7 +114,12 @@ class AsyncioWorld:
             else:
                 connection.settimeout(0.0)
                 opened = await unix_connect(uri=url, sock=connection, additional_headers=headers, **OPTIONS)
-        except (InvalidHandshake, OSError, TimeoutError) as error:
+        except (
+            InvalidHandshake,
+            ConnectionClosed,
+            OSError,
+            TimeoutError,
+        ) as error:  # closed: killed in the handshake
             raise refusal(error) from error
         keep_alive(opened.transport.get_extra_info("socket"))
         return _Wire(opened)

@@ -50,7 +50,12 @@ def open_wire(url: str, connection: socket.socket | None, headers: dict[str, str
             opened = unix_connect(
                 uri=url, sock=connection, additional_headers=headers, legacy=True, **OPTIONS
             )
-    except (InvalidHandshake, OSError, TimeoutError) as error:
+    except (
+        InvalidHandshake,
+        ConnectionClosed,
+        OSError,
+        TimeoutError,
+    ) as error:  # closed: killed in the handshake
         raise refusal(error) from error
     keep_alive(opened.socket)
     return ThreadWire(opened)

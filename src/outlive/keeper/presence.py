@@ -91,7 +91,7 @@ class Presence:
         if self.clients is not None:
             self.clients.flush()
         answer({})
-        self._loop.later(0.0, self._loop.stop)
+        self._loop.stop()  # after this turn: what it is asked from now on is its successor's
 
     def _look_idle(self) -> None:
         """End by itself when there is nothing to keep and nobody connected."""
