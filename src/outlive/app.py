@@ -158,6 +158,7 @@ class Application:
     def _live_view(self) -> LiveView:
         live = [process for process in self._engine.live() if not process.is_complete]
         return LiveView(
+            starts=self._engine.started_count,
             states=Counter(process.state for process in live),
             stdout_bytes=sum(process.stdout_bytes for process in live),
             stderr_bytes=sum(process.stderr_bytes for process in live),

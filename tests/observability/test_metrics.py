@@ -11,7 +11,6 @@ from outlive.core.events import (
     KeeperDisconnected,
     ProcessCompleted,
     ProcessRecovered,
-    ProcessStarted,
     StartRejected,
 )
 from outlive.core.lifecycle import State
@@ -20,7 +19,7 @@ from outlive.observability.metrics import LATENCY_BOUNDS_S, Histogram, LiveView,
 from tests.observability.test_logs import EXAMPLE
 
 _NOTHING = LiveView(
-    states=Counter(), stdout_bytes=0, stderr_bytes=0, subscribers=0, lag_bytes=0, connections=0
+    starts=0, states=Counter(), stdout_bytes=0, stderr_bytes=0, subscribers=0, lag_bytes=0, connections=0
 )
 
 
@@ -37,7 +36,6 @@ def test_events_are_counted() -> None:
     now = [10.0]
     metrics = Metrics(clock=lambda: now[0])
     metrics.note(KeeperConnected(pid=1))  # the first one is no recovery
-    metrics.note(ProcessStarted(record=EXAMPLE))
     metrics.note(StartRejected(principal="uid:7", code="not_found"))
     metrics.note(ProcessRecovered(record=EXAMPLE))
     metrics.note(ProcessCompleted(record=EXAMPLE))
@@ -46,6 +44,7 @@ def test_events_are_counted() -> None:
     metrics.note(KeeperConnected(pid=2))
     metrics.observe_request("jsonrpc", "execute", 0.003)
     view = LiveView(
+        starts=1,
         states=Counter({State.RUNNING: 2}),
         stdout_bytes=100,
         stderr_bytes=7,
@@ -74,7 +73,6 @@ def test_events_are_counted() -> None:
 def test_nothing_is_counted_that_was_not_asked_for() -> None:
     """What is asked for is just what `note` counts: other events need not be made."""
     assert {kind.__name__ for kind in counted_kinds()} == {
-        "ProcessStarted",
         "StartRejected",
         "ProcessRecovered",
         "ProcessCompleted",

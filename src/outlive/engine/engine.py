@@ -97,6 +97,7 @@ class Engine(Queueing, Queries):
             self._intake,
             removed=lambda process_id: emit(ProcessRemoved(process_id=process_id)),
         )
+        self.started_count = 0  # of this server; an event for each would cost every start
         self._resolver: Resolver | None = None
         self._recovered: set[str] = set()
         self._input_locks: WeakKeyDictionary[Process, asyncio.Lock] = WeakKeyDictionary()
@@ -273,6 +274,7 @@ class Engine(Queueing, Queries):
             self._rejected(process, outcome)
 
     def _started(self, process: Process, started: Started) -> None:
+        self.started_count += 1
         process.confirm_start(started.pid, started.started_ns)
         process.kick()
         self._filing.note(process)

@@ -44,7 +44,7 @@ class _Collector:
         for state in State:
             live.add_metric([state], view.states[state])
         yield live
-        yield CounterMetricFamily("outlive_starts", "Commands that were started.", value=metrics.starts)
+        yield CounterMetricFamily("outlive_starts", "Commands that were started.", value=view.starts)
         rejected = CounterMetricFamily(
             "outlive_start_rejections", "Commands that were not started.", labels=["reason"]
         )

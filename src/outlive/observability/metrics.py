@@ -16,7 +16,6 @@ from outlive.core.events import (
     KeeperDisconnected,
     ProcessCompleted,
     ProcessRecovered,
-    ProcessStarted,
     StartRejected,
 )
 
@@ -31,10 +30,11 @@ _RECOVERY_BOUNDS_S = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
 class LiveView:
     """What is true at the moment of a scrape.
 
-    `states`: processes that live, by state; bytes are those of live processes so far; `lag_bytes` is the output that
+    `starts`: commands that this server has started; `states`: processes that live, by state; bytes are those of live processes so far; `lag_bytes` is the output that
     the slowest subscriber has not been sent yet.
     """
 
+    starts: int
     states: Counter[str]
     stdout_bytes: int
     stderr_bytes: int
@@ -64,7 +64,6 @@ class Metrics:
     """Counts since this server began. On one event loop.
 
     Attributes:
-        starts: Commands that were started.
         rejected: Commands that were not, by the error's slug.
         recovered: Processes of an earlier server that were found alive.
         exits: Completed processes by (state, cause).
@@ -77,7 +76,7 @@ class Metrics:
         """Begin at zero; `clock` counts seconds and never goes back."""
         self._clock = clock
         self._lost_at: float | None = None
-        self.starts = self.recovered = self.stdout_bytes = self.stderr_bytes = 0
+        self.recovered = self.stdout_bytes = self.stderr_bytes = 0
         self.rejected: Counter[str] = Counter()
         self.exits: Counter[tuple[str, str]] = Counter()
         self.recovery = Histogram(_RECOVERY_BOUNDS_S)
@@ -86,8 +85,6 @@ class Metrics:
     def note(self, event: Event) -> None:
         """Count an event of the engine."""
         match event:
-            case ProcessStarted():
-                self.starts += 1
             case StartRejected(code=code):
                 self.rejected[code] += 1
             case ProcessRecovered():
@@ -115,7 +112,6 @@ class Metrics:
 def counted_kinds() -> Iterable[type[Event]]:
     """Return the kinds of events that are counted; the others need not be made."""
     return (
-        ProcessStarted,
         StartRejected,
         ProcessRecovered,
         ProcessCompleted,
