@@ -16,9 +16,10 @@ from outlive.core.identity import ProcessId
 from outlive.core.lifecycle import State
 from outlive.engine import Engine, ProcessFilter
 from outlive.store.folder import read_folder
+from outlive.store.retention import Retention
 from tests.engine.engines import ME, an_engine, run, settled
 from tests.keeper.house import House
-from tests.support.processes import Marker, wait_for
+from tests.support.processes import Marker, poll_until, wait_for
 
 
 def _exists(folder: str) -> bool:
@@ -66,6 +67,30 @@ async def test_removing_a_finished_process_takes_record_output_and_folder(engine
     assert all(one is not process for one in engine.live())
     listed = await engine.list(ProcessFilter(principal=ME.principal), limit=1000)
     assert process.process_id not in {record.process_id for record in listed}
+
+
+async def test_nobody_finds_half_a_process_that_retention_removes(own_house: House) -> None:
+    async with an_engine(own_house.state_dir) as engine:
+        process = await run(engine, "echo whole")
+        await settled(engine, process)
+    rule = Retention(max_age_s=None, max_count=0, max_bytes=None)
+    async with an_engine(own_house.state_dir, retention=rule) as engine:
+        while _exists(process.folder):  # noqa: ASYNC110 - the very next turn is what matters
+            await asyncio.sleep(0)
+        with pytest.raises(ProcessNotFound):
+            await engine.find(process.process_id)
+
+
+async def test_a_removal_that_a_crash_cut_off_is_finished_by_the_next_server(own_house: House) -> None:
+    async with an_engine(own_house.state_dir) as engine:
+        process = await run(engine, "echo half")
+        await settled(engine, process)
+        beside = f"{process.folder}.removed"
+        os.rename(process.folder, beside)
+    async with an_engine(own_house.state_dir) as engine:
+        await poll_until(lambda: not _exists(beside))
+        listed = {record.process_id for record in await engine.list(ProcessFilter(), limit=1000)}
+        assert {process.process_id} >= listed, "swept, not entered under another name"
 
 
 async def test_an_ended_process_that_was_let_go_of_can_be_removed(engine: Engine) -> None:

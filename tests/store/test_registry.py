@@ -144,6 +144,21 @@ async def test_committed_rows_are_told_on_the_loop(tmp_path: Path) -> None:
     assert told == [a_row(1)]
 
 
+async def test_what_was_removed_is_read_no_more_and_may_come_back(tmp_path: Path) -> None:
+    """At once, whether the deletion is committed or not; a later state of the same process stays."""
+    gone, kept = a_row(1), a_row(2)
+    async with Registry(str(tmp_path / "registry.db")) as registry:
+        registry.put(gone)
+        registry.put(kept)
+        await registry.flush()
+        registry.remove([gone.record.process_id, kept.record.process_id])
+        registry.put(kept)
+        assert await registry.find(gone.record.process_id) is None
+        assert await registry.list(ProcessFilter(), limit=9) == [kept]
+        await registry.flush()
+        assert await registry.list(ProcessFilter(), limit=9) == [kept]
+
+
 async def test_removed_rows_are_gone_and_counters_stay(tmp_path: Path) -> None:
     path = str(tmp_path / "registry.db")
     async with Registry(path) as registry:

@@ -68,6 +68,7 @@ class Records(Controls):
         Raises:
             InvalidState: `process_running`: it or its descendants still run, and `force` is not set.
             BackendUnavailable: Its tree is not gone some seconds after the KILL, or the registry was not written.
+            StoreCorrupt: The disk refused it.
 
         Cancellation: it may be removed all the same.
         """
@@ -82,7 +83,11 @@ class Records(Controls):
                 await self.end(process, grace_s=0.0, note=note)
             await self._closed(process)
         letting_go = functools.partial(self._filing.forget, process)
-        await self._upkeep.remove(process.process_id, letting_go=letting_go)
+        try:
+            await self._upkeep.remove(process.process_id, letting_go=letting_go)
+        except OSError as error:
+            text = f"The folder of the process cannot be removed: {error.strerror}."
+            raise StoreCorrupt("store_corrupt", text) from error
         await self._registry.flush()
 
     async def check(self) -> None:

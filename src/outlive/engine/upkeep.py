@@ -1,6 +1,7 @@
 """Looking after the past: folders that the registry forgot are indexed, old processes are removed (retention)."""
 
 import asyncio
+import contextlib
 import logging
 import os
 import shutil
@@ -21,6 +22,7 @@ __all__ = ["Upkeep"]
 _logger = logging.getLogger(__name__)
 
 _SLICE = 200  # folders read at once
+_REMOVED = ".removed"  # ends the name of a folder that is being removed
 
 
 class Upkeep:
@@ -40,6 +42,7 @@ class Upkeep:
         is_indexed = False
         while True:
             try:
+                await asyncio.to_thread(_sweep, self._layout.processes)
                 if not is_indexed:
                     await self.index_folders()
                     is_indexed = True
@@ -78,15 +81,19 @@ class Upkeep:
             await self.remove(ProcessId(name))
 
     async def remove(self, process_id: ProcessId, *, letting_go: Callable[[], None] | None = None) -> None:
-        """Remove the folder, then the row of a finished process; `letting_go` is called between the two.
+        """Remove a finished process: row, then folder; `letting_go` is called when no folder of this name is left.
 
-        Until then a live one must stay known: a late doorbell about a stranger would load it again from its folder.
+        Until then a live one must stay known: a late doorbell about a stranger would load it again. One that is not
+        live is found by nobody from the first moment on, not even half. What a crash leaves is swept by the next
+        server.
         """
-        await asyncio.to_thread(shutil.rmtree, self._layout.process(process_id), ignore_errors=True)
+        self._registry.remove([process_id])
+        doomed = await asyncio.to_thread(_set_aside, self._layout.process(process_id))
         if letting_go is not None:
             letting_go()
-        self._registry.remove([process_id])
+            self._registry.remove([process_id])  # its state may have been filed meanwhile
         self._removed(process_id)
+        await asyncio.to_thread(shutil.rmtree, doomed, ignore_errors=True)
 
     def _is_live(self, process_id: str) -> bool:
         return id_to_bytes(process_id) in self._intake.live
@@ -101,3 +108,18 @@ def _names(folder: str) -> list[str]:
         return sorted(os.listdir(folder))
     except FileNotFoundError:
         return []
+
+
+def _set_aside(folder: str) -> str:
+    """Give a folder, if it is still there, the name of one that is being removed; return that."""
+    doomed = folder + _REMOVED
+    with contextlib.suppress(FileNotFoundError):
+        os.rename(folder, doomed)
+    return doomed
+
+
+def _sweep(folder: str) -> None:
+    """Finish the removals that a crash cut off."""
+    for name in _names(folder):
+        if name.endswith(_REMOVED):
+            shutil.rmtree(f"{folder}/{name}", ignore_errors=True)

@@ -93,7 +93,7 @@ class Registry:
         self._opened.put(stored)
 
     def remove(self, process_ids: Iterable[str]) -> None:
-        """Forget processes."""
+        """Forget processes: reads see them no more."""
         self._opened.remove([*process_ids])
 
     async def flush(self) -> None:
@@ -109,7 +109,7 @@ class Registry:
     async def find(self, process_id: str) -> StoredProcess | None:
         """Return one process; None when the registry does not know it."""
         pending = self._opened.pending().get(process_id)
-        if pending is not None:
+        if pending is not None or process_id in self._opened.removed():
             return pending
         rows = await self._select("WHERE process_id = ?", [process_id])
         return rows[0] if rows else None
@@ -118,10 +118,11 @@ class Registry:
         """Return at most `limit` processes, newest first, leaving out the ids in `without`."""
         left_out = set(without)
         pending = {one: row for one, row in self._opened.pending().items() if one not in left_out}
+        removed = self._opened.removed()
         condition, values = wanted.where()
         others = "process_id NOT IN (SELECT value FROM json_each(?)) ORDER BY process_id DESC LIMIT ?"
         rows = await self._select(
-            f"WHERE {condition} AND {others}", [*values, json.dumps([*left_out, *pending]), limit]
+            f"WHERE {condition} AND {others}", [*values, json.dumps([*left_out, *pending, *removed]), limit]
         )
         rows += [row for row in pending.values() if wanted.matches(row.record)]
         rows.sort(key=lambda one: one.record.process_id, reverse=True)
@@ -133,8 +134,9 @@ class Registry:
 
     async def known_ids(self) -> set[str]:
         """Return the ids of all processes."""
+        pending = set(self._opened.pending())  # before: what is committed meanwhile is among the rows
         rows = await self._read("SELECT process_id FROM processes", [])
-        return {str(row[0]) for row in rows} | set(self._opened.pending())
+        return {str(row[0]) for row in rows} | pending
 
     async def removable(self) -> _Candidates:
         """Return what retention may choose from: ended and closed, with nothing left of the tree."""

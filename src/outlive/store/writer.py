@@ -33,6 +33,7 @@ class RegistryWriter:
         self._rows: dict[str, StoredProcess] = {}
         self._writing: dict[str, StoredProcess] = {}
         self._removed: set[str] = set()
+        self._removing: set[str] = set()
         self._counters: dict[str, int] = {}
         self._is_writing = False
         self._is_closing = False
@@ -43,6 +44,7 @@ class RegistryWriter:
         """Write this state of a process soon; an older pending one is forgotten."""
         with self._changed:
             self._rows[stored.record.process_id] = stored
+            self._removed.discard(stored.record.process_id)
             self._changed.notify()
 
     def remove(self, process_ids: list[str]) -> None:
@@ -62,7 +64,13 @@ class RegistryWriter:
     def pending(self) -> dict[str, StoredProcess]:
         """Return what is not committed yet, by process id."""
         with self._changed:
-            return {**self._writing, **self._rows}
+            rows = {one: row for one, row in self._writing.items() if one not in self._removed}
+            return {**rows, **self._rows}
+
+    def removed(self) -> set[str]:
+        """Return the ids whose rows are still there and must not be seen any more."""
+        with self._changed:
+            return (self._removed | self._removing).difference(self._rows)
 
     def flush(self, timeout_s: float) -> bool:
         """Wait until everything put before is committed; False when that takes too long. Blocks."""
@@ -95,6 +103,7 @@ class RegistryWriter:
             self._is_writing = True
             self._writing, self._rows = self._rows, {}
             removed, self._removed = self._removed, set()
+            self._removing = removed
             counters, self._counters = self._counters, {}
         written = list(self._writing.values())
         try:
@@ -105,14 +114,14 @@ class RegistryWriter:
                 self._rows = {**self._writing, **self._rows}
                 self._removed |= removed
                 self._counters = {**counters, **self._counters}
-                self._writing, self._is_writing = {}, False
+                self._writing, self._removing, self._is_writing = {}, set(), False
                 if self._is_closing:
                     return False  # the rows are in the folders; the next server finds them there
                 self._changed.wait_for(lambda: self._is_closing, _RETRY_S)
             return True
         self._on_commit(written)
         with self._changed:
-            self._writing, self._is_writing = {}, False
+            self._writing, self._removing, self._is_writing = {}, set(), False
             self._changed.notify_all()
         return True
 
