@@ -139,7 +139,31 @@ def _run(
     raise typer.Exit(run_command(options, state_dir=state_dir, no_start=no_start))
 
 
+def _attach(
+    name: Annotated[str, typer.Argument(metavar="PROCESS", help="An id, the end of one, or a pid.")],
+    *,
+    detach_keys: _DetachKeys = "ctrl-p,ctrl-q",
+    read_only: Annotated[
+        bool,
+        typer.Option("--read-only", help="Look on: no keys, no input, no signals.", show_default=False),
+    ] = False,
+    state_dir: StateDir = None,
+    no_start: _NoStart = False,
+) -> None:
+    """Bring a process that runs to the foreground: its last lines, what follows, your keys, its exit code.
+
+    outlive attach 3k9x2m     outlive attach --read-only 3k9x2m
+    """
+    from outlive.cli.foreground.attach import attach_command  # noqa: PLC0415 -- as above
+
+    code = attach_command(
+        name, detach_keys=detach_keys, read_only=read_only, state_dir=state_dir, no_start=no_start
+    )
+    raise typer.Exit(code)
+
+
 def add_run_verbs(app: typer.Typer) -> None:
     """Add the verbs to the program."""
     # What is behind the command's name is its own, dashes and all.
     app.command("run", context_settings={"allow_interspersed_args": False})(_run)
+    app.command("attach")(_attach)

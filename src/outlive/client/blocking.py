@@ -91,6 +91,10 @@ class _Plumbing:
         """Set its terminal's size; see `AsyncProcess.resize`."""
         run(self._process.resize(rows, cols))
 
+    def ports(self) -> tuple[int, ...]:
+        """Return the TCP ports on which its tree listens now."""
+        return run(self._process.ports())
+
     def release(self, cursor: Cursor, *, unbound: bool = False) -> None:
         """Let go of delivered output; see `AsyncProcess.release`."""
         run(self._process.release(cursor, unbound=unbound))

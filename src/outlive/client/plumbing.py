@@ -66,6 +66,11 @@ class AsyncPlumbing:
         """
         await self._link.request("resize", {"process_id": self.process_id, "rows": rows, "cols": cols})
 
+    async def ports(self) -> tuple[int, ...]:
+        """Return the TCP ports on which it, or anything that it started, listens now."""
+        view = await self._link.request("get", {"process_id": self.process_id, "stats": True})
+        return tuple(view["stats"]["ports"])
+
     async def release(self, cursor: Cursor, *, unbound: bool = False) -> None:
         """Let go of output before `cursor`, which was delivered; only with `on_limit` "block", else nothing happens.
 

@@ -5,10 +5,12 @@ import errno
 import os
 import select
 from collections import deque
+from collections.abc import Callable
 
 from outlive.cli.foreground.screen import Screen
 from outlive.cli.output import say
 from outlive.client import BEGINNING, Cursor, Gap, OutliveError, Output, Process
+from outlive.client.results import Stream
 
 __all__ = ["LOG_BYTES", "Delivery"]
 
@@ -24,21 +26,20 @@ _GONE = frozenset({errno.EPIPE, errno.EIO, errno.EBADF})
 class Delivery:
     """Writes items of a follow to stdout and stderr; used by one thread.
 
-    When the reader of one of them has left, the command's pipe is closed, too: it gets the SIGPIPE that it would have
-    got from that reader.
+    What is written to one whose reader has left is dropped, once `gone` was told.
     """
 
-    def __init__(self, process: Process, *, releases: bool, closes: bool) -> None:
+    def __init__(self, process: Process, *, releases: bool, gone: Callable[[Stream], None]) -> None:
         """Deliver the output of `process`.
 
         Args:
             process: Whose.
             releases: Whether delivered output is released from the log.
-            closes: Whether it has a pipe for each descriptor, which can be closed.
+            gone: Told once for each stream that nobody reads any more.
         """
         self._process = process
         self._releases = releases
-        self._closes = closes
+        self._gone = gone
         self._closed: set[str] = set()
         self._delivered = 0
         self._steps: deque[Cursor] = deque()
@@ -50,9 +51,8 @@ class Delivery:
             return
         if item.stream not in self._closed and not self._pass(item, screen):
             self._closed.add(item.stream)
-            if self._closes:
-                with contextlib.suppress(OutliveError):  # it has ended meanwhile
-                    self._process.close_output(item.stream)
+            with contextlib.suppress(OutliveError):  # it has ended meanwhile
+                self._gone(item.stream)
         if self._releases:
             self._release(len(item.data), item.cursor)
 

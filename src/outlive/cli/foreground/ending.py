@@ -5,10 +5,20 @@ import os
 import resource
 import signal
 import sys
+import threading
 
 from outlive.client import BackendUnavailable, Completion, OutliveError, Process, StartFailed
 
-__all__ = ["CANNOT_EXECUTE", "NOT_FOUND", "OURS_FAILED", "TIMED_OUT", "die_of", "exit_as", "failed_start"]
+__all__ = [
+    "CANNOT_EXECUTE",
+    "NOT_FOUND",
+    "OURS_FAILED",
+    "TIMED_OUT",
+    "die_here",
+    "die_of",
+    "exit_as",
+    "failed_start",
+]
 
 TIMED_OUT = 124  # as timeout(1)
 OURS_FAILED = 125  # as timeout(1), docker-run(1): not the command failed, but what was to run it
@@ -55,15 +65,23 @@ def failed_start(error: OutliveError, program: str) -> int:
 
 
 def die_of(number: int) -> None:
-    """End this process by a signal, as the command was, without a core file; returns only if that is not possible."""
-    with contextlib.suppress(OSError, ValueError):
-        resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+    """End this process by a signal, as the command was, without a core file; for the main thread."""
     with contextlib.suppress(OSError, ValueError, AttributeError):
         sys.stdout.flush()
-    if number not in {signal.SIGKILL, signal.SIGSTOP}:
+    if number != signal.SIGKILL:
         signal.signal(number, signal.SIG_DFL)
+    die_here(number)
+
+
+def die_here(number: int) -> None:
+    """Do the same in any thread, where the signal does what it usually does; returns only where that is nothing."""
+    with contextlib.suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+    if number == signal.SIGKILL:
+        os.kill(os.getpid(), number)
+    else:  # to this very thread: another one waits for the signals of the process
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {number})
-    os.kill(os.getpid(), signal.SIGKILL) if number == signal.SIGKILL else signal.raise_signal(number)
+        signal.pthread_kill(threading.get_ident(), number)
 
 
 def _say(text: str) -> None:

@@ -7,18 +7,18 @@ import sys
 from collections.abc import Callable
 
 from outlive.cli.foreground.delivery import Delivery
-from outlive.cli.foreground.ending import exit_as
+from outlive.cli.foreground.ending import die_here, exit_as
 from outlive.cli.foreground.keyboard import Keyboard
 from outlive.cli.foreground.keys import DetachKeys
 from outlive.cli.foreground.screen import Screen
-from outlive.cli.foreground.signals import Received, Signals
+from outlive.cli.foreground.signals import ENDING, Received
 from outlive.cli.foreground.suspension import Suspension
 from outlive.cli.foreground.terminal import Terminal
 from outlive.client import BEGINNING, Completion, Cursor, Gap, InvalidState, OutliveError, Output, Process
 
 __all__ = ["Session", "own_terminal"]
 
-_ENDING = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT})
+_TYPED = frozenset({signal.SIGINT, signal.SIGQUIT})  # what keys make
 
 
 def own_terminal(descriptor: int = 0) -> Terminal | None:
@@ -41,7 +41,7 @@ class Session:
         has_terminal: bool,
         keys: DetachKeys,
         types: bool,
-        passes_signals: bool = True,
+        is_viewer: bool = False,
     ) -> None:
         """Prepare.
 
@@ -52,13 +52,13 @@ class Session:
             has_terminal: Whether the command has a terminal of its own.
             keys: What leaves it running.
             types: Whether keys are passed on.
-            passes_signals: Whether signals are; else they do here what they do.
+            is_viewer: Whether it runs without us as well: what somebody sends to end us is for us alone, then.
         """
         self._process = process
         self._delivery = delivery
         self._terminal = terminal
         self._has_terminal = has_terminal
-        self._passes_signals = passes_signals
+        self._is_viewer = is_viewer
         self._screen = Screen(delivery.show) if has_terminal else None
         self._suspension = Suspension(process, terminal if has_terminal else None)
         self._keyboard = None
@@ -73,9 +73,8 @@ class Session:
                 keys=keys,
             )
 
-    def begin(self, signals: Signals) -> None:
-        """Pass on signals and keys from now on."""
-        signals.begin(self._heed)
+    def begin(self) -> None:
+        """Pass on keys from now on."""
         if self._keyboard is not None:
             self._keyboard.begin()
 
@@ -92,6 +91,19 @@ class Session:
         finally:
             self.restore()
         return exit_as(self._process, completion)
+
+    @property
+    def rows(self) -> int | None:
+        """How many rows our terminal has, None without one."""
+        return None if self._terminal is None else self._terminal.size[0]
+
+    def redraw(self) -> None:
+        """Have a program draw its screen anew: what was drawn before we came is not there."""
+        if self._terminal is not None:
+            rows, columns = self._terminal.size
+            with contextlib.suppress(OutliveError):
+                self._process.resize(max(1, rows - 1), columns)
+                self._process.resize(rows, columns)
 
     def restore(self) -> None:
         """Put our terminal back for good."""
@@ -121,12 +133,12 @@ class Session:
             self._delivery.finish(items.cursor)
             return items.completion
 
-    def _heed(self, received: Received) -> None:
-        """Pass a signal on. Runs in the signals' thread."""
+    def heed(self, received: Received) -> None:
+        """Pass a signal on; for the signals' thread."""
         number = received.number
-        if not self._passes_signals:
+        if self._is_viewer and not (received.by_kernel and number in _TYPED) and number in ENDING:
             self.restore()
-            os._exit(128 + number)
+            die_here(number)
         match number:
             case signal.SIGWINCH:
                 if self._keyboard is not None and self._screen is not None:
@@ -144,7 +156,7 @@ class Session:
         try:
             self._process.signal(number, whole_group=by_terminal)
         except InvalidState as error:
-            if error.code == "process_queued" and number in _ENDING:
+            if error.code == "process_queued" and number in ENDING:
                 self._process.cancel(0.0)
 
     @staticmethod

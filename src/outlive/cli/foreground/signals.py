@@ -5,7 +5,9 @@ import signal
 import threading
 from collections.abc import Callable
 
-__all__ = ["Received", "Signals", "stop_here"]
+__all__ = ["ENDING", "Received", "Signals", "stop_here"]
+
+ENDING = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT})
 
 # What ends or wakes a program when somebody sends it, besides what cannot be caught. Left alone: SIGCHLD, the signals of
 # background terminals, SIGPIPE (our own writes cause it), and 32 and 33, which the C library keeps for itself.
@@ -79,6 +81,8 @@ def stop_here(*, whole_group: bool) -> None:
     """
     if whole_group:
         os.kill(0, signal.SIGTSTP)
+        # Ours among them is taken here or by the signals' thread: else it would stop us once more, later.
+        signal.sigtimedwait({signal.SIGTSTP}, 0)
     before = signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTSTP})
     try:
         # To this very thread: another one waits for the signals of the process.

@@ -20,7 +20,7 @@ class Terminal:
         self._before = termios.tcgetattr(descriptor)
         self._lock = threading.Lock()
         self._is_over = False
-        self.is_raw = False
+        self._is_changed = self.is_raw = False
 
     def make_raw(self) -> None:
         """Pass every key on as it is (cfmakeraw(3)): the command's own terminal makes of it what is to be made."""
@@ -44,14 +44,22 @@ class Terminal:
             characters = list(flags[_CC])
             characters[termios.VMIN], characters[termios.VTIME] = 1, 0
             self._set([iflag, oflag & ~termios.OPOST, cflag, lflag, *flags[4:6], characters])
-            self.is_raw = True
+            self.is_raw = self._is_changed = True
+
+    def hush(self) -> None:
+        """Echo nothing: until the command runs, what is typed is shown by its terminal, and not twice."""
+        with self._lock:
+            flags = list(self._before)
+            flags[3] = int(flags[3]) & ~termios.ECHO
+            self._set(flags)
+            self._is_changed = True
 
     def restore(self, *, for_good: bool = False) -> None:
         """Set it as it was found; with `for_good` nobody makes it raw again."""
         with self._lock:
             self._is_over = self._is_over or for_good
-            if self.is_raw:
-                self.is_raw = False
+            if self._is_changed:
+                self.is_raw = self._is_changed = False
                 self._set(self._before)
 
     def _set(self, attributes: list[object]) -> None:
