@@ -19,6 +19,8 @@ _COMMON = {"--help", "--json", "--no-start", "--state-dir"}
 @pytest.mark.parametrize(
     ("heading", "verbs"),
     [
+        ("## `outlive run`", [["run"]]),
+        ("## `outlive attach`", [["attach"]]),
         ("## `outlive ps`", [["ps"]]),
         ("## `outlive inspect`", [["inspect"]]),
         ("## `outlive logs`", [["logs"]]),

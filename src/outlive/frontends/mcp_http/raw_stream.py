@@ -67,7 +67,7 @@ async def stream_background(
 async def _follow(process: Process, stream: EventStream) -> None:
     events = OutputEvents(process)
     woken = asyncio.Event()
-    unsubscribe = process.subscribe(woken.set)
+    unsubscribe = process.subscribe(woken.set, reads=True)
     try:
         while True:
             woken.clear()
