@@ -85,7 +85,9 @@ def test_execute_becomes_a_command() -> None:
         ({"command": "x", "rows": 0}, "rows"),
         ({"command": "x", "cols": 70_000}, "cols"),
         ({"command": "x", "max_line_bytes": 0}, "max_line_bytes"),
-        ({"command": "x", "on_limit": "block"}, "on_limit"),
+        ({"command": "x", "on_limit": "wait"}, "on_limit"),
+        ({"command": "x", "stdin": "mine"}, "stdin"),
+        ({"command": "x", "words": "hex"}, "words"),
     ],
 )
 def test_impossible_execute_parameters_name_their_member(members: dict[str, object], word: str) -> None:
@@ -95,6 +97,20 @@ def test_impossible_execute_parameters_name_their_member(members: dict[str, obje
     assert refused.value.code == "invalid_params"
     assert word in refused.value.message
     assert "`" not in refused.value.message
+
+
+def test_words_in_base64_become_bytes() -> None:
+    """S0.3: what is no UTF-8 can be run, too."""
+    command = _execute(
+        argv=["/w==", "YQ=="], cwd="Lw==", env={"QQ==": "/g==", "Qg==": None}, words="base64", title="t"
+    ).to_command()
+    assert command.argv == ("\udcff", "a")
+    assert (command.cwd, command.env, command.title) == ("/", {"A": "\udcfe", "B": None}, "t")
+    assert _execute(command="bHM=", words="base64", inherit_env=False).to_command().line == "ls"
+    with pytest.raises(InvalidRequest, match="words"):
+        _execute(command="?", words="base64").to_command()
+    with pytest.raises(InvalidRequest, match="either"):
+        _execute(words="base64")
 
 
 @pytest.mark.parametrize(("member", "verb"), [("type", "PAUSE"), ("action", "RESUME"), ("type", "CANCEL")])
