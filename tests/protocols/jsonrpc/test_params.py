@@ -147,3 +147,10 @@ def test_impossible_parameters_are_refused(shape: type[msgspec.Struct], raw: obj
         decode_params(json.dumps(raw).encode(), shape)
     assert refused.value.code == "invalid_params"
     assert refused.value.message.endswith(".")
+
+
+def test_a_signal_has_one_addressee() -> None:
+    """S0.19 signal: the group or the tree."""
+    assert decode_params(b'{"signal": 2, "whole_group": true}', SignalParams).whole_group
+    with pytest.raises(InvalidRequest, match="not both"):
+        decode_params(b'{"signal": 2, "whole_group": true, "whole_tree": true}', SignalParams)

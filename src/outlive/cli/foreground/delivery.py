@@ -60,12 +60,6 @@ class Delivery:
         """Write to our stdout; False when nobody can read it any more."""
         return self._write(1, data)
 
-    def finish(self, cursor: Cursor) -> None:
-        """Let descendants write on that wait for us: everything up to `cursor` was delivered, and nobody reads more."""
-        if self._releases and self._delivered >= _STEP_BYTES:
-            with contextlib.suppress(OutliveError):
-                self._process.release(self._steps[0] if self._steps else cursor, unbound=True)
-
     def unbind(self) -> None:
         """Let the command go on without a reader."""
         if self._releases:

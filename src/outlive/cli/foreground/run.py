@@ -8,6 +8,7 @@ from outlive.cli.foreground.delivery import Delivery
 from outlive.cli.foreground.early_signals import EarlySignals
 from outlive.cli.foreground.ending import OURS_FAILED, die_of, exit_as, failed_start
 from outlive.cli.foreground.keys import DetachKeys
+from outlive.cli.foreground.late_output import leave_behind
 from outlive.cli.foreground.plan import Descriptors, Plan, RunOptions, plan_run
 from outlive.cli.foreground.readiness import Readiness
 from outlive.cli.foreground.session import Session, own_terminal
@@ -15,7 +16,7 @@ from outlive.cli.foreground.start import start
 from outlive.cli.foreground.surroundings import Surroundings
 from outlive.cli.foreground.terminal import Terminal
 from outlive.cli.output import say, show, show_error, show_json
-from outlive.client import Client, Gap, OutliveError, Output, Process
+from outlive.client import Client, Cursor, Gap, OutliveError, Output, Process
 from outlive.client.results import Stream
 from outlive.presence.state_folder import layout_of
 
@@ -49,7 +50,9 @@ def run_command(options: RunOptions, *, state_dir: str | None, no_start: bool) -
             return failed_start(error, options.argv[0] if options.argv else "sh")
         if early is None:
             return _leave_at_once(process, options, readiness)
-        return _stay(process, plan, terminal, keys=keys, early=early, readiness=readiness)
+        return _stay(
+            process, plan, terminal, keys=keys, early=early, readiness=readiness, state_dir=layout.root
+        )
 
 
 def _stay(
@@ -60,6 +63,7 @@ def _stay(
     keys: DetachKeys,
     early: EarlySignals,
     readiness: Readiness | None,
+    state_dir: str,
 ) -> int:
     has_terminal = plan.stdio == "pty"
 
@@ -69,6 +73,10 @@ def _stay(
         else:
             process.close_output(stream)
 
+    def ended(cursor: Cursor) -> None:
+        if not has_terminal:
+            leave_behind(process, cursor, state_dir)
+
     session = Session(
         process,
         Delivery(process, releases=True, gone=gone),
@@ -76,6 +84,7 @@ def _stay(
         has_terminal=has_terminal,
         keys=keys,
         types=plan.stdin == "typed",
+        ended=ended,
     )
     session.begin()
     early.pass_on(session.heed)

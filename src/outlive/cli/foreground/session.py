@@ -42,6 +42,7 @@ class Session:
         keys: DetachKeys,
         types: bool,
         is_viewer: bool = False,
+        ended: Callable[[Cursor], None] = lambda _cursor: None,
     ) -> None:
         """Prepare.
 
@@ -52,6 +53,7 @@ class Session:
             has_terminal: Whether the command has a terminal of its own.
             keys: What leaves it running.
             types: Whether keys are passed on.
+            ended: Told where the output ends, once all of it was delivered.
             is_viewer: Whether it runs without us as well: what somebody sends to end us is for us alone, then.
         """
         self._process = process
@@ -59,6 +61,7 @@ class Session:
         self._terminal = terminal
         self._has_terminal = has_terminal
         self._is_viewer = is_viewer
+        self._ended = ended
         self._screen = Screen(delivery.show) if has_terminal else None
         self._suspension = Suspension(process, terminal if has_terminal else None)
         self._keyboard = None
@@ -130,7 +133,7 @@ class Session:
                     seen(item)
             if items.completion is None:
                 raise AssertionError("a follow ends with a completion")
-            self._delivery.finish(items.cursor)
+            self._ended(items.cursor)
             return items.completion
 
     def heed(self, received: Received) -> None:

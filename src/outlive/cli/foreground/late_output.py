@@ -1,0 +1,62 @@
+"""What descendants write after the command has ended: carried on by a small program that stays as long as they hold a pipe.
+
+A shell's background job keeps the pipe to a reader open, and the reader gets what it writes; only the shell does not wait
+for it. So do we: `leave_behind` spawns this module with our stdout and stderr, and we end.
+"""
+
+import contextlib
+import os
+import sys
+
+from outlive.cli.foreground.delivery import Delivery
+from outlive.client import Client, Cursor, OutliveError, Process
+from outlive.client.results import Stream
+
+__all__ = ["leave_behind", "main"]
+
+_SETTLES_S = 0.02  # the last processes of a pipeline end one after the other
+_LOOK_S = 0.2
+_OUTPUTS = frozenset({"stdout", "stderr"})
+
+
+def leave_behind(process: Process, cursor: Cursor, state_dir: str) -> None:
+    """See to it that what comes behind `cursor` reaches our stdout and stderr, if anything still can."""
+    with contextlib.suppress(OutliveError, OSError):  # what they write stays in the log
+        if process.wait(_SETTLES_S, until="closed").is_closed:
+            return
+        words = [sys.executable, "-P", "-m", __name__, state_dir, process.process_id, str(cursor)]
+        os.posix_spawn(
+            sys.executable,
+            words,
+            os.environ,
+            file_actions=[(os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0)],
+            setsigmask=(),
+        )
+
+
+def main(state_dir: str, process_id: str, cursor: Cursor) -> None:
+    """Deliver until nothing can come any more, or nobody reads."""
+    read: set[str] = set(_OUTPUTS)
+    with Client(state_dir) as client:
+        process = client.get(process_id)
+
+        def gone(stream: Stream) -> None:
+            read.discard(stream)
+            process.close_output(stream)
+
+        delivery = Delivery(process, releases=True, gone=gone)
+        is_closed = False
+        while read:
+            page = process.read(cursor)
+            for item in page.items:
+                delivery.take(item)
+            cursor = page.cursor
+            if not page.items:
+                if is_closed:
+                    return
+                is_closed = process.wait(_LOOK_S, until="closed").is_closed
+
+
+if __name__ == "__main__":
+    with contextlib.suppress(OutliveError):
+        main(sys.argv[1], sys.argv[2], Cursor.parse(sys.argv[3]))
