@@ -104,6 +104,15 @@ def test_a_keeper_with_something_to_keep_stays(build_house: Callable[..., House]
     assert house.wire_code(process_id) == 5
 
 
+def test_the_end_leaves_no_shim_although_a_stranger_holds_a_stream_open(own_house: House) -> None:
+    """What is done is let go of at the end, whatever is left of it; no next supervisor would come and ask."""
+    process_id = own_house.start("/bin/sleep", "60")
+    with open(f"/proc/{own_house.pid(process_id)}/fd/1", "wb"):
+        own_house.client.ask("end", kill=True)
+        until(lambda: not of_state_folder(own_house.state_dir), "the keeper's end")
+    assert own_house.done(process_id)["cause"] == CauseCode.SHUTDOWN
+
+
 def test_ending_is_refused_while_something_lives(own_house: House) -> None:
     process_id = own_house.start("/bin/sleep", "60")
     with pytest.raises(KeeperRefused, match="process_running") as refused:

@@ -200,6 +200,7 @@ class Shim(Holdings):
         verb, _, rest = message.partition(b" ")
         if not message:
             self._drop_link()
+            self._leave_if_forsaken()
         elif verb in {b"spawn", b"hold"}:
             letters, _, folder = rest.partition(b" ")
             self._take(letters.decode(), folder, fds, spawns=verb == b"spawn")
@@ -311,11 +312,13 @@ class Shim(Holdings):
         hit("shim.exiting")
         try:
             _add(self._folder + b"/pid", encode_exit(ended))
-        except OSError:
-            # A full disk: keep the zombie, come back. SIGALRM is not used, a short sleep is harmless here.
-            time.sleep(0.05)
-            os.write(self._alarm, b"\0")
-            return False
+        except OSError as error:
+            if error.errno != errno.ENOENT:
+                # A full disk: keep the zombie, come back. SIGALRM is not used, a short sleep is harmless here.
+                time.sleep(0.05)
+                os.write(self._alarm, b"\0")
+                return False
+            # Somebody deleted the state folder: there is no place for the record, and none will come.
         hit("shim.exit_written")
         self._ended = ended
         os.waitpid(self._pid, 0)
@@ -326,12 +329,24 @@ class Shim(Holdings):
             self._empty = True
         words = f"exited {ended.kind} {ended.number} {int(self._empty)} {ended.ended_ns}"
         self._say(words.encode())
+        if not self._is_linked:
+            self._leave_if_forsaken()
         return True
 
     def _became_empty(self) -> None:
         if self._ended is not None and not self._empty:
             self._empty = True
             self._say(b"empty")
+            if not self._is_linked:
+                self._leave_if_forsaken()
+
+    def _leave_if_forsaken(self) -> None:
+        """Let go when all is over and no supervisor can come: it would ask at a socket that somebody deleted."""
+        if self._empty:
+            try:
+                os.stat(self._folder)
+            except OSError:
+                self._release()
 
 
 def _read(path: bytes) -> bytes:

@@ -22,6 +22,7 @@ from outlive.keeper.pool import ShimPool
 from outlive.keeper.prepared import PreparedFolder, PreparedFolders
 from outlive.keeper.pump import Pump
 from outlive.keeper.records import read_end, read_pid
+from outlive.protocols.frames import WITHDRAWN
 from outlive.protocols.keeper import decode_spec
 
 __all__ = [
@@ -250,7 +251,10 @@ def known_start(folder: str) -> dict[str, object]:
 
 def failed_start(number: int, place: str) -> dict[str, object]:
     """Translate the shim's "failed" into a reply."""
-    if place == "pipes":
+    if place == WITHDRAWN:
+        slug = "start_failed"
+        text = "The command was cancelled before it was started."
+    elif place == "pipes":
         slug = "process_limit"
         text = f"No more pipes or terminals can be opened: {os.strerror(number)}."
     elif place == "cwd":

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 __all__ = [
     "IDX",
     "SPEC_VERSION",
+    "WITHDRAWN",
     "ExitRecord",
     "IdxRecord",
     "PidRecord",
@@ -31,6 +32,7 @@ __all__ = [
 
 SPEC_VERSION = b"outlive-spec-1"
 _STARTING = b"starting"
+WITHDRAWN = "withdrawn"  # an exit record's note: cancelled before the keeper had started it
 IDX = struct.Struct("<QQQQ")  # 32 bytes divide a page: a kill cannot tear a record
 
 
