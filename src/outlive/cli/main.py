@@ -100,4 +100,8 @@ def _dispatch_plain(words: list[str]) -> int | None:
         from outlive.cli.quick import list_quickly  # noqa: PLC0415 -- as above
 
         return list_quickly(words[1:])
+    if words[:1] == ["logs"]:
+        from outlive.cli.quick import show_quickly  # noqa: PLC0415 -- as above
+
+        return show_quickly(words[1:])
     return None

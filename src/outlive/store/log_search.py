@@ -88,7 +88,7 @@ class LogSearch:
         for chunk in chunks:
             if chunk.stream in self._streams and not chunk.is_gap:
                 for start, end in self._matches(chunk):
-                    found.append(self._line(chunk.stream, start, end))
+                    found.append(self._line(chunk.stream, start, end, chunk))
                     if len(found) == most:
                         self._stop_behind(chunk, end)
                         return found
@@ -108,12 +108,25 @@ class LogSearch:
         return found
 
     def _next_chunks(self) -> list[OutputChunk]:
-        if len(self._streams) > 1:
-            return self._log.read(self._position, MAX_PREAD_BYTES)
-        # One stream: no look at the order, which may be a record for every line.
-        (stream,) = self._streams
+        if len(self._streams) == 1:
+            (stream,) = self._streams
+            return self._chunk_of(stream, MAX_PREAD_BYTES)
+        # Where only one of them has something there is no order to look up, which may have a record for every line.
+        for stream, here in enumerate((self._position.stdout, self._position.stderr)):
+            left = self._log.size(stream) - here
+            if (
+                left > 0
+                and self._log.size(1 - stream) <= (self._position.stderr, self._position.stdout)[stream]
+            ):
+                return self._chunk_of(
+                    stream, min(left, MAX_PREAD_BYTES)
+                )  # what was there before the other one had more
+        return self._log.read(self._position, MAX_PREAD_BYTES)
+
+    def _chunk_of(self, stream: int, size: int) -> list[OutputChunk]:
+        """Return the next piece of one stream."""
         offset = (self._position.stdout, self._position.stderr)[stream]
-        data = self._log.pread(stream, MAX_PREAD_BYTES, offset)
+        data = self._log.pread(stream, size, offset)
         if data:
             return [OutputChunk(stream=stream, offset=offset, end=offset + len(data), data=data)]
         gap = self._log.gap(stream)
@@ -133,13 +146,17 @@ class LogSearch:
         ends[chunk.stream] = following
         self._position = Cursor(*ends)
 
-    def _line(self, stream: int, start: int, end: int) -> LogLine:
+    def _line(self, stream: int, start: int, end: int, chunk: OutputChunk | None = None) -> LogLine:
         before: tuple[bytes, ...] = ()
         after: tuple[bytes, ...] = ()
         if self._context:
             before = self._lines_before(stream, start)
             after = self._lines_after(stream, end)
-        data = self._log.pread(stream, min(end - start, _SHOWN_BYTES), start) if end > start else b""
+        shown = min(end, start + _SHOWN_BYTES)
+        if chunk is not None and chunk.offset <= start:
+            data = chunk.data[start - chunk.offset : shown - chunk.offset]
+        else:
+            data = self._log.pread(stream, shown - start, start) if end > start else b""
         return LogLine(stream=stream, offset=start, end=end, data=data, before=before, after=after)
 
     def _lines_before(self, stream: int, start: int) -> tuple[bytes, ...]:
