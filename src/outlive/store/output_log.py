@@ -98,6 +98,20 @@ class OutputLog:
                 return data[: max(0, gap[0] - offset)]
         return data
 
+    def read_plain(self, stream: int, buffer: bytearray, offset: int) -> int:
+        """Fill `buffer` with bytes of a stream, like `pread` but without a new object for them; return how many.
+
+        0: at the end, or where there are zero bytes: `pread` knows whether they were written or released.
+        """
+        fd = self._open(stream)
+        if fd == _CLOSED:
+            return 0
+        try:
+            count = os.preadv(fd, [buffer], offset)
+        except OSError:
+            return 0  # `pread` tells
+        return 0 if buffer.find(0, 0, count) >= 0 else count
+
     def size(self, stream: int) -> int:
         """Return the bytes of a stream in the log (merged and pty output are stream 0)."""
         fd = self._open(stream)
