@@ -32,7 +32,7 @@ _app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # rich takes longer to import than everything else that help needs
-    context_settings={"help_option_names": ["-h", "--help"]},  # of every verb below, too
+    context_settings={"help_option_names": ["--help", "-h"]},  # of every verb below, too
 )
 _keeper = typer.Typer(
     help="Look after the processes that look after the commands.", no_args_is_help=True, rich_markup_mode=None
