@@ -98,7 +98,7 @@ class Engine(Queueing, Queries):
             self._layout,
             self._registry,
             self._intake,
-            removed=lambda process_id: emit(ProcessRemoved(process_id=process_id)),
+            removed=lambda process_id, record: emit(ProcessRemoved(process_id=process_id, record=record)),
         )
         self.started_count = 0  # of this server; an event for each would cost every start
         self._resolver: Resolver | None = None
