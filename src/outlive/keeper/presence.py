@@ -92,9 +92,6 @@ class Presence:
         """Stop what lives, also what was started meanwhile; then leave."""
         living = self._table.living()
         if not living:
-            # Some may not be let go of yet, or a stranger holds their streams open: their shims would wait for ever.
-            for kept in list(self._table.by_key.values()):
-                self._table.forget(kept)
             self.retire(answer, is_end=True)
             return
         for kept in living:

@@ -158,7 +158,7 @@ class Pump:
         self.add(stream)
         self.move(stream)
         self._tell_stall(kept)
-        if kept.phase == Phase.EXITED and self._can_bring_more(stream):
+        if kept.phase == Phase.EXITED and stream.is_open:
             self._ended(kept)
 
     def _tell_stall(self, kept: Kept) -> None:
@@ -186,13 +186,9 @@ class Pump:
                 pass
             if stream.is_stalled:
                 return False
-            if self._can_bring_more(stream):
+            if stream.is_open:
                 self.move(stream)  # notices the end at once where there is nobody left to write
         return True
-
-    @staticmethod
-    def _can_bring_more(stream: Stream) -> bool:
-        return stream.is_open
 
     def _waiting(self, stream: Stream) -> int:
         """Return how much may be on its way at most."""
