@@ -139,6 +139,9 @@ _JSONRPC: Mapping[str, str] = {
     "S0.19.wait": "`wait` answers when the process is complete, or when its time is up.",
     "S0.19.control": "`control` accepts process_id and grace.",
     "S0.19.busy": "Requests are answered while a process streams.",
+    "S0.19.events": "`events` tells what happens to the caller's processes, as it happens and in its order, filtered as asked for.",
+    "S0.19.relabel": "`relabel` sets and removes tags one by one, running or ended, for good.",
+    "S0.19.remove": "`remove` forgets an ended process; one that runs only with `force`, which ends it first.",
     "S0.20": "Every notification carries jsonrpc '2.0' and process_id.",
     "S0.20.end": "process.output carries `end`, the bytes of its stream delivered so far; both ends make the cursor.",
     "S0.20.cursor": "Every other notification of a process carries `cursor`.",
@@ -178,6 +181,7 @@ _SECURITY: Mapping[str, str] = {
     "S0.3.profile": "`profile` starts the process in a sandbox profile, or refuses; the result lists what took effect.",
     "W.principal": "A caller is our own uid on this machine or a token; nothing else is let in.",
     "S4.9.key": "With MCP_API_KEY set, every TCP caller sends it (Bearer, bare or X-API-Key), else 401.",
+    "S4.9.key.probes": "Only /health, /healthz and /readyz need no key; without it they tell whether the server lives.",
     "S4.10": "Origin must be localhost, compared as a parsed host: http://localhost.evil.com gets 403.",
 }
 
@@ -292,6 +296,7 @@ _CLIENT: Mapping[str, str] = {
     "C.follow.once": "It yields every byte once, and its cursor is always exactly behind what it has yielded.",
     "C.follow.bounded": "A consumer that rests makes the client stop reading: its memory is bounded, and nothing is dropped.",
     "C.follow.cancel": "Cancelling or leaving an iteration leaves the process alone; the same follow goes on with the next byte.",
+    "C.events": "The client's events go on across killed servers, and say where some may be missing.",
     "C.once": "A start whose answer was lost is asked for again, and has started once; input is never written twice.",
     "C.start": "The client starts the server of a state folder where none runs, and that server outlives it.",
     "S4.8": "ProcessRegistry registers, finds, lists and gracefully terminates with the documented meanings.",

@@ -12,8 +12,10 @@ from weakref import WeakKeyDictionary
 
 from outlive.backends.contract import Backend
 from outlive.core.errors import BackendUnavailable, InvalidState, LimitExceeded
+from outlive.core.events import StateChanged
 from outlive.core.lifecycle import Cause, State, Trigger, advance
 from outlive.core.observation import NOTHING, Observation
+from outlive.engine.announcer import Announcer
 from outlive.engine.process import Process
 from outlive.engine.settings import EngineSettings
 from outlive.engine.waiting import until
@@ -21,6 +23,7 @@ from outlive.engine.waiting import until
 __all__ = ["Controls"]
 
 _GONE_S = 10.0  # a tree is gone this soon after KILL, or something holds it in the kernel
+_DECIDED_S = 25.0  # as long as the backend waits for the keeper's answer to a start
 _PIECE_BYTES = 64 * 1024  # of an input; what one message to the backend may carry
 
 
@@ -33,18 +36,19 @@ class Controls:
 
     _backend: Backend
     _settings: EngineSettings
+    _announcer: Announcer
     _input_locks: "WeakKeyDictionary[Process, asyncio.Lock]"
 
     async def pause(self, process: Process) -> None:
         """Stop the whole tree until `resume`; repeating it is a success (promise S0.10)."""
         advance(process.state, Trigger.PAUSE)
-        confirm = functools.partial(process.confirm_pause, is_paused=True)
+        confirm = functools.partial(self._confirm_pause, process, is_paused=True)
         await self._backend.pause(process.process_id, acknowledged=confirm)
 
     async def resume(self, process: Process) -> None:
         """Continue the whole tree; a process that runs already is a success."""
         advance(process.state, Trigger.RESUME)
-        confirm = functools.partial(process.confirm_pause, is_paused=False)
+        confirm = functools.partial(self._confirm_pause, process, is_paused=False)
         await self._backend.resume(process.process_id, acknowledged=confirm)
 
     async def cancel(
@@ -60,8 +64,24 @@ class Controls:
             advance(process.state, Trigger.STOP)
         process.note = process.note or note  # the first one counts, as in the keeper
         grace_s = process.grace_s if grace_s is None else grace_s
-        with contextlib.suppress(InvalidState):  # it ended meanwhile, which is what was asked for
-            await self._backend.stop(process.process_id, cause=cause, grace_s=grace_s, note=note)
+        while True:
+            was_known = process.is_acknowledged
+            try:
+                await self._backend.stop(process.process_id, cause=cause, grace_s=grace_s, note=note)
+            except InvalidState:
+                if not was_known and not process.is_ended:
+                    await self._decided(process)
+                    continue  # it was asked before the start itself had arrived there
+            return  # or it ended meanwhile, which is what was asked for
+
+    async def _decided(self, process: Process) -> None:
+        """Return when it is known whether a process that is being started runs."""
+        try:
+            async with asyncio.timeout(_DECIDED_S):
+                await until(process, lambda one: one.is_acknowledged)
+        except TimeoutError:
+            text = "The keeper has not answered the start yet: whether it runs is not known."
+            raise BackendUnavailable("timeout", text) from None
 
     async def end(self, process: Process, *, grace_s: float, note: str) -> bool:
         """End the whole tree and return when it is gone; tell whether the KILL was needed.
@@ -135,10 +155,13 @@ class Controls:
             raise _ended(process)
         await self._backend.resize(process.process_id, rows=rows, cols=cols)
 
-    async def release(self, process: Process, *, stdout_bytes: int, stderr_bytes: int) -> None:
+    async def release(
+        self, process: Process, *, stdout_bytes: int = 0, stderr_bytes: int = 0, unbound: bool = False
+    ) -> None:
         """Let go of output before these offsets (only with `on_limit` "block": the reader has it).
 
-        Of a process whose streams are closed nothing waits any more: its output is kept, and that is a success.
+        With `unbound` it waits for no reader any more: the server's own limit holds from now on, "truncate". Of a process
+        whose streams are closed nothing waits any more: its output is kept, and that is a success.
         """
         if process.is_closed:
             return
@@ -146,11 +169,7 @@ class Controls:
             await self._backend.release(
                 process.process_id, stdout_bytes=stdout_bytes, stderr_bytes=stderr_bytes
             )
-
-    async def unbound(self, process: Process) -> None:
-        """Let a process with `on_limit` "block" wait for no reader any more: the server's own limit holds, "truncate"."""
-        if not process.is_closed:
-            with contextlib.suppress(InvalidState):  # it ended meanwhile
+            if unbound:
                 await self._backend.unbound(process.process_id, output_limit=self._settings.output_limit)
 
     async def close_output(self, process: Process, stream: int) -> None:
@@ -176,6 +195,11 @@ class Controls:
     async def backend_status(self) -> dict[str, object]:
         """Return what the keeper says about itself."""
         return await self._backend.status()
+
+    def _confirm_pause(self, process: Process, *, is_paused: bool) -> None:
+        """Take over an acknowledgement; the doorbell behind it then changes nothing, so it is told here."""
+        if process.confirm_pause(is_paused=is_paused):
+            self._announcer.tell(StateChanged, process)
 
     def _input_lock(self, process: Process) -> asyncio.Lock:
         lock = self._input_locks.get(process)

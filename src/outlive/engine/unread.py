@@ -6,7 +6,7 @@ killed, its terminal closed) nobody will ever say that: it would stand still for
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
+from typing import Protocol
 
 from outlive.core.errors import OutliveError
 from outlive.engine.process import Process
@@ -16,15 +16,22 @@ __all__ = ["Unread"]
 _LOOK_S = 0.5
 
 
+class _Release(Protocol):
+    """`Controls.release`."""
+
+    async def __call__(self, process: Process, *, unbound: bool) -> None:
+        """Let a process wait for no reader any more."""
+
+
 class Unread:
-    """Watches what is blocked; `unbound` is awaited for a process that nobody followed for `grace_s` seconds.
+    """Watches what is blocked; `release` is awaited for a process that nobody followed for `grace_s` seconds.
 
     As a client whose connection was lost, a reader may come back.
     """
 
-    def __init__(self, unbound: Callable[[Process], Awaitable[None]], *, grace_s: float) -> None:
+    def __init__(self, release: _Release, *, grace_s: float) -> None:
         """Watch nothing yet."""
-        self._unbound = unbound
+        self._release = release
         self._grace_s = grace_s
         self._since: dict[Process, float | None] = {}
         self._woken = asyncio.Event()
@@ -56,4 +63,4 @@ class Unread:
                 with contextlib.suppress(
                     OutliveError
                 ):  # the keeper does not answer: the next look asks again
-                    await self._unbound(process)
+                    await self._release(process, unbound=True)

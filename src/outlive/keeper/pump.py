@@ -5,17 +5,16 @@ bytes of a run (the stream changed, or 100 ms passed) an idx record is appended:
 leaves nothing to repair.
 """
 
-import contextlib
 import errno
 import fcntl
 import os
 import time
 from collections.abc import Callable
 
-from outlive.keeper import sockets
+from outlive.core.layout import STREAM_FILES
 from outlive.keeper.failpoints import hit
 from outlive.keeper.kept import Kept, Stream
-from outlive.keeper.kernel import unread_bytes
+from outlive.keeper.kernel import has_no_writer, unread_bytes
 from outlive.keeper.loop import Loop
 from outlive.protocols.frames import IdxRecord
 from outlive.protocols.keeper import Flags, Phase
@@ -68,6 +67,8 @@ class Pump:
 
     def move(self, stream: Stream) -> bool:
         """Move what is there with one splice; False when nothing was (or nothing can be now)."""
+        if stream.log < 0 and not self._open_log(stream):
+            return False
         kept = stream.kept
         now = self._loop.now_ns
         if (kept.run_stream != stream.index or now - kept.run_ns >= _RUN_NS) and not self._begin_run(
@@ -101,6 +102,20 @@ class Pump:
                 hit("pump.relayed")
             return os.splice(relay, stream.log, _SPLICE_BYTES, None, stream.offset, os.SPLICE_F_NONBLOCK)
         return os.splice(stream.source, stream.log, _SPLICE_BYTES, None, stream.offset, os.SPLICE_F_NONBLOCK)
+
+    def _open_log(self, stream: Stream) -> bool:
+        """Make the log of a stream that brings its first bytes; close a stream that ended without any."""
+        is_over = has_no_writer(stream.source)  # asked before the bytes are counted: none can come in between
+        try:
+            if unread_bytes(stream.source):
+                path = f"{stream.kept.folder}/{STREAM_FILES[stream.index]}"
+                stream.log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+                return True
+        except OSError as error:
+            return self._trouble(stream, error)
+        if is_over:
+            self.close(stream)
+        return False
 
     def _begin_run(self, stream: Stream, now: int) -> bool:
         kept = stream.kept
@@ -193,22 +208,6 @@ class Pump:
         self._loop.unwatch(stream.source)
         self._touch(stream.kept)
         self._ended(stream.kept)
-
-    def abandon(self, stream: Stream) -> None:
-        """Close a pipe's reading end, here and in the shim: whoever writes to it gets SIGPIPE (pipe(7))."""
-        letter = "oe"[stream.index]
-        if not stream.is_open or letter not in stream.kept.fds:
-            return
-        kept = stream.kept
-        stream.is_open = False
-        self._chatty.discard(stream)
-        self._loop.unwatch(stream.source)
-        kept.close_fd(letter)
-        if kept.shim is not None:
-            with contextlib.suppress(OSError):  # a dead shim holds nothing
-                sockets.send(kept.shim.socket, f"close {letter}".encode())
-        self._touch(kept)
-        self._ended(kept)
 
     def _measure(self, stream: Stream, moved: int, now: int) -> None:
         self._moved = True

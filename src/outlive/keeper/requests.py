@@ -1,10 +1,12 @@
 """What servers and the command line may ask the supervisor: one method for each operation of the local protocol."""
 
+import contextlib
 import os
 import signal
 from collections.abc import Callable, Mapping
 
 from outlive.core.identity import id_to_bytes, is_process_id
+from outlive.keeper import sockets
 from outlive.keeper.clients import Client
 from outlive.keeper.inputs import Inputs
 from outlive.keeper.kept import Answer, Kept
@@ -187,7 +189,14 @@ class Requests:
         if kept.spec.stdio == "pty" or not 0 <= stream < len(kept.streams):
             answer({"error": "invalid_params", "message": "The process has no such pipe."})
             return
-        self._pump.abandon(kept.streams[stream])
+        letter = "oe"[stream]
+        if kept.streams[stream].is_open and letter in kept.fds:
+            # Here and in the shim: with the last reading end gone its writer gets SIGPIPE (pipe(7)).
+            self._pump.close(kept.streams[stream])
+            kept.close_fd(letter)
+            if kept.shim is not None:
+                with contextlib.suppress(OSError):  # a dead shim holds nothing
+                    sockets.send(kept.shim.socket, f"close {letter}".encode())
         answer({})
 
     def _lend(self, client: Client, process_id: str, fds: list[int], answer: Answer) -> None:

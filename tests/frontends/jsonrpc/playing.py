@@ -54,11 +54,8 @@ class _PlayedControls:
         to = "tree" if whole_tree else "group" if whole_group else "process"
         await self._note(f"signal {number} {to}", process)
 
-    async def release(self, process: Process, *, stdout_bytes: int, stderr_bytes: int) -> None:
-        await self._note(f"release {stdout_bytes} {stderr_bytes}", process)
-
-    async def unbound(self, process: Process) -> None:
-        await self._note("unbound", process)
+    async def release(self, process: Process, *, stdout_bytes: int, stderr_bytes: int, unbound: bool) -> None:
+        await self._note(f"release {stdout_bytes} {stderr_bytes} {unbound}", process)
 
     async def close_output(self, process: Process, stream: int) -> None:
         await self._note(f"close_output {stream}", process)
@@ -116,7 +113,7 @@ class PlayedEngine(_PlayedControls):
         process_id: ProcessId | None = None,
     ) -> WrittenProcess:
         """Begin a process."""
-        process_id = process_id or new_process_id(1000 + len(self._written), bytes(10))
+        process_id = process_id or new_process_id(1000 * (1 + len(self._written)), bytes(10))
         folder = self._folder / process_id
         folder.mkdir()
         written = WrittenProcess(

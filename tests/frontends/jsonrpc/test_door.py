@@ -124,8 +124,7 @@ async def test_every_method_reaches_the_engine(house: House, client: Client) -> 
         "signal 10 tree",
         "signal 2 group",
         "close_output 1",
-        "release 0 0",
-        "unbound",
+        "release 0 0 True",
     ]
 
 

@@ -1,8 +1,10 @@
-"""The methods that do something: execute, control, signal, write, close_stdin, close_output, release, resize."""
+"""The methods that do something: execute, control, signal, write, close_stdin, close_output, release, resize, relabel, remove."""
 
 import asyncio
 import base64
 import binascii
+
+from msgspec import UnsetType
 
 from outlive.core.cursor import BEGINNING, Cursor
 from outlive.core.errors import BackendUnavailable, InvalidRequest, ProcessNotFound, StartFailed
@@ -10,6 +12,7 @@ from outlive.core.identity import ProcessId
 from outlive.core.lifecycle import State
 from outlive.core.process import Owner
 from outlive.core.signals import signal_number
+from outlive.core.tags import merge_tags
 from outlive.engine import Process
 from outlive.frontends.jsonrpc.context import Context, Reply
 from outlive.frontends.jsonrpc.questions import check_position
@@ -20,13 +23,27 @@ from outlive.protocols.jsonrpc.params import (
     ControlParams,
     ExecuteParams,
     ProcessParams,
+    RelabelParams,
     ReleaseParams,
+    RemoveParams,
     ResizeParams,
     SignalParams,
     WriteParams,
 )
+from outlive.protocols.jsonrpc.views import process_view
 
-__all__ = ["close_output", "close_stdin", "control", "execute", "release", "resize", "signal", "write"]
+__all__ = [
+    "close_output",
+    "close_stdin",
+    "control",
+    "execute",
+    "relabel",
+    "release",
+    "remove",
+    "resize",
+    "signal",
+    "write",
+]
 
 _WORDS = {"PAUSE": "paused", "RESUME": "resumed", "CANCEL": "cancelled"}
 _START_S = 25.0  # what a start may take (`Engine.start`)
@@ -172,9 +189,9 @@ async def release(context: Context, params: ReleaseParams, _label: str | None) -
     cursor = Cursor.parse(params.cursor)
     process = await context.find(params.process_id)
     check_position(process, cursor)
-    await context.engine.release(process, stdout_bytes=cursor.stdout, stderr_bytes=cursor.stderr)
-    if params.unbound:
-        await context.engine.unbound(process)
+    await context.engine.release(
+        process, stdout_bytes=cursor.stdout, stderr_bytes=cursor.stderr, unbound=params.unbound
+    )
     return Reply(result={"status": "released"})
 
 
@@ -183,3 +200,19 @@ async def resize(context: Context, params: ResizeParams, _label: str | None) -> 
     process = await context.find(params.process_id)
     await context.engine.resize(process, params.rows, params.cols)
     return Reply(result={"rows": params.rows, "cols": params.cols})
+
+
+async def relabel(context: Context, params: RelabelParams, _label: str | None) -> Reply:
+    """Change tags and group, while it runs and afterwards; they survive every crash."""
+    process = await context.find(params.process_id)
+    record = process.record
+    group = record.group if isinstance(params.group, UnsetType) else params.group
+    await context.engine.relabel(process, tags=merge_tags(record.tags, params.tags), group=group)
+    return Reply(result=process_view(process.record))
+
+
+async def remove(context: Context, params: RemoveParams, _label: str | None) -> Reply:
+    """Forget a finished process: record, output and folder."""
+    process = await context.find(params.process_id)
+    await context.engine.remove(process, force=params.force, note="Removed by request.")
+    return Reply(result={"process_id": process.process_id, "removed": True})

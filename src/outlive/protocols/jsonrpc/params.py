@@ -7,10 +7,12 @@ import base64
 from typing import Annotated, Literal, TypeVar
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from outlive.core.command import Command
 from outlive.core.errors import InvalidRequest
+from outlive.core.lifecycle import State
+from outlive.protocols.jsonrpc.happenings import EventName
 from outlive.protocols.jsonrpc.views import Encoding
 
 __all__ = [
@@ -18,13 +20,16 @@ __all__ = [
     "AttachParams",
     "CloseOutputParams",
     "ControlParams",
+    "EventsParams",
     "ExecuteParams",
     "GetParams",
     "ListParams",
     "OutputMode",
     "ProcessParams",
     "ReadParams",
+    "RelabelParams",
     "ReleaseParams",
+    "RemoveParams",
     "ResizeParams",
     "SignalParams",
     "WaitParams",
@@ -222,6 +227,30 @@ class CloseOutputParams(ProcessParams, kw_only=True, frozen=True):
     """`close_output`: the pipe that nobody reads any more."""
 
     type: Literal["stdout", "stderr"]
+
+
+class RelabelParams(ProcessParams, kw_only=True, frozen=True):
+    """`relabel`: tags to set (null removes one), and the group (null takes it out of its group; absent leaves it)."""
+
+    tags: dict[str, str | None] = {}
+    group: Annotated[str, Meta(min_length=1, max_length=128)] | UnsetType | None = UNSET
+
+
+class RemoveParams(ProcessParams, kw_only=True, frozen=True):
+    """`remove`: forget a finished process; with `force` it is ended first."""
+
+    force: bool = False
+
+
+class EventsParams(msgspec.Struct, kw_only=True, frozen=True):
+    """`events`: which events to tell; null is no condition. `follow` false ends it."""
+
+    follow: bool = True
+    events: tuple[EventName, ...] | None = None
+    process_ids: tuple[str, ...] | None = None
+    group: str | None = None
+    tags: dict[str, str] | None = None
+    states: tuple[State, ...] | None = None
 
 
 class WaitParams(ProcessParams, kw_only=True, frozen=True):
