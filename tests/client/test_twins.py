@@ -33,7 +33,8 @@ def _offers(kind: type) -> dict[str, inspect.Signature]:
     """Return the methods that a class itself offers, by the name that the blocking twin gives them."""
     return {
         _PROTOCOLS.get(name, name): inspect.signature(member)
-        for name, member in vars(kind).items()
+        for part in reversed(kind.__mro__[:-1])
+        for name, member in vars(part).items()
         if inspect.isfunction(member) and (not name.startswith("_") or name in _SHOWN)
     }
 

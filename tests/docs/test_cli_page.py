@@ -15,7 +15,7 @@ from tests.docs.pages import page, section, table_rows, words
 _PAGE = page("docs/cli.md")
 _COMMON = {"--help", "--json", "--no-start", "--state-dir"}
 _GROUPS = {"config", "keeper", "service"}
-_GO_ON = {"attach", "keeper run", "mcp", "run", "serve"}  # what they print is not theirs, or for people
+_GO_ON = {"attach", "keeper run", "mcp", "serve"}  # what they print is not theirs, or for people
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_every_verb_is_named_and_those_that_answer_take_json() -> None:
         name = verb.split()[-1]
         assert f"outlive {verb}" in everything or f"`{name}`" in _PAGE, f"{verb} is described nowhere"
         has_json = "--json" in {word for word, _ in complete_words([*verb.split(), "--"])}
-        assert has_json is (verb not in _GO_ON), verb
+        assert has_json or verb in _GO_ON, verb
 
 
 @pytest.mark.parametrize("word", ["-h", "--help"])

@@ -62,7 +62,8 @@ def test_every_method_is_told_with_its_parameters(heading: str, column: str, kin
             f"**{parameter.name}" if parameter.kind is parameter.VAR_KEYWORD else parameter.name
             for parameter in list(inspect.signature(member).parameters.values())[1:]
         )
-        for name, member in vars(kind).items()
+        for part in reversed(kind.__mro__[:-1])
+        for name, member in vars(part).items()
         if inspect.isfunction(member) and not name.startswith("_")
     }
     assert told == methods

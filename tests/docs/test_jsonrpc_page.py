@@ -28,6 +28,8 @@ _SHAPES: dict[str, type[msgspec.Struct]] = {
     "read": shapes.ReadParams,
     "write": shapes.WriteParams,
     "close_stdin": shapes.ProcessParams,
+    "close_output": shapes.CloseOutputParams,
+    "release": shapes.ReleaseParams,
     "resize": shapes.ResizeParams,
     "signal": shapes.SignalParams,
     "relabel": shapes.RelabelParams,

@@ -79,8 +79,10 @@ class Backend(Protocol):
     async def stop(self, process_id: ProcessId, *, cause: Cause, grace_s: float, note: str) -> None:
         """End the whole tree: TERM now, KILL after the grace period."""
 
-    async def signal(self, process_id: ProcessId, number: int, *, whole_tree: bool) -> None:
-        """Send a signal."""
+    async def signal(
+        self, process_id: ProcessId, number: int, *, whole_tree: bool, whole_group: bool = False
+    ) -> None:
+        """Send a signal: to the main process, its process group, or its tree."""
 
     async def write(self, process_id: ProcessId, data: bytes) -> None:
         """Write at most 64 KiB to the input; returns when all of it is in the pipe or terminal."""
@@ -93,6 +95,12 @@ class Backend(Protocol):
 
     async def release(self, process_id: ProcessId, *, stdout_bytes: int, stderr_bytes: int) -> None:
         """Let go of output before these offsets."""
+
+    async def unbound(self, process_id: ProcessId, *, output_limit: int | None) -> None:
+        """Let a process with `on_limit` "block" wait for no reader any more: beyond the limit the middle is released."""
+
+    async def close_output(self, process_id: ProcessId, stream: int) -> None:
+        """Close the reading end of a pipe."""
 
     async def observe(self, process_id: ProcessId, *, has_stdin: bool) -> Observation:
         """Look at a live process's tree; nothing of one that has ended. Never raises for what cannot be seen."""

@@ -27,7 +27,66 @@ _ANSWER_S = 15.0
 _WRITE_S = 30.0  # how long a process may leave its input unread before the writer is told
 
 
-class LocalBackend:
+class _Asking:
+    """One half of `LocalBackend`: pipes and terminals, and how the keeper is asked."""
+
+    _link: KeeperLink | None
+
+    async def write(self, process_id: ProcessId, data: bytes) -> None:
+        """Write at most 64 KiB to the input; never repeated."""
+        try:
+            await _opened(self._link).request(
+                {"op": "write", "id": process_id}, data, deadline_s=_WRITE_S, is_repeatable=False
+            )
+        except BackendUnavailable as error:
+            if error.code != "timeout":
+                raise
+            raise LimitExceeded(
+                "stdin_full",
+                f"The process has not read its input for {_WRITE_S:.0f} s; these bytes still wait for it.",
+                details={"waiting_bytes": len(data)},
+            ) from error
+
+    async def close_stdin(self, process_id: ProcessId) -> None:
+        """Close the input."""
+        await self._ask("close_stdin", process_id)
+
+    async def resize(self, process_id: ProcessId, *, rows: int, cols: int) -> None:
+        """Set the terminal's window size."""
+        await self._ask("resize", process_id, rows=rows, cols=cols)
+
+    async def release(self, process_id: ProcessId, *, stdout_bytes: int, stderr_bytes: int) -> None:
+        """Let go of output before these offsets."""
+        await self._ask("release", process_id, out=stdout_bytes, err=stderr_bytes)
+
+    async def unbound(self, process_id: ProcessId, *, output_limit: int | None) -> None:
+        """Let a process with `on_limit` "block" wait for no reader any more."""
+        await self._ask("unbound", process_id, output_limit=output_limit)
+
+    async def close_output(self, process_id: ProcessId, stream: int) -> None:
+        """Close the reading end of a pipe."""
+        await self._ask("close_output", process_id, stream=stream)
+
+    async def _ask(
+        self,
+        operation: str,
+        process_id: ProcessId,
+        *,
+        is_repeatable: bool = True,
+        acknowledged: Callable[[], None] | None = None,
+        **fields: object,
+    ) -> None:
+        def settled(outcome: Reply | OutliveError) -> None:
+            if acknowledged is not None and not isinstance(outcome, OutliveError):
+                acknowledged()
+
+        message: Reply = {"op": operation, "id": process_id, **fields}
+        await _opened(self._link).request(
+            message, deadline_s=_ANSWER_S, is_repeatable=is_repeatable, settle=settled
+        )
+
+
+class LocalBackend(_Asking):
     """The keeper of one state folder. The two callables are handed in: they belong to the keeper's own package."""
 
     def __init__(
@@ -107,36 +166,18 @@ class LocalBackend:
         code = int(CauseCode[cause.name])
         await self._ask("stop", process_id, cause=code, grace_s=grace_s, note=note)
 
-    async def signal(self, process_id: ProcessId, number: int, *, whole_tree: bool) -> None:
+    async def signal(
+        self, process_id: ProcessId, number: int, *, whole_tree: bool, whole_group: bool = False
+    ) -> None:
         """Send a signal; never repeated."""
-        await self._ask("signal", process_id, is_repeatable=False, signal=number, whole_tree=whole_tree)
-
-    async def write(self, process_id: ProcessId, data: bytes) -> None:
-        """Write at most 64 KiB to the input; never repeated."""
-        try:
-            await _opened(self._link).request(
-                {"op": "write", "id": process_id}, data, deadline_s=_WRITE_S, is_repeatable=False
-            )
-        except BackendUnavailable as error:
-            if error.code != "timeout":
-                raise
-            raise LimitExceeded(
-                "stdin_full",
-                f"The process has not read its input for {_WRITE_S:.0f} s; these bytes still wait for it.",
-                details={"waiting_bytes": len(data)},
-            ) from error
-
-    async def close_stdin(self, process_id: ProcessId) -> None:
-        """Close the input."""
-        await self._ask("close_stdin", process_id)
-
-    async def resize(self, process_id: ProcessId, *, rows: int, cols: int) -> None:
-        """Set the terminal's window size."""
-        await self._ask("resize", process_id, rows=rows, cols=cols)
-
-    async def release(self, process_id: ProcessId, *, stdout_bytes: int, stderr_bytes: int) -> None:
-        """Let go of output before these offsets."""
-        await self._ask("release", process_id, out=stdout_bytes, err=stderr_bytes)
+        await self._ask(
+            "signal",
+            process_id,
+            is_repeatable=False,
+            signal=number,
+            whole_tree=whole_tree,
+            whole_group=whole_group,
+        )
 
     async def observe(self, process_id: ProcessId, *, has_stdin: bool) -> Observation:
         """Look at a process's tree, in a thread."""
@@ -145,24 +186,6 @@ class LocalBackend:
     async def status(self) -> dict[str, object]:
         """Return what the supervisor says about itself."""
         return await _opened(self._link).request({"op": "status"}, deadline_s=_ANSWER_S, is_repeatable=True)
-
-    async def _ask(
-        self,
-        operation: str,
-        process_id: ProcessId,
-        *,
-        is_repeatable: bool = True,
-        acknowledged: Callable[[], None] | None = None,
-        **fields: object,
-    ) -> None:
-        def settled(outcome: Reply | OutliveError) -> None:
-            if acknowledged is not None and not isinstance(outcome, OutliveError):
-                acknowledged()
-
-        message: Reply = {"op": operation, "id": process_id, **fields}
-        await _opened(self._link).request(
-            message, deadline_s=_ANSWER_S, is_repeatable=is_repeatable, settle=settled
-        )
 
 
 def _started(reply: Reply) -> Started:

@@ -4,7 +4,7 @@ import os
 import select
 import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Self, cast
 
@@ -38,8 +38,10 @@ class KeeperClient:
             self.close()
             raise
 
-    def ask(self, message: Mapping[str, object], *, timeout_s: float = 10.0) -> dict[str, object]:
-        """Send a request and return its reply.
+    def ask(
+        self, message: Mapping[str, object], *, timeout_s: float = 10.0, fds: Sequence[int] = ()
+    ) -> dict[str, object]:
+        """Send a request, with descriptors if any, and return its reply.
 
         Raises:
             OutliveError: What the keeper answered, as the error of its family.
@@ -48,7 +50,7 @@ class KeeperClient:
         self._req += 1
         deadline = time.monotonic() + timeout_s
         try:
-            while not send(self._socket, encode_message({**message, "req": self._req})):
+            while not send(self._socket, encode_message({**message, "req": self._req}), fds):
                 self._wait(select.POLLOUT, deadline)
             while True:
                 self._wait(select.POLLIN, deadline)

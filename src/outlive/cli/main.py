@@ -99,6 +99,10 @@ def _dispatch_plain(words: list[str]) -> int | None:
         flags = read_flags(words[2:], [STATE_DIR])
         if flags is not None:
             return run_keeper(flags.get("state_dir"))
+    if words[:1] == ["run"]:
+        from outlive.cli.quick_run import run_quickly  # noqa: PLC0415 -- as above
+
+        return run_quickly(words[1:])
     if words[:1] == ["ps"]:
         from outlive.cli.quick import list_quickly  # noqa: PLC0415 -- as above
 

@@ -17,6 +17,7 @@ from outlive.cli.live_commands import add_live_verbs
 from outlive.cli.output import say, show, show_json
 from outlive.cli.process_commands import add_process_verbs
 from outlive.cli.record_commands import add_record_verbs
+from outlive.cli.run_commands import add_run_verbs
 from outlive.cli.setup_verbs import add_setup_verbs
 from outlive.config import OPTIONS, Option
 from outlive.presence.state_folder import layout_of
@@ -40,6 +41,7 @@ _keeper = typer.Typer(
 _app.add_typer(_keeper, name="keeper")
 _config = typer.Typer(help="Show how the server is set up.", no_args_is_help=True, rich_markup_mode=None)
 _app.add_typer(_config, name="config")
+add_run_verbs(_app)
 add_process_verbs(_app)
 add_control_verbs(_app)
 add_live_verbs(_app)

@@ -13,7 +13,7 @@ from outlive.client.events import AsyncEvents
 from outlive.client.follow import AsyncFollow
 from outlive.client.options import StartOptions
 from outlive.client.process import AsyncProcess, Until
-from outlive.client.results import Completion, Gap, Output, Page, ProcessEvent, ProcessInfo
+from outlive.client.results import Completion, Gap, Output, Page, ProcessEvent, ProcessInfo, Stream
 from outlive.client.thread_world import ThreadWorld
 from outlive.client.world import run
 from outlive.core.cursor import BEGINNING, Cursor
@@ -111,7 +111,37 @@ class Events:
         self.close()
 
 
-class Process:
+class _Plumbing:
+    """`AsyncPlumbing` for programs without an event loop."""
+
+    _process: AsyncProcess
+
+    def write(self, data: bytes) -> None:
+        """Write to its input; see `AsyncProcess.write`."""
+        run(self._process.write(data))
+
+    def close_stdin(self) -> None:
+        """Let it read end-of-file behind what was written; see `AsyncProcess.close_stdin`."""
+        run(self._process.close_stdin())
+
+    def resize(self, rows: int, cols: int) -> None:
+        """Set its terminal's size; see `AsyncProcess.resize`."""
+        run(self._process.resize(rows, cols))
+
+    def ports(self) -> tuple[int, ...]:
+        """Return the TCP ports on which its tree listens now."""
+        return run(self._process.ports())
+
+    def release(self, cursor: Cursor, *, unbound: bool = False) -> None:
+        """Let go of delivered output; see `AsyncProcess.release`."""
+        run(self._process.release(cursor, unbound=unbound))
+
+    def close_output(self, stream: Stream) -> None:
+        """Close the reading end of its pipe; see `AsyncProcess.close_output`."""
+        run(self._process.close_output(stream))
+
+
+class Process(_Plumbing):
     """`AsyncProcess` for programs without an event loop. May be used from several threads."""
 
     def __init__(self, process: AsyncProcess) -> None:
@@ -152,21 +182,9 @@ class Process:
         """End the whole tree: TERM now, KILL after the grace; see `AsyncProcess.cancel`."""
         run(self._process.cancel(grace_s))
 
-    def signal(self, number: int | str, *, whole_tree: bool = False) -> None:
+    def signal(self, number: int | str, *, whole_tree: bool = False, whole_group: bool = False) -> None:
         """Send a signal; see `AsyncProcess.signal`."""
-        run(self._process.signal(number, whole_tree=whole_tree))
-
-    def write(self, data: bytes) -> None:
-        """Write to its input; see `AsyncProcess.write`."""
-        run(self._process.write(data))
-
-    def close_stdin(self) -> None:
-        """Let it read end-of-file behind what was written; see `AsyncProcess.close_stdin`."""
-        run(self._process.close_stdin())
-
-    def resize(self, rows: int, cols: int) -> None:
-        """Set its terminal's size; see `AsyncProcess.resize`."""
-        run(self._process.resize(rows, cols))
+        run(self._process.signal(number, whole_tree=whole_tree, whole_group=whole_group))
 
     def read(self, cursor: Cursor | str = BEGINNING, *, limit_bytes: int = 256 * 1024) -> Page:
         """Return one page of recorded output from `cursor` on; see `AsyncProcess.read`."""

@@ -1,5 +1,6 @@
 """What a start may be told: `StartOptions`, and how they become parameters of `execute`. Pure."""
 
+import base64
 import os
 from collections.abc import Mapping, Sequence
 from typing import Literal, TypedDict
@@ -11,17 +12,19 @@ class StartOptions(TypedDict, total=False):
     """Everything a start takes besides the command; what is left out is the server's default.
 
     cwd: Working folder; the server's own by default.
-    env: Added to the server's environment; a None value removes a name.
+    env: Added to the server's environment; a None value removes a name. inherit_env False: it is all there is.
     timeout_s: When the whole tree is ended; never by default.
     grace_s: Seconds between TERM and KILL.
-    stdin: "none" (it reads end-of-file at once, the default) or "pipe" (`write` and `close_stdin` feed it).
+    stdin: "none" (it reads end-of-file at once, the default) or "pipe" (`write` and `close_stdin` feed it). "lent": a
+        descriptor was handed to the keeper before, under the `process_id`.
     pty: Give it a terminal of `rows` by `cols` (24 by 80); all output is stdout then.
     merge: stdout and stderr through one pipe, in their exact order; all output is stdout then.
     detach: True (the default): it belongs to your user and lives on without this client. False: it is private to this
         client, and cancelled some seconds after the client went away.
     tags, group: Names of yours, kept with it; `list` finds by them.
     group_limit: How many of the group run at once from now on; one more is queued until its turn comes.
-    output_limit: Bytes of output that are kept; on_limit: beyond it "truncate" (releases the middle) or "kill".
+    output_limit: Bytes of output that are kept; on_limit: beyond it "truncate" (releases the middle), "kill", or "block":
+        it waits until `release` says what was delivered.
     after_exit: What becomes of its descendants: "keep" (the default), "kill", or "wait" (complete when they are gone).
     profile: The sandbox profile.
     process_id: Its name, a ULID in lower case; one is made otherwise. Starting with it again starts nothing twice.
@@ -29,9 +32,10 @@ class StartOptions(TypedDict, total=False):
 
     cwd: str | os.PathLike[str] | None
     env: Mapping[str, str | None]
+    inherit_env: bool
     timeout_s: float | None
     grace_s: float | None
-    stdin: Literal["none", "pipe"]
+    stdin: Literal["none", "pipe", "lent"]
     pty: bool
     rows: int
     cols: int
@@ -41,12 +45,13 @@ class StartOptions(TypedDict, total=False):
     group: str | None
     group_limit: int | None
     output_limit: int | None
-    on_limit: Literal["truncate", "kill"]
+    on_limit: Literal["truncate", "block", "kill"]
     after_exit: Literal["keep", "kill", "wait"]
     profile: str
     process_id: str
 
 
+_WORDS = ("command", "cwd")
 _WIRE_NAMES: Mapping[str, str] = {"timeout_s": "timeout", "grace_s": "grace"}
 
 
@@ -67,4 +72,36 @@ def execute_params(
     # Side by side with other starts of this client, which its answers tell apart by number.
     params |= {"process_id": process_id, "concurrent": True, "output": "none"}
     params["detach"] = options.get("detach", True)
-    return params
+    return params if all(map(_is_text, _texts(params))) else _encoded(params)
+
+
+def _texts(params: Mapping[str, object]) -> list[str]:
+    """Return every text that may hold bytes which are no UTF-8 (PEP 383)."""
+    argv, env = params.get("argv"), params.get("env")
+    found = [text for name in _WORDS if isinstance(text := params.get(name), str)]
+    found += argv if isinstance(argv, list) else []
+    for name, value in env.items() if isinstance(env, dict) else ():
+        found += [name] if value is None else [name, value]
+    return found
+
+
+def _is_text(text: str) -> bool:
+    return text.isascii() or not any("\ud800" <= mark <= "\udfff" for mark in text)
+
+
+def _encoded(params: dict[str, object]) -> dict[str, object]:
+    encoded = params | {"words": "base64"}
+    for name in _WORDS:
+        if isinstance(text := params.get(name), str):
+            encoded[name] = _base64(text)
+    if isinstance(argv := params.get("argv"), list):
+        encoded["argv"] = list(map(_base64, argv))
+    if isinstance(env := params.get("env"), dict):
+        encoded["env"] = {
+            _base64(name): None if value is None else _base64(value) for name, value in env.items()
+        }
+    return encoded
+
+
+def _base64(text: str) -> str:
+    return base64.b64encode(os.fsencode(text)).decode("ascii")

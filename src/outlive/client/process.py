@@ -1,22 +1,20 @@
 """One process, from the outside: `AsyncProcess`."""
 
-import base64
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Literal
 
 from outlive.client.follow import AsyncFollow
 from outlive.client.link import ANSWER_S, Link
 from outlive.client.messages import read_info, read_page
+from outlive.client.plumbing import AsyncPlumbing
 from outlive.client.results import Gap, Output, Page, ProcessInfo
 from outlive.client.world import World
 from outlive.core.cursor import BEGINNING, Cursor
-from outlive.core.errors import LimitExceeded
 from outlive.core.identity import ProcessId
 
 __all__ = ["AsyncProcess", "Until", "position_of"]
 
 _WAIT_S = 45.0  # of one question; a process that takes longer is asked about again
-_PIECE_BYTES = 64 * 1024  # what the server hands over at once: of less nothing needs to be counted
 _PAGE_BYTES = 256 * 1024  # the largest page
 
 Until = Literal["complete", "closed"]
@@ -32,7 +30,7 @@ def position_of(cursor: Cursor | str) -> Cursor:
     return cursor if isinstance(cursor, Cursor) else Cursor.parse(cursor)
 
 
-class AsyncProcess:
+class AsyncProcess(AsyncPlumbing):
     """A process of the server; made by `AsyncClient.start` and `AsyncClient.get`.
 
     It is a name and nothing more: dropping it changes nothing for the process. Every method looks for the server
@@ -55,9 +53,8 @@ class AsyncProcess:
         release: Callable[[], Awaitable[None]],
     ) -> None:
         """Speak over `link`; `follow` and `release` are the client's part."""
-        self.process_id = process_id
+        super().__init__(process_id, link)
         self.pid = pid
-        self._link = link
         self._world = world
         self._follow = follow
         self._release = release
@@ -115,8 +112,8 @@ class AsyncProcess:
         more = {} if grace_s is None else {"grace": grace_s}
         await _control(self._link, self.process_id, "CANCEL", **more)
 
-    async def signal(self, number: int | str, *, whole_tree: bool = False) -> None:
-        """Send a signal ("INT", "SIGINT", 2) to the main process, or to everything below it too.
+    async def signal(self, number: int | str, *, whole_tree: bool = False, whole_group: bool = False) -> None:
+        """Send a signal ("INT", "SIGINT", 2) to the main process, to its process group, or to everything below it.
 
         Raises:
             InvalidState: It has ended.
@@ -124,53 +121,13 @@ class AsyncProcess:
         """
         # An enumeration's member too: JSON has plain numbers only.
         wanted = number if isinstance(number, str) else int(number)
-        params = {"process_id": self.process_id, "signal": wanted, "whole_tree": whole_tree}
+        params = {
+            "process_id": self.process_id,
+            "signal": wanted,
+            "whole_tree": whole_tree,
+            "whole_group": whole_group,
+        }
         await self._link.request("signal", params, is_repeatable=False)
-
-    async def write(self, data: bytes) -> None:
-        """Write to its input; returns when all of it is in the pipe or terminal, or waits there for its reader.
-
-        Waits for a process that does not read for as long as that takes. For one writer at a time.
-
-        Raises:
-            InvalidState: It has no input (`stdin_closed`), or has ended.
-            BackendUnavailable: `server_lost`: whether the last 64 KiB of it were written is not known.
-
-        Cancellation: up to 64 KiB behind what was written so far may be written all the same.
-        """
-        view = memoryview(data)
-        while view:
-            piece = view[:_PIECE_BYTES]
-            params = {
-                "process_id": self.process_id,
-                "data": base64.b64encode(piece).decode("ascii"),
-                "encoding": "base64",
-            }
-            try:
-                await self._link.request("write", params, is_repeatable=False)
-            except LimitExceeded as error:
-                if error.code != "stdin_full":
-                    raise
-                waiting = error.details.get("waiting_bytes", 0)  # in the keeper's hands: not to be sent again
-                view = view[waiting if isinstance(waiting, int) else 0 :]
-            else:
-                view = view[len(piece) :]
-
-    async def close_stdin(self) -> None:
-        """Let it read end-of-file behind what was written.
-
-        Raises:
-            InvalidState: It has no input, or has ended.
-        """
-        await self._link.request("close_stdin", {"process_id": self.process_id})
-
-    async def resize(self, rows: int, cols: int) -> None:
-        """Set its terminal's size.
-
-        Raises:
-            InvalidState: `no_terminal`, or it has ended.
-        """
-        await self._link.request("resize", {"process_id": self.process_id, "rows": rows, "cols": cols})
 
     async def read(self, cursor: Cursor | str = BEGINNING, *, limit_bytes: int = _PAGE_BYTES) -> Page:
         """Return one page of recorded output from `cursor` on, at most 256 KiB; nothing is waited for."""

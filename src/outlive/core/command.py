@@ -7,7 +7,7 @@ from typing import Literal
 __all__ = ["AfterExit", "Command", "OnLimit", "Stdin", "Stdio"]
 
 Stdio = Literal["pipes", "merge", "pty"]
-Stdin = Literal["none", "pipe"]
+Stdin = Literal["none", "pipe", "lent"]
 OnLimit = Literal["truncate", "block", "kill"]
 AfterExit = Literal["keep", "kill", "wait"]
 
@@ -20,8 +20,9 @@ class Command:
     of `argv`. `title` is what people read instead of the words. `group_limit` sets how many of `group` run
     at once from now on (None: as it was); one more waits for its turn.
 
-    `env` is added to the server's clean environment; a None value removes a name. Times are seconds,
-    sizes bytes; None takes the server's default.
+    `env` is added to the server's clean environment (without `inherits_env` it is all there is); a None value removes
+    a name. With stdin "lent" a descriptor was handed to the keeper beforehand, under the process id. Times are
+    seconds, sizes bytes; None takes the server's default.
     """
 
     line: str | None = None
@@ -30,6 +31,7 @@ class Command:
     title: str | None = None
     cwd: str | None = None
     env: Mapping[str, str | None] = field(default_factory=dict)
+    inherits_env: bool = True
     stdio: Stdio = "pipes"
     stdin: Stdin = "none"
     rows: int = 24

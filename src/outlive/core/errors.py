@@ -114,6 +114,7 @@ SLUGS: Mapping[str, tuple[type[OutliveError], str]] = MappingProxyType(
         "process_ended": (InvalidState, "The process has ended; its output can still be read."),
         "process_queued": (InvalidState, "Wait for its turn, raise the group's limit, or cancel it."),
         "stdin_closed": (InvalidState, 'Start the process with "stdin": "pipe" to write to it.'),
+        "stdin_lost": (StartFailed, "Lend the descriptor to the keeper, and start it again."),
         "stdin_full": (LimitExceeded, "The process does not read its input: wait and write again."),
         "no_terminal": (InvalidState, 'Only a process started with "pty": true has a window size.'),
         "cwd_missing": (StartFailed, "Create the folder or pass another cwd."),

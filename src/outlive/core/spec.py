@@ -11,7 +11,7 @@ class Spec:
     """Everything the keeper needs to run one command, and what the engine wants to find again (`meta`).
 
     `program` is the resolved file, `argv[0]` what the command sees. `stdio` is "pipes", "merge" (one pipe) or
-    "pty"; `stdin` "none" or "pipe". Times in seconds, sizes in bytes, None = no limit. `on_limit` is
+    "pty"; `stdin` "none", "pipe" or "lent" (`keeper.lending`). Times in seconds, sizes in bytes, None = no limit. `on_limit` is
     "truncate", "block" or "kill"; `after_exit` (what happens to descendants) "keep", "kill" or "wait".
     """
 

@@ -1,4 +1,4 @@
-"""The verbs on a process: pause, resume, cancel, signal, write, close_stdin, resize, release.
+"""The verbs on a process: pause, resume, cancel, signal, write, close_stdin, close_output, resize, release.
 
 Each checks by `core.lifecycle` whether it is possible, asks the backend and returns when that has acknowledged;
 what follows from it (the end, for instance) arrives by doorbell.
@@ -17,6 +17,7 @@ from outlive.core.lifecycle import Cause, State, Trigger, advance
 from outlive.core.observation import NOTHING, Observation
 from outlive.engine.announcer import Announcer
 from outlive.engine.process import Process
+from outlive.engine.settings import EngineSettings
 from outlive.engine.waiting import until
 
 __all__ = ["Controls"]
@@ -34,6 +35,7 @@ class Controls:
 
     _backend: Backend
     _announcer: Announcer
+    _settings: EngineSettings
     _input_locks: "WeakKeyDictionary[Process, asyncio.Lock]"
 
     async def pause(self, process: Process) -> None:
@@ -84,12 +86,14 @@ class Controls:
             raise BackendUnavailable("timeout", text) from None
         return process.record.exit_signal == signal.SIGKILL or clock() - asked >= grace_s
 
-    async def signal(self, process: Process, number: int, *, whole_tree: bool = False) -> None:
-        """Send a signal to the main process, or to everything below it too."""
+    async def signal(
+        self, process: Process, number: int, *, whole_tree: bool = False, whole_group: bool = False
+    ) -> None:
+        """Send a signal to the main process, to the process group that it leads, or to everything below it too."""
         _check_turn(process)
         if process.is_finished or (process.is_ended and not whole_tree):
             raise _ended(process)
-        await self._backend.signal(process.process_id, number, whole_tree=whole_tree)
+        await self._backend.signal(process.process_id, number, whole_tree=whole_tree, whole_group=whole_group)
 
     async def write(self, process: Process, data: bytes) -> None:
         """Write to the process's input; returns when all of it is in the pipe or terminal.
@@ -137,14 +141,31 @@ class Controls:
     async def release(self, process: Process, *, stdout_bytes: int, stderr_bytes: int) -> None:
         """Let go of output before these offsets (only with `on_limit` "block": the reader has it).
 
-        For a process that has ended nothing waits any more: its output is kept, and that is a success.
+        Of a process whose streams are closed nothing waits any more: its output is kept, and that is a success.
         """
-        if process.is_complete:
+        if process.is_closed:
             return
         with contextlib.suppress(InvalidState):  # it ended meanwhile
             await self._backend.release(
                 process.process_id, stdout_bytes=stdout_bytes, stderr_bytes=stderr_bytes
             )
+
+    async def unbound(self, process: Process) -> None:
+        """Let a process with `on_limit` "block" wait for no reader any more: the server's own limit holds, "truncate"."""
+        if not process.is_closed:
+            with contextlib.suppress(InvalidState):  # it ended meanwhile
+                await self._backend.unbound(process.process_id, output_limit=self._settings.output_limit)
+
+    async def close_output(self, process: Process, stream: int) -> None:
+        """Close the reading end of a pipe (0 stdout, 1 stderr): whoever writes to it gets SIGPIPE. Repeatable.
+
+        Raises:
+            InvalidRequest: It has no such pipe: a terminal, or stderr merged into stdout.
+        """
+        _check_turn(process)
+        if not process.is_finished:
+            with contextlib.suppress(InvalidState):
+                await self._backend.close_output(process.process_id, stream)
 
     async def observe(self, process: Process) -> Observation:
         """Look at the process's tree from outside: processor time, memory, pids, ports, whether it waits for input.

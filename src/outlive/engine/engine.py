@@ -43,6 +43,7 @@ from outlive.engine.queueing import Queueing
 from outlive.engine.recovery import Recovery
 from outlive.engine.resolve import Resolved, Resolver, clean_environment, find_shell
 from outlive.engine.settings import EngineSettings
+from outlive.engine.unread import Unread
 from outlive.engine.upkeep import Upkeep
 from outlive.protocols.keeper import encode_spec
 from outlive.store.folder import encode_meta
@@ -97,6 +98,7 @@ class Engine(Queueing, Queries):
             self._intake,
             removed=lambda process_id, record: emit(ProcessRemoved(process_id=process_id, record=record)),
         )
+        self._unread = Unread(self.unbound)
         self.started_count = 0  # of this server; an event for each would cost every start
         self._resolver: Resolver | None = None
         self._recovered: set[str] = set()
@@ -166,6 +168,7 @@ class Engine(Queueing, Queries):
                 self._upkeep.run(settings.retention, interval_s=settings.retention_interval_s),
                 name="engine upkeep",
             ),
+            group.create_task(self._unread.run(), name="engine unread"),
         ):
             self._stack.callback(task.cancel)
         self._groups.begin(group.create_task)
@@ -282,6 +285,7 @@ class Engine(Queueing, Queries):
 
     def _adopted(self, process: Process) -> None:
         self._groups.enter(process)
+        self._unread.changed(process)
         self._announcer.tell(ProcessRecovered, process)
 
     def _rejected(self, process: Process, error: OutliveError) -> None:
@@ -301,6 +305,8 @@ class Engine(Queueing, Queries):
         if process.is_ended:  # what lives is told by the keeper; its row needs no update
             self._filing.note(process)
             self._groups.leave(process)
+        if process.is_blocked:
+            self._unread.changed(process)
         self._announcer.tell_changes(process, changes)
 
 
@@ -323,9 +329,9 @@ def _new_record(
         text = f"{text[:1000]} … ({len(text)} characters, whole in {folder}/script)"
     return ProcessRecord(
         process_id=process_id,
-        command=text,
+        command=_shown(text),
         shell=resolved.shell,
-        cwd=resolved.cwd,
+        cwd=_shown(resolved.cwd),
         state=state,
         owner=owner,
         stdio=command.stdio,
@@ -338,6 +344,11 @@ def _new_record(
         group=command.group,
         command_id=command_id,
     )
+
+
+def _shown(text: str) -> str:
+    """Return a text for people: bytes that are no UTF-8 (PEP 383) become U+FFFD. What runs keeps them."""
+    return text if text.isascii() else text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def _spec(command: Command, resolved: Resolved, record: ProcessRecord, *, output_limit: int | None) -> Spec:

@@ -109,7 +109,10 @@ class Resolver:
         )
 
     def _effective_environment(self, command: Command, process_id: ProcessId, cwd: str) -> dict[str, str]:
-        env = {**self._environment, "PWD": cwd}
+        if not command.inherits_env:
+            env = {"OUTLIVE_STATE_DIR": self._environment["OUTLIVE_STATE_DIR"]}
+        else:
+            env = {**self._environment, "PWD": cwd}
         if command.stdio == "pty":
             env["TERM"] = _DEFAULT_TERM  # the server's own terminal, if any, is not this one
         for name, value in command.env.items():

@@ -31,7 +31,7 @@ _END_FLAGS = {
 # Plain ints: an IntFlag operation costs 0.5 us, and these are tested for every doorbell.
 _SIGNALED, _FAILED, _LOST = int(Flags.SIGNALED), int(Flags.FAILED), int(Flags.LOST)
 _OPEN, _GAPS = int(Flags.OUT_OPEN | Flags.ERR_OPEN), int(Flags.GAPS)
-_STALLED = int(Flags.STALLED)
+_STALLED, _BLOCKED = int(Flags.STALLED), int(Flags.BLOCKED)
 _STARTING, _EXITED, _DONE = int(Phase.STARTING), int(Phase.EXITED), int(Phase.DONE)
 
 
@@ -135,6 +135,11 @@ class Told:
     def is_stalled(self) -> bool:
         """Whether the disk is full: the process waits until there is room."""
         return bool(self._flags & _STALLED)
+
+    @property
+    def is_blocked(self) -> bool:
+        """Whether it waits until output is released (`on_limit` "block")."""
+        return bool(self._flags & _BLOCKED)
 
     @property
     def has_gaps(self) -> bool:

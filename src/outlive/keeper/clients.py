@@ -49,12 +49,14 @@ class Clients:
         *,
         uid: int,
         handle: Callable[[Client, dict[str, object], bytes, list[int], Answer], None],
+        dropped: Callable[[Client], None],
     ) -> None:
-        """Watch the listener."""
+        """Watch the listener; `dropped` hears of every connection that ends."""
         self._loop = loop
         self._listener = listener
         self._uid = uid
         self._handle = handle
+        self._dropped = dropped
         self._clients: set[Client] = set()
         self._dirty: dict[bytes, Kept] = {}
         loop.watch(listener.fileno(), self._meet)
@@ -104,6 +106,7 @@ class Clients:
         self._clients.discard(client)
         self._loop.unwatch(client.socket.fileno())
         client.socket.close()
+        self._dropped(client)
 
     def _reply(self, client: Client, packet: bytes) -> None:
         if client not in self._clients:

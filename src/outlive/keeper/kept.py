@@ -84,6 +84,7 @@ class Kept:
         "is_orphan",
         "key",
         "kill_timer",
+        "lent",
         "listener",
         "note",
         "phase",
@@ -125,6 +126,7 @@ class Kept:
         self.is_orphan = False
         self.streams: list[Stream] = []
         self.fds: dict[str, int] = {}
+        self.lent = -1  # the standard input that somebody lent, until the command has it
         self.idx = -1
         self.idx_released = 0  # pages of idx before this one were looked at for release
         self.run_stream = -1

@@ -8,15 +8,16 @@ folder's `gaps` file, which is written before the hole is punched.
 import contextlib
 import os
 from collections.abc import Callable
+from dataclasses import replace
 
 from outlive.keeper.files import read_small, write_whole
 from outlive.keeper.kept import Kept, Stream
 from outlive.keeper.kernel import punch_hole
 from outlive.keeper.pump import Pump
 from outlive.protocols.frames import decode_idx
-from outlive.protocols.keeper import CauseCode, Flags
+from outlive.protocols.keeper import CauseCode, Flags, Phase
 
-__all__ = ["Limits", "read_gaps"]
+__all__ = ["Limits", "read_gaps", "unbind"]
 
 _PAGE = 4096
 _STEP_BYTES = 8 << 20  # punch seldom: one call for so many bytes
@@ -42,6 +43,8 @@ class Limits:
         if kept.spec.on_limit == "kill":
             self._stop(kept, CauseCode.OUTPUT_LIMIT, f"The output limit of {limit} bytes was reached.")
         elif kept.spec.on_limit == "block":
+            if kept.phase == Phase.EXITED:
+                return  # what its pipes still hold is drained: a pipe's content at most
             assert self.pump is not None
             kept.flags |= Flags.BLOCKED
             for each in kept.streams:
@@ -68,13 +71,25 @@ class Limits:
             if end > kept.released[stream.index]:
                 self._release(kept, stream, 0, end)
         limit = kept.spec.output_limit
-        if kept.flags & Flags.BLOCKED and (limit is None or kept.total - sum(kept.released) <= limit):
+        is_free = kept.spec.on_limit != "block" or limit is None or kept.total - sum(kept.released) <= limit
+        if kept.flags & Flags.BLOCKED and is_free:
             assert self.pump is not None
             kept.flags &= ~Flags.BLOCKED
             for stream in kept.streams:
                 if stream.is_open:
                     self.pump.add(stream)
         self._touch(kept)
+
+    def unbound(self, kept: Kept, limit: int | None) -> None:
+        """Wait for no reader any more: from now on `limit` bytes are kept, and beyond that the middle is released.
+
+        Kept in the folder's `unbound` file before it is in force, for the supervisors that follow.
+        """
+        if kept.spec.on_limit != "block":
+            return
+        write_whole(f"{kept.folder}/unbound", b"-\n" if limit is None else b"%d\n" % limit)
+        unbind(kept)
+        self.release(kept, 0, 0)
 
     def _release(self, kept: Kept, stream: Stream, begin: int, end: int) -> None:
         ranges = list(read_gaps(kept.folder))
@@ -119,6 +134,14 @@ def _is_released(page: bytes, ranges: list[tuple[int, int]]) -> bool:
     return all(
         ranges[record.stream][0] <= record.offset < ranges[record.stream][1] for record in decode_idx(page)
     )
+
+
+def unbind(kept: Kept) -> None:
+    """Take over what `Limits.unbound` wrote, if it ever did."""
+    raw = read_small(f"{kept.folder}/unbound")
+    if raw:
+        limit = None if raw == b"-\n" else int(raw)
+        kept.spec = replace(kept.spec, on_limit="truncate", output_limit=limit)
 
 
 def read_gaps(folder: str) -> tuple[tuple[int, int], tuple[int, int]]:

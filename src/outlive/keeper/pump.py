@@ -5,12 +5,14 @@ bytes of a run (the stream changed, or 100 ms passed) an idx record is appended:
 leaves nothing to repair.
 """
 
+import contextlib
 import errno
 import fcntl
 import os
 import time
 from collections.abc import Callable
 
+from outlive.keeper import sockets
 from outlive.keeper.failpoints import hit
 from outlive.keeper.kept import Kept, Stream
 from outlive.keeper.kernel import unread_bytes
@@ -141,7 +143,7 @@ class Pump:
         self.add(stream)
         self.move(stream)
         self._tell_stall(kept)
-        if kept.phase == Phase.EXITED and self._can_bring_more(stream):
+        if kept.phase == Phase.EXITED and stream.is_open:
             self._ended(kept)
 
     def _tell_stall(self, kept: Kept) -> None:
@@ -169,13 +171,9 @@ class Pump:
                 pass
             if stream.is_stalled:
                 return False
-            if self._can_bring_more(stream):
+            if stream.is_open:
                 self.move(stream)  # notices the end at once where there is nobody left to write
         return True
-
-    @staticmethod
-    def _can_bring_more(stream: Stream) -> bool:
-        return stream.is_open
 
     def _waiting(self, stream: Stream) -> int:
         """Return how much may be on its way at most."""
@@ -195,6 +193,22 @@ class Pump:
         self._loop.unwatch(stream.source)
         self._touch(stream.kept)
         self._ended(stream.kept)
+
+    def abandon(self, stream: Stream) -> None:
+        """Close a pipe's reading end, here and in the shim: whoever writes to it gets SIGPIPE (pipe(7))."""
+        letter = "oe"[stream.index]
+        if not stream.is_open or letter not in stream.kept.fds:
+            return
+        kept = stream.kept
+        stream.is_open = False
+        self._chatty.discard(stream)
+        self._loop.unwatch(stream.source)
+        kept.close_fd(letter)
+        if kept.shim is not None:
+            with contextlib.suppress(OSError):  # a dead shim holds nothing
+                sockets.send(kept.shim.socket, f"close {letter}".encode())
+        self._touch(kept)
+        self._ended(kept)
 
     def _measure(self, stream: Stream, moved: int, now: int) -> None:
         self._moved = True

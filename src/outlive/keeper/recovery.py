@@ -16,7 +16,7 @@ from outlive.keeper.files import is_written, read_small
 from outlive.keeper.journal import Journal
 from outlive.keeper.kept import Kept, ShimLink, Stream
 from outlive.keeper.kernel import BOOT_ID, open_pidfd
-from outlive.keeper.limits import read_gaps
+from outlive.keeper.limits import read_gaps, unbind
 from outlive.keeper.loop import Loop
 from outlive.keeper.orphans import Orphans, read_exit, read_pid
 from outlive.keeper.pool import ShimPool
@@ -86,7 +86,9 @@ class Recovery:
         if spec is None:  # journaled, but the start was never committed
             self._journal.end(process_id)
             return
-        self._connect(Kept(process_id, folder, spec))
+        kept = Kept(process_id, folder, spec)
+        unbind(kept)
+        self._connect(kept)
 
     def _connect(self, kept: Kept) -> None:
         self._delayed.discard(kept)

@@ -8,8 +8,10 @@ from outlive.core.identity import id_to_bytes, is_process_id
 from outlive.keeper.clients import Client
 from outlive.keeper.inputs import Inputs
 from outlive.keeper.kept import Answer, Kept
+from outlive.keeper.lending import Lending
 from outlive.keeper.limits import Limits
 from outlive.keeper.presence import Presence
+from outlive.keeper.pump import Pump
 from outlive.keeper.starts import Starts, known_start, set_window_size
 from outlive.keeper.stops import Stops
 from outlive.keeper.table import Table
@@ -34,6 +36,8 @@ class Requests:
         stops: Stops,
         inputs: Inputs,
         limits: Limits,
+        lending: Lending,
+        pump: Pump,
     ) -> None:
         """Take what carries the operations out."""
         self._presence = presence
@@ -43,6 +47,8 @@ class Requests:
         self._stops = stops
         self._inputs = inputs
         self._limits = limits
+        self._lending = lending
+        self._pump = pump
         self._about_process: dict[str, Callable[[Kept, _Message, Answer], None]] = {
             "pause": self._pause,
             "resume": self._resume,
@@ -51,6 +57,8 @@ class Requests:
             "close_stdin": lambda kept, _message, answer: self._inputs.close(kept, answer),
             "resize": self._resize,
             "release": self._release,
+            "unbound": self._unbound,
+            "close_output": self._close_output,
         }
 
     def handle(
@@ -77,6 +85,8 @@ class Requests:
                 answer(self._presence.status())
             case "start":
                 self._start(message, _read_all(fds[0]) if fds else payload, answer)
+            case "lend":
+                self._lend(client, str(message["id"]), fds, answer)
             case "end":
                 self._presence.end(answer, kill=bool(message.get("kill")))
             case "retire":
@@ -148,7 +158,10 @@ class Requests:
         if kept.phase >= Phase.EXITED and not message.get("whole_tree"):
             answer({"error": "process_ended", "message": "The process has ended."})
             return
-        self._trees.signal_tree(kept, number, whole_tree=bool(message.get("whole_tree")))
+        if message.get("whole_group"):
+            self._trees.signal_group(kept, number)
+        else:
+            self._trees.signal_tree(kept, number, whole_tree=bool(message.get("whole_tree")))
         answer({})
 
     @staticmethod
@@ -160,7 +173,30 @@ class Requests:
         answer({})
 
     def _release(self, kept: Kept, message: _Message, answer: Answer) -> None:
-        self._limits.release(kept, int(str(message["out"])), int(str(message["err"])))
+        if kept.spec.on_limit == "block":  # nobody else's output may be let go of so
+            self._limits.release(kept, int(str(message["out"])), int(str(message["err"])))
+        answer({})
+
+    def _unbound(self, kept: Kept, message: _Message, answer: Answer) -> None:
+        limit = message["output_limit"]
+        self._limits.unbound(kept, None if limit is None else int(str(limit)))
+        answer({})
+
+    def _close_output(self, kept: Kept, message: _Message, answer: Answer) -> None:
+        stream = int(str(message["stream"]))
+        if kept.spec.stdio == "pty" or not 0 <= stream < len(kept.streams):
+            answer({"error": "invalid_params", "message": "The process has no such pipe."})
+            return
+        self._pump.abandon(kept.streams[stream])
+        answer({})
+
+    def _lend(self, client: Client, process_id: str, fds: list[int], answer: Answer) -> None:
+        if not fds or not is_process_id(process_id):
+            raise ValueError("lend one descriptor for a process id")
+        if not self._lending.lend(client, process_id, fds[0]):
+            answer({"error": "process_limit", "message": "Too many starts wait for what was lent to them."})
+            return
+        fds.pop(0)
         answer({})
 
 

@@ -270,11 +270,16 @@ class Shim(Holdings):
         if "T" in fds:
             # The POSIX session leader's first open of a terminal makes it the controlling one (tty_ioctl(4)).
             terminal = os.ttyname(fds["T"])
-            return [
+            actions: list[tuple[int, ...] | tuple[int, int, str, int, int]] = [
                 (os.POSIX_SPAWN_OPEN, 0, terminal, os.O_RDWR, 0),
                 (os.POSIX_SPAWN_DUP2, 0, 1),
                 (os.POSIX_SPAWN_DUP2, 0, 2),
             ]
+            if (
+                "I" in fds
+            ):  # its standard input was lent: the terminal is for what it writes, and for its keys
+                actions.append((os.POSIX_SPAWN_DUP2, fds["I"], 0))
+            return actions
         return [
             (os.POSIX_SPAWN_DUP2, fds["I"], 0),
             (os.POSIX_SPAWN_DUP2, fds["O"], 1),

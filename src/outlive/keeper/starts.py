@@ -17,6 +17,7 @@ from outlive.keeper.failpoints import hit
 from outlive.keeper.files import write_prepared
 from outlive.keeper.journal import Journal
 from outlive.keeper.kept import Answer, Kept, ShimLink, Stream
+from outlive.keeper.lending import Lending
 from outlive.keeper.loop import Loop
 from outlive.keeper.pool import ShimPool
 from outlive.keeper.prepared import PreparedFolder, PreparedFolders
@@ -56,6 +57,7 @@ class Starts:
         count: Callable[[], int],
         failed: Callable[[Kept, int, str], None],
         journal: Journal,
+        lending: Lending,
     ) -> None:
         """Prepare folders; nothing is started yet."""
         self._layout = layout
@@ -65,6 +67,7 @@ class Starts:
         self._count = count
         self._failed = failed
         self._journal = journal
+        self._lending = lending
         self._prepared = PreparedFolders(loop, layout)
         self._queue: deque[Kept] = deque()
         limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
@@ -90,6 +93,12 @@ class Starts:
         except OSError as error:
             answer(_refusal(error))
             return
+        lent = self._lending.take(process_id) if spec.stdin == "lent" else -1
+        if lent is None:
+            self._prepared.give_back(prepared)
+            # A repeated start needs it no more.
+            answer(known_start(folder) if os.path.exists(folder) else failed_start(0, "stdin"))
+            return
         try:
             write_prepared(f"{prepared.path}/spec", raw_spec)
             if script:
@@ -99,6 +108,8 @@ class Starts:
             os.rename(prepared.path, folder)
         except OSError as error:
             self._prepared.give_back(prepared)
+            if lent >= 0:
+                os.close(lent)
             known = error.errno in {errno.ENOTEMPTY, errno.EEXIST}
             if known:  # whatever it was, nothing of it is kept (any more)
                 self._journal.end(process_id)
@@ -107,6 +118,7 @@ class Starts:
         hit("start.committed")
         kept = Kept(process_id, folder, spec)
         kept.answers.append(answer)
+        kept.lent = lent
         self._open(kept, prepared)
 
     def again(self, kept: Kept) -> None:
@@ -144,6 +156,12 @@ class Starts:
     def _give(self, kept: Kept, shim: ShimLink) -> None:
         assert kept.listener is not None
         ends: dict[str, int] = {}
+        if kept.spec.stdin == "lent" and kept.lent < 0:  # the supervisor that had it was killed
+            for stream in kept.streams:
+                stream.is_open = False
+            self._pool.give_back(shim)
+            self._failed(kept, errno.EBADF, "stdin")
+            return
         try:
             (_open_terminal if kept.spec.stdio == "pty" else _open_pipes)(kept, ends)
         except OSError as error:  # no more descriptors, or terminals
@@ -176,6 +194,9 @@ class Starts:
                 os.close(fd)
         kept.listener.close()
         kept.listener = None
+        if kept.lent >= 0:
+            os.close(kept.lent)
+            kept.lent = -1
         hit("start.given")
         for stream in kept.streams:
             self._pump.add(stream)
@@ -200,6 +221,8 @@ def _pipe(kept: Kept, letter: str, *, keeper_reads: bool) -> int:
 def _open_pipes(kept: Kept, ends: dict[str, int]) -> None:
     if kept.spec.stdin == "pipe":
         ends["I"] = _pipe(kept, "i", keeper_reads=False)
+    elif kept.spec.stdin == "lent":
+        ends["I"] = os.dup(kept.lent)
     else:
         ends["I"] = os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
     for stream, letter in zip(kept.streams, "oe", strict=False):
@@ -208,6 +231,8 @@ def _open_pipes(kept: Kept, ends: dict[str, int]) -> None:
 
 
 def _open_terminal(kept: Kept, ends: dict[str, int]) -> None:
+    if kept.spec.stdin == "lent":
+        ends["I"] = os.dup(kept.lent)
     master, ends["T"] = os.openpty()
     kept.fds["m"] = master
     os.set_blocking(master, False)
@@ -253,6 +278,9 @@ def failed_start(number: int, place: str) -> dict[str, object]:
     if place == "pipes":
         slug = "process_limit"
         text = f"No more pipes or terminals can be opened: {os.strerror(number)}."
+    elif place == "stdin":
+        slug = "stdin_lost"
+        text = "The standard input that was lent for the process is not there (any more): it never ran."
     elif place == "cwd":
         slug = "cwd_missing"
         text = f"The working folder cannot be entered: {os.strerror(number)}."

@@ -19,6 +19,7 @@ from outlive.keeper.inputs import Inputs
 from outlive.keeper.journal import Journal, read_journal
 from outlive.keeper.kept import Kept, ShimLink
 from outlive.keeper.kernel import become_subreaper
+from outlive.keeper.lending import Lending
 from outlive.keeper.limits import Limits
 from outlive.keeper.locks import is_retired, take_lock
 from outlive.keeper.loop import Loop
@@ -73,6 +74,7 @@ class Supervisor:
         journal = Journal(layout.live, live)
         self._loop = loop = Loop(log)
         inputs = Inputs(loop)
+        lending = Lending()
         trees = Trees(touch=self._touch)
         self._table = table = Table(loop, journal, inputs, touch=self._touch)
         self._endings = endings = Endings(loop, trees, touch=self._touch, forget=self._forget)
@@ -91,6 +93,7 @@ class Supervisor:
             count=lambda: len(table.by_key),
             failed=self._start_failed,
             journal=journal,
+            lending=lending,
         )
         orphans = Orphans(loop, layout, self._pool, endings, start_again=self._starts.again, log=log)
         self._hearing = Hearing(loop, endings, orphans, touch=self._touch, log=log)
@@ -103,10 +106,14 @@ class Supervisor:
             stops=endings.stops,
             inputs=inputs,
             limits=limits,
+            lending=lending,
+            pump=pump,
         )
         Reaper(loop, layout, guardians=self._guardian.spawned, claimed=table.unread_pids)
         listener = sockets.listen_unix(layout.keeper_socket, backlog=128)
-        self._clients = presence.clients = Clients(loop, listener, uid=os.getuid(), handle=requests.handle)
+        self._clients = presence.clients = Clients(
+            loop, listener, uid=os.getuid(), handle=requests.handle, dropped=lending.forget
+        )
         loop.after_turns(self._clients.flush)
         loop.after_turns(pump.pause)
         recovery = Recovery(

@@ -55,6 +55,8 @@ class Table:
         for stream in kept.streams:
             os.close(stream.log)
         os.close(kept.idx)
+        if kept.lent >= 0:
+            os.close(kept.lent)
         if kept.listener is not None:
             kept.listener.close()
         if kept.shim is not None:

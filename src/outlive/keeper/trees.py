@@ -13,6 +13,8 @@ from outlive.protocols.keeper import Phase
 
 __all__ = ["Trees"]
 
+_WHOLE_GROUP = 1 << 2  # PIDFD_SIGNAL_PROCESS_GROUP, Linux 6.9
+
 
 class Trees:
     """Finds and signals trees. Commands without a shim of their own are found by the id in their environment."""
@@ -55,6 +57,19 @@ class Trees:
         elif kept.pidfd >= 0:
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(kept.pidfd, number)
+
+    def signal_group(self, kept: Kept, number: int) -> None:
+        """Send one signal to the process group that the command leads, as its terminal would."""
+        if kept.pidfd < 0:
+            return
+        try:
+            signal.pidfd_send_signal(kept.pidfd, number, None, _WHOLE_GROUP)
+        except ProcessLookupError:
+            return
+        except OSError:  # an older kernel; the number is not used again before its leader was reaped
+            if kept.phase < Phase.EXITED:
+                with contextlib.suppress(OSError):
+                    os.killpg(kept.pid, number)
 
     def send(self, kept: Kept, numbers: list[int]) -> None:
         """Send signals to every process of the tree, once."""

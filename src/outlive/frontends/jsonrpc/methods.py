@@ -13,6 +13,7 @@ from outlive.frontends.jsonrpc import questions, verbs
 from outlive.frontends.jsonrpc.context import Context, Reply
 from outlive.protocols.jsonrpc.params import (
     AttachParams,
+    CloseOutputParams,
     ControlParams,
     EventsParams,
     ExecuteParams,
@@ -21,6 +22,7 @@ from outlive.protocols.jsonrpc.params import (
     ProcessParams,
     ReadParams,
     RelabelParams,
+    ReleaseParams,
     RemoveParams,
     ResizeParams,
     SignalParams,
@@ -83,6 +85,8 @@ METHODS: Mapping[str, _Method] = MappingProxyType(
         # The engine serves the inputs of one process in the order of the calls, so these may run side by side.
         "write": _method(WriteParams, verbs.write, lambda _: Lane.LONG),
         "close_stdin": _method(ProcessParams, verbs.close_stdin, lambda _: Lane.LONG),
+        "close_output": _method(CloseOutputParams, verbs.close_output),
+        "release": _method(ReleaseParams, verbs.release),
         "resize": _method(ResizeParams, verbs.resize),
         "signal": _method(SignalParams, verbs.signal),
         "relabel": _method(RelabelParams, verbs.relabel),

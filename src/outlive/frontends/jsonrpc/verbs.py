@@ -1,4 +1,4 @@
-"""The methods that do something: execute, control, signal, write, close_stdin, resize, relabel, remove."""
+"""The methods that do something: execute, control, signal, write, close_stdin, resize, relabel, remove and so on."""
 
 import asyncio
 import base64
@@ -6,7 +6,7 @@ import binascii
 
 from msgspec import UnsetType
 
-from outlive.core.cursor import BEGINNING
+from outlive.core.cursor import BEGINNING, Cursor
 from outlive.core.errors import BackendUnavailable, InvalidRequest, ProcessNotFound, StartFailed
 from outlive.core.identity import ProcessId
 from outlive.core.lifecycle import State
@@ -15,12 +15,16 @@ from outlive.core.signals import signal_number
 from outlive.core.tags import merge_tags
 from outlive.engine import Process
 from outlive.frontends.jsonrpc.context import Context, Reply
+from outlive.frontends.jsonrpc.questions import check_position
 from outlive.protocols.jsonrpc.answers import encode_process_notification
+from outlive.protocols.jsonrpc.output import STREAM_NAMES
 from outlive.protocols.jsonrpc.params import (
+    CloseOutputParams,
     ControlParams,
     ExecuteParams,
     ProcessParams,
     RelabelParams,
+    ReleaseParams,
     RemoveParams,
     ResizeParams,
     SignalParams,
@@ -28,7 +32,18 @@ from outlive.protocols.jsonrpc.params import (
 )
 from outlive.protocols.jsonrpc.views import process_view
 
-__all__ = ["close_stdin", "control", "execute", "relabel", "remove", "resize", "signal", "write"]
+__all__ = [
+    "close_output",
+    "close_stdin",
+    "control",
+    "execute",
+    "relabel",
+    "release",
+    "remove",
+    "resize",
+    "signal",
+    "write",
+]
 
 _WORDS = {"PAUSE": "paused", "RESUME": "resumed", "CANCEL": "cancelled"}
 _START_S = 25.0  # what a start may take (`Engine.start`)
@@ -124,12 +139,14 @@ async def control(context: Context, params: ControlParams, _label: str | None) -
 
 
 async def signal(context: Context, params: SignalParams, _label: str | None) -> Reply:
-    """Send a signal to the main process or the whole tree."""
+    """Send a signal to the main process, its process group or the whole tree."""
     number = signal_number(params.signal)
     process = await context.find(params.process_id)
     release = context.followers.hold(process.process_id)
     try:
-        await context.engine.signal(process, number, whole_tree=params.whole_tree)
+        await context.engine.signal(
+            process, number, whole_tree=params.whole_tree, whole_group=params.whole_group
+        )
     except BaseException:
         release()
         raise
@@ -158,6 +175,24 @@ async def close_stdin(context: Context, params: ProcessParams, _label: str | Non
     process = await context.find(params.process_id)
     await context.engine.close_stdin(process)
     return Reply(result={"status": "closed"})
+
+
+async def close_output(context: Context, params: CloseOutputParams, _label: str | None) -> Reply:
+    """Close the reading end of a pipe of the process: whoever writes to it gets SIGPIPE."""
+    process = await context.find(params.process_id)
+    await context.engine.close_output(process, STREAM_NAMES.index(params.type))
+    return Reply(result={"status": "closed"})
+
+
+async def release(context: Context, params: ReleaseParams, _label: str | None) -> Reply:
+    """Let go of delivered output, of a process whose `on_limit` is "block"; no other's output can be released so."""
+    cursor = Cursor.parse(params.cursor)
+    process = await context.find(params.process_id)
+    check_position(process, cursor)
+    await context.engine.release(process, stdout_bytes=cursor.stdout, stderr_bytes=cursor.stderr)
+    if params.unbound:
+        await context.engine.unbound(process)
+    return Reply(result={"status": "released"})
 
 
 async def resize(context: Context, params: ResizeParams, _label: str | None) -> Reply:

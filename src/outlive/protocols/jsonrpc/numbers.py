@@ -34,6 +34,7 @@ ERROR_NUMBERS: Mapping[str, int] = MappingProxyType(
         "process_queued": _NO_PROCESS,
         "stdin_closed": _INVALID_PARAMS,
         "stdin_full": _FAILED,
+        "stdin_lost": _FAILED,
         "no_terminal": _INVALID_PARAMS,
         "cwd_missing": _FAILED,
         "not_found": _FAILED,

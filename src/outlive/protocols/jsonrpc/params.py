@@ -3,6 +3,7 @@
 Member names are the wire's (promises S0.3, S0.10, S0.19); `timeout`, `grace` and `wait_s` are seconds.
 """
 
+import base64
 from typing import Annotated, Literal, TypeVar
 
 import msgspec
@@ -17,6 +18,7 @@ from outlive.protocols.jsonrpc.views import Encoding
 __all__ = [
     "MAX_LINE_BYTES",
     "AttachParams",
+    "CloseOutputParams",
     "ControlParams",
     "EventsParams",
     "ExecuteParams",
@@ -26,6 +28,7 @@ __all__ = [
     "ProcessParams",
     "ReadParams",
     "RelabelParams",
+    "ReleaseParams",
     "RemoveParams",
     "ResizeParams",
     "SignalParams",
@@ -66,19 +69,21 @@ class ExecuteParams(msgspec.Struct, kw_only=True, frozen=True):
     argv: tuple[str, ...] | None = None
     cwd: str | None = None
     env: dict[str, str | None] = {}
+    inherit_env: bool = True
+    words: Encoding = "utf-8"
     timeout: _Timeout | None = None
     grace: _Seconds | None = None
     pty: bool = False
     rows: _Cells = 24
     cols: _Cells = 80
     merge: bool = False
-    stdin: Literal["none", "pipe"] = "none"
+    stdin: Literal["none", "pipe", "lent"] = "none"
     detach: bool = False
     concurrent: bool = False
     output: OutputMode = "lines"
     max_line_bytes: _LineBytes | None = None
     output_limit: _Bytes | None = None
-    on_limit: Literal["truncate", "kill"] = "truncate"
+    on_limit: Literal["truncate", "block", "kill"] = "truncate"
     after_exit: Literal["keep", "kill", "wait"] = "keep"
     tags: dict[str, str] = {}
     group: str | None = None
@@ -89,6 +94,8 @@ class ExecuteParams(msgspec.Struct, kw_only=True, frozen=True):
         """Refuse what no shell and no kernel could run."""
         if (self.command is None) == (self.argv is None):
             raise ValueError("Pass either command (a shell line) or argv (a list of words)")
+        if self.words == "base64":
+            return  # checked when they are decoded
         if self.command is not None and not self.command.strip():
             raise ValueError("The command is empty")
         if self.argv is not None and not (self.argv and self.argv[0]):
@@ -101,12 +108,18 @@ class ExecuteParams(msgspec.Struct, kw_only=True, frozen=True):
             raise ValueError("A name in env is not empty and holds no =")
 
     def to_command(self) -> Command:
-        """Return the command as the engine takes it."""
+        """Return the command as the engine takes it.
+
+        Raises:
+            InvalidRequest: `words` is "base64", and one of them is not.
+        """
+        read = _from_base64 if self.words == "base64" else str
         return Command(
-            line=self.command,
-            argv=self.argv,
-            cwd=self.cwd,
-            env=self.env,
+            line=None if self.command is None else read(self.command),
+            argv=None if self.argv is None else tuple(map(read, self.argv)),
+            cwd=None if self.cwd is None else read(self.cwd),
+            env={read(name): None if value is None else read(value) for name, value in self.env.items()},
+            inherits_env=self.inherit_env,
             stdio="pty" if self.pty else "merge" if self.merge else "pipes",
             stdin=self.stdin,
             rows=self.rows,
@@ -189,10 +202,29 @@ class ResizeParams(ProcessParams, kw_only=True, frozen=True):
 
 
 class SignalParams(ProcessParams, kw_only=True, frozen=True):
-    """`signal`: a number or a name ("INT", "SIGINT"), for the main process or the whole tree."""
+    """`signal`: a number or a name ("INT", "SIGINT"), for the main process, its group or the tree."""
 
     signal: int | str
     whole_tree: bool = False
+    whole_group: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse two addressees."""
+        if self.whole_tree and self.whole_group:
+            raise ValueError("Pass whole_tree or whole_group, not both")
+
+
+class ReleaseParams(ProcessParams, kw_only=True, frozen=True):
+    """`release`: output before `cursor` was delivered and may go; `unbound`: nobody will read and release any more."""
+
+    cursor: str = "0"
+    unbound: bool = False
+
+
+class CloseOutputParams(ProcessParams, kw_only=True, frozen=True):
+    """`close_output`: the pipe that nobody reads any more."""
+
+    type: Literal["stdout", "stderr"]
 
 
 class RelabelParams(ProcessParams, kw_only=True, frozen=True):
@@ -239,6 +271,14 @@ def decode_params(raw: bytes, shape: type[_Params]) -> _Params:
         return msgspec.json.decode(raw, type=shape)
     except msgspec.DecodeError as error:  # a ValidationError is one too; syntax was checked with the frame
         raise InvalidRequest("invalid_params", _sentence(str(error))) from None
+
+
+def _from_base64(word: str) -> str:
+    """Return the bytes of a word as text, those that are no UTF-8 as PEP 383 has it."""
+    try:
+        return base64.b64decode(word, validate=True).decode("utf-8", "surrogateescape")
+    except ValueError as error:
+        raise InvalidRequest("invalid_params", f"words: not base64 ({error}).") from None
 
 
 def _sentence(message: str) -> str:

@@ -60,7 +60,7 @@ class ProcessView(_Answer):
     started_at: datetime | None
     ended_at: datetime | None
     stdio: Literal["pipes", "merge", "pty"]
-    stdin: Literal["none", "pipe"]
+    stdin: Literal["none", "pipe", "lent"]
     detached: bool
     descendants: int = Field(description="How many processes it has left running.")
     stalled: bool = Field(description="The disk is full; it waits.")

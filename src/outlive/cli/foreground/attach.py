@@ -1,0 +1,105 @@
+"""`outlive attach`: a command that runs already, in the foreground; it runs on when we leave."""
+
+import os
+import signal
+import stat
+import threading
+
+from outlive.cli.foreground.delivery import Delivery
+from outlive.cli.foreground.early_signals import EarlySignals
+from outlive.cli.foreground.ending import OURS_FAILED, die_of
+from outlive.cli.foreground.keys import DetachKeys
+from outlive.cli.foreground.session import Session, own_terminal
+from outlive.cli.foreground.surroundings import Surroundings
+from outlive.cli.naming import find_process
+from outlive.cli.output import say, show_error
+from outlive.client import Client, Cursor, OutliveError, Process
+from outlive.client.results import ProcessInfo, Stream
+from outlive.core.layout import Layout
+from outlive.presence.state_folder import layout_of
+from outlive.store.log_search import tail_start
+from outlive.store.output_log import OutputLog
+
+__all__ = ["attach_command"]
+
+_LINES = 10  # shown of what was before, where there is no screen to fill
+_READ_BYTES = 64 * 1024
+
+
+def attach_command(
+    name: str, *, detach_keys: str, read_only: bool, state_dir: str | None, no_start: bool
+) -> int:
+    """Bring a process to the foreground; return its exit code, or die of the signal that it died of.
+
+    Raises:
+        OutliveError: There is no such process, or its output cannot be read.
+    """
+    Surroundings.found()
+    keys = DetachKeys(detach_keys)
+    layout = layout_of(state_dir)
+    with Client(layout.root, start_server=not no_start, say=say) as client:
+        process = find_process(client, name)
+        info = process.info()
+        terminal = own_terminal()
+        has_terminal = info.stdio == "pty"
+        types = not read_only and not info.is_complete and (has_terminal or info.stdin == "pipe")
+        session = Session(
+            process,
+            Delivery(process, releases=False, gone=_gone),
+            terminal=terminal,
+            has_terminal=has_terminal,
+            keys=keys,
+            types=types,
+            is_viewer=True,
+        )
+        if not read_only:
+            EarlySignals(terminal).pass_on(session.heed)
+        if types:
+            session.begin()
+            _feed_or_redraw(process, session, is_typed=terminal is not None, has_terminal=has_terminal)
+        try:
+            code, number = session.run(_beginning(layout, info, session))
+        except OutliveError as error:
+            show_error(error)
+            return OURS_FAILED
+    if number:
+        die_of(number)
+    return code
+
+
+def _gone(_stream: Stream) -> None:
+    die_of(signal.SIGPIPE)  # whoever looks on has left: the command does not notice
+
+
+def _beginning(layout: Layout, info: ProcessInfo, session: Session) -> Cursor:
+    log = OutputLog(layout.process(info.process_id))
+    try:
+        return tail_start(log, _LINES if session.rows is None else session.rows - 1)
+    finally:
+        log.close()
+
+
+def _feed_or_redraw(process: Process, session: Session, *, is_typed: bool, has_terminal: bool) -> None:
+    """Make a program draw its screen anew by a change of its size; or feed it from a pipe or file of ours."""
+    if is_typed:
+        if has_terminal:
+            session.redraw()
+    elif not _is_null(0):
+        threading.Thread(target=_feed, args=(process,), name="stdin", daemon=True).start()
+
+
+def _is_null(descriptor: int) -> bool:
+    found = os.fstat(descriptor)
+    return stat.S_ISCHR(found.st_mode) and found.st_rdev == os.makedev(1, 3)
+
+
+def _feed(process: Process) -> None:
+    try:
+        while data := os.read(0, _READ_BYTES):
+            process.write(data)
+        process.close_stdin()
+    except OutliveError as error:
+        if error.code not in {"process_ended", "stdin_closed"}:
+            show_error(error)
+    except OSError:
+        return

@@ -1,0 +1,102 @@
+"""The command's output to our own: in order, as fast as it is read, and what was delivered is let go of."""
+
+import contextlib
+import errno
+import os
+import select
+from collections import deque
+from collections.abc import Callable
+
+from outlive.cli.foreground.screen import Screen
+from outlive.cli.output import say
+from outlive.client import BEGINNING, Cursor, Gap, OutliveError, Output, Process
+from outlive.client.results import Stream
+
+__all__ = ["LOG_BYTES", "Delivery"]
+
+# The log of a command in the foreground: at least the last 24 MiB stay for `outlive logs`, and while whoever reads our output
+# is slow, 32 MiB more wait on the disk before the command does.
+LOG_BYTES = 64 << 20
+_KEPT_STEPS = 3
+_STEP_BYTES = 8 << 20
+_DESCRIPTORS = {"stdout": 1, "stderr": 2}
+_GONE = frozenset({errno.EPIPE, errno.EIO, errno.EBADF})
+
+
+class Delivery:
+    """Writes items of a follow to stdout and stderr; used by one thread.
+
+    What is written to one whose reader has left is dropped, once `gone` was told.
+    """
+
+    def __init__(self, process: Process, *, releases: bool, gone: Callable[[Stream], None]) -> None:
+        """Deliver the output of `process`.
+
+        Args:
+            process: Whose.
+            releases: Whether delivered output is released from the log.
+            gone: Told once for each stream that nobody reads any more.
+        """
+        self._process = process
+        self._releases = releases
+        self._gone = gone
+        self._closed: set[str] = set()
+        self._delivered = 0
+        self._steps: deque[Cursor] = deque()
+
+    def take(self, item: Output | Gap, screen: Screen | None = None) -> None:
+        """Write one item out, through `screen` if there is one; waits for a slow reader."""
+        if isinstance(item, Gap):
+            say(f"outlive: {item.end - item.start} bytes of {item.stream} are not kept any more")
+            return
+        if item.stream not in self._closed and not self._pass(item, screen):
+            self._closed.add(item.stream)
+            with contextlib.suppress(OutliveError):  # it has ended meanwhile
+                self._gone(item.stream)
+        if self._releases:
+            self._release(len(item.data), item.cursor)
+
+    def show(self, data: bytes) -> bool:
+        """Write to our stdout; False when nobody can read it any more."""
+        return self._write(1, data)
+
+    def finish(self, cursor: Cursor) -> None:
+        """Let descendants write on that wait for us: everything up to `cursor` was delivered, and nobody reads more."""
+        if self._releases and self._delivered >= _STEP_BYTES:
+            with contextlib.suppress(OutliveError):
+                self._process.release(self._steps[0] if self._steps else cursor, unbound=True)
+
+    def unbind(self) -> None:
+        """Let the command go on without a reader."""
+        if self._releases:
+            with contextlib.suppress(OutliveError):
+                self._process.release(BEGINNING, unbound=True)
+
+    def _pass(self, item: Output, screen: Screen | None) -> bool:
+        return self._write(_DESCRIPTORS[item.stream], item.data) if screen is None else screen.take(item.data)
+
+    def _write(self, descriptor: int, data: bytes) -> bool:
+        """Write all of it; False when nobody can read it any more."""
+        view = memoryview(data)
+        while view:
+            try:
+                view = view[os.write(descriptor, view) :]
+            except BlockingIOError:  # somebody else made the file non-blocking
+                poll = select.poll()
+                poll.register(descriptor, select.POLLOUT)
+                poll.poll()
+            except OSError as error:
+                if error.errno not in _GONE:
+                    say(f"outlive: output cannot be written: {error.strerror}")
+                return False
+        return True
+
+    def _release(self, size: int, cursor: Cursor) -> None:
+        before = self._delivered // _STEP_BYTES
+        self._delivered += size
+        if self._delivered // _STEP_BYTES == before:
+            return
+        self._steps.append(cursor)
+        if len(self._steps) > _KEPT_STEPS:
+            with contextlib.suppress(OutliveError):  # the next step tries again
+                self._process.release(self._steps.popleft())

@@ -1,0 +1,123 @@
+"""What is typed at our terminal, to the command: `Keyboard`, a thread."""
+
+import contextlib
+import os
+import select
+import threading
+import time
+from collections.abc import Callable
+
+from outlive.cli.foreground.inner_terminal import ignores_stop, look_at
+from outlive.cli.foreground.keys import DetachKeys
+from outlive.cli.foreground.leaving import LeaveWatch
+from outlive.cli.foreground.screen import Screen
+from outlive.cli.foreground.suspension import Suspension
+from outlive.cli.foreground.terminal import Terminal
+from outlive.client import OutliveError, Process
+
+__all__ = ["Keyboard"]
+
+_LOOK_S = 0.2  # whether we are in the foreground (again): nothing tells that
+_READ_BYTES = 16 * 1024
+_LEAVES_S = 0.5  # a program that suspends itself has left its screen by then
+_SETTLES_S = 0.1
+
+
+class Keyboard:
+    """Reads the terminal while we are in the foreground, and never in the background.
+
+    With a terminal of the command's own behind it (`keys` is there) every key goes through; else lines do, as the
+    terminal hands them out, and its end of file closes the command's input.
+    """
+
+    def __init__(
+        self,
+        process: Process,
+        terminal: Terminal,
+        *,
+        descriptor: int,
+        screen: Screen | None,
+        suspension: Suspension,
+        detach: Callable[[], None],
+        keys: DetachKeys,
+    ) -> None:
+        """Type for `process`; `screen` shows what it draws, if it has a terminal; `detach` ends this program."""
+        self._process = process
+        self._terminal = terminal
+        self._descriptor = descriptor
+        self._screen = screen
+        self._suspension = suspension
+        self._detach = detach
+        self._keys = keys
+
+    def begin(self) -> None:
+        """Read until there is nothing to read any more."""
+        threading.Thread(target=self._run, name="keyboard", daemon=True).start()
+
+    def fit(self) -> None:
+        """Give the command's terminal the size of ours."""
+        with contextlib.suppress(OutliveError):
+            self._process.resize(*self._terminal.size)
+
+    def _run(self) -> None:
+        poll = select.poll()
+        poll.register(self._descriptor, select.POLLIN)
+        with contextlib.suppress(
+            OutliveError
+        ):  # it has ended, or the server is gone for good: the main thread says so
+            while True:
+                if not self._terminal.is_ours:
+                    time.sleep(_LOOK_S)
+                    continue
+                if self._screen is not None and not self._terminal.is_raw:
+                    self._terminal.make_raw()
+                    self.fit()
+                if not poll.poll(_LOOK_S * 1000) or not self._terminal.is_ours:
+                    continue
+                try:
+                    typed = os.read(self._descriptor, _READ_BYTES)
+                except OSError:
+                    return  # hung up
+                if not typed:
+                    if self._screen is None:
+                        self._process.close_stdin()
+                    return
+                self._pass_on(typed)
+
+    def _pass_on(self, typed: bytes) -> None:
+        if self._screen is None:
+            self._process.write(typed)
+            return
+        data, is_detaching = self._keys.take(typed)
+        while data:
+            data = self._type(self._screen, data)
+        if is_detaching:
+            self._detach()
+
+    def _type(self, screen: Screen, data: bytes) -> bytes:
+        """Type up to and with the first key that suspends; return what is behind it."""
+        pid = self._process.pid
+        inner = None if pid is None else look_at(pid)
+        if pid is None or inner is None or not inner.suspend_key or inner.suspend_key not in data:
+            self._process.write(data)
+            return b""
+        first, key, rest = data.partition(inner.suspend_key)
+        if inner.has_own_jobs or ignores_stop(pid):
+            self._process.write(first + key)
+            return rest
+        watch = LeaveWatch()
+        with screen.watched(watch):
+            self._process.write(first + key)
+            self._wait_for(lambda: watch.has_left, _LEAVES_S if not inner.makes_signal else _SETTLES_S)
+            if watch.has_left:
+                self._wait_for(lambda: watch.has_entered, _SETTLES_S)
+            if (watch.has_left or inner.makes_signal) and os.path.exists(f"/proc/{pid}"):
+                self._suspension.suspend(whole_group=True)
+                self.fit()
+        return rest
+
+    @staticmethod
+    def _wait_for(has_happened: Callable[[], bool], seconds: float) -> None:
+        deadline = time.monotonic() + seconds
+        while not has_happened() and time.monotonic() < deadline:
+            time.sleep(0.005)

@@ -1,0 +1,87 @@
+"""How a command is to be run, from what the command line says and what our own descriptors are. Pure."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from outlive.core.errors import InvalidRequest
+
+__all__ = ["Descriptors", "Plan", "RunOptions", "plan_run"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """What the command line of `run` says; times are seconds.
+
+    `argv` is a program and its arguments, `line` a shell line: exactly one of them is there.
+    """
+
+    argv: tuple[str, ...] = ()
+    line: str | None = None
+    is_detached: bool = False
+    pty: bool | None = None
+    timeout_s: float | None = None
+    wait_for: str | None = None
+    tags: tuple[str, ...] = ()
+    group: str | None = None
+    group_limit: int | None = None
+    cwd: str | None = None
+    env: tuple[str, ...] = ()
+    grace_s: float | None = None
+    detach_keys: str = "ctrl-p,ctrl-q"
+    as_json: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse what makes no sense.
+
+        Raises:
+            InvalidRequest: No command, or two; JSON where the command's own output goes.
+        """
+        if bool(self.argv) == (self.line is not None):
+            raise InvalidRequest(
+                "invalid_params",
+                "There is no command." if not self.argv else "Pass either -c LINE or a program, not both.",
+                hint="outlive run -- PROGRAM ARGUMENTS, or outlive run -c 'a shell line'.",
+            )
+        if self.as_json and not self.is_detached:
+            raise InvalidRequest(
+                "invalid_params",
+                "--json needs --detach: in the foreground stdout is the command's.",
+                hint="Add -d, or ask `outlive inspect --json` afterwards.",
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Descriptors:
+    """What our own standard descriptors are: terminals, and whether stdout and stderr are one and the same file."""
+
+    is_stdin_terminal: bool
+    is_stdout_terminal: bool
+    is_one_output: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """How the command gets its standard streams.
+
+    `stdin`: "lent" (it reads our descriptor itself), "typed" (we read the terminal and write to it), "none".
+    """
+
+    stdio: Literal["pipes", "merge", "pty"]
+    stdin: Literal["lent", "typed", "none"]
+
+
+def plan_run(options: RunOptions, found: Descriptors) -> Plan:
+    """Return how to run a command so that it notices as little of us as possible.
+
+    A terminal where stdin and stdout are one; one pipe for both outputs where they go to the same place, since only so
+    their order is kept; else a pipe for each.
+    """
+    if options.is_detached:
+        return Plan(stdio="pty" if options.pty else "pipes", stdin="none")
+    wants_terminal = options.pty
+    if wants_terminal is None:
+        wants_terminal = found.is_stdin_terminal and found.is_stdout_terminal
+    stdin: Literal["lent", "typed"] = "typed" if found.is_stdin_terminal else "lent"
+    if wants_terminal:
+        return Plan(stdio="pty", stdin=stdin)
+    return Plan(stdio="merge" if found.is_one_output else "pipes", stdin=stdin)

@@ -1,0 +1,126 @@
+"""`outlive run`: a command in the foreground that can be left, or one that is left at once."""
+
+import functools
+import os
+import threading
+
+from outlive.cli.foreground.delivery import Delivery
+from outlive.cli.foreground.early_signals import EarlySignals
+from outlive.cli.foreground.ending import OURS_FAILED, die_of, exit_as, failed_start
+from outlive.cli.foreground.keys import DetachKeys
+from outlive.cli.foreground.plan import Descriptors, Plan, RunOptions, plan_run
+from outlive.cli.foreground.readiness import Readiness
+from outlive.cli.foreground.session import Session, own_terminal
+from outlive.cli.foreground.start import start
+from outlive.cli.foreground.surroundings import Surroundings
+from outlive.cli.foreground.terminal import Terminal
+from outlive.cli.output import say, show, show_error, show_json
+from outlive.client import Client, Gap, OutliveError, Output, Process
+from outlive.client.results import Stream
+from outlive.presence.state_folder import layout_of
+
+__all__ = ["run_command"]
+
+_NOT_READY = 1
+
+
+def run_command(options: RunOptions, *, state_dir: str | None, no_start: bool) -> int:
+    """Run a command as the command line says; return the exit code, or die of the signal that it died of.
+
+    Raises:
+        OutliveError: The command line makes no sense.
+    """
+    surroundings = Surroundings.found()
+    readiness = None if options.wait_for is None else Readiness(options.wait_for)
+    keys = DetachKeys(options.detach_keys)
+    plan = plan_run(options, _descriptors())
+    terminal = own_terminal() if plan.stdin == "typed" else None
+    size = terminal.size if terminal is not None and plan.stdio == "pty" else None
+    layout = layout_of(state_dir)
+    with Client(layout.root, start_server=not no_start) as client:
+        early = None if options.is_detached else EarlySignals(terminal)
+        if size is not None and terminal is not None and terminal.is_ours:
+            terminal.hush()
+        try:
+            process = start(client, layout, options, plan, size=size, surroundings=surroundings)
+        except OutliveError as error:
+            if terminal is not None:
+                terminal.restore()
+            return failed_start(error, options.argv[0] if options.argv else "sh")
+        if early is None:
+            return _leave_at_once(process, options, readiness)
+        return _stay(process, plan, terminal, keys=keys, early=early, readiness=readiness)
+
+
+def _stay(
+    process: Process,
+    plan: Plan,
+    terminal: Terminal | None,
+    *,
+    keys: DetachKeys,
+    early: EarlySignals,
+    readiness: Readiness | None,
+) -> int:
+    has_terminal = plan.stdio == "pty"
+
+    def gone(stream: Stream) -> None:
+        if has_terminal:
+            process.signal("HUP", whole_group=True)
+        else:
+            process.close_output(stream)
+
+    session = Session(
+        process,
+        Delivery(process, releases=True, gone=gone),
+        terminal=terminal,
+        has_terminal=has_terminal,
+        keys=keys,
+        types=plan.stdin == "typed",
+    )
+    session.begin()
+    early.pass_on(session.heed)
+    if readiness is not None and readiness.port is not None:
+        watch = functools.partial(readiness.watch_port, process, session.leave)
+        threading.Thread(target=watch, name="port", daemon=True).start()
+
+    def seen(item: Output | Gap) -> None:
+        if readiness is not None and readiness.is_in(item):
+            session.leave()
+
+    try:
+        code, number = session.run(seen=seen)
+    except OutliveError as error:
+        show_error(error)
+        say(f"  The command goes on, if it can: outlive attach {process.process_id}")
+        return OURS_FAILED
+    return _end(code, number, readiness)
+
+
+def _leave_at_once(process: Process, options: RunOptions, readiness: Readiness | None) -> int:
+    if options.as_json:
+        show_json({"process_id": process.process_id, "pid": process.pid})
+    else:
+        show(process.process_id)
+    completion = None if readiness is None else readiness.wait(process)
+    if completion is None:
+        return 0
+    code, _ = exit_as(process, completion)
+    return _end(code, 0, readiness)
+
+
+def _end(code: int, number: int, missed: Readiness | None) -> int:
+    """End as the command did; one that ended before it was ready has failed, whatever it says."""
+    if missed is not None:
+        say(f"outlive: it ended before {missed.wanted!r} was there")
+        code = code or _NOT_READY
+    if number:
+        die_of(number)
+    return code
+
+
+def _descriptors() -> Descriptors:
+    return Descriptors(
+        is_stdin_terminal=os.isatty(0),
+        is_stdout_terminal=os.isatty(1),
+        is_one_output=os.path.samestat(os.fstat(1), os.fstat(2)),
+    )

@@ -1,0 +1,171 @@
+"""One command in the foreground, from the moment it runs to its end: `Session`."""
+
+import contextlib
+import os
+import signal
+import sys
+from collections.abc import Callable
+
+from outlive.cli.foreground.delivery import Delivery
+from outlive.cli.foreground.ending import die_here, exit_as
+from outlive.cli.foreground.keyboard import Keyboard
+from outlive.cli.foreground.keys import DetachKeys
+from outlive.cli.foreground.screen import Screen
+from outlive.cli.foreground.signals import ENDING, Received
+from outlive.cli.foreground.suspension import Suspension
+from outlive.cli.foreground.terminal import Terminal
+from outlive.client import BEGINNING, Completion, Cursor, Gap, InvalidState, OutliveError, Output, Process
+
+__all__ = ["Session", "own_terminal"]
+
+_TYPED = frozenset({signal.SIGINT, signal.SIGQUIT})  # what keys make
+
+
+def own_terminal(descriptor: int = 0) -> Terminal | None:
+    """Return the terminal at a descriptor, None where there is none."""
+    return Terminal(descriptor) if os.isatty(descriptor) else None
+
+
+class Session:
+    """Joins a process to our terminal, descriptors and signals.
+
+    `run` follows it to the end in this thread; keys and signals are passed on by threads of their own.
+    """
+
+    def __init__(
+        self,
+        process: Process,
+        delivery: Delivery,
+        *,
+        terminal: Terminal | None,
+        has_terminal: bool,
+        keys: DetachKeys,
+        types: bool,
+        is_viewer: bool = False,
+    ) -> None:
+        """Prepare.
+
+        Args:
+            process: What is in the foreground.
+            delivery: Where its output goes.
+            terminal: Ours, if what is typed there is for the command.
+            has_terminal: Whether the command has a terminal of its own.
+            keys: What leaves it running.
+            types: Whether keys are passed on.
+            is_viewer: Whether it runs without us as well: what somebody sends to end us is for us alone, then.
+        """
+        self._process = process
+        self._delivery = delivery
+        self._terminal = terminal
+        self._has_terminal = has_terminal
+        self._is_viewer = is_viewer
+        self._screen = Screen(delivery.show) if has_terminal else None
+        self._suspension = Suspension(process, terminal if has_terminal else None)
+        self._keyboard = None
+        if terminal is not None and types:
+            self._keyboard = Keyboard(
+                process,
+                terminal,
+                descriptor=0,
+                screen=self._screen,
+                suspension=self._suspension,
+                detach=self.leave,
+                keys=keys,
+            )
+
+    def begin(self) -> None:
+        """Pass on keys from now on."""
+        if self._keyboard is not None:
+            self._keyboard.begin()
+
+    def run(
+        self, cursor: Cursor = BEGINNING, *, seen: Callable[[Output | Gap], None] | None = None
+    ) -> tuple[int, int]:
+        """Follow the command to its end; return (exit code, signal to die of or 0).
+
+        Raises:
+            OutliveError: It cannot be followed any more; it goes on.
+        """
+        try:
+            completion = self._follow(cursor, seen)
+        finally:
+            self.restore()
+        return exit_as(self._process, completion)
+
+    @property
+    def rows(self) -> int | None:
+        """How many rows our terminal has, None without one."""
+        return None if self._terminal is None else self._terminal.size[0]
+
+    def redraw(self) -> None:
+        """Have a program draw its screen anew: what was drawn before we came is not there."""
+        if self._terminal is not None:
+            rows, columns = self._terminal.size
+            with contextlib.suppress(OutliveError):
+                self._process.resize(max(1, rows - 1), columns)
+                self._process.resize(rows, columns)
+
+    def restore(self) -> None:
+        """Put our terminal back for good."""
+        if self._terminal is not None:
+            self._terminal.restore(for_good=True)
+
+    def leave(self) -> None:
+        """End this program and leave the command running; for any thread."""
+        self.restore()
+        self._delivery.unbind()
+        with contextlib.suppress(OSError, AttributeError):
+            sys.stderr.write(
+                f"\noutlive: {self._process.process_id} goes on; `outlive attach {self._process.process_id[-6:]}` "
+                "comes back to it.\n"
+            )
+            sys.stderr.flush()
+        os._exit(0)
+
+    def _follow(self, cursor: Cursor, seen: Callable[[Output | Gap], None] | None) -> Completion:
+        with self._process.follow(cursor) as items:
+            for item in items:
+                self._delivery.take(item, self._screen)
+                if seen is not None:
+                    seen(item)
+            if items.completion is None:
+                raise AssertionError("a follow ends with a completion")
+            self._delivery.finish(items.cursor)
+            return items.completion
+
+    def heed(self, received: Received) -> None:
+        """Pass a signal on; for the signals' thread."""
+        number = received.number
+        if self._is_viewer and not (received.by_kernel and number in _TYPED) and number in ENDING:
+            self.restore()
+            die_here(number)
+        match number:
+            case signal.SIGWINCH:
+                if self._keyboard is not None and self._screen is not None:
+                    self._keyboard.fit()
+            case signal.SIGTSTP:
+                self._suspension.suspend(whole_group=False)
+            case signal.SIGCONT if self._terminal is not None and self._screen is not None:
+                if self._terminal.is_raw and self._terminal.is_ours:
+                    self._terminal.make_raw()  # somebody else may have set it meanwhile
+            case _:
+                with contextlib.suppress(OutliveError):  # it has ended
+                    self._send(number, by_terminal=received.by_kernel or self._is_hang_up(number))
+
+    def _send(self, number: int, *, by_terminal: bool) -> None:
+        try:
+            self._process.signal(number, whole_group=by_terminal)
+        except InvalidState as error:
+            if error.code == "process_queued" and number in ENDING:
+                self._process.cancel(0.0)
+
+    @staticmethod
+    def _is_hang_up(number: int) -> bool:
+        """Tell whether a SIGHUP means that our terminal is gone: a shell passes it on, as anybody would send it."""
+        if number != signal.SIGHUP:
+            return False
+        try:
+            os.close(os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY | os.O_CLOEXEC))
+        except OSError:
+            return True
+        return False

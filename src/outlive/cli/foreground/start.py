@@ -1,0 +1,142 @@
+"""Asking for the command: what it is given of ours (folder, environment, standard input), once and for certain."""
+
+import contextlib
+import os
+import shutil
+import time
+from collections.abc import Iterator, Mapping
+
+from outlive.cli.foreground.delivery import LOG_BYTES
+from outlive.cli.foreground.plan import Plan, RunOptions
+from outlive.cli.foreground.surroundings import Surroundings
+from outlive.cli.keeper_client import KeeperClient
+from outlive.cli.process_verbs import parse_tags
+from outlive.client import (
+    BackendUnavailable,
+    Client,
+    InvalidRequest,
+    OutliveError,
+    Process,
+    StartFailed,
+    StartOptions,
+)
+from outlive.core.identity import new_process_id
+from outlive.core.layout import Layout
+
+__all__ = ["start"]
+
+_TRIES = 5  # a keeper that is killed while it has our stdin in its hands has started nothing
+_NO_PROGRAM_FORMAT = "Exec format error"  # ENOEXEC
+_KEEPER_GONE = frozenset({"keeper_unavailable", "keeper_restarted", "timeout"})
+
+
+def start(
+    client: Client,
+    layout: Layout,
+    options: RunOptions,
+    plan: Plan,
+    *,
+    size: tuple[int, int] | None,
+    surroundings: Surroundings,
+) -> Process:
+    """Start what the command line says.
+
+    Args:
+        client: Asks the server, which is started where none runs.
+        layout: Where its keeper listens.
+        options: What to run.
+        plan: How it gets its standard streams.
+        size: Rows and columns of its terminal.
+        surroundings: What else it is to find as we did.
+
+    Raises:
+        OutliveError: It does not run.
+    """
+    wanted = _start_options(options, plan, surroundings, size)
+    command: str | tuple[str, ...]
+    if options.line is None:
+        command = surroundings.around(options.argv)
+    else:
+        command = surroundings.around_line(options.line)
+    tries = _TRIES
+    while True:
+        process_id = new_process_id(time.time_ns() // 1_000_000, os.urandom(10))
+        try:
+            with _lent(client, layout, process_id) if plan.stdin == "lent" else contextlib.nullcontext():
+                wanted["process_id"] = process_id
+                return client.start(command, **wanted)
+        except StartFailed as error:
+            tries -= 1
+            if error.code == "stdin_lost" and tries:
+                continue
+            if not _is_bare_script(error, options, command):
+                raise
+            # A file without an interpreter line is a script for sh (POSIX, 2.9.1.4), as every shell has it.
+            command = ("/bin/sh", _path_of(options.argv[0], wanted), *options.argv[1:])
+
+
+def _start_options(
+    options: RunOptions, plan: Plan, surroundings: Surroundings, size: tuple[int, int] | None
+) -> StartOptions:
+    folder = os.getcwd() if options.cwd is None else os.path.abspath(options.cwd)
+    environment: dict[str, str | None] = dict(surroundings.environment)
+    if options.cwd is not None:
+        environment["PWD"] = folder
+    environment.update(_variables(options.env))
+    wanted: StartOptions = {
+        "cwd": folder,
+        "env": environment,
+        "inherit_env": False,
+        "timeout_s": options.timeout_s,
+        "grace_s": options.grace_s,
+        "tags": parse_tags(options.tags),
+        "group": options.group,
+        "group_limit": options.group_limit,
+        "pty": plan.stdio == "pty",
+        "merge": plan.stdio == "merge",
+        "stdin": "lent" if plan.stdin == "lent" else "pipe" if plan.stdin == "typed" else "none",
+    }
+    if plan.stdin == "typed" and plan.stdio == "pty":
+        wanted["stdin"] = "none"  # its terminal is its input
+    if size is not None:
+        wanted["rows"], wanted["cols"] = size
+    if not options.is_detached:
+        wanted["output_limit"], wanted["on_limit"] = LOG_BYTES, "block"
+    return wanted
+
+
+def _variables(words: tuple[str, ...]) -> Mapping[str, str]:
+    found = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not name or not equals:
+            raise InvalidRequest("invalid_params", f"--env {word!r}: a variable is NAME=VALUE.")
+        found[name] = value
+    return found
+
+
+@contextlib.contextmanager
+def _lent(client: Client, layout: Layout, process_id: str) -> Iterator[None]:
+    """Hand our stdin to the keeper while the block starts a process."""
+    try:
+        keeper = KeeperClient(layout)
+    except BackendUnavailable:
+        client.list(limit=1)  # starts the server, and that the keeper
+        keeper = KeeperClient(layout)
+    with keeper:
+        try:
+            keeper.ask({"op": "lend", "id": process_id}, fds=[0])
+        except OutliveError as error:
+            if error.code in _KEEPER_GONE:
+                raise StartFailed("stdin_lost", error.message) from error
+            raise
+        yield
+
+
+def _is_bare_script(error: StartFailed, options: RunOptions, command: str | tuple[str, ...]) -> bool:
+    return error.code == "start_failed" and _NO_PROGRAM_FORMAT in error.message and command is options.argv
+
+
+def _path_of(program: str, wanted: StartOptions) -> str:
+    path = (wanted.get("env") or {}).get("PATH") or os.defpath
+    return program if "/" in program else shutil.which(program, path=path) or program

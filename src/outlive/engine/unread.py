@@ -1,0 +1,56 @@
+"""Processes that wait for a reader who is gone: `Unread` lets them go on.
+
+With `on_limit` "block" a process waits until its output was delivered. When nobody follows it any more (its reader was
+killed, its terminal closed) nobody will ever say that: it would stand still for ever, and silently.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+
+from outlive.core.errors import OutliveError
+from outlive.engine.process import Process
+
+__all__ = ["Unread"]
+
+_GRACE_S = 10.0  # as for a client whose connection was lost: it may come back
+_LOOK_S = 1.0
+
+
+class Unread:
+    """Watches what is blocked; `unbound` is awaited for a process that nobody followed for ten seconds."""
+
+    def __init__(self, unbound: Callable[[Process], Awaitable[None]]) -> None:
+        """Watch nothing yet."""
+        self._unbound = unbound
+        self._since: dict[Process, float | None] = {}
+        self._woken = asyncio.Event()
+
+    def changed(self, process: Process) -> None:
+        """Look at a process whose flags have changed."""
+        if process.is_blocked and process not in self._since:
+            self._since[process] = None
+            self._woken.set()
+
+    async def run(self) -> None:
+        """Look every second while something is blocked; until cancelled."""
+        while True:
+            await self._woken.wait()
+            while self._since:
+                await asyncio.sleep(_LOOK_S)
+                await self._look(asyncio.get_running_loop().time())
+            self._woken.clear()
+
+    async def _look(self, now: float) -> None:
+        for process, since in list(self._since.items()):
+            if not process.is_blocked or process.is_closed:
+                del self._since[process]
+            elif process.subscriber_count:
+                self._since[process] = None
+            elif since is None:
+                self._since[process] = now
+            elif now - since >= _GRACE_S:
+                with contextlib.suppress(
+                    OutliveError
+                ):  # the keeper does not answer: the next look asks again
+                    await self._unbound(process)
