@@ -33,6 +33,7 @@ STATUS: Mapping[str, int] = MappingProxyType(
         "process_ended": 409,
         "stdin_closed": 409,
         "stdin_full": 503,
+        "stdin_lost": 409,
         "no_terminal": 409,
         "cwd_missing": 422,
         "not_found": 422,
