@@ -1,15 +1,15 @@
 """What both worlds tell the `websockets` package when they open a connection, and what its errors mean."""
 
-import json
 import socket
 from typing import TypedDict
 
 from websockets.exceptions import InvalidHandshake, InvalidStatus
 
+from outlive.client.refusals import CONNECTING_S, refused
 from outlive.client.world import Unreachable
-from outlive.core.errors import SLUGS, AccessDenied, OutliveError, error_from_slug
+from outlive.core.errors import AccessDenied
 
-__all__ = ["CONNECTING_S", "OPTIONS", "keep_alive", "refusal"]
+__all__ = ["OPTIONS", "keep_alive", "refusal"]
 
 
 class _Options(TypedDict):
@@ -21,8 +21,6 @@ class _Options(TypedDict):
     proxy: None
     user_agent_header: None
 
-
-CONNECTING_S = 30.0  # a server that has just started lets its callers wait until it has recovered
 
 # Four frames of up to 256 KiB may wait in memory; what is behind them stays in the socket. Keep-alive by ping is the
 # server's business: a consumer that rests does not answer, and is no dead one. Nothing of ours is worth compressing.
@@ -39,7 +37,6 @@ OPTIONS: _Options = {
 _IDLE_S = 30  # with the two below: a machine that vanished is noticed after a minute
 _BETWEEN_S = 10
 _TRIES = 3
-_STATUS_SLUGS = {401: "key_missing", 403: "foreign_origin", 421: "foreign_host"}
 
 
 def keep_alive(connection: socket.socket) -> None:
@@ -54,26 +51,9 @@ def keep_alive(connection: socket.socket) -> None:
 def refusal(error: Exception) -> Exception:
     """Return what a failed opening means: the server's refusal, or that nobody answers."""
     if isinstance(error, InvalidStatus):
-        return _from_status(error)
+        return refused(error.response.status_code, bytes(error.response.body or b""))
     if isinstance(error, InvalidHandshake) and not isinstance(error.__cause__, EOFError | OSError):
         return AccessDenied(
             "foreign_host", f"What answers there is no outlive server: {error}.", hint="Check the address."
         )
     return Unreachable(str(error) or type(error).__name__)
-
-
-def _from_status(error: InvalidStatus) -> Exception:
-    status = error.response.status_code
-    try:
-        body = json.loads(error.response.body or b"")
-        slug, message, hint = str(body["error"]), str(body["message"]), str(body["hint"])
-    except (ValueError, KeyError, TypeError):
-        slug, message, hint = (
-            _STATUS_SLUGS.get(status, ""),
-            f"The server refused the connection (HTTP {status}).",
-            "",
-        )
-    if slug not in SLUGS and status >= 500:
-        return Unreachable(message)
-    found = error_from_slug(slug, message, hint=hint)
-    return found if slug in SLUGS else OutliveError("internal_error", message, hint=hint)

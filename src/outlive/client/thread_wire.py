@@ -1,10 +1,10 @@
-"""A WebSocket that blocks: the threading side of the `websockets` package."""
+"""A WebSocket over TCP that blocks: the threading side of the `websockets` package."""
 
 import contextlib
 import socket
 
 from websockets.exceptions import ConnectionClosed, InvalidHandshake
-from websockets.sync.client import ClientConnection, connect, unix_connect
+from websockets.sync.client import ClientConnection, connect
 
 from outlive.client.handshake import OPTIONS, keep_alive, refusal
 from outlive.client.world import ConnectionLost
@@ -41,15 +41,10 @@ class ThreadWire:
         self._connection.close()
 
 
-def open_wire(url: str, connection: socket.socket | None, headers: dict[str, str]) -> ThreadWire:
-    """Open a WebSocket; see `World.open`."""
+def open_wire(url: str, headers: dict[str, str]) -> ThreadWire:
+    """Open a WebSocket over TCP; see `World.open`."""
     try:
-        if connection is None:
-            opened = connect(url, additional_headers=headers, legacy=True, **OPTIONS)
-        else:
-            opened = unix_connect(
-                uri=url, sock=connection, additional_headers=headers, legacy=True, **OPTIONS
-            )
+        opened = connect(url, additional_headers=headers, legacy=True, **OPTIONS)
     except (
         InvalidHandshake,
         ConnectionClosed,

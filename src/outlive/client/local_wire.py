@@ -1,0 +1,187 @@
+"""A WebSocket over a Unix socket, for the blocking client on the server's own machine (RFC 6455, the client's side).
+
+The `websockets` package would cost a command that lasts milliseconds 0.1 s to import, and long output a thread and two
+copies. What our own server sends is all that is understood: whole frames, no extensions.
+"""
+
+import base64
+import contextlib
+import os
+import select
+import socket
+import struct
+import threading
+import time
+from urllib.parse import urlsplit
+
+from outlive.client.refusals import CONNECTING_S, refused
+from outlive.client.world import ConnectionLost, Unreachable
+
+__all__ = ["LocalWire", "open_local"]
+
+_TEXT, _BINARY, _CLOSE, _PING, _PONG = 0x1, 0x2, 0x8, 0x9, 0xA
+_FIN, _MASKED = 0x80, 0x80
+_SHORT_MAX, _MEDIUM, _LONG = 125, 126, 127
+_MEDIUM_MAX = 0xFFFF
+_READ_BYTES = 512 * 1024
+_HEAD_END = b"\r\n\r\n"
+_MAX_HEAD = 64 * 1024
+_SWITCHING = 101
+
+
+class LocalWire:
+    """An open WebSocket. See `Wire` for what the methods promise."""
+
+    def __init__(self, connection: socket.socket, received: bytes) -> None:
+        """Take over a connection behind its handshake; `received` came with the answer."""
+        self._socket = connection
+        self._buffer = bytearray(received)
+        self._sending = threading.Lock()
+        self._ending = threading.Lock()
+        self._is_closed = self._is_read = False
+        self._poll = select.poll()
+        self._poll.register(connection, select.POLLIN)
+
+    async def send(self, text: str) -> None:
+        """Send a text frame."""
+        self._send(_TEXT, text.encode())
+
+    async def receive(self, timeout_s: float | None) -> str | bytes:
+        """Return the next frame."""
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        with self._ending:
+            if self._is_closed:
+                raise ConnectionLost
+            self._is_read = True
+        try:
+            return self._message(deadline)
+        finally:
+            with self._ending:
+                self._is_read = False
+                if self._is_closed:
+                    self._socket.close()
+
+    async def close(self) -> None:
+        """End the connection at once; who receives on it hears of that."""
+        with self._ending:
+            self._is_closed = True
+            with contextlib.suppress(OSError):
+                self._socket.shutdown(socket.SHUT_RDWR)
+            # A thread that waits for it closes it: before that its number must not become another file's.
+            if not self._is_read:
+                self._socket.close()
+
+    def _message(self, deadline: float | None) -> str | bytes:
+        while True:
+            kind, payload = self._frame(deadline)
+            if kind == _TEXT:
+                return payload.decode()
+            if kind == _BINARY:
+                return payload
+            if kind == _PING:
+                self._send(_PONG, payload)
+            elif kind != _PONG:
+                raise ConnectionLost
+
+    def _send(self, kind: int, payload: bytes) -> None:
+        size = len(payload)
+        if size <= _SHORT_MAX:
+            head = bytes((_FIN | kind, _MASKED | size))
+        elif size <= _MEDIUM_MAX:
+            head = struct.pack("!BBH", _FIN | kind, _MASKED | _MEDIUM, size)
+        else:
+            head = struct.pack("!BBQ", _FIN | kind, _MASKED | _LONG, size)
+        key = os.urandom(4)
+        mask = (key * (size // 4 + 1))[:size]
+        # As numbers: bytes one by one would take a hundred times as long.
+        masked = (int.from_bytes(payload, "big") ^ int.from_bytes(mask, "big")).to_bytes(size, "big")
+        try:
+            with self._sending:
+                self._socket.sendall(head + key + masked)
+        except OSError as error:
+            raise ConnectionLost from error
+
+    def _frame(self, deadline: float | None) -> tuple[int, bytes]:
+        """Return opcode and payload of one frame; what came of it stays in the buffer when the time is up."""
+        buffer = self._buffer
+        self._need(2, deadline)
+        start, size = 2, buffer[1]
+        if size == _MEDIUM:
+            start = 4
+            self._need(start, deadline)
+            (size,) = struct.unpack_from("!H", buffer, 2)
+        elif size == _LONG:
+            start = 10
+            self._need(start, deadline)
+            (size,) = struct.unpack_from("!Q", buffer, 2)
+        self._need(start + size, deadline)
+        kind, payload = buffer[0] & 0x0F, bytes(memoryview(buffer)[start : start + size])
+        del buffer[: start + size]
+        return kind, payload
+
+    def _need(self, size: int, deadline: float | None) -> None:
+        while len(self._buffer) < size:
+            left = None if deadline is None else max(0.0, deadline - time.monotonic()) * 1000
+            if not self._poll.poll(left):
+                raise TimeoutError
+            try:
+                data = self._socket.recv(_READ_BYTES, socket.MSG_DONTWAIT)
+            except BlockingIOError:
+                continue
+            except OSError as error:
+                raise ConnectionLost from error
+            if not data:
+                raise ConnectionLost
+            self._buffer += data
+
+
+def open_local(url: str, connection: socket.socket, headers: dict[str, str]) -> LocalWire:
+    """Open a WebSocket over a connected Unix socket; see `World.open`."""
+    parts = urlsplit(url)
+    target = parts.path + (f"?{parts.query}" if parts.query else "")
+    lines = [
+        f"GET {target} HTTP/1.1",
+        f"Host: {parts.netloc}",
+        "Upgrade: websocket",
+        "Connection: Upgrade",
+        f"Sec-WebSocket-Key: {base64.b64encode(os.urandom(16)).decode()}",
+        "Sec-WebSocket-Version: 13",
+        *(f"{name}: {value}" for name, value in headers.items()),
+    ]
+    try:
+        connection.settimeout(CONNECTING_S)
+        connection.sendall("\r\n".join(lines).encode() + _HEAD_END)
+        head, rest = _head(connection)
+        status = int(head.split(None, 2)[1])
+        body = b"" if status == _SWITCHING else _body(connection, head, rest)
+        connection.settimeout(None)
+    except (OSError, ValueError, IndexError) as error:
+        connection.close()
+        raise Unreachable(str(error) or "the server did not answer") from error
+    if status != _SWITCHING:
+        connection.close()
+        raise refused(status, body)
+    return LocalWire(connection, rest)
+
+
+def _head(connection: socket.socket) -> tuple[bytes, bytes]:
+    """Return the head of an HTTP answer, and what came behind it."""
+    received = b""
+    while _HEAD_END not in received:
+        data = connection.recv(_MAX_HEAD)
+        if not data or len(received) > _MAX_HEAD:
+            raise ValueError("the server went away before it answered")
+        received += data
+    head, _, rest = received.partition(_HEAD_END)
+    return head, rest
+
+
+def _body(connection: socket.socket, head: bytes, rest: bytes) -> bytes:
+    sizes = [
+        int(line.partition(b":")[2])
+        for line in head.split(b"\r\n")
+        if line.lower().startswith(b"content-length:")
+    ]
+    while sizes and len(rest) < sizes[0] and (data := connection.recv(_MAX_HEAD)):
+        rest += data
+    return rest
