@@ -21,15 +21,18 @@ from outlive.config import Settings
 from outlive.core.layout import Layout
 from outlive.engine import Engine, EngineSettings
 from outlive.frontends.boundary import ErrorBoundary
-from outlive.frontends.front_page import front_routes, unknown_path
+from outlive.frontends.dialects import Dialects
+from outlive.frontends.front_page import HEALTH_PATH, front_routes, unknown_path
 from outlive.frontends.guard import Guard
 from outlive.frontends.jsonrpc.door import JsonRpcDoor
 from outlive.frontends.jsonrpc.settings import DoorSettings
 from outlive.frontends.mcp_http.door import PATH as MCP_PATH
 from outlive.frontends.mcp_http.door import McpHttpDoor, Service
+from outlive.frontends.mcp_http.refusals import send_rpc_error
 from outlive.frontends.rest.door import PATH as REST_PATH
-from outlive.frontends.rest.door import RestDoor
+from outlive.frontends.rest.door import PROBE_PATHS, RestDoor
 from outlive.frontends.rest.door import Service as RestService
+from outlive.frontends.rest.door import dialect as rest_dialect
 from outlive.frontends.rest.slugs import DOCS_PATH
 from outlive.frontends.timing import Timed
 from outlive.keeper.launch import EXTERNAL_VARIABLE, ensure_keeper
@@ -97,15 +100,18 @@ class Application:
             *self._rest.routes(),
             Route("/metrics", self._show_metrics, methods=["GET"]),
         ]
+        dialects = Dialects({MCP_PATH: send_rpc_error, **rest_dialect()})
         self.asgi: ASGIApp = Guard(
             Timed(
-                ErrorBoundary(_router(routes)),
+                ErrorBoundary(_router(routes), dialects),
                 metrics.observe_request,
                 doors={MCP_PATH: "mcp", REST_PATH: "rest", "/api/": "rest"},
             ),
             own_uid=os.getuid(),
             api_key=settings.mcp_api_key,
             page_paths=frozenset({MCP_PATH}),
+            open_paths=frozenset({HEALTH_PATH, *PROBE_PATHS}),
+            answer=dialects,
         )
 
     async def __aenter__(self) -> Self:
@@ -177,7 +183,7 @@ class Application:
                 "mcp": MCP_PATH,
                 "rest": REST_PATH,
                 "docs": DOCS_PATH,
-                "health": "/health",
+                "health": HEALTH_PATH,
                 "metrics": "/metrics",
             },
         }

@@ -4,6 +4,7 @@ import asyncio
 import os
 from pathlib import Path
 
+from outlive.backends.contract import Backend
 from outlive.backends.local import LocalBackend
 from outlive.core.command import Command
 from outlive.core.cursor import BEGINNING
@@ -17,12 +18,13 @@ __all__ = ["ME", "an_engine", "output_of", "run", "settled"]
 ME = Owner(principal="me", connection_id="c1")
 
 
-def an_engine(state_dir: Path, **settings: object) -> Engine:
-    """Describe an engine; `async with` opens it."""
+def an_engine(state_dir: Path, *, backend: Backend | None = None, **settings: object) -> Engine:
+    """Describe an engine, on the real keeper unless told otherwise; `async with` opens it."""
     chosen: dict[str, object] = {"environment": dict(os.environ), "cwd": "/", **settings}
+    local = LocalBackend(str(state_dir), connect_unix=connect_unix, ensure_keeper=ensure_keeper)
     return Engine(
         EngineSettings(state_dir=str(state_dir), **chosen),  # type: ignore[arg-type] # settings by name
-        backend=LocalBackend(str(state_dir), connect_unix=connect_unix, ensure_keeper=ensure_keeper),
+        backend=backend or local,
     )
 
 

@@ -32,6 +32,20 @@ def test_every_tcp_caller_needs_the_key_in_one_of_three_forms(serve: ServerFacto
 
 
 @pytest.mark.promise("S4.9.key", "S4.10")
+def test_who_is_refused_at_the_door_gets_a_json_rpc_error(serve: ServerFactory) -> None:
+    url = serve(MCP_API_KEY="k").mcp_url
+    for headers, reason in (
+        ({}, "key_missing"),
+        ({"X-API-Key": "k", "Origin": "http://evil.com"}, "foreign_origin"),
+        ({"X-API-Key": "k", "Host": "evil.com"}, "foreign_host"),
+    ):
+        answer = request(url, "POST", body=_INITIALIZE, headers={**_KIND, **headers}).json
+        assert (answer["jsonrpc"], answer["id"], answer["error"]["code"]) == ("2.0", None, -32600)
+        assert answer["error"]["data"]["reason"] == reason
+        assert answer["error"]["data"]["hint"]
+
+
+@pytest.mark.promise("S4.9.key", "S4.10")
 def test_a_page_of_this_machine_may_call_with_the_key_and_foreign_ones_never(serve: ServerFactory) -> None:
     url = serve(MCP_API_KEY="k").mcp_url
     local = {"Origin": "http://localhost:5173"}
@@ -68,15 +82,15 @@ def test_the_termination_timeout_is_read_from_the_environment(serve: ServerFacto
 
 @pytest.mark.promise("S4.9.key")
 def test_the_key_is_asked_for_on_every_port_and_path_but_not_on_the_unix_socket(serve: ServerFactory) -> None:
-    """The JSON-RPC upgrade, the health page and what does not exist; the owner's own socket stays free."""
+    """The JSON-RPC upgrade, the metrics and what does not exist; the owner's own socket stays free."""
     server = serve(MCP_API_KEY="k")
     for good in ({"Authorization": "Bearer k"}, {"Authorization": "k"}, {"X-API-Key": "k"}):
         assert upgrade(server.port, headers=good).status == 101
-        assert http_get(server.port, "/health", headers=good).status == 200
+        assert http_get(server.port, "/metrics", headers=good).status == 200
     for bad in ({}, {"Authorization": "Bearer x"}, {"X-API-Key": "kk"}, {"X-API-Key": ""}):
         refused = upgrade(server.port, headers=bad)
         assert (refused.status, "www-authenticate: bearer" in refused.text.lower()) == (401, True)
-        for path in ("/", "/health", "/metrics", "/no/such/path"):
+        for path in ("/", "/metrics", "/no/such/path"):
             assert http_get(server.port, path, headers=bad).status == 401
     with hosting(server.state_dir) as host:  # the relay has no key to send
         host.begin()

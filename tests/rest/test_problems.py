@@ -1,6 +1,8 @@
 """Everything that goes wrong is a problem with a slug, a status and a hint; the unexpected shows a reference only."""
 
 import logging
+import os
+from functools import partial
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import cast
@@ -9,10 +11,13 @@ from urllib.parse import urlsplit
 import anyio
 import pytest
 from anyio import to_thread
+from starlette.routing import Router
 
-from outlive.core.errors import SLUGS
+from outlive.core.errors import SLUGS, BackendUnavailable
 from outlive.engine import Engine
 from outlive.frontends.answers import STATUS
+from outlive.frontends.guard import Guard
+from outlive.frontends.rest.door import ALIVE, PROBE_PATHS, READY, RestDoor, Service
 from outlive.frontends.rest.service import RestService
 from outlive.frontends.rest.settings import RestSettings
 from outlive.frontends.rest.slugs import HTTP_SLUGS, known_problems
@@ -55,7 +60,7 @@ async def test_the_unexpected_shows_a_reference_and_the_log_has_the_rest(
             problem = await to_thread.run_sync(lambda: rest.refused("GET", _ONE, status=500))
     assert problem["slug"] == "internal_error"
     assert "secret" not in str(problem)
-    (record,) = [one for one in caplog.records if one.name == "outlive.frontends.rest.problems"]
+    (record,) = [one for one in caplog.records if one.name == "outlive.frontends.boundary"]
     assert vars(record)["reference"] in problem["detail"]
     assert record.exc_info is not None
 
@@ -120,13 +125,16 @@ def test_a_body_over_the_limit_is_refused_whether_it_is_announced_or_not(serve: 
 
 @pytest.mark.promise("S4.10")
 def test_foreign_pages_and_hosts_are_refused_on_every_path(server: OutliveServer, rest: RestCaller) -> None:
-    for path in (_ALL, "/api/async/processes/list/", "/docs", "/openapi.json", "/readyz"):
-        assert rest.send("GET", path, headers={"Origin": "http://localhost.evil.com"}).status == 403
-        assert rest.send("GET", path, headers={"Host": "evil.com"}).status == 421
+    for path in (_ALL, "/api/async/processes/list/", "/docs", "/openapi.json", "/healthz", "/readyz", "/v1"):
+        origin = rest.refused("GET", path, status=403, headers={"Origin": "http://localhost.evil.com"})
+        host = rest.refused("GET", path, status=421, headers={"Host": "evil.com"})
+        assert (origin["slug"], host["slug"]) == ("foreign_origin", "foreign_host")
+        assert ("success" in origin) is path.startswith("/api/")
     started = {"Content-Type": "application/json", "Origin": "http://evil.com"}
     assert rest.send("POST", _ALL, {"command": "true"}, headers=started).status == 403
     port = server.ready["ports"]["rest"]
-    assert upgrade(port, path=f"{_ONE}/follow", headers={"Origin": "http://evil.com"}).status == 403
+    refused = upgrade(port, path=f"{_ONE}/follow", headers={"Origin": "http://evil.com"})
+    assert (refused.status, "application/problem+json" in refused.text) == (403, True)
 
 
 def test_a_command_off_the_list_is_refused(serve: ServerFactory) -> None:
@@ -141,14 +149,54 @@ def test_a_command_off_the_list_is_refused(serve: ServerFactory) -> None:
 
 
 @pytest.mark.promise("S4.9.key")
-def test_every_path_asks_for_the_key(serve: ServerFactory) -> None:
+def test_every_path_but_the_probes_asks_for_the_key(serve: ServerFactory) -> None:
     server = serve(MCP_API_KEY="a long word")
     rest = RestCaller(server.rest_url)
-    paths = (_ALL, "/api/async/processes/list/", "/docs", "/openapi.json", "/healthz", "/readyz")
-    for path in paths:
-        assert rest.send("GET", path).status == 401
+    for path in (_ALL, "/api/async/processes/list/", "/docs", "/openapi.json"):
+        problem = rest.refused("GET", path, status=401)
+        assert problem["slug"] == "key_missing"
+        assert "Bearer" in rest.send("GET", path).headers["www-authenticate"]
         assert rest.send("GET", path, headers={"X-API-Key": "a long wor"}).status == 401
         for key in ({"X-API-Key": "a long word"}, {"Authorization": "Bearer a long word"}):
             assert rest.send("GET", path, headers=key).status == 200
     assert rest.send("POST", "/api/sync/execute/", {"command": "true"}).status == 401
     assert upgrade(server.ready["ports"]["rest"], path=f"{_ONE}/follow").status == 401
+
+
+@pytest.mark.promise("S4.9.key.probes")
+def test_the_probes_need_no_key_and_tell_a_stranger_only_whether_the_server_lives(
+    serve: ServerFactory,
+) -> None:
+    server = serve(MCP_API_KEY="a long word")
+    rest = RestCaller(server.rest_url)
+    key = {"X-API-Key": "a long word"}
+    told = {path: rest.send("GET", path).json for path in ("/health", "/healthz", "/readyz")}
+    assert told == {"/health": {"status": "ok"}, "/healthz": ALIVE, "/readyz": READY}
+    assert {"pid", "version", "processes"} <= set(rest.send("GET", "/health", headers=key).json)
+    for path in told:
+        assert rest.send("GET", path, headers={"X-API-Key": "wrong"}).status == 200
+        assert rest.send("GET", path, headers={"Host": "evil.com"}).status == 421
+        assert rest.send("GET", path, headers={"Origin": "http://evil.com"}).status == 403
+    for path in ("/", "/metrics"):
+        assert rest.send("GET", path).status == 401
+        assert rest.send("GET", path, headers=key).status == 200
+
+
+@pytest.mark.promise("S4.9.key.probes")
+async def test_a_server_that_is_not_ready_tells_a_stranger_no_reason(tmp_path: Path) -> None:
+    async def check() -> None:
+        raise BackendUnavailable("keeper_unavailable", "a secret path", hint="See a secret path.")
+
+    def build() -> Service:
+        raise NotImplementedError
+
+    door = RestDoor(build, check)
+    guard = Guard(Router(door.routes()), own_uid=os.getuid(), api_key="k", open_paths=frozenset(PROBE_PATHS))
+    async with served(guard, tmp_path) as where:
+        rest = RestCaller(f"http://127.0.0.1:{where.port}")
+        with anyio.fail_after(20):
+            problem = await to_thread.run_sync(lambda: rest.refused("GET", "/readyz", status=503))
+            assert problem["slug"] == "keeper_unavailable"
+            assert "secret" not in str(problem)
+            ask = partial(rest.refused, "GET", "/readyz", status=503, headers={"X-API-Key": "k"})
+            assert (await to_thread.run_sync(ask))["detail"] == "a secret path"

@@ -221,4 +221,4 @@ class AsyncClient:
 
 
 def _new_id() -> ProcessId:
-    return new_process_id(time.time_ns() // 1_000_000, os.urandom(10))
+    return new_process_id(time.time_ns(), os.urandom(10))

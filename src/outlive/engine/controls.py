@@ -23,6 +23,7 @@ from outlive.engine.waiting import until
 __all__ = ["Controls"]
 
 _GONE_S = 10.0  # a tree is gone this soon after KILL, or something holds it in the kernel
+_DECIDED_S = 25.0  # as long as the backend waits for the keeper's answer to a start
 _PIECE_BYTES = 64 * 1024  # of an input; what one message to the backend may carry
 
 
@@ -63,8 +64,24 @@ class Controls:
             advance(process.state, Trigger.STOP)
         process.note = process.note or note  # the first one counts, as in the keeper
         grace_s = process.grace_s if grace_s is None else grace_s
-        with contextlib.suppress(InvalidState):  # it ended meanwhile, which is what was asked for
-            await self._backend.stop(process.process_id, cause=cause, grace_s=grace_s, note=note)
+        while True:
+            was_known = process.is_acknowledged
+            try:
+                await self._backend.stop(process.process_id, cause=cause, grace_s=grace_s, note=note)
+            except InvalidState:
+                if not was_known and not process.is_ended:
+                    await self._decided(process)
+                    continue  # it was asked before the start itself had arrived there
+            return  # or it ended meanwhile, which is what was asked for
+
+    async def _decided(self, process: Process) -> None:
+        """Return when it is known whether a process that is being started runs."""
+        try:
+            async with asyncio.timeout(_DECIDED_S):
+                await until(process, lambda one: one.is_acknowledged)
+        except TimeoutError:
+            text = "The keeper has not answered the start yet: whether it runs is not known."
+            raise BackendUnavailable("timeout", text) from None
 
     async def end(self, process: Process, *, grace_s: float, note: str) -> bool:
         """End the whole tree and return when it is gone; tell whether the KILL was needed.

@@ -43,6 +43,7 @@ from outlive.engine.queueing import Queueing
 from outlive.engine.recovery import Recovery
 from outlive.engine.resolve import Resolved, Resolver, clean_environment, find_shell
 from outlive.engine.settings import EngineSettings
+from outlive.engine.undecided import Undecided
 from outlive.engine.unread import Unread
 from outlive.engine.upkeep import Upkeep
 from outlive.protocols.keeper import encode_spec
@@ -82,15 +83,13 @@ class Engine(Queueing, Queries):
             closed=lambda: emit(KeeperDisconnected()),
         )
         self._filing = Filing(self._registry, self._intake)
-        self._groups = Groups(WaitingRoom(self._layout), admit=self._admit)
+        room = WaitingRoom(self._layout)
+        self._undecided = Undecided(room)
+        self._groups = Groups(room, self._undecided, admit=self._admit)
         self._folder_of = self._layout.process
         self._registry.on_committed = self._filing.committed
         self._recovery = Recovery(
-            self._layout,
-            self._registry,
-            self._intake,
-            recovered=self._adopted,
-            settled=self._changed,
+            self._layout, self._registry, self._intake, recovered=self._adopted, settled=self._changed
         )
         self._upkeep = Upkeep(
             self._layout,
@@ -171,7 +170,7 @@ class Engine(Queueing, Queries):
             group.create_task(self._unread.run(), name="engine unread"),
         ):
             self._stack.callback(task.cancel)
-        self._groups.begin(group.create_task)
+        self._groups.begin(group)
         self._stack.callback(self._groups.close)
 
     async def start(self, command: Command, *, owner: Owner, process_id: ProcessId | None = None) -> Process:
@@ -196,7 +195,7 @@ class Engine(Queueing, Queries):
             raise AssertionError("the engine is used inside `async with` only")
         now_ns = time.time_ns()
         if process_id is None:
-            process_id = new_process_id(now_ns // 1_000_000, os.urandom(10))
+            process_id = new_process_id(now_ns, os.urandom(10))
         elif not is_process_id(process_id):
             raise InvalidRequest("invalid_params", f"Not a process id: {process_id[:40]!r}.")
         elif (known := self._intake.live.get(id_to_bytes(process_id))) is not None:
@@ -293,11 +292,15 @@ class Engine(Queueing, Queries):
         self._intake.live.pop(process.key, None)
         self._groups.leave(process)
         record = process.record
-        if isinstance(error, StartFailed):
+        if not isinstance(error, BackendUnavailable):
             failed = replace(
                 record, state=State.FAILED_TO_START, error=error.message, is_complete=True, is_closed=True
             )
-            self._registry.put(replace(process.stored, record=failed, complete=record.cursor))
+            stored = replace(process.stored, record=failed, complete=record.cursor)
+            process.settle_from(stored)  # for whoever has found it already, and wants to end it
+            process.kick()
+            if isinstance(error, StartFailed):
+                self._registry.put(stored)
         self._announcer.emit(StartRejected(principal=record.owner.principal, code=error.code))
 
     def _changed(self, process: Process, changes: int) -> None:

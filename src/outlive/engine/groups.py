@@ -7,16 +7,16 @@ nobody is admitted: the keeper knows no groups.
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 
 from outlive.core.errors import LimitExceeded
 from outlive.core.lifecycle import State
 from outlive.engine.process import Process
+from outlive.engine.undecided import Undecided
 from outlive.store.waiting import GroupKey, WaitingCommand, WaitingRoom
 
-__all__ = ["Groups", "Spawn"]
+__all__ = ["Groups"]
 
-Spawn = Callable[[Coroutine[None, None, None]], object]
 _Waiting = tuple[Process, WaitingCommand]
 
 
@@ -24,30 +24,37 @@ class Groups:
     """The groups of all principals. On the engine's loop only; files are written in threads."""
 
     def __init__(
-        self, room: WaitingRoom, *, admit: Callable[[Process, WaitingCommand], Awaitable[None]]
+        self,
+        room: WaitingRoom,
+        undecided: Undecided,
+        *,
+        admit: Callable[[Process, WaitingCommand], Awaitable[None]],
     ) -> None:
-        """`admit` starts a command whose turn it is; it must not raise."""
+        """`admit` starts a command whose turn it is; it must not raise. `undecided` is told who waits."""
         self._room = room
+        self._undecided = undecided
         self._admit = admit
         self._limits: dict[GroupKey, int] = {}
         self._running: dict[GroupKey, set[bytes]] = {}
         self._lines: dict[GroupKey, deque[_Waiting]] = {}
-        self._spawn: Spawn | None = None
+        self._is_open = False
 
     async def open(self) -> list[WaitingCommand]:
         """Return who has been waiting since an earlier server; `rejoin` each of them, then `begin`."""
         waiting, self._limits = await asyncio.to_thread(self._room.open)
         return waiting
 
-    def begin(self, spawn: Spawn) -> None:
-        """Admit whom the limits allow; `spawn` runs an admission in the engine's task group."""
-        self._spawn = spawn
+    def begin(self, tasks: asyncio.TaskGroup) -> None:
+        """Admit whom the limits allow, now and from now on, in tasks of the engine's group."""
+        self._undecided.begin(tasks)
+        self._is_open = True
         for key in list(self._lines):
             self._advance(key)
 
     def close(self) -> None:
         """Admit nobody any more; who waits is found by the next server."""
-        self._spawn = None
+        self._is_open = False
+        self._undecided.close()
 
     def limit_of(self, key: GroupKey) -> int | None:
         """Return how many of a group run at once; None when there is no limit."""
@@ -103,10 +110,12 @@ class Groups:
         try:
             await asyncio.to_thread(self._room.put, command)
         except OSError as error:
-            self._remove(process)
-            raise LimitExceeded("disk_full", f"The command cannot be kept: {error.strerror}.") from error
-        if process.state is not State.QUEUED:  # admitted or cancelled while it was written
-            await asyncio.to_thread(self._room.remove, command.process_id)
+            if self.step_out(process):  # else its turn has come meanwhile, or it was cancelled
+                self._undecided.settle(process)
+                text = f"The command cannot be kept: {error.strerror}."
+                raise LimitExceeded("disk_full", text) from error
+        if process not in self._undecided:  # started, or withdrawn, while it was written
+            await self._undecided.remove(command)
 
     def rejoin(self, process: Process, command: WaitingCommand) -> None:
         """Put a command that is on disk already at the end of the line."""
@@ -114,27 +123,26 @@ class Groups:
         if key is None:
             raise AssertionError("who waits belongs to a group")
         self._lines.setdefault(key, deque()).append((process, command))
+        self._undecided.add(process, command)
 
-    async def give_up(self, process: Process) -> None:
-        """Take a process out of the line: it was cancelled before its turn."""
-        self._remove(process)
-        await asyncio.to_thread(self._room.remove, process.process_id)
-
-    def _remove(self, process: Process) -> None:
+    def step_out(self, process: Process) -> bool:
+        """Take a process out of the line; tell whether it was there."""
         key = _key(process)
         line = self._lines.get(key) if key is not None else None
         if key is None or line is None:
-            return
+            return False
         rest = deque(one for one in line if one[0] is not process)
+        was_there = len(rest) < len(line)
         if rest:
             self._lines[key] = rest
         else:
             del self._lines[key]
+        return was_there
 
     def _advance(self, key: GroupKey) -> None:
         """Admit as many as there are places."""
         limit = self._limits.get(key)
-        while self._spawn is not None and (line := self._lines.get(key)):
+        while self._is_open and (line := self._lines.get(key)):
             if limit is not None and len(self._running.get(key, ())) >= limit:
                 return
             process, command = line.popleft()
@@ -142,11 +150,13 @@ class Groups:
                 del self._lines[key]
             process.admit()
             self.enter(process)
-            self._spawn(self._start(process, command))
+            self._undecided.spawn(self._start(process, command))
 
-    async def _start(self, process: Process, command: WaitingCommand) -> None:
+    async def _start(self, process: Process, command: WaitingCommand) -> bool:
         await self._admit(process, command)
-        await asyncio.to_thread(self._room.remove, command.process_id)
+        self._undecided.settle(process)
+        await self._undecided.remove(command)
+        return True
 
 
 def _key(process: Process) -> GroupKey | None:

@@ -8,13 +8,14 @@ from outlive.backends.contract import Started
 from outlive.core.command import Command
 from outlive.core.errors import BackendUnavailable, InvalidRequest, OutliveError
 from outlive.core.events import StateChanged
-from outlive.core.lifecycle import Cause, State, Trigger, advance
+from outlive.core.lifecycle import Cause, State
 from outlive.core.process import Owner
 from outlive.engine.filing import Filing
 from outlive.engine.groups import Groups
 from outlive.engine.intake import Intake
 from outlive.engine.process import Process
 from outlive.engine.records import Records
+from outlive.engine.undecided import Undecided
 from outlive.protocols.keeper import decode_spec
 from outlive.store.folder import base_record
 from outlive.store.registry import Registry
@@ -34,6 +35,7 @@ class Queueing(Records):
     _filing: Filing
     _intake: Intake
     _groups: Groups
+    _undecided: Undecided
     _changed: Callable[[Process, int], None]
     _started: Callable[[Process, Started], None]
     _folder_of: Callable[[str], str]
@@ -58,13 +60,26 @@ class Queueing(Records):
     async def cancel(
         self, process: Process, *, grace_s: float | None = None, cause: Cause = Cause.CANCEL, note: str = ""
     ) -> None:
-        """End the whole tree (see `Controls.cancel`); what waits for its turn never runs."""
-        if process.state is not State.QUEUED:
-            await super().cancel(process, grace_s=grace_s, cause=cause, note=note)
-            return
-        advance(process.state, Trigger.STOP)
-        self._never_start(process, cause=cause, error=note or _CANCELLED)
-        await self._groups.give_up(process)
+        """End the whole tree (see `Controls.cancel`); what waits for its turn never runs.
+
+        Nor does one whose turn has just come, unless the keeper was first: then it is stopped.
+        """
+        if process in self._undecided:
+            withdrawing = self._withdraw(process, cause=cause, note=note or _CANCELLED)
+            if await self._undecided.carry_out(withdrawing):
+                return
+        await super().cancel(process, grace_s=grace_s, cause=cause, note=note)
+
+    async def _withdraw(self, process: Process, *, cause: Cause, note: str) -> bool:
+        """End a process that has not been started; False when it was, or nobody knows yet."""
+        async with self._undecided.decision_on(process):
+            if process.is_ended:  # another cancel was first, or it could not be started
+                return True
+            has_waited = self._groups.step_out(process)
+            if not await self._undecided.withdraw(process, has_waited=has_waited, cause=cause, note=note):
+                return False
+            self._never_start(process, cause=cause, error=note)
+            return True
 
     async def control_many(
         self, wanted: ProcessFilter, verb: Callable[[Process], Awaitable[None]]
@@ -123,21 +138,27 @@ class Queueing(Records):
 
     async def _admit(self, process: Process, command: WaitingCommand) -> None:
         """Start a process whose turn it is, however long the keeper is away; asking twice starts nothing twice."""
+        decision = self._undecided.decision_on(process)
 
         def settle(outcome: Started | OutliveError) -> None:
             if isinstance(outcome, Started):
                 self._started(process, outcome)
-            elif not isinstance(outcome, BackendUnavailable):
-                self._never_start(process, cause=Cause.NONE, error=outcome.message)
+            elif not isinstance(outcome, BackendUnavailable) and not decision.locked():
+                refuse(outcome)
 
-        while True:
+        def refuse(error: OutliveError) -> None:
+            if not process.is_ended:  # not when it was withdrawn, which is why it is refused
+                self._never_start(process, cause=Cause.NONE, error=error.message)
+
+        while not process.is_ended:
             try:
                 await self._backend.start(command.process_id, command.spec, command.script, settle=settle)
             except BackendUnavailable:
                 await asyncio.sleep(_RETRY_S)
                 continue
-            except OutliveError:
-                return  # told by `settle`
+            except OutliveError as error:
+                async with decision:  # who withdraws it just now comes first
+                    refuse(error)
             return
 
     def _never_start(self, process: Process, *, cause: Cause, error: str) -> None:

@@ -7,6 +7,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocketDisconnect
 
 from outlive.frontends.answers import CLOSE, send_error
+from outlive.frontends.dialects import SendError
 from outlive.frontends.uvicorn_parts import ClientDisconnected
 
 __all__ = ["ErrorBoundary"]
@@ -18,9 +19,10 @@ _INTERNAL_ERROR = 1011  # WebSocket close code (RFC 6455, section 7.4.1)
 class ErrorBoundary:
     """Runs `app`; the peer of an unexpected failure gets a reference, the log has the traceback."""
 
-    def __init__(self, app: ASGIApp) -> None:
-        """Stand around `app`."""
+    def __init__(self, app: ASGIApp, answer: SendError = send_error) -> None:
+        """Stand around `app`; `answer` gives the answer its shape."""
         self._app = app
+        self._answer = answer
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request, upgrade or lifespan."""
@@ -41,7 +43,7 @@ class ErrorBoundary:
             reference = secrets.token_hex(4)
             _logger.exception("a request failed", extra={"reference": reference, "path": scope.get("path")})
             if not has_begun:
-                await send_error(
+                await self._answer(
                     scope,
                     send,
                     status=500,

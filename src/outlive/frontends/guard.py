@@ -2,7 +2,8 @@
 
 Refuses foreign Origins (403: a web page must not start commands), foreign Hosts (421: DNS rebinding), callers over
 TCP without the API key where there is one (401, promise S4.9.key) and, on the Unix socket, peers of another uid (403).
-Decides by the parsed value, never by a prefix. What a caller that came in may do is decided by policy, not here.
+Decides by the parsed value, never by a prefix. What a caller that came in may do is decided by policy, not here; in
+which shape a refusal is told, by `dialects`.
 """
 
 import hmac
@@ -14,10 +15,13 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from outlive.core.errors import SLUGS
 from outlive.frontends.answers import CLOSE, STATUS, Headers, send_error
+from outlive.frontends.dialects import SendError
 
-__all__ = ["PEER_UID", "Guard", "Refusal", "judge"]
+__all__ = ["IS_STRANGER", "PEER_UID", "Guard", "Refusal", "judge"]
 
 PEER_UID = "outlive.peer_uid"  # in scope["state"]; set by `http_server` for connections over a Unix socket
+
+IS_STRANGER = "outlive.is_stranger"  # in scope["state"]: came in without the key, to an open path
 
 # uri-host [":" port] of RFC 9110, section 7.2, for the only three hosts that mean this machine.
 _AUTHORITY = re.compile(r"(localhost|127\.0\.0\.1|\[::1\])(?::([0-9]{1,5}))?", re.IGNORECASE | re.ASCII)
@@ -36,7 +40,14 @@ class Guard:
     """Lets a request pass to `app`, or answers it with the refusal."""
 
     def __init__(
-        self, app: ASGIApp, *, own_uid: int, api_key: str = "", page_paths: frozenset[str] = frozenset()
+        self,
+        app: ASGIApp,
+        *,
+        own_uid: int,
+        api_key: str = "",
+        page_paths: frozenset[str] = frozenset(),
+        open_paths: frozenset[str] = frozenset(),
+        answer: SendError = send_error,
     ) -> None:
         """Stand before `app`.
 
@@ -45,18 +56,24 @@ class Guard:
             own_uid: The only user welcome on the Unix socket.
             api_key: What callers over TCP must send; empty asks for none.
             page_paths: Where pages of any server on this machine may ask, once there is a key to show.
+            open_paths: Where nobody is asked for the key; `IS_STRANGER` tells who answers that it was not shown.
+            answer: Gives a refusal its shape.
         """
         self._app = app
         self._own_uid = own_uid
         self._api_key = api_key
         self._page_paths = page_paths
+        self._open_paths = open_paths
+        self._answer = answer
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request, upgrade or lifespan."""
         if scope["type"] in {"http", "websocket"}:
             refusal = judge(scope, own_uid=self._own_uid, api_key=self._api_key, page_paths=self._page_paths)
-            if refusal is not None:
-                await send_error(
+            if refusal is not None and refusal.error == "key_missing" and scope["path"] in self._open_paths:
+                scope.setdefault("state", {})[IS_STRANGER] = True
+            elif refusal is not None:
+                await self._answer(
                     scope,
                     send,
                     status=STATUS[refusal.error],

@@ -131,6 +131,8 @@ class Endings:
         }
         try:
             write_once(f"{kept.folder}/done", json.dumps(record).encode())
+        except FileNotFoundError:
+            pass  # somebody deleted the folder: there is no place for it, and none will come
         except OSError:
             return False
         hit("exit.done")

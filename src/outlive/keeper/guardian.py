@@ -20,7 +20,7 @@ from outlive.keeper import failpoints, kernel, shim, sockets
 from outlive.keeper.failpoints import hit
 from outlive.keeper.image import Recorder, fill_heap_holes
 from outlive.keeper.kernel import become_subreaper, die_with, stat_fields
-from outlive.keeper.locks import forget_retirement, holder_of, is_retired, take_lock
+from outlive.keeper.locks import forget_retirement, holder_of, is_in_place, is_retired, take_lock
 from outlive.keeper.spawn import keeper_argv, keeper_environment, spawn_detached
 from outlive.protocols import frames
 from outlive.protocols.frames import SPEC_VERSION, ExitRecord, encode_exec, encode_exit
@@ -174,7 +174,7 @@ class Guardian:
         message, fds = packet
         if not message:
             self._lose_supervisor()
-            if is_retired(self._layout.supervisor_lock):
+            if not self._is_at_home() or is_retired(self._layout.supervisor_lock):
                 return False
             self._start_supervisor()
         elif message == b"fork":
@@ -182,10 +182,14 @@ class Guardian:
         elif message == b"pong":
             self._unanswered = 0
         elif message == b"retire":
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(self._layout.guardian_socket)
+            if self._is_at_home():
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(self._layout.guardian_socket)
             return False
         return True
+
+    def _is_at_home(self) -> bool:
+        return is_in_place(self._lock, self._layout.guardian_lock)
 
     def _lose_supervisor(self) -> None:
         assert self._supervisor is not None
@@ -224,7 +228,12 @@ class Guardian:
         return True
 
     def _wait_alone(self) -> bool:
-        """Start a supervisor when none comes; False when the last one left for good before it had met us."""
+        """Start a supervisor when none comes; False when the last one left for good before it had met us.
+
+        Also when the state folder is gone: no supervisor could begin there.
+        """
+        if not self._is_at_home():
+            return False
         if self.is_wanted:
             forget_retirement(self._layout.supervisor_lock)
         elif is_retired(self._layout.supervisor_lock):

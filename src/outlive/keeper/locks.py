@@ -12,7 +12,15 @@ import fcntl
 import os
 import struct
 
-__all__ = ["forget_retirement", "has_ended", "holder_of", "is_retired", "retire_lock", "take_lock"]
+__all__ = [
+    "forget_retirement",
+    "has_ended",
+    "holder_of",
+    "is_in_place",
+    "is_retired",
+    "retire_lock",
+    "take_lock",
+]
 
 _RETIRED = b"retired   \n"  # both as long as a pid's line
 _ENDED = b"ended     \n"
@@ -39,6 +47,19 @@ def take_lock(path: str, *, unless_retired: bool = False) -> int | None:
         return None
     os.pwrite(fd, b"%-10d\n" % os.getpid(), 0)  # in place: a full disk must not keep anybody from taking over
     return fd
+
+
+def is_in_place(lock: int, path: str) -> bool:
+    """Tell whether `path` still names the locked file: not when somebody deleted or moved the state folder.
+
+    Then nothing below `path` is ours, not even what is there: it may be a new keeper's (decision 61).
+    """
+    held = os.fstat(lock)
+    try:
+        found = os.stat(path)
+    except OSError:
+        return False
+    return (found.st_ino, found.st_dev) == (held.st_ino, held.st_dev)
 
 
 def holder_of(path: str) -> int | None:

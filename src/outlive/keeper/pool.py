@@ -35,13 +35,28 @@ class GuardianLink:
     """Connects to the guardian, answers its pings, starts it again when it is gone or hung."""
 
     def __init__(
-        self, loop: Loop, layout: Layout, *, log: Callable[[str], None], connected: Callable[[], None]
+        self,
+        loop: Loop,
+        layout: Layout,
+        *,
+        log: Callable[[str], None],
+        connected: Callable[[], None],
+        is_at_home: Callable[[], bool],
     ) -> None:
-        """Take the parts; `connected` is called after each (new) connection."""
+        """Take the parts.
+
+        Args:
+            loop: Where sockets and timers are watched.
+            layout: The state folder.
+            log: Takes one line.
+            connected: Called after each (new) connection.
+            is_at_home: Tells whether the state folder is still ours (`locks.is_in_place`).
+        """
         self._loop = loop
         self._layout = layout
         self._log = log
         self._connected = connected
+        self._is_at_home = is_at_home
         self._link: socket.socket | None = None
         self._is_met = False  # the guardian has accepted this connection, not only the kernel
         self.pid = 0
@@ -61,7 +76,7 @@ class GuardianLink:
         return self._link is not None
 
     def _connect(self) -> None:
-        if self._retired:
+        if self._retired or not self._is_at_home():
             return
         try:
             link = sockets.connect_unix(self._layout.guardian_socket)
@@ -141,12 +156,13 @@ class GuardianLink:
         without its lock yet, a supervisor that waits for us to die) finds the mark in our lock.
         """
         self._retired = True
-        with contextlib.suppress(OSError):  # somebody removed the folder
+        is_at_home = self._is_at_home()
+        if is_at_home:
             retire_lock(self._layout.supervisor_lock, is_end=is_end)
-        unmet = set(self.spawned)
+        unmet = {*self.spawned, self.pid}
         if self._link is not None and self._is_met and self._ask_to_retire(self._link):
             unmet.discard(self.pid)
-        else:
+        elif is_at_home:
             unmet.add(holder_of(self._layout.guardian_lock) or 0)
         for pid in unmet - {0}:
             with contextlib.suppress(ProcessLookupError):

@@ -2,8 +2,10 @@
 
 import os
 import time
+from collections.abc import Callable
 
 from outlive.keeper.clients import Client, Clients
+from outlive.keeper.guardian import log
 from outlive.keeper.kept import Answer
 from outlive.keeper.loop import Loop
 from outlive.keeper.pool import GuardianLink, ShimPool
@@ -22,14 +24,25 @@ class Presence:
     """Answers for the keeper as a whole."""
 
     def __init__(
-        self, loop: Loop, table: Table, guardian: GuardianLink, pool: ShimPool, stops: Stops
+        self,
+        loop: Loop,
+        table: Table,
+        guardian: GuardianLink,
+        pool: ShimPool,
+        stops: Stops,
+        *,
+        is_at_home: Callable[[], bool],
     ) -> None:
-        """Not greeting yet: recovery must know first what is live. `clients` is set once they exist."""
+        """Not greeting yet: recovery must know first what is live. `clients` is set once they exist.
+
+        `is_at_home` tells whether the state folder is still ours.
+        """
         self._loop = loop
         self._table = table
         self._guardian = guardian
         self._pool = pool
         self._stops = stops
+        self._is_at_home = is_at_home
         self.clients: Clients | None = None
         self._greet_later: list[Client] | None = []
         self._last_seen = time.monotonic()
@@ -87,6 +100,9 @@ class Presence:
 
     def retire(self, answer: Answer, *, is_end: bool = False) -> None:
         """Leave: the guardian ends, too; shims and commands go on. `is_end` says that no next keeper is expected."""
+        if is_end:  # what is done, too: its shim would wait for a supervisor that never comes
+            for kept in list(self._table.by_key.values()):
+                self._table.forget(kept)
         self._guardian.retire(is_end=is_end)
         if self.clients is not None:
             self.clients.flush()
@@ -96,6 +112,12 @@ class Presence:
     def _look_idle(self) -> None:
         """End by itself when there is nothing to keep and nobody connected."""
         self._loop.later(_LOOK_S, self._look_idle)
+        if not self._is_at_home():
+            # Nobody finds us any more. What lives comes to its own end first (decision 61).
+            if not self._table.living():
+                log("the state folder is gone, and nothing lives here: ending")
+                self.retire(lambda _reply: None, is_end=True)
+            return
         now = time.monotonic()
         if self._table.by_key or (self.clients is not None and len(self.clients)):
             self._last_seen = now

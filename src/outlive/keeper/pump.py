@@ -12,10 +12,11 @@ import os
 import time
 from collections.abc import Callable
 
+from outlive.core.layout import STREAM_FILES
 from outlive.keeper import sockets
 from outlive.keeper.failpoints import hit
 from outlive.keeper.kept import Kept, Stream
-from outlive.keeper.kernel import unread_bytes
+from outlive.keeper.kernel import has_no_writer, unread_bytes
 from outlive.keeper.loop import Loop
 from outlive.protocols.frames import IdxRecord
 from outlive.protocols.keeper import Flags, Phase
@@ -68,6 +69,8 @@ class Pump:
 
     def move(self, stream: Stream) -> bool:
         """Move what is there with one splice; False when nothing was (or nothing can be now)."""
+        if stream.log < 0 and not self._open_log(stream):
+            return False
         kept = stream.kept
         now = self._loop.now_ns
         if (kept.run_stream != stream.index or now - kept.run_ns >= _RUN_NS) and not self._begin_run(
@@ -101,6 +104,20 @@ class Pump:
                 hit("pump.relayed")
             return os.splice(relay, stream.log, _SPLICE_BYTES, None, stream.offset, os.SPLICE_F_NONBLOCK)
         return os.splice(stream.source, stream.log, _SPLICE_BYTES, None, stream.offset, os.SPLICE_F_NONBLOCK)
+
+    def _open_log(self, stream: Stream) -> bool:
+        """Make the log of a stream that brings its first bytes; close a stream that ended without any."""
+        is_over = has_no_writer(stream.source)  # asked before the bytes are counted: none can come in between
+        try:
+            if unread_bytes(stream.source):
+                path = f"{stream.kept.folder}/{STREAM_FILES[stream.index]}"
+                stream.log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+                return True
+        except OSError as error:
+            return self._trouble(stream, error)
+        if is_over:
+            self.close(stream)
+        return False
 
     def _begin_run(self, stream: Stream, now: int) -> bool:
         kept = stream.kept
@@ -166,7 +183,7 @@ class Pump:
         for stream in kept.streams:
             if not stream.is_open:
                 continue
-            target = stream.offset + self._waiting(stream)
+            target = stream.offset + _waiting(stream)
             while stream.offset < target and self.move(stream):
                 pass
             if stream.is_stalled:
@@ -174,17 +191,6 @@ class Pump:
             if stream.is_open:
                 self.move(stream)  # notices the end at once where there is nobody left to write
         return True
-
-    def _waiting(self, stream: Stream) -> int:
-        """Return how much may be on its way at most."""
-        if stream.relay >= 0:
-            # What was written to a terminal may still be in the kernel's flip buffers (64 KiB, tty_buffer.c), which
-            # FIONREAD does not count and each read moves on a little: until a read would block.
-            return _TERMINAL_BYTES + unread_bytes(stream.kept.fds["r"])
-        try:
-            return unread_bytes(stream.source)
-        except OSError:
-            return 0
 
     def close(self, stream: Stream) -> None:
         """End a stream: nothing can come any more."""
@@ -246,3 +252,15 @@ class Pump:
                 chatty.discard(stream)
                 stream.short_reads = 0
         time.sleep(_LONG_PAUSE_S if len(chatty) >= _MANY else _PAUSE_S)
+
+
+def _waiting(stream: Stream) -> int:
+    """Return how much may be on its way at most."""
+    if stream.relay >= 0:
+        # What was written to a terminal may still be in the kernel's flip buffers (64 KiB, tty_buffer.c), which
+        # FIONREAD does not count and each read moves on a little: until a read would block.
+        return _TERMINAL_BYTES + unread_bytes(stream.kept.fds["r"])
+    try:
+        return unread_bytes(stream.source)
+    except OSError:
+        return 0

@@ -1,7 +1,7 @@
 """The small process beside each command: parent and subreaper of its tree, holder of its descriptors.
 
-It is in no data path. It spawns the command, keeps duplicates of the keeper's ends of the pipes, writes the exit
-record, reaps the tree, and hands everything to whichever supervisor connects to the folder's socket.
+It is in no data path. It spawns the command, keeps duplicates of the keeper's ends of the pipes, records the command's
+start and end in `pid`, reaps the tree, and hands everything to whichever supervisor connects to the folder's socket.
 
 The protocol is frozen (old shims meet new supervisors). Packets are words separated by spaces, paths last:
 
@@ -45,6 +45,7 @@ _BOOT_ID = BOOT_ID.encode()
 _PIPE = os.O_CLOEXEC | os.O_NONBLOCK
 _READ = os.O_RDONLY | os.O_CLOEXEC
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC
+_ADD = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
 _LOOK = os.WEXITED | os.WNOHANG | os.WNOWAIT
 _READ_BYTES = 1 << 16
 # What Python ignores must not be inherited by commands (signal(7): ignored dispositions survive exec).
@@ -199,6 +200,7 @@ class Shim(Holdings):
         verb, _, rest = message.partition(b" ")
         if not message:
             self._drop_link()
+            self._leave_if_forsaken()
         elif verb in {b"spawn", b"hold"}:
             letters, _, folder = rest.partition(b" ")
             self._take(letters.decode(), folder, fds, spawns=verb == b"spawn")
@@ -290,7 +292,7 @@ class Shim(Holdings):
         self._ended = ExitRecord(kind="failed", number=number, ended_ns=time.time_ns(), note=place.decode())
         self._empty = True
         with contextlib.suppress(OSError):
-            _write_once(self._folder + b"/exit", encode_exit(self._ended))
+            _add(self._folder + b"/pid", encode_exit(self._ended))
         self._say(b"failed %d %s" % (number, place))
 
     def _reap(self) -> None:
@@ -314,12 +316,14 @@ class Shim(Holdings):
     def _record(self, ended: ExitRecord) -> bool:
         hit("shim.exiting")
         try:
-            _write_once(self._folder + b"/exit", encode_exit(ended))
-        except OSError:
-            # A full disk: keep the zombie, come back. SIGALRM is not used, a short sleep is harmless here.
-            time.sleep(0.05)
-            os.write(self._alarm, b"\0")
-            return False
+            _add(self._folder + b"/pid", encode_exit(ended))
+        except OSError as error:
+            if error.errno != errno.ENOENT:
+                # A full disk: keep the zombie, come back. SIGALRM is not used, a short sleep is harmless here.
+                time.sleep(0.05)
+                os.write(self._alarm, b"\0")
+                return False
+            # Somebody deleted the state folder: there is no place for the record, and none will come.
         hit("shim.exit_written")
         self._ended = ended
         os.waitpid(self._pid, 0)
@@ -330,12 +334,24 @@ class Shim(Holdings):
             self._empty = True
         words = f"exited {ended.kind} {ended.number} {int(self._empty)} {ended.ended_ns}"
         self._say(words.encode())
+        if not self._is_linked:
+            self._leave_if_forsaken()
         return True
 
     def _became_empty(self) -> None:
         if self._ended is not None and not self._empty:
             self._empty = True
             self._say(b"empty")
+            if not self._is_linked:
+                self._leave_if_forsaken()
+
+    def _leave_if_forsaken(self) -> None:
+        """Let go when all is over and no supervisor can come: it would ask at a socket that somebody deleted."""
+        if self._empty:
+            try:
+                os.stat(self._folder)
+            except OSError:
+                self._release()
 
 
 def _read(path: bytes) -> bytes:
@@ -359,9 +375,9 @@ def _open_empty(path: bytes) -> int:
     return fd
 
 
-def _write_once(path: bytes, content: bytes) -> None:
-    """Do what `files.write_once` does; a record that short is written whole or not at all."""
-    fd = os.open(path, _CREATE, 0o600)
+def _add(path: bytes, content: bytes) -> None:
+    """Add a line to a file within a page: it is written whole or not at all."""
+    fd = os.open(path, _ADD, 0o600)
     try:
         os.write(fd, content)
     finally:

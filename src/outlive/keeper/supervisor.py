@@ -8,6 +8,8 @@ import os
 import resource
 import signal
 import time
+from collections.abc import Callable
+from functools import partial
 
 from outlive.core.layout import Layout
 from outlive.keeper import sockets
@@ -21,7 +23,7 @@ from outlive.keeper.kept import Kept, ShimLink
 from outlive.keeper.kernel import become_subreaper
 from outlive.keeper.lending import Lending
 from outlive.keeper.limits import Limits
-from outlive.keeper.locks import is_retired, take_lock
+from outlive.keeper.locks import is_in_place, is_retired, take_lock
 from outlive.keeper.loop import Loop
 from outlive.keeper.orphans import Orphans
 from outlive.keeper.pool import GuardianLink, ShimPool
@@ -60,7 +62,7 @@ def main(state_dir: str) -> None:
     for folder in (layout.processes, layout.notes):
         os.makedirs(folder, mode=0o700, exist_ok=True)
     gc.disable()  # the structures here are trees without cycles worth collecting; pauses would delay output
-    supervisor = Supervisor(layout)
+    supervisor = Supervisor(layout, is_at_home=partial(is_in_place, lock, layout.supervisor_lock))
     supervisor.run()
     os.close(lock)
 
@@ -68,8 +70,8 @@ def main(state_dir: str) -> None:
 class Supervisor:
     """The parts, in the order in which they can be built; what comes later is reached through methods here."""
 
-    def __init__(self, layout: Layout) -> None:
-        """Begin to take over what lives; the caller holds the lock."""
+    def __init__(self, layout: Layout, *, is_at_home: Callable[[], bool]) -> None:
+        """Begin to take over what lives; the caller holds the lock, and `is_at_home` tells whether it lies there still."""
         live = read_journal(layout.live)
         journal = Journal(layout.live, live)
         self._loop = loop = Loop(log)
@@ -81,7 +83,7 @@ class Supervisor:
         limits = Limits(touch=self._touch, stop=self._stop_over_limit)
         pump = Pump(loop, touch=self._touch, ended=endings.stream_ended, over_limit=limits.check)
         endings.pump = limits.pump = pump
-        self._guardian = GuardianLink(loop, layout, log=log, connected=self._fill)
+        self._guardian = GuardianLink(loop, layout, log=log, connected=self._fill, is_at_home=is_at_home)
         self._pool = ShimPool(loop, self._guardian, available=self._dispatch, heard=self._hear)
         table.pool = self._pool
         self._starts = Starts(
@@ -97,7 +99,7 @@ class Supervisor:
         )
         orphans = Orphans(loop, layout, self._pool, endings, start_again=self._starts.again, log=log)
         self._hearing = Hearing(loop, endings, orphans, touch=self._touch, log=log)
-        presence = Presence(loop, table, self._guardian, self._pool, endings.stops)
+        presence = Presence(loop, table, self._guardian, self._pool, endings.stops, is_at_home=is_at_home)
         requests = Requests(
             presence,
             table,

@@ -1,6 +1,5 @@
 """The table of everything the supervisor keeps, by key, and letting go of what needs no keeping any more."""
 
-import contextlib
 import os
 from collections.abc import Callable
 
@@ -53,7 +52,7 @@ class Table:
             self._loop.unwatch(kept.pidfd)
             os.close(kept.pidfd)
         for stream in kept.streams:
-            os.close(stream.log)
+            stream.close_log()
         os.close(kept.idx)
         if kept.lent >= 0:
             os.close(kept.lent)
@@ -62,6 +61,4 @@ class Table:
         if kept.shim is not None:
             assert self.pool is not None
             self.pool.release(kept.shim)
-        with contextlib.suppress(OSError):
-            os.unlink(f"{kept.folder}/sock")
         self._journal.end(kept.process_id)

@@ -2,22 +2,28 @@
 
 A waiting command is one file with everything its start needs, written before anybody is told that it waits. It is
 removed after the keeper has answered, so a crash between the two leaves it behind; whoever opens the room removes
-files of commands that have a process folder: those were started. Blocking: run it in a thread.
+files of commands that have a process folder: those were started, or withdrawn. Blocking: run it in a thread.
 """
 
 import contextlib
+import errno
 import json
 import os
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from outlive.core.identity import ProcessId, is_process_id
-from outlive.core.layout import Layout
+from outlive.core.layout import STREAM_FILES, Layout
+from outlive.core.lifecycle import Cause
+from outlive.protocols.frames import WITHDRAWN, ExitRecord, encode_exit
+from outlive.protocols.keeper import CauseCode
 
 __all__ = ["GroupKey", "WaitingCommand", "WaitingRoom"]
 
 GroupKey = tuple[str, str]  # principal, name: everybody's groups are his own
 _LIMITS = "limits.json"
+_END = ".end"  # ends the name of a process folder that is being made for a command that is withdrawn
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +48,8 @@ class WaitingRoom:
         os.makedirs(self._folder, mode=0o700, exist_ok=True)
         waiting = []
         for name in sorted(os.listdir(self._folder)):
+            if name.endswith(_END):  # a crash came before it was put in its place
+                shutil.rmtree(f"{self._folder}/{name}", ignore_errors=True)
             if not is_process_id(name):
                 continue
             process_id = ProcessId(name)
@@ -61,6 +69,39 @@ class WaitingRoom:
         """Forget a command; that it is not there is a success."""
         with contextlib.suppress(FileNotFoundError):
             os.unlink(f"{self._folder}/{process_id}")
+
+    def withdraw(self, command: WaitingCommand, *, cause: Cause, note: str, at_ns: int) -> bool:
+        """Put the end of a command where its start would be, for good; False when it has been started.
+
+        The keeper's start and this are renames to the same place: whoever comes first has decided, and a start that
+        is read later starts nothing, whoever sent it (decision 60).
+
+        Args:
+            command: What does not have to run any more.
+            cause: Why,
+            note: and who asked, in one sentence.
+            at_ns: The time of the end, Unix.
+
+        Raises:
+            OSError: The disk does not take it; nothing is decided.
+        """
+        made = f"{self._folder}/{command.process_id}{_END}"
+        ended = ExitRecord(kind="failed", number=0, ended_ns=at_ns, note=WITHDRAWN)
+        told = {"cause": int(CauseCode[cause.name]), "note": note, "at_ns": at_ns}
+        done = {"out": 0, "err": 0, "descendants": 0, "gaps": False, "closed": True, **told}
+        files = {"spec": command.spec, "exit": encode_exit(ended), "done": json.dumps(done).encode()}
+        os.mkdir(made, 0o700)
+        try:
+            for name, content in (files | dict.fromkeys((*STREAM_FILES, "idx"), b"")).items():
+                _write(f"{made}/{name}", content)
+            os.rename(made, self._layout.process(command.process_id))
+        except OSError as error:
+            shutil.rmtree(made, ignore_errors=True)
+            if error.errno in {errno.ENOTEMPTY, errno.EEXIST}:
+                return False
+            raise
+        self.remove(command.process_id)
+        return True
 
     def keep_limits(self, limits: Mapping[GroupKey, int]) -> None:
         """Replace the limits; raises OSError when the disk does not take them."""
@@ -88,7 +129,11 @@ def _read(path: str) -> bytes:
 
 
 def _replace(path: str, content: bytes) -> None:
-    fd = os.open(path + ".new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    _write(path + ".new", content)
+    os.rename(path + ".new", path)
+
+
+def _write(path: str, content: bytes) -> None:
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     with open(fd, "wb") as file:
         file.write(content)
-    os.rename(path + ".new", path)

@@ -14,18 +14,27 @@ from starlette.routing import BaseRoute, Match, NoMatchFound, Route
 from starlette.types import Receive, Scope, Send
 
 from outlive.core.errors import OutliveError
-from outlive.frontends.answers import send_error, send_json
-from outlive.frontends.rest.slugs import DOCS_PATH, MEDIA_TYPE, problem
+from outlive.frontends.answers import send_json
+from outlive.frontends.dialects import SendError
+from outlive.frontends.guard import IS_STRANGER
+from outlive.frontends.rest.refusals import send_problem
+from outlive.frontends.rest.slugs import DOCS_PATH
 
-__all__ = ["ALIVE", "PATH", "READY", "RestDoor", "Service"]
+__all__ = ["ALIVE", "PATH", "PROBE_PATHS", "READY", "RestDoor", "Service", "dialect"]
 
 PATH = "/v1"
 ALIVE = {"status": "alive"}
 READY = {"status": "ready", "keeper": "reachable", "registry": "writable"}
 
 _SERVICE = "outlive.frontends.rest.service"
+_ALIVE_PATH, _READY_PATH = PROBE_PATHS = ("/healthz", "/readyz")
 _PATHS = frozenset({DOCS_PATH, "/openapi.json"})
 _PREFIXES = (f"{PATH}/", "/api/")  # the second one is promise S4.7
+
+
+def dialect() -> dict[str, SendError]:
+    """Return how callers are told what goes wrong before this door, by path (`frontends.dialects`)."""
+    return dict.fromkeys((PATH, *_PATHS, *_PREFIXES, *PROBE_PATHS), send_problem)
 
 
 class Service(Protocol):
@@ -70,8 +79,8 @@ class RestDoor:
     def routes(self) -> list[BaseRoute]:
         """Return what the application serves."""
         return [
-            Route("/healthz", _Probe(_alive)),
-            Route("/readyz", _Probe(self._ready)),
+            Route(_ALIVE_PATH, _Probe(_alive)),
+            Route(_READY_PATH, _Probe(self._ready)),
             _Paths(self.service),
         ]
 
@@ -103,7 +112,7 @@ class _Probe:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002 -- ASGI
         if scope["method"] not in {"GET", "HEAD"}:
-            await send_error(
+            await send_problem(
                 scope,
                 send,
                 status=405,
@@ -117,8 +126,9 @@ class _Probe:
             body = await self._check()
         except OutliveError as error:
             # 503 whatever it is: that is what those who ask understand by "not ready".
-            shown = problem(error.code, error.message, status=503, hint=error.hint)
-            await send_json(scope, send, status=503, body=shown, media_type=MEDIA_TYPE)
+            is_stranger = scope.get("state", {}).get(IS_STRANGER)
+            message, hint = ("The server is not ready.", "") if is_stranger else (error.message, error.hint)
+            await send_problem(scope, send, status=503, error=error.code, message=message, hint=hint)
         else:
             await send_json(scope, send, status=200, body=body)
 

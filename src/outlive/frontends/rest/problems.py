@@ -1,13 +1,11 @@
-"""Everything that goes wrong as application/problem+json (RFC 9457), and the last resort around the routes.
+"""Everything that goes wrong in the routes as application/problem+json (RFC 9457).
 
 `type` leads to the documentation of the slug. The documented paths get `success` and `message` on top, which is
-where their callers look.
+where their callers look. What nobody expects is the boundary's, as for every door.
 """
 
 import http
-import logging
 import re
-import secrets
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -17,19 +15,16 @@ from fastapi.exceptions import RequestValidationError, WebSocketRequestValidatio
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.routing import compile_path
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
-from starlette.websockets import WebSocketDisconnect
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from outlive.core.errors import OutliveError
 from outlive.frontends.answers import CLOSE
-from outlive.frontends.rest.slugs import DOCS_PATH, MEDIA_TYPE, problem
-from outlive.frontends.uvicorn_parts import ClientDisconnected
+from outlive.frontends.boundary import ErrorBoundary
+from outlive.frontends.rest.refusals import send_problem
+from outlive.frontends.rest.slugs import DOCS_PATH, MEDIA_TYPE, as_shown_at, problem
 
-__all__ = ["Boundary", "HttpRefusal", "install", "problem_response"]
+__all__ = ["HttpRefusal", "install", "problem_response"]
 
-_logger = logging.getLogger(__name__)
-
-_DOCUMENTED = "/api/"
 _CLOSE = {name.decode(): value.decode() for name, value in CLOSE}
 _JSON_TYPE = re.compile(r"application/(?:[\w.-]+\+)?json", re.IGNORECASE)
 
@@ -50,13 +45,10 @@ def problem_response(
     path: str, body: Mapping[str, object], headers: Mapping[str, str] | None = None
 ) -> Response:
     """Return the answer that carries a problem."""
-    shown = dict(body)
-    if path.startswith(_DOCUMENTED):
-        shown |= {"success": False, "message": body["detail"]}
     status = body["status"]
     assert isinstance(status, int)
     return Response(
-        orjson.dumps(shown, default=str),
+        orjson.dumps(as_shown_at(path, body), default=str),
         status_code=status,
         media_type=MEDIA_TYPE,
         headers={"Cache-Control": "no-store", **(headers or {})},
@@ -71,7 +63,10 @@ def install(app: FastAPI, openapi: Callable[[], dict[str, Any]]) -> None:
     app.add_exception_handler(RequestValidationError, _on_invalid)
     app.add_exception_handler(WebSocketRequestValidationError, _on_invalid_socket)
     app.add_exception_handler(HTTPException, _on_http)
-    app.add_middleware(Boundary)
+    app.add_middleware(_Layers)
+    app.add_middleware(
+        ErrorBoundary, answer=send_problem
+    )  # inside the framework's own, which shows plain text
 
 
 def _on_refusal(request: Request, error: Exception) -> Response:
@@ -137,33 +132,15 @@ def _methods(request: Request) -> list[str]:
     return sorted(method.upper() for method in found)
 
 
-class Boundary:
-    """Runs `app`: an unexpected failure becomes a reference for the caller and a traceback in the log."""
+class _Layers:
+    """Runs the layers around the routes: what one of them refuses is a problem, too."""
 
     def __init__(self, app: ASGIApp) -> None:
-        """Stand around `app`."""
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request or WebSocket."""
-        has_begun = False
-
-        async def watch(message: Message) -> None:
-            nonlocal has_begun
-            has_begun = True
-            await send(message)
-
         try:
-            await self._app(scope, receive, watch)
-        except (ClientDisconnected, WebSocketDisconnect):
-            raise
-        except HttpRefusal as error:  # by a layer around the routes
+            await self._app(scope, receive, send)
+        except HttpRefusal as error:
             body = problem(error.slug, error.detail)
-            await problem_response(scope["path"], body, _CLOSE)(scope, receive, send)
-        except Exception:
-            if has_begun or scope["type"] != "http":
-                raise  # the boundary of all doors ends it
-            reference = secrets.token_hex(4)
-            _logger.exception("a request failed", extra={"reference": reference, "path": scope["path"]})
-            body = problem("internal_error", f"Something went wrong (reference {reference}).")
             await problem_response(scope["path"], body, _CLOSE)(scope, receive, send)

@@ -193,4 +193,4 @@ def _first_id(text: str) -> str:
     if moment is None or moment.tzinfo is None or "T" not in text.upper():
         raise InvalidRequest("invalid_params", f"since: {text!r} is no time as in 2026-01-31T12:00:00Z.")
     epoch = datetime(1970, 1, 1, tzinfo=UTC)
-    return new_process_id(max(0, (moment - epoch) // timedelta(milliseconds=1)), bytes(10))
+    return new_process_id(max(0, (moment - epoch) // timedelta(microseconds=1)) * 1000, bytes(10))

@@ -6,10 +6,11 @@ from types import MappingProxyType
 from outlive.core.errors import SLUGS
 from outlive.frontends.answers import STATUS
 
-__all__ = ["DOCS_PATH", "HTTP_SLUGS", "MEDIA_TYPE", "known_problems", "problem"]
+__all__ = ["DOCS_PATH", "HTTP_SLUGS", "MEDIA_TYPE", "as_shown_at", "known_problems", "problem"]
 
 DOCS_PATH = "/docs"
 MEDIA_TYPE = "application/problem+json"
+_DOCUMENTED = "/api/"  # promise S4.7
 
 # What only HTTP can get wrong: slug -> (status, hint). The engine's own slugs are in `answers.STATUS`.
 HTTP_SLUGS: Mapping[str, tuple[int, str]] = MappingProxyType(
@@ -50,3 +51,11 @@ def problem(
     if details:
         body["details"] = dict(details)
     return body
+
+
+def as_shown_at(path: str, body: Mapping[str, object]) -> dict[str, object]:
+    """Return a problem as a path shows it: the documented ones have `success` and `message` on top."""
+    shown = dict(body)
+    if path.startswith(_DOCUMENTED):
+        shown |= {"success": False, "message": body["detail"]}
+    return shown
