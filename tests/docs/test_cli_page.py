@@ -21,6 +21,8 @@ _GO_ON = {"attach", "keeper run", "mcp", "serve"}  # what they print is not thei
 @pytest.mark.parametrize(
     ("heading", "verbs"),
     [
+        ("## `outlive run`", [["run"]]),
+        ("## `outlive attach`", [["attach"]]),
         ("## `outlive ps`", [["ps"]]),
         ("## `outlive inspect`", [["inspect"]]),
         ("## `outlive logs`", [["logs"]]),

@@ -35,6 +35,7 @@ def _lend(server: OutliveServer, process_id: str, fd: int) -> socket.socket:
     return connection
 
 
+@pytest.mark.promise("S0.3.block", "S0.19.release")
 async def test_output_beyond_the_limit_waits_until_what_was_delivered_is_released(client: RpcClient) -> None:
     total = 8_000_000
     params = {"command": f"head -c {total} /dev/zero | tr '\\0' x", "output": "none", "detach": True}
@@ -51,6 +52,7 @@ async def test_output_beyond_the_limit_waits_until_what_was_delivered_is_release
     assert (ended["exit_code"], ended["stdout_bytes"]) == (0, total)
 
 
+@pytest.mark.promise("S0.19.release")
 async def test_of_other_processes_nothing_is_released(client: RpcClient) -> None:
     started = await client.request("execute", command="head -c 100000 /dev/zero", detach=True, output="none")
     ended = await client.request("wait", process_id=started["process_id"], wait_s=20)
@@ -58,6 +60,7 @@ async def test_of_other_processes_nothing_is_released(client: RpcClient) -> None
     assert not (await client.request("get", process_id=ended["process_id"]))["gaps"]
 
 
+@pytest.mark.promise("S0.3.block-unread")
 async def test_without_a_reader_any_more_it_goes_on_when_that_is_said(client: RpcClient) -> None:
     params = {"command": "head -c 8000000 /dev/zero", "output": "none", "detach": True}
     started = await client.request("execute", **{**params, "output_limit": _MB, "on_limit": "block"})
@@ -68,6 +71,7 @@ async def test_without_a_reader_any_more_it_goes_on_when_that_is_said(client: Rp
     assert (ended["exit_code"], ended["stdout_bytes"], ended["gaps"]) == (0, 8_000_000, False)
 
 
+@pytest.mark.promise("S0.19.close-output")
 async def test_a_closed_output_gives_its_writer_sigpipe(client: RpcClient) -> None:
     started = await client.request("execute", command="yes; echo $? >&2", output="none", detach=True)
     process_id = started["process_id"]
@@ -78,6 +82,7 @@ async def test_a_closed_output_gives_its_writer_sigpipe(client: RpcClient) -> No
     assert [chunk["data"] for chunk in page["chunks"]] == [f"{128 + signal.SIGPIPE}\n"]
 
 
+@pytest.mark.promise("S0.19.signal-group")
 async def test_a_signal_to_the_group_spares_what_has_left_it(client: RpcClient) -> None:
     line = (
         "setsid sh -c 'trap \"echo left got it\" USR1; echo a; sleep 1 & wait' & "
@@ -101,6 +106,7 @@ async def test_a_signal_to_the_group_spares_what_has_left_it(client: RpcClient) 
     assert "left got it" not in text
 
 
+@pytest.mark.promise("S0.3.lent")
 async def test_a_lent_input_is_read_by_the_command_alone(client: RpcClient, server: OutliveServer) -> None:
     reading, writing = os.pipe()
     os.write(writing, b"first\nsecond\n")
@@ -115,11 +121,13 @@ async def test_a_lent_input_is_read_by_the_command_alone(client: RpcClient, serv
     os.close(reading)
 
 
+@pytest.mark.promise("S0.3.lent")
 async def test_an_input_that_nobody_lent_is_said_and_nothing_runs(client: RpcClient) -> None:
     error = await client.failure("execute", argv=["cat"], stdin="lent", process_id=_new_id())
     assert error.reason == "stdin_lost"
 
 
+@pytest.mark.promise("S0.3.environment")
 async def test_the_environment_can_be_all_there_is_and_words_any_bytes(client: RpcClient) -> None:
     params = {
         "argv": ["L3Vzci9iaW4vZW52"],  # /usr/bin/env

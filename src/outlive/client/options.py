@@ -21,6 +21,7 @@ class StartOptions(TypedDict, total=False):
     merge: stdout and stderr through one pipe, in their exact order; all output is stdout then.
     detach: True (the default): it belongs to your user and lives on without this client. False: it is private to this
         client, and cancelled some seconds after the client went away.
+    title: What lists show instead of the words.
     tags, group: Names of yours, kept with it; `list` finds by them.
     group_limit: How many of the group run at once from now on; one more is queued until its turn comes.
     output_limit: Bytes of output that are kept; on_limit: beyond it "truncate" (releases the middle), "kill", or "block":
@@ -41,6 +42,7 @@ class StartOptions(TypedDict, total=False):
     cols: int
     merge: bool
     detach: bool
+    title: str | None
     tags: Mapping[str, str]
     group: str | None
     group_limit: int | None

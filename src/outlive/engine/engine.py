@@ -97,7 +97,7 @@ class Engine(Queueing, Queries):
             self._intake,
             removed=lambda process_id, record: emit(ProcessRemoved(process_id=process_id, record=record)),
         )
-        self._unread = Unread(self.unbound)
+        self._unread = Unread(self.unbound, grace_s=settings.reader_grace_s)
         self.started_count = 0  # of this server; an event for each would cost every start
         self._resolver: Resolver | None = None
         self._recovered: set[str] = set()

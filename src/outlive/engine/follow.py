@@ -23,7 +23,7 @@ async def follow(
     Cancellation: safe; the next call goes on at `OutputChunk.after(cursor, chunks)`.
     """
     woken = asyncio.Event()
-    unsubscribe = process.subscribe(woken.set)
+    unsubscribe = process.subscribe(woken.set, reads=True)
     try:
         while True:
             woken.clear()

@@ -58,7 +58,7 @@ class Process(Told):
         self.output_limit = output_limit
         self.note = ""
         self._base = base
-        self._kicks: tuple[tuple[Callable[[], None]], ...] = ()
+        self._kicks: tuple[tuple[Callable[[], None], bool], ...] = ()
         self._log: OutputLog | None = None
         self._snapshot: tuple[tuple[object, ...], ProcessRecord] | None = None
 
@@ -161,13 +161,20 @@ class Process(Told):
         """How many are woken by its changes."""
         return len(self._kicks)
 
-    def subscribe(self, kick: Callable[[], None]) -> Callable[[], None]:
+    @property
+    def is_read(self) -> bool:
+        """Whether somebody takes its output."""
+        return any(reads for _, reads in self._kicks)
+
+    def subscribe(self, kick: Callable[[], None], *, reads: bool = False) -> Callable[[], None]:
         """Call `kick` on the loop whenever anything changed; return what ends that.
+
+        `reads`: on behalf of somebody who takes its output; with `on_limit` "block" it waits for them.
 
         A kick must be quick and must not raise (it is logged if it does); several changes may come as one.
         The returned function may be called more than once.
         """
-        entry = (kick,)  # an identity of its own: the same callable may subscribe twice
+        entry = (kick, reads)  # an identity of its own: the same callable may subscribe twice
         self._kicks = (*self._kicks, entry)
 
         def unsubscribe() -> None:
@@ -188,7 +195,7 @@ class Process(Told):
 
     def kick(self) -> None:
         """Wake every subscriber. Engine only."""
-        for (kick,) in self._kicks:
+        for kick, _ in self._kicks:
             try:
                 kick()
             except Exception:

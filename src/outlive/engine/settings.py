@@ -14,7 +14,8 @@ class EngineSettings:
     """Defaults of commands and bounds of what is kept.
 
     `environment` is the server's own; its secrets are filtered before a command sees it. Paths are absolute.
-    `timeout_s` None means that a command may run for ever.
+    `timeout_s` None means that a command may run for ever. What waits for a reader (`on_limit` "block") waits
+    `reader_grace_s` for one that is gone.
     """
 
     state_dir: str
@@ -23,6 +24,7 @@ class EngineSettings:
     timeout_s: float | None = None
     grace_s: float = 10.0
     output_limit: int | None = 2 * 1024**3
+    reader_grace_s: float = 10.0
     allowed_commands: AllowedCommands = field(default_factory=AllowedCommands)
     retention: Retention = field(default_factory=Retention)
     retention_interval_s: float = 60.0

@@ -13,16 +13,19 @@ from outlive.engine.process import Process
 
 __all__ = ["Unread"]
 
-_GRACE_S = 10.0  # as for a client whose connection was lost: it may come back
-_LOOK_S = 1.0
+_LOOK_S = 0.5
 
 
 class Unread:
-    """Watches what is blocked; `unbound` is awaited for a process that nobody followed for ten seconds."""
+    """Watches what is blocked; `unbound` is awaited for a process that nobody followed for `grace_s` seconds.
 
-    def __init__(self, unbound: Callable[[Process], Awaitable[None]]) -> None:
+    As a client whose connection was lost, a reader may come back.
+    """
+
+    def __init__(self, unbound: Callable[[Process], Awaitable[None]], *, grace_s: float) -> None:
         """Watch nothing yet."""
         self._unbound = unbound
+        self._grace_s = grace_s
         self._since: dict[Process, float | None] = {}
         self._woken = asyncio.Event()
 
@@ -33,7 +36,7 @@ class Unread:
             self._woken.set()
 
     async def run(self) -> None:
-        """Look every second while something is blocked; until cancelled."""
+        """Look twice a second while something is blocked; until cancelled."""
         while True:
             await self._woken.wait()
             while self._since:
@@ -45,11 +48,11 @@ class Unread:
         for process, since in list(self._since.items()):
             if not process.is_blocked or process.is_closed:
                 del self._since[process]
-            elif process.subscriber_count:
+            elif process.is_read:
                 self._since[process] = None
             elif since is None:
                 self._since[process] = now
-            elif now - since >= _GRACE_S:
+            elif now - since >= self._grace_s:
                 with contextlib.suppress(
                     OutliveError
                 ):  # the keeper does not answer: the next look asks again

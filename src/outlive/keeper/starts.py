@@ -42,6 +42,7 @@ INTERRUPTED: dict[str, object] = {
 }
 _FDS_PER_PROCESS = 8  # three files, three ends of pipes at most, the shim's link, the pidfd
 _FDS_RESERVED = 200
+_IUTF8 = 0o040000  # termios(3); Python has no name for it
 
 
 class Starts:
@@ -244,6 +245,9 @@ def _open_terminal(kept: Kept, ends: dict[str, int]) -> None:
     kept.fds["m"] = master
     os.set_blocking(master, False)
     set_window_size(master, kept.spec.rows, kept.spec.cols)
+    flags = termios.tcgetattr(master)  # of the pair, on Linux
+    flags[0] |= _IUTF8  # else erasing a character in a line takes one byte of it
+    termios.tcsetattr(master, termios.TCSANOW, flags)
     relay_read, relay_write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
     kept.fds.update(r=relay_read, w=relay_write)
     stream = kept.streams[0]

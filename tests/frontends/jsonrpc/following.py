@@ -219,4 +219,5 @@ def follower(
         spawn=tasks.spawn,
         fail=fail,
         shows_partial=process.has_stdin,
+        reads=True,
     )

@@ -50,8 +50,18 @@ class _PlayedControls:
         self.graces.append(grace_s)
         await self._note(f"cancel {note}".strip(), process)
 
-    async def signal(self, process: Process, number: int, *, whole_tree: bool) -> None:
-        await self._note(f"signal {number} {whole_tree}", process)
+    async def signal(self, process: Process, number: int, *, whole_tree: bool, whole_group: bool) -> None:
+        to = "tree" if whole_tree else "group" if whole_group else "process"
+        await self._note(f"signal {number} {to}", process)
+
+    async def release(self, process: Process, *, stdout_bytes: int, stderr_bytes: int) -> None:
+        await self._note(f"release {stdout_bytes} {stderr_bytes}", process)
+
+    async def unbound(self, process: Process) -> None:
+        await self._note("unbound", process)
+
+    async def close_output(self, process: Process, stream: int) -> None:
+        await self._note(f"close_output {stream}", process)
 
     async def write(self, process: Process, data: bytes) -> None:
         await self._note(f"write {data!r}", process)

@@ -105,6 +105,14 @@ async def test_every_method_reaches_the_engine(house: House, client: Client) -> 
     assert (await client.ask("close_stdin"))["result"] == {"status": "closed"}
     assert (await client.ask("resize", rows=3, cols=4))["result"] == {"rows": 3, "cols": 4}
     assert (await client.ask("signal", signal="usr1", whole_tree=True))["result"]["signal"] == 10
+    assert (await client.ask("signal", signal=2, whole_group=True))["result"]["signal"] == 2
+    assert (await client.ask("signal", signal=2, whole_group=True, whole_tree=True))["error"][
+        "code"
+    ] == -32602
+    assert (await client.ask("close_output", type="stderr"))["result"] == {"status": "closed"}
+    assert (await client.ask("close_output", type="other"))["error"]["code"] == -32602
+    assert (await client.ask("release", unbound=True))["result"] == {"status": "released"}
+    assert (await client.ask("release", cursor="9.0"))["error"]["data"]["reason"] == "invalid_cursor"
     assert (await client.ask("signal", signal=0))["error"]["code"] == -32602
     assert (await client.ask("get"))["result"]["process_id"] == process_id
     assert (await client.ask("wait", wait_s=0))["result"]["timed_out"] is True
@@ -113,7 +121,11 @@ async def test_every_method_reaches_the_engine(house: House, client: Client) -> 
         "write b'\\xff'",
         "close_stdin",
         "resize 3 4",
-        "signal 10 True",
+        "signal 10 tree",
+        "signal 2 group",
+        "close_output 1",
+        "release 0 0",
+        "unbound",
     ]
 
 

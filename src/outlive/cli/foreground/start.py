@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import shlex
 import shutil
 import time
 from collections.abc import Iterator, Mapping
@@ -25,6 +26,7 @@ from outlive.core.layout import Layout
 
 __all__ = ["start"]
 
+_TITLE = 1000  # characters
 _TRIES = 5  # a keeper that is killed while it has our stdin in its hands has started nothing
 _NO_PROGRAM_FORMAT = "Exec format error"  # ENOEXEC
 _KEEPER_GONE = frozenset({"keeper_unavailable", "keeper_restarted", "timeout"})
@@ -84,6 +86,7 @@ def _start_options(
         environment["PWD"] = folder
     environment.update(_variables(options.env))
     wanted: StartOptions = {
+        "title": _title(options),
         "cwd": folder,
         "env": environment,
         "inherit_env": False,
@@ -103,6 +106,13 @@ def _start_options(
     if not options.is_detached:
         wanted["output_limit"], wanted["on_limit"] = LOG_BYTES, "block"
     return wanted
+
+
+def _title(options: RunOptions) -> str:
+    """Return what lists show: the words as they were typed, not those that we put around them."""
+    text = shlex.join(options.argv) if options.line is None else options.line
+    text = text if len(text) <= _TITLE else text[:_TITLE] + " …"
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def _variables(words: tuple[str, ...]) -> Mapping[str, str]:

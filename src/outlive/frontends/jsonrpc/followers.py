@@ -61,6 +61,7 @@ class Followers:
             spawn=self._spawn,
             fail=self._fail,
             shows_partial=is_lines and process.has_stdin,
+            reads=form.mode != "none",
         )
         self._followers[process.process_id] = follower
         self._formats[process.process_id] = form

@@ -37,6 +37,7 @@ class Follower:
         "_is_draining",
         "_outbox",
         "_partial_since",
+        "_reads",
         "_shows_partial",
         "_spawn",
         "_touched_at",
@@ -52,6 +53,7 @@ class Follower:
         spawn: Spawn,
         fail: Callable[[], None],
         shows_partial: bool,
+        reads: bool,
     ) -> None:
         """Join a subscription and an outbox.
 
@@ -60,6 +62,7 @@ class Follower:
             outbox: Where frames leave.
             spawn: Runs a coroutine in the connection's task group.
             fail: Called when this follower broke down: the connection must not look alive any more.
+            reads: Whether output is sent at all.
             shows_partial: Whether idle partial lines are sent (terminals and stdin pipes).
         """
         self.subscription = subscription
@@ -67,6 +70,7 @@ class Follower:
         self._spawn = spawn
         self._fail = fail
         self._shows_partial = shows_partial
+        self._reads = reads
         self._holds = 0
         self._is_draining = self._is_closed = False
         self._touched_at = self._partial_since = 0.0
@@ -75,7 +79,7 @@ class Follower:
 
     def begin(self) -> None:
         """Send what there is, and go on until the end."""
-        self._unsubscribe = self.subscription.process.subscribe(self.kick)
+        self._unsubscribe = self.subscription.process.subscribe(self.kick, reads=self._reads)
         self.kick()
 
     def close(self) -> None:

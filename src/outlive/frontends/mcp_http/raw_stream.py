@@ -71,7 +71,7 @@ async def _follow(process: Process, caller: Caller, stream: EventStream) -> None
     await stream.write(encode_event("process_started", orjson.dumps(started)))
     events = OutputEvents(process)
     woken = asyncio.Event()
-    unsubscribe = process.subscribe(woken.set)
+    unsubscribe = process.subscribe(woken.set, reads=True)
     try:
         while True:
             woken.clear()

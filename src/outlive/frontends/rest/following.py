@@ -80,7 +80,7 @@ class Following:
             StoreCorrupt: The disk does not give the bytes.
         """
         woken = asyncio.Event()
-        unsubscribe = self._process.subscribe(woken.set)
+        unsubscribe = self._process.subscribe(woken.set, reads=True)
         stop = asyncio.ensure_future(stopping.wait())
         stop.add_done_callback(lambda _: woken.set())
         try:

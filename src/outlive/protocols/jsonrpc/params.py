@@ -71,6 +71,7 @@ class ExecuteParams(msgspec.Struct, kw_only=True, frozen=True):
     env: dict[str, str | None] = {}
     inherit_env: bool = True
     words: Encoding = "utf-8"
+    title: str | None = None
     timeout: _Timeout | None = None
     grace: _Seconds | None = None
     pty: bool = False
@@ -118,6 +119,7 @@ class ExecuteParams(msgspec.Struct, kw_only=True, frozen=True):
             line=None if self.command is None else read(self.command),
             argv=None if self.argv is None else tuple(map(read, self.argv)),
             cwd=None if self.cwd is None else read(self.cwd),
+            title=self.title,
             env={read(name): None if value is None else read(value) for name, value in self.env.items()},
             inherits_env=self.inherit_env,
             stdio="pty" if self.pty else "merge" if self.merge else "pipes",
