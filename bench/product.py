@@ -17,7 +17,7 @@ from bench.context import Bench, clean_environment
 from bench.measure import Unavailable
 from bench.servers import Endpoint
 
-__all__ = ["PATH", "Installation", "find_installation", "outlive", "outlive_mcp"]
+__all__ = ["PATH", "Installation", "find_installation", "outlive", "outlive_installed", "outlive_mcp"]
 
 PATH = "/ws/mcp"
 _MCP_PATH = "/mcp"
@@ -137,7 +137,7 @@ def outlive(bench: Bench) -> Iterator[Endpoint]:
     Raises:
         Unavailable: outlive is not installed for this Python.
     """
-    with _served(bench) as (ports, pids):
+    with _served(bench) as (_, ports, pids):
         yield Endpoint("ours", ports["jsonrpc"], PATH, "jsonrpc", pids)
 
 
@@ -148,19 +148,30 @@ def outlive_mcp(bench: Bench) -> Iterator[Endpoint]:
     Raises:
         Unavailable: outlive is not installed for this Python.
     """
-    with _served(bench) as (ports, pids):
+    with _served(bench) as (_, ports, pids):
         yield Endpoint("ours", ports["mcp"], _MCP_PATH, "mcp", pids)
 
 
 @contextmanager
-def _served(bench: Bench) -> Iterator[tuple[dict[str, int], dict[str, int]]]:
-    """Serve while the block runs; yield the ports of the doors and the pids of the processes."""
+def outlive_installed(bench: Bench) -> Iterator[Installation]:
+    """The same, for who calls the program: its state folder has a running server.
+
+    Raises:
+        Unavailable: outlive is not installed for this Python.
+    """
+    with _served(bench) as (installation, _, _):
+        yield installation
+
+
+@contextmanager
+def _served(bench: Bench) -> Iterator[tuple[Installation, dict[str, int], dict[str, int]]]:
+    """Serve while the block runs; yield who serves, the ports of the doors and the pids of the processes."""
     with bench.folder() as folder:
         installation = find_installation(folder / "s")
         installation.state_dir.mkdir(mode=0o700)
         server = installation.spawn("--jsonrpc-port", "0", "--mcp-port", "0", "--rest-port", "0")
         try:
             ready = _await_ready(server, installation.state_dir.with_suffix(".log"))
-            yield ready["ports"], {"server": int(ready["pid"]), **installation.keeper_pids()}
+            yield installation, ready["ports"], {"server": int(ready["pid"]), **installation.keeper_pids()}
         finally:
             installation.stop(server)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from bench.context import Bench
 from bench.measure import Section
-from bench.scenarios import latency, live, mcp, readers, starts, startup, throughput, unread, volume
+from bench.scenarios import cli, latency, live, mcp, readers, starts, startup, throughput, unread, volume
 
 __all__ = ["SCENARIOS"]
 
@@ -21,4 +21,5 @@ SCENARIOS: dict[str, Callable[[Bench], Section]] = {
     "startup": startup.run,
     "unread": unread.run,
     "live": live.run,
+    "cli": cli.run,
 }

@@ -10,8 +10,10 @@ import pytest
 
 from outlive.cli.tables import age, table
 from outlive.client import Client, Process
+from outlive.store.output_log import OutputLog
+from tests.cli.launching import environment
 from tests.support.processes import Gate
-from tests.support.server import OutliveServer, run_outlive
+from tests.support.server import OutliveServer, outlive_command, run_outlive
 
 
 @pytest.fixture(scope="module")
@@ -118,6 +120,80 @@ def test_logs_follow_to_the_end(served: OutliveServer, client: Client, gate: Gat
     process = client.start(f"echo first; {gate.wait}; echo last")
     gate.open()
     assert _outlive(served, "logs", "-f", process.process_id).stdout == "first\nlast\n"
+
+
+def test_the_quick_and_the_thorough_way_to_a_log_say_the_same(served: OutliveServer, client: Client) -> None:
+    process = _ended(client.start("seq 1 3000; echo err 7 >&2"))
+    for words in (["--tail", "3"], ["--grep", "7"], ["--json"], ["--since", "5"], ["--grep", "7", "--json"]):
+        quick = _outlive(served, "logs", process.process_id, *words)
+        slow = _outlive(served, "logs", process.process_id, *words, "--context=0")
+        assert (quick.returncode, quick.stdout, quick.stderr) == (0, slow.stdout, slow.stderr)
+        assert quick.stdout
+
+
+def test_a_log_needs_no_server(tmp_path: Path) -> None:
+    with OutliveServer(tmp_path / "state") as server:
+        with Client(server.state_dir, start_server=False) as client:
+            process = _ended(client.start("echo kept"))
+        server.kill()
+        for name in (process.process_id, process.process_id[-6:]):
+            done = _outlive(server, "logs", "--no-start", name)
+            assert (done.returncode, done.stdout) == (0, "kept\n"), done.stderr
+        assert _outlive(server, "logs", "--no-start", "zzzzzz").returncode == 1
+
+
+def test_logs_begin_at_a_moment(served: OutliveServer, client: Client) -> None:
+    """The moments are those that the keeper has noted for what was really written."""
+    process = _ended(client.start("echo early; sleep 0.3; echo later >&2; sleep 0.3; echo last"))
+    log = OutputLog(str(served.state_dir / "processes" / process.process_id))
+    times = [record.time_ns for record in log.runs()]
+    log.close()
+    assert len(times) == 3
+    for place, shown in enumerate(["early\nlast\n", "last\n", "last\n"]):
+        moment = datetime.fromtimestamp(times[place] / 1e9, tz=UTC).isoformat()
+        done = _outlive(served, "logs", "--since", moment, process.process_id)
+        assert (done.stdout, done.stderr) == (shown, "later\n" if place < 2 else "")
+        followed = _outlive(served, "logs", "-f", "--since", moment, process.process_id)
+        assert followed.stdout == shown
+    moment = datetime.fromtimestamp(times[1] / 1e9, tz=UTC).isoformat()
+    assert _outlive(served, "logs", "--since", moment, "--grep", "early", process.process_id).returncode == 1
+    tail = _outlive(served, "logs", "--since", moment, "--tail", "1", process.process_id)
+    assert (tail.stdout, tail.stderr) == ("last\n", "")
+    tail = _outlive(served, "logs", "--since", moment, "--tail", "100", process.process_id)
+    assert (tail.stdout, tail.stderr) == ("last\n", "later\n")
+    assert "early" in _outlive(served, "logs", "--since", "1h", process.process_id).stdout
+    assert _outlive(served, "logs", "--since", "0s", process.process_id).returncode == 0
+    refused = _outlive(served, "logs", "--since", "yesterday", process.process_id)
+    assert (refused.returncode, "14:30" in refused.stderr) == (1, True)
+
+
+def test_matching_lines_are_followed_to_the_end(served: OutliveServer, client: Client, gate: Gate) -> None:
+    process = client.start(f"echo hit 1; echo miss; {gate.wait}; echo hit 2; printf 'hit 3'")
+    with subprocess.Popen(
+        [*outlive_command(), "logs", "-f", "--grep", "hit", process.process_id],
+        env=environment({"OUTLIVE_STATE_DIR": str(served.state_dir)}),
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as following:
+        assert following.stdout is not None
+        assert following.stdout.readline() == "hit 1\n"  # while it runs
+        gate.open()
+        assert following.stdout.read() == "hit 2\nhit 3\n"
+    assert following.returncode == 0
+    assert _outlive(served, "logs", "-f", "--grep", "nowhere", process.process_id).returncode == 1
+
+
+def test_logs_as_json_are_a_line_for_each_piece(served: OutliveServer, client: Client) -> None:
+    process = _ended(client.start("printf 'a\\303'; sleep 0.15; printf '\\244b\\n'; echo err >&2"))
+    pieces = [
+        json.loads(line)
+        for line in _outlive(served, "logs", "--json", process.process_id).stdout.splitlines()
+    ]
+    assert "".join(one["data"] for one in pieces if one["type"] == "stdout") == "aäb\n"
+    assert pieces[-1] == {"type": "stderr", "data": "err\n", "end": 4}
+    (match,) = _outlive(served, "logs", "--json", "--grep", "äb", process.process_id).stdout.splitlines()
+    told = {"type": "stdout", "offset": 0, "end": 4, "line": "aäb", "before": [], "after": []}
+    assert json.loads(match) == told
 
 
 def test_send_writes_text_keys_and_the_end(served: OutliveServer, client: Client) -> None:

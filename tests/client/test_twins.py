@@ -7,9 +7,18 @@ import sys
 import pytest
 
 import outlive.client
-from outlive.client import AsyncClient, AsyncFollow, AsyncProcess, Client, Follow, Process
+from outlive.client import (
+    AsyncClient,
+    AsyncEvents,
+    AsyncFollow,
+    AsyncProcess,
+    Client,
+    Events,
+    Follow,
+    Process,
+)
 
-_TWINS = [(AsyncClient, Client), (AsyncProcess, Process), (AsyncFollow, Follow)]
+_TWINS = [(AsyncClient, Client), (AsyncProcess, Process), (AsyncFollow, Follow), (AsyncEvents, Events)]
 _PROTOCOLS = {
     "__aiter__": "__iter__",
     "__anext__": "__next__",

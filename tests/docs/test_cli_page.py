@@ -14,6 +14,8 @@ from tests.docs.pages import page, section, table_rows, words
 
 _PAGE = page("docs/cli.md")
 _COMMON = {"--help", "--json", "--no-start", "--state-dir"}
+_GROUPS = {"config", "keeper", "service"}
+_GO_ON = {"attach", "keeper run", "mcp", "run", "serve"}  # what they print is not theirs, or for people
 
 
 @pytest.mark.parametrize(
@@ -28,6 +30,11 @@ _COMMON = {"--help", "--json", "--no-start", "--state-dir"}
             "## `outlive pause`, `resume`, `stop`, `kill`, `signal`",
             [["pause"], ["resume"], ["stop"], ["kill"], ["signal"]],
         ),
+        ("## `outlive stats`", [["stats"]]),
+        ("## `outlive events`", [["events"]]),
+        ("## `outlive tag`", [["tag"]]),
+        ("## `outlive rm`", [["rm"]]),
+        ("## `outlive prune`", [["prune"]]),
         ("## `outlive install`", [["install"]]),
         ("## `outlive service`", [["service", verb] for verb in ("install", "uninstall", "status")]),
         ("## `outlive completion`", [["completion"]]),
@@ -38,6 +45,31 @@ def test_every_flag_is_described_and_no_other(heading: str, verbs: list[list[str
     taken = {word for verb in verbs for word, _ in complete_words([*verb, "--"])}
     assert told | _COMMON == taken | _COMMON
     assert told <= taken
+
+
+def _verbs(before: list[str]) -> list[str]:
+    """Return every verb below these words, with its words."""
+    found = []
+    for word, _ in complete_words([*before, ""]):
+        below = _verbs([*before, word]) if [*before, word][-1] in _GROUPS else []
+        found += below or [" ".join([*before, word])]
+    return found
+
+
+def test_every_verb_is_named_and_those_that_answer_take_json() -> None:
+    everything = "".join(map(page, ("docs/cli.md", "docs/keeper.md", "docs/settings.md", "docs/mcp.md")))
+    for verb in _verbs([]):
+        name = verb.split()[-1]
+        assert f"outlive {verb}" in everything or f"`{name}`" in _PAGE, f"{verb} is described nowhere"
+        has_json = "--json" in {word for word, _ in complete_words([*verb.split(), "--"])}
+        assert has_json is (verb not in _GO_ON), verb
+
+
+@pytest.mark.parametrize("word", ["-h", "--help"])
+def test_help_is_had_by_both_names(word: str) -> None:
+    for typed in ([word], ["ps", word], ["keeper", "stop", word], ["serve", word]):
+        done = run(*typed)
+        assert (done.returncode, done.stdout.startswith("Usage: outlive")) == (0, True)
 
 
 def test_the_table_of_files_is_the_one_in_the_code() -> None:

@@ -18,6 +18,7 @@ _TEXT = page("docs/client.md")
 _EXPECTED = [
     "stdout b'1\\n2\\n3\\n' 6.0\n4\n",
     "one 0\ntwo 0\n",
+    "started running\nended exited\n",
 ]
 
 

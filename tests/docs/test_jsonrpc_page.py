@@ -12,6 +12,7 @@ from anyio import to_thread
 
 from outlive.frontends.jsonrpc.methods import METHODS, prepare
 from outlive.protocols.jsonrpc import params as shapes
+from outlive.protocols.jsonrpc.happenings import EVENT_NAMES
 from tests.docs.pages import blocks, generated, page, section, table_rows, words
 from tests.docs.tables import PAGE, parts
 from tests.support.rpc import RpcClient
@@ -29,6 +30,9 @@ _SHAPES: dict[str, type[msgspec.Struct]] = {
     "close_stdin": shapes.ProcessParams,
     "resize": shapes.ResizeParams,
     "signal": shapes.SignalParams,
+    "relabel": shapes.RelabelParams,
+    "remove": shapes.RemoveParams,
+    "events": shapes.EventsParams,
     "wait": shapes.WaitParams,
 }
 _OPTIONAL = {"partial", "length"}  # members of process.output that are there only where they apply
@@ -50,7 +54,7 @@ def _shown_default(field: msgspec.structs.FieldInfo) -> str:
     value = field.default
     if value is msgspec.NODEFAULT and field.default_factory is not msgspec.NODEFAULT:
         value = field.default_factory()
-    if value is msgspec.NODEFAULT or field.name in _ONE_OF:
+    if value is msgspec.NODEFAULT or value is msgspec.UNSET or field.name in _ONE_OF:
         return ""
     return f"`{json.dumps(value)}`"
 
@@ -67,6 +71,11 @@ async def test_every_member_of_a_process_is_told(client: RpcClient) -> None:
     assert sorted(told) == sorted(await client.request("get", process_id=run.process_id))
 
 
+def test_every_event_is_told() -> None:
+    rows = table_rows(section(_TEXT, "### `events`"), "event")
+    assert [word for row in rows for word in words(row[0])] == list(EVENT_NAMES)
+
+
 def _told_notifications() -> dict[str, set[str]]:
     rows = table_rows(section(_TEXT, "## Notifications"), "notification")
     return {words(row[0])[0]: set(words(row[1])) for row in rows}
@@ -74,8 +83,10 @@ def _told_notifications() -> dict[str, set[str]]:
 
 async def test_every_notification_is_told_with_its_params(client: RpcClient) -> None:
     """Makes the door send each of them once."""
+    await client.request("events")
     await client.run("(sleep 0.3) & echo quick")
     await client.notification("process.closed")
+    await client.request("events", follow=False)
     await client.run(
         "seq 1 20000", output_limit=8192
     )  # read as it comes, some of it may be seen before it goes

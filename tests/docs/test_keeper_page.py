@@ -10,6 +10,7 @@ from anyio import to_thread
 from outlive.config import OPTIONS
 from outlive.core.layout import Layout
 from outlive.keeper import presence
+from outlive.keeper.records import read_end
 from tests.docs.consoles import Console, commands
 from tests.docs.pages import page, section, table_rows, words
 from tests.support.rpc import connect
@@ -51,7 +52,7 @@ async def test_the_commands_of_the_page_say_what_it_shows(own: OutliveServer, tm
             continue
         assert ran.returncode == 0, said
         assert re.search(_pattern(answer), said), f"{command}:\n{said}"
-    assert (own.state_dir / "processes" / process_id / "exit").exists()
+    assert await to_thread.run_sync(read_end, str(own.state_dir / "processes" / process_id)) is not None
 
 
 async def test_every_file_of_the_state_folder_is_told(own: OutliveServer) -> None:

@@ -60,7 +60,7 @@ async def test_removing_a_finished_process_takes_record_output_and_folder(engine
     process = await run(engine, "echo secret")
     await engine.remove(process)
     unsubscribe()
-    assert events == [ProcessRemoved(process_id=process.process_id)]
+    assert events == [ProcessRemoved(process_id=process.process_id, record=process.record)]
     assert not _exists(process.folder)
     with pytest.raises(ProcessNotFound):
         await engine.find(process.process_id)

@@ -145,8 +145,10 @@ async def test_without_an_exit_record_a_process_is_lost(own_house: House) -> Non
         await settled(engine, running)
         engine._registry.put(unfinished)
         await engine._registry.flush()
-    for name in ("exit", "done", "closed", "stop"):
+    for name in ("done", "closed", "stop"):
         (own_house.folder(running.process_id) / name).unlink(missing_ok=True)
+    pid = own_house.folder(running.process_id) / "pid"
+    pid.write_bytes(b"".join(pid.read_bytes().splitlines(keepends=True)[:2]))
     async with an_engine(own_house.state_dir) as engine:
         record = (await engine.find(running.process_id)).record
         assert (record.state, record.exit_code, record.exit_signal) == (State.LOST, None, None)

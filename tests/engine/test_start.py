@@ -167,7 +167,7 @@ async def test_a_start_that_the_kernel_refuses_is_remembered_as_failed(
 
 
 async def test_a_start_repeated_with_the_same_id_starts_nothing_twice(engine: Engine) -> None:
-    process_id = new_process_id(1_700_000_000_000, os.urandom(10))
+    process_id = new_process_id(1_700_000_000 * 10**9, os.urandom(10))
     first = await engine.start(Command(line="sleep 0.1; echo x"), owner=ME, process_id=process_id)
     assert await engine.start(Command(line="echo y"), owner=ME, process_id=process_id) is first
     await engine.wait(first)

@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.promise("S0.3.once")]
 
 
 def _new_id() -> str:
-    return new_process_id(time.time_ns() // 1_000_000, os.urandom(10))
+    return new_process_id(time.time_ns(), os.urandom(10))
 
 
 async def test_a_repeated_execute_answers_for_the_process_that_runs(

@@ -56,7 +56,7 @@ class KeeperRefused(Exception):
 
 def new_id() -> ProcessId:
     """Return a fresh process id."""
-    return new_process_id(time.time_ns() // 1_000_000, os.urandom(10))
+    return new_process_id(time.time_ns(), os.urandom(10))
 
 
 def until(found: Callable[[], _T | None], what: str, *, patience_s: float = PATIENCE_S) -> _T:

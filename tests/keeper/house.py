@@ -17,7 +17,8 @@ from outlive.core.layout import Layout
 from outlive.core.spec import Spec
 from outlive.keeper.files import is_written
 from outlive.keeper.launch import ensure_keeper
-from outlive.protocols.frames import ExitRecord, PidRecord, decode_exit, decode_pid
+from outlive.keeper.records import read_end
+from outlive.protocols.frames import ExitRecord, PidRecord, decode_pid
 from tests.keeper.client import KeeperClient, KeeperGone, Reply, new_id, until
 from tests.support.processes import (
     all_pids,
@@ -224,8 +225,9 @@ class House:
         return (self.folder(process_id) / "out").read_bytes()
 
     def err(self, process_id: str) -> bytes:
-        """Return the stderr log."""
-        return (self.folder(process_id) / "err").read_bytes()
+        """Return the stderr log; it is made with the first bytes."""
+        log = self.folder(process_id) / "err"
+        return log.read_bytes() if log.exists() else b""
 
     def wait_output(self, process_id: str, size: int) -> bytes:
         """Wait until stdout holds at least `size` bytes; returns them."""
@@ -238,7 +240,9 @@ class House:
 
     def exit_record(self, process_id: str) -> ExitRecord:
         """Return the exit record."""
-        return decode_exit((self.folder(process_id) / "exit").read_bytes())
+        record = read_end(str(self.folder(process_id)))
+        assert record is not None, "no end is recorded"
+        return record
 
     def pid_record(self, process_id: str) -> PidRecord | None:
         """Return the pid record, None while there is none."""

@@ -115,3 +115,21 @@ def test_a_command_that_closes_its_streams_goes_on(house: House, gate: Gate) -> 
     gate.open()
     house.client.wait_done(process_id)
     assert (house.wire_code(process_id), house.out(process_id)) == (9, b"x\n")
+
+
+def test_the_log_of_stderr_is_made_with_its_first_bytes(house: House) -> None:
+    quiet = house.start(*sh("echo out"))
+    loud = house.start(*sh("exec 2>/dev/null; echo out"))
+    late = house.start(*sh("sleep 0.2; echo late >&2"))
+    for process_id in (quiet, loud, late):
+        house.client.wait_done(process_id)
+    logs = [house.folder(process_id) / "err" for process_id in (quiet, loud, late)]
+    assert [log.exists() for log in logs] == [False, False, True]
+    assert house.err(late) == b"late\n"
+
+
+def test_what_is_said_at_the_very_end_on_stderr_alone_is_kept(house: House) -> None:
+    started = [house.start(*sh("printf last >&2")) for _ in range(60)]
+    for process_id in started:
+        house.client.wait_done(process_id)
+    assert {house.err(process_id) for process_id in started} == {b"last"}

@@ -18,6 +18,7 @@ from outlive.protocols.frames import (
     ExitRecord,
     IdxRecord,
     PidRecord,
+    decode_end,
     decode_exec,
     decode_exit,
     decode_idx,
@@ -99,35 +100,45 @@ def test_a_cut_spec_is_refused_or_at_least_never_read_as_another_head(
         decode_spec(raw[:cut])
 
 
-@given(
-    st.builds(
-        PidRecord,
-        pid=st.integers(1, 2**22),
-        start_ticks=_u64,
-        started_ns=_u64,
-        boottime_ns=_u64,
-        shim_pid=st.integers(0, 2**22),
-        boot_id=st.uuids().map(str),
-    ),
-    st.data(),
+_pid_records = st.builds(
+    PidRecord,
+    pid=st.integers(1, 2**22),
+    start_ticks=_u64,
+    started_ns=_u64,
+    boottime_ns=_u64,
+    shim_pid=st.integers(0, 2**22),
+    boot_id=st.uuids().map(str),
 )
+_exit_records = st.builds(
+    ExitRecord,
+    kind=st.sampled_from(["exited", "signaled", "failed", "lost"]),
+    number=st.integers(0, 255),
+    ended_ns=_u64,
+    note=st.text("abc xyz", max_size=20).map(str.strip),
+)
+
+
+@given(_pid_records, st.data())
 def test_a_pid_record_is_whole_or_not_there(record: PidRecord, data: st.DataObject) -> None:
     raw = b"starting\n" + encode_pid(record)
     assert decode_pid(raw) == record
     assert decode_pid(raw[: data.draw(st.integers(0, len(raw) - 1))]) is None
 
 
-@given(
-    st.builds(
-        ExitRecord,
-        kind=st.sampled_from(["exited", "signaled", "failed", "lost"]),
-        number=st.integers(0, 255),
-        ended_ns=_u64,
-        note=st.text("abc xyz", max_size=20).map(str.strip),
-    )
-)
+@given(_exit_records)
 def test_an_exit_record_comes_back_as_it_was(record: ExitRecord) -> None:
     assert decode_exit(encode_exit(record)) == record
+
+
+@given(_pid_records, _exit_records, st.data())
+def test_the_end_of_a_command_stands_behind_its_pid_whole_or_not(
+    record: PidRecord, ended: ExitRecord, data: st.DataObject
+) -> None:
+    before = b"starting\n" + data.draw(st.sampled_from([b"", encode_pid(record)]))
+    raw = before + encode_exit(ended)
+    assert decode_end(raw) == ended
+    assert decode_pid(raw) == (record if len(before) > 9 else None)
+    assert decode_end(raw[: data.draw(st.integers(0, len(raw) - 1))]) is None
 
 
 @given(

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from outlive.keeper.records import read_end
 from outlive.protocols.keeper import Flags
 from tests.faults.plans import Plan
 from tests.keeper.client import KeeperRefused, until
@@ -125,19 +126,42 @@ def test_a_start_on_a_full_disk_is_refused_or_carried_out(small: House) -> None:
     assert small.wire_code(process_id) == 0
 
 
-def test_the_exit_code_survives_a_full_disk(small: House) -> None:
-    """The zombie is the durable copy until the record can be written."""
-    gate = small.state_dir.parent.with_name("gate")
-    process_id = small.start(*sh(f"until [ -e {gate} ]; do sleep 0.01; done; exit 77"))
-    small.wait_redundant()
-    ballast = _fill(small, leave_bytes=0)
-    inodes = [small.state_dir / f"inode{number}" for number in range(2000)]
+def _take_inodes(house: House) -> list[Path]:
+    inodes = [house.state_dir / f"inode{number}" for number in range(2000)]
     for path in inodes:
         try:
             path.touch()
         except OSError:
             break
+    return inodes
+
+
+def test_an_exit_code_needs_no_room(small: House) -> None:
+    """It goes into the page that the pid has taken."""
+    gate = small.state_dir.parent.with_name("gate")
+    process_id = small.start(*sh(f"until [ -e {gate} ]; do sleep 0.01; done; exit 77"))
+    small.wait_redundant()
+    ballast = _fill(small, leave_bytes=0)
+    inodes = _take_inodes(small)
+    gate.touch()
+    try:
+        until(lambda: read_end(str(small.folder(process_id))), "the record")
+    finally:
+        for path in (ballast, *inodes):
+            path.unlink(missing_ok=True)
+    small.client.wait_done(process_id)
+    assert small.wire_code(process_id) == 77
+
+
+def test_the_zombie_keeps_an_exit_code_that_cannot_be_written(small: House) -> None:
+    """It is the durable copy until the record is there."""
+    gate = small.state_dir.parent.with_name("gate")
+    process_id = small.start(*sh(f"until [ -e {gate} ]; do sleep 0.01; done; exit 77"))
+    small.wait_redundant()
     pid = small.pid(process_id)
+    (small.folder(process_id) / "pid").unlink()  # else its page has room
+    ballast = _fill(small, leave_bytes=0)
+    inodes = _take_inodes(small)
     gate.touch()
     until(lambda: Path(f"/proc/{pid}/stat").read_text().split(")")[1].split()[0] == "Z", "the zombie")
     small.kill(small.supervisor())

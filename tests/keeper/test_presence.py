@@ -18,7 +18,7 @@ from outlive.keeper.spawn import keeper_argv, keeper_environment
 from outlive.protocols.keeper import VERSION, CauseCode
 from tests.keeper.client import KeeperGone, KeeperRefused, until
 from tests.keeper.house import House, sh
-from tests.support.processes import Gate, is_alive, of_state_folder
+from tests.support.processes import Gate, is_alive, of_state_folder, wait_state_folder_empty
 
 _ASK_AS_SOMEBODY_ELSE = """
 import os, socket, sys
@@ -124,6 +124,19 @@ def test_ending_is_refused_while_something_lives(own_house: House) -> None:
     assert not is_alive(pid)
     assert own_house.wire_code(process_id) in {-15, -9}
     assert own_house.done(process_id)["cause"] == CauseCode.SHUTDOWN
+
+
+def test_a_stranger_with_an_ended_commands_output_does_not_keep_its_shim(own_house: House) -> None:
+    process_id = own_house.start(*sh("sleep 60"))
+    stranger = os.open(f"/proc/{own_house.pid(process_id)}/fd/1", os.O_WRONLY)
+    try:
+        own_house.client.ask("stop", id=process_id, cause=int(CauseCode.CANCEL), grace_s=0.0)
+        own_house.client.wait_done(process_id)
+        own_house.client.ask("end")
+        own_house.client.close()
+        assert not wait_state_folder_empty(own_house.state_dir)
+    finally:
+        os.close(stranger)
 
 
 def test_ending_an_empty_keeper_needs_no_force(own_house: House) -> None:

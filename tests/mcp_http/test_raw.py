@@ -167,3 +167,17 @@ def test_a_session_is_needed_known_and_can_be_ended(server: OutliveServer, ended
     assert request(server.mcp_url, "GET", headers={"Accept": "text/event-stream"}).status == 400
     assert request(server.mcp_url, "GET", headers={"Mcp-Session-Id": live.session_id}).status == 406
     assert request(server.mcp_url, "PUT", headers={"Mcp-Session-Id": live.session_id}).status == 405
+
+
+@pytest.mark.promise("S4.3")
+def test_the_stream_of_a_queued_command_begins_when_its_turn_has_come(caller: RawCaller, gate: Gate) -> None:
+    group = {"group": "raw", "group_limit": 1}
+    with (
+        caller.stream(BACKGROUND, 1, cmd=gate.wait, **group) as first,
+        caller.stream(BACKGROUND, 2, cmd="echo turn", **group) as second,
+    ):
+        gate.open()
+        assert [name for name, _ in events_of(first)] == ["process_started", "message"]
+        events = list(events_of(second))
+    assert [name for name, _ in events] == ["process_started", "stdout", "message"]
+    assert isinstance(events[0][1]["pid"], int)

@@ -260,3 +260,17 @@ async def test_nobody_sees_what_is_private(toolbox: Toolbox, engine: Engine) -> 
     await _say(toolbox, "control", mine, **control, signal="int")
     assert " signal=2 " in await _say(toolbox, "wait", mine, ids=[_id(text)])
     await engine.cancel(process)
+
+
+async def test_one_more_than_a_groups_limit_is_queued_until_there_is_room(
+    toolbox: Toolbox, engine: Engine
+) -> None:
+    caller = a_caller()
+    group = {"group": "lean", "group_limit": 1}
+    first = _id(await _say(toolbox, "run", caller, command="sleep 1000", wait_s=0, **group))
+    second = await _say(toolbox, "run", caller, command="echo turn", wait_s=0, **group)
+    assert "queued" in second
+    await _say(toolbox, "control", caller, id=first, action="cancel", grace=0)
+    assert "turn" in await _say(toolbox, "wait", caller, ids=[_id(second)]) + await _say(
+        toolbox, "read", caller, id=_id(second)
+    )

@@ -257,3 +257,21 @@ async def test_wrong_arguments_are_named(
 ) -> None:
     """S4.2."""
     await refuses(toolbox, name, arguments, named=named)
+
+
+async def test_who_waits_for_a_groups_turn_is_told_so_and_listed(toolbox: Toolbox, engine: Engine) -> None:
+    caller = a_caller()
+    group = {"group": "documents", "group_limit": 1}
+    first = await toolbox.start_background({"cmd": "sleep 1000", **group}, caller)
+    told = await answer(toolbox, _START, caller, {"cmd": "echo turn", **group})
+    assert told.text.startswith("Background process queued: its group is full")
+    late = await answer(toolbox, _RUN, caller, {"cmd": "echo third", "wait_s": 0.05, **group})
+    assert late.text.startswith("[Still waiting for its turn after 0.05 s")
+    listed = await answer(toolbox, "list_processes", caller, {})
+    assert listed.structured is not None
+    assert listed.structured["count"] == 3
+    await engine.cancel(first, grace_s=0)
+    command = {"command": "echo fourth", **group}
+    done = await answer(toolbox, "command_execute", caller, command)  # first come, first served
+    assert done.structured is not None
+    assert done.structured["stdout"] == "fourth\n"

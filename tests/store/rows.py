@@ -21,7 +21,7 @@ sizes = st.integers(0, 2**62)
 def a_row(number: int, **fields: object) -> StoredProcess:
     """Return an ended process; a larger number is a later one."""
     values: dict[str, object] = {
-        "process_id": new_process_id(1_700_000_000_000 + number, bytes(10)),
+        "process_id": new_process_id((1_700_000_000_000 + number) * 1_000_000, bytes(10)),
         "command": f"echo {number}",
         "shell": "/bin/sh",
         "cwd": "/",
@@ -40,7 +40,7 @@ stored_processes = st.builds(
     StoredProcess,
     record=st.builds(
         ProcessRecord,
-        process_id=st.builds(new_process_id, st.integers(0, 2**48 - 1), st.binary(min_size=10, max_size=10)),
+        process_id=st.builds(new_process_id, st.integers(0, 2**63), st.binary(min_size=10, max_size=10)),
         command=st.text(),
         shell=st.none() | names,
         cwd=names,

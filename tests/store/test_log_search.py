@@ -195,3 +195,15 @@ def test_the_tail_of_a_large_log_reads_only_its_end(tmp_path: Path) -> None:
         assert tail_start(log, 100) == Cursor(start, 0)
     finally:
         log.close()
+
+
+def test_a_search_that_was_over_goes_on_through_all_that_came_since() -> None:
+    """Also where the first of it is passed over as a whole."""
+    with written([(0, b"hit 1\n")]) as (keeper, log):
+        search = LogSearch(log, b"hit")
+        assert [line.data for line in searched(search)] == [b"hit 1"]
+        keeper.write(0, b"miss\n" * 300_000 + b"hit 2\n")
+        found = search.turn(10)
+        while not search.is_over:
+            found += search.turn(10)
+        assert [line.data for line in found] == [b"hit 2"]

@@ -1,4 +1,4 @@
-"""What several verbs take, as typer knows it: `--state-dir` and `--json`, and the sentence of an option."""
+"""What several verbs take, as typer knows it: `--state-dir`, `--json`, names, groups and tags; the sentence of an option."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any
@@ -8,7 +8,7 @@ import typer
 from outlive.config import Option
 from outlive.presence.state_folder import STATE_DIR
 
-__all__ = ["DryRun", "Json", "StateDir", "choice", "help_of"]
+__all__ = ["DryRun", "Group", "Json", "NoStart", "OptionalNames", "StateDir", "Tags", "choice", "help_of"]
 
 
 def help_of(option: Option) -> str:
@@ -37,4 +37,20 @@ StateDir = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Answer with one line of JSON.", show_default=False)]
 DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Show what would change, and change nothing.", show_default=False)
+]
+NoStart = Annotated[
+    bool,
+    typer.Option(
+        "--no-start", help="Fail where no server runs, instead of starting one.", show_default=False
+    ),
+]
+OptionalNames = Annotated[
+    list[str] | None, typer.Argument(metavar="[ID]...", help="Ids, ends of ids, or pids.", show_default=False)
+]
+Group = Annotated[
+    str | None, typer.Option("--group", "-g", metavar="NAME", help="Those of a group.", show_default=False)
+]
+Tags = Annotated[
+    list[str] | None,
+    typer.Option("--tag", metavar="NAME=VALUE", help="Those with a tag.", show_default=False),
 ]

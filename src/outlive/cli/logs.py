@@ -1,132 +1,53 @@
 """`outlive logs`: the output of a process, from the log itself: whole, the last lines, matching lines, or as it comes.
 
-Reads the files (this machine's user owns them; no server needs to hold them in memory) and asks the server only to
-follow. Output is bytes: stdout goes to stdout and stderr to stderr, as the process wrote them.
+Reads the files (this machine's user owns them; no server needs to hold them in memory, or to run) and asks the server
+only to follow (`log_following`), and for a name that the folder does not tell.
 """
 
 import os
-import sys
 
-from outlive.cli.naming import find_process
-from outlive.cli.output import say
-from outlive.client import BEGINNING, Client, Completion, Cursor, Gap, Process
+from outlive.cli.log_showing import LogShower, LogView
+from outlive.core.identity import is_process_id
 from outlive.core.layout import Layout
-from outlive.store.log_search import LogLine, LogSearch, tail_start
-from outlive.store.output_log import OutputChunk, OutputLog
 
 __all__ = ["show_logs"]
 
-_STREAMS = {"stdout": frozenset({0}), "stderr": frozenset({1}), "both": frozenset({0, 1})}
-_READ_BYTES = 256 * 1024
-_MATCHES = 1000  # found in one turn before they are printed
 
-
-def show_logs(
-    client: Client,
-    layout: Layout,
-    name: str,
-    *,
-    follow: bool,
-    since: str | None,
-    tail: int | None,
-    grep: str | None,
-    context: int,
-    ignore_case: bool,
-    stream: str,
-) -> int:
+def show_logs(layout: Layout, name: str, view: LogView, *, state_dir: str | None, no_start: bool) -> int:
     """Print output; return 1 when a text was looked for and not found.
 
     Args:
-        client: Finds and follows the process.
-        layout: Where its log lies.
-        name: Which process.
-        follow: Go on until its end.
-        since: A cursor to begin at.
-        tail: Begin with the last so many lines.
-        grep: Print only lines that contain this text.
-        context: Lines printed around each of them.
-        ignore_case: ASCII letters of the text stand for both cases.
-        stream: "stdout", "stderr" or "both".
+        layout: Where logs lie.
+        name: Which process: an id, the end of one, or a pid.
+        view: What to show.
+        state_dir: Of the server, where that has to be asked.
+        no_start: Do not start one for that.
     """
-    process = find_process(client, name)
-    streams = _STREAMS[stream]
-    cursor = BEGINNING if since is None else Cursor.parse(since)
-    log = OutputLog(layout.process(process.process_id))
+    process_id = _known_here(layout, name)
+    if process_id is not None and not view.follow:
+        return LogShower(layout.process(process_id), view).show()
+    # Half of the time of a short call would be the client's import.
+    from outlive.cli.log_following import follow  # noqa: PLC0415
+    from outlive.cli.naming import find_process  # noqa: PLC0415
+    from outlive.cli.process_verbs import connected  # noqa: PLC0415
+
+    with connected(state_dir, no_start=no_start) as client:
+        process = find_process(client, process_id or name)
+        shower = LogShower(layout.process(process.process_id), view)
+        if not view.follow:
+            return shower.show()
+        return follow(shower, process)
+
+
+def _known_here(layout: Layout, name: str) -> str | None:
+    """Return the one process whose folder tells that it is meant; None where the server has to be asked."""
+    if is_process_id(name):
+        return name if os.path.isdir(layout.process(name)) else None
+    if not name or len(name) > 26:
+        return None
     try:
-        if grep is not None:
-            search = LogSearch(
-                log,
-                os.fsencode(grep),
-                cursor=cursor,
-                streams=streams,
-                is_case_sensitive=not ignore_case,
-                context=context,
-            )
-            return _show_matches(search)
-        if tail is not None:
-            (only,) = streams if len(streams) == 1 else (None,)
-            cursor = tail_start(log, tail, stream=only)
-        if not follow:
-            _show_all(log, cursor, streams)
-            return 0
-    finally:
-        log.close()
-    return _follow(process, cursor, streams)
-
-
-def _show_matches(search: LogSearch) -> int:
-    found = False
-    while True:
-        lines = search.turn(_MATCHES)
-        if search.is_over:
-            lines += search.last()
-        for line in lines:
-            _show_line(line)
-        found = found or bool(lines)
-        if search.is_over:
-            return 0 if found else 1
-
-
-def _show_line(line: LogLine) -> None:
-    whole = [*line.before, line.data, *line.after]
-    separator = b"--\n" if line.before or line.after else b""
-    _write(line.stream, separator + b"".join(one + b"\n" for one in whole))
-
-
-def _show_all(log: OutputLog, cursor: Cursor, streams: frozenset[int]) -> None:
-    while chunks := log.read(cursor, _READ_BYTES):
-        for chunk in chunks:
-            if chunk.stream not in streams:
-                continue
-            if chunk.is_gap:
-                _tell_gap(chunk.end - chunk.offset)
-            else:
-                _write(chunk.stream, chunk.data)
-        cursor = OutputChunk.after(cursor, chunks)
-
-
-def _follow(process: Process, cursor: Cursor, streams: frozenset[int]) -> int:
-    with process.follow(cursor) as items:
-        for item in items:
-            if isinstance(item, Completion):
-                break
-            number = 0 if item.stream == "stdout" else 1
-            if number not in streams:
-                continue
-            if isinstance(item, Gap):
-                _tell_gap(item.end - item.start)
-            else:
-                _write(number, item.data)
-    return 0
-
-
-def _tell_gap(count: int) -> None:
-    say(f"outlive: {count} bytes of output are not kept any more")
-
-
-def _write(stream: int, data: bytes) -> None:
-    """Write all of it at once: whoever reads slowly is waited for."""
-    descriptor = (sys.stdout, sys.stderr)[stream].fileno()
-    view = memoryview(data)
-    while view:
-        view = view[os.write(descriptor, view) :]
+        folders = os.listdir(layout.processes)
+    except OSError:
+        return None
+    found = [one for one in folders if one.endswith(name.lower()) and is_process_id(one)]
+    return found[0] if len(found) == 1 else None

@@ -5,6 +5,7 @@ Imports nothing of ours before Python's version is known to be new enough to rea
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 
@@ -15,7 +16,9 @@ _INTERRUPTED = 130  # 128 + SIGINT, as shells count
 
 def main() -> None:
     """Run the command line and exit with its code."""
-    sys.exit(_run(sys.argv[1:]))
+    code = _run(sys.argv[1:])
+    gc.freeze()  # the collections at the end would look at everything once more: a tenth of a short verb's time
+    sys.exit(code)
 
 
 def refusal(platform: str, version: tuple[int, ...]) -> str | None:
@@ -100,4 +103,8 @@ def _dispatch_plain(words: list[str]) -> int | None:
         from outlive.cli.quick import list_quickly  # noqa: PLC0415 -- as above
 
         return list_quickly(words[1:])
+    if words[:1] == ["logs"]:
+        from outlive.cli.quick import show_quickly  # noqa: PLC0415 -- as above
+
+        return show_quickly(words[1:])
     return None

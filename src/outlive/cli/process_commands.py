@@ -1,32 +1,15 @@
-"""The verbs on processes as typer knows them; what they do is in `process_verbs` and `logs`."""
+"""ps, inspect, wait, send and logs as typer knows them; what they do is in `process_verbs` and `logs`."""
 
-from collections.abc import Callable
 from typing import Annotated
 
 import typer
 
-from outlive.cli.flags import Json, StateDir
+from outlive.cli.flags import Group, Json, NoStart, StateDir, Tags
 from outlive.presence.state_folder import layout_of
 
 __all__ = ["add_process_verbs"]
 
-_NoStart = Annotated[
-    bool,
-    typer.Option(
-        "--no-start", help="Fail where no server runs, instead of starting one.", show_default=False
-    ),
-]
-_Names = Annotated[
-    list[str] | None, typer.Argument(metavar="[ID]...", help="Ids, ends of ids, or pids.", show_default=False)
-]
 _Name = Annotated[str, typer.Argument(metavar="ID", help="An id, the end of one, or a pid.")]
-_Group = Annotated[
-    str | None, typer.Option("--group", "-g", metavar="NAME", help="Those of a group.", show_default=False)
-]
-_Tags = Annotated[
-    list[str] | None,
-    typer.Option("--tag", metavar="NAME=VALUE", help="Those with a tag.", show_default=False),
-]
 
 
 def _ps(
@@ -34,11 +17,11 @@ def _ps(
     all_of_them: Annotated[
         bool, typer.Option("--all", "-a", help="Those that have ended, too.", show_default=False)
     ] = False,
-    group: _Group = None,
-    tag: _Tags = None,
+    group: Group = None,
+    tag: Tags = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=1000, help="At most so many.")] = 50,
     state_dir: StateDir = None,
-    no_start: _NoStart = False,
+    no_start: NoStart = False,
     as_json: Json = False,
 ) -> None:
     """List processes, newest first."""
@@ -55,7 +38,7 @@ def _inspect(
     names: Annotated[list[str], typer.Argument(metavar="ID...", help="Ids, ends of ids, or pids.")],
     *,
     state_dir: StateDir = None,
-    no_start: _NoStart = False,
+    no_start: NoStart = False,
     as_json: Json = False,
 ) -> None:
     """Tell everything about processes."""
@@ -73,7 +56,7 @@ def _wait(
         float | None, typer.Option("--timeout", metavar="SECONDS", help="Wait no longer.", show_default=False)
     ] = None,
     state_dir: StateDir = None,
-    no_start: _NoStart = False,
+    no_start: NoStart = False,
     as_json: Json = False,
 ) -> None:
     """Wait for the end; exit as the process did (128 + signal; 124 when the time is up)."""
@@ -82,65 +65,6 @@ def _wait(
     with connected(state_dir, no_start=no_start) as client:
         status = wait_for(client, names, timeout_s=timeout, as_json=as_json)
     raise typer.Exit(status)
-
-
-def _acting(what: str, said: str, do: Callable[..., None]) -> Callable[..., None]:
-    """Return a verb that does one thing to each process of a selection."""
-
-    def verb(
-        names: _Names = None,
-        *,
-        group: _Group = None,
-        tag: _Tags = None,
-        state_dir: StateDir = None,
-        no_start: _NoStart = False,
-    ) -> None:
-        from outlive.cli.process_verbs import Selection, act, connected  # noqa: PLC0415 -- as above
-
-        selection = Selection(names or [], group=group, tags=tag or [])
-        with connected(state_dir, no_start=no_start) as client:
-            status = act(client, selection, do, said=said)
-        raise typer.Exit(status)
-
-    verb.__doc__ = what
-    return verb
-
-
-def _stop(
-    names: _Names = None,
-    *,
-    grace: Annotated[
-        float | None,
-        typer.Option("--grace", metavar="SECONDS", help="Time between TERM and KILL.", show_default=False),
-    ] = None,
-    group: _Group = None,
-    tag: _Tags = None,
-    state_dir: StateDir = None,
-    no_start: _NoStart = False,
-) -> None:
-    """End whole process trees: TERM, the grace period, KILL."""
-    _acting("", "is being stopped", lambda process: process.cancel(grace))(
-        names, group=group, tag=tag, state_dir=state_dir, no_start=no_start
-    )
-
-
-def _signal(
-    number: Annotated[str, typer.Argument(metavar="SIGNAL", help="A name (INT, SIGUSR1) or a number.")],
-    names: _Names = None,
-    *,
-    tree: Annotated[
-        bool, typer.Option("--tree", help="Everything below the main process, too.", show_default=False)
-    ] = False,
-    group: _Group = None,
-    tag: _Tags = None,
-    state_dir: StateDir = None,
-    no_start: _NoStart = False,
-) -> None:
-    """Send a signal."""
-    wanted = int(number) if number.isascii() and number.isdigit() else number
-    _acting("", f"got {number}", lambda process: process.signal(wanted, whole_tree=tree))(
-        names, group=group, tag=tag, state_dir=state_dir, no_start=no_start
-    )
 
 
 def _send(
@@ -163,13 +87,16 @@ def _send(
         bool, typer.Option("--no-newline", "-n", help="No newline behind the text.", show_default=False)
     ] = False,
     state_dir: StateDir = None,
-    no_start: _NoStart = False,
+    no_start: NoStart = False,
+    as_json: Json = False,
 ) -> None:
     """Write to a process's input."""
     from outlive.cli.process_verbs import connected, send_input  # noqa: PLC0415 -- as above
 
     with connected(state_dir, no_start=no_start) as client:
-        status = send_input(client, name, text=text, keys=key or [], eof=eof, newline=not no_newline)
+        status = send_input(
+            client, name, text=text, keys=key or [], eof=eof, newline=not no_newline, as_json=as_json
+        )
     raise typer.Exit(status)
 
 
@@ -181,7 +108,12 @@ def _logs(
     ] = False,
     since: Annotated[
         str | None,
-        typer.Option("--since", metavar="CURSOR", help="Begin behind a cursor.", show_default=False),
+        typer.Option(
+            "--since",
+            metavar="TIME",
+            help="Begin at a moment (10m ago, 14:30, 2026-01-31T12:00) or behind a cursor.",
+            show_default=False,
+        ),
     ] = None,
     tail: Annotated[
         int | None,
@@ -197,30 +129,30 @@ def _logs(
     ignore_case: Annotated[
         bool, typer.Option("--ignore-case", "-i", help="Letters in either case.", show_default=False)
     ] = False,
-    stream: Annotated[str, typer.Option("--stream", help="stdout, stderr or both.")] = "both",
+    stream: Annotated[
+        str, typer.Option("--stream", metavar="stdout|stderr|both", help="Only one of them.")
+    ] = "both",
     state_dir: StateDir = None,
-    no_start: _NoStart = False,
+    no_start: NoStart = False,
+    as_json: Json = False,
 ) -> None:
     """Print a process's output: its stdout to stdout, its stderr to stderr."""
-    from outlive.cli.logs import show_logs  # noqa: PLC0415 -- start-up time of `outlive --help`
-    from outlive.cli.process_verbs import connected  # noqa: PLC0415 -- as above
+    from outlive.cli.log_showing import LogView  # noqa: PLC0415 -- start-up time of `outlive --help`
+    from outlive.cli.logs import show_logs  # noqa: PLC0415 -- as above
 
     if stream not in {"stdout", "stderr", "both"}:
         raise typer.BadParameter("stdout, stderr or both", param_hint="--stream")
-    with connected(state_dir, no_start=no_start) as client:
-        status = show_logs(
-            client,
-            layout_of(state_dir),
-            name,
-            follow=follow,
-            since=since,
-            tail=tail,
-            grep=grep,
-            context=context,
-            ignore_case=ignore_case,
-            stream=stream,
-        )
-    raise typer.Exit(status)
+    view = LogView(
+        follow=follow,
+        since=since,
+        tail=tail,
+        grep=grep,
+        context=context,
+        ignore_case=ignore_case,
+        stream=stream,
+        as_json=as_json,
+    )
+    raise typer.Exit(show_logs(layout_of(state_dir), name, view, state_dir=state_dir, no_start=no_start))
 
 
 def add_process_verbs(app: typer.Typer) -> None:
@@ -230,16 +162,3 @@ def add_process_verbs(app: typer.Typer) -> None:
     app.command("inspect")(_inspect)
     app.command("wait")(_wait)
     app.command("send")(_send)
-    app.command("pause")(
-        _acting("Stop whole process trees until `resume`.", "is paused", lambda process: process.pause())
-    )
-    app.command("resume")(_acting("Continue process trees.", "goes on", lambda process: process.resume()))
-    app.command("stop")(_stop)
-    app.command("kill")(
-        _acting(
-            "End whole process trees without waiting: TERM, and KILL at once.",
-            "is being killed",
-            lambda process: process.cancel(0.0),
-        )
-    )
-    app.command("signal")(_signal)

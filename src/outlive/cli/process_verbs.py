@@ -1,4 +1,4 @@
-"""The verbs on processes: ps, inspect, wait, pause, resume, stop, kill, signal, send. They speak over the Unix socket.
+"""The verbs ps, inspect, wait, pause, resume, stop, kill, signal, send. They speak over the Unix socket.
 
 What they print and how they end is here; what happens is `outlive.client`'s. A verb that names several processes goes
 on when one of them fails, says why, and ends with 1.
@@ -14,12 +14,13 @@ from outlive.cli.naming import find_process
 from outlive.cli.output import say, show, show_error, show_json
 from outlive.cli.tables import describe, exit_status, process_rows, table
 from outlive.client import Client, InvalidRequest, OutliveError, Process
-from outlive.client.results import ProcessInfo
+from outlive.client.results import ProcessInfo, ProcessStats
 
 __all__ = [
     "Selection",
     "act",
     "connected",
+    "every",
     "inspect",
     "list_processes",
     "parse_tags",
@@ -29,6 +30,7 @@ __all__ = [
 ]
 
 _FAILED = 1
+_PAGE = 1000  # the most that one answer lists
 _STILL_RUNNING = 124  # as timeout(1) says that the time is up
 _KEYS = {
     "enter": b"\r",
@@ -48,10 +50,18 @@ def connected(state_dir: str | None, *, no_start: bool) -> Iterator[Client]:
 
 
 class Selection:
-    """Which processes a verb is about: names, or everything that lives in a group or bears tags."""
+    """Which processes a verb is about: names, or everything in a group or with tags."""
 
-    def __init__(self, names: Sequence[str], *, group: str | None, tags: Sequence[str]) -> None:
-        """Take what the command line said; `tags` are "name=value".
+    def __init__(
+        self, names: Sequence[str], *, group: str | None, tags: Sequence[str], active: bool | None = True
+    ) -> None:
+        """Take what the command line said.
+
+        Args:
+            names: Ids, ends of ids or pids.
+            group: Instead of names: those of this group.
+            tags: Instead of names: those with all of these, each as "name=value".
+            active: Of a group or tags only those that live (True), that have ended (False), or all (None).
 
         Raises:
             InvalidRequest: Nothing is named, or names and filters at once.
@@ -59,6 +69,7 @@ class Selection:
         self._names = names
         self._group = group
         self._tags = parse_tags(tags)
+        self._active = active
         if bool(names) == bool(group is not None or self._tags):
             raise InvalidRequest("invalid_params", "Name processes, or a --group, or a --tag: one of them.")
 
@@ -68,9 +79,20 @@ class Selection:
             for name in self._names:
                 yield name, lambda name=name: find_process(client, name)  # type: ignore[misc] # bound now
             return
-        for info in client.list(active=True, group=self._group, tags=self._tags or None, limit=1000):
+        found = [*every(client, active=self._active, group=self._group, tags=self._tags or None)]
+        for info in found:
             process_id = info.process_id
             yield process_id, lambda process_id=process_id: client.get(process_id)  # type: ignore[misc] # as above
+
+
+def every(
+    client: Client, *, active: bool | None, group: str | None, tags: Mapping[str, str] | None
+) -> Iterator[ProcessInfo]:
+    """Yield all processes that match, newest first, however many there are."""
+    before: str | None = None
+    while page := client.list(active=active, group=group, tags=tags, before=before, limit=_PAGE):
+        yield from page
+        before = page[-1].process_id
 
 
 def parse_tags(words: Sequence[str]) -> dict[str, str]:
@@ -125,24 +147,39 @@ def wait_for(client: Client, names: Sequence[str], *, timeout_s: float | None, a
     return next((status for info in ends if (status := exit_status(info))), 0)
 
 
-def act(client: Client, selection: Selection, verb: Callable[[Process], None], *, said: str) -> int:
+def act(
+    client: Client, selection: Selection, verb: Callable[[Process], None], *, said: str, as_json: bool
+) -> int:
     """Do something to each process of a selection, and say so."""
-    status = 0
+    outcomes: list[dict[str, object]] = []
     for name, find in selection.processes(client):
+        outcome: dict[str, object] = {"name": name, "process_id": None, "ok": True, "error": None}
+        outcomes.append(outcome)
         try:
             process = find()
+            outcome["process_id"] = process.process_id
             verb(process)
         except OutliveError as error:
+            outcome |= {"ok": False, "error": {"reason": error.code, "message": error.message}}
             say(f"outlive: {name}:")
             show_error(error)
-            status = _FAILED
         else:
-            say(f"{process.process_id} {said}")
-    return status
+            if not as_json:
+                say(f"{process.process_id} {said}")
+    if as_json:
+        show_json({"processes": outcomes})
+    return 0 if all(outcome["ok"] for outcome in outcomes) else _FAILED
 
 
 def send_input(
-    client: Client, name: str, *, text: str | None, keys: Sequence[str], eof: bool, newline: bool
+    client: Client,
+    name: str,
+    *,
+    text: str | None,
+    keys: Sequence[str],
+    eof: bool,
+    newline: bool,
+    as_json: bool,
 ) -> int:
     """Write to a process's input: the text, then keys, then end-of-file.
 
@@ -163,6 +200,8 @@ def send_input(
         process.write(data)
     if eof:
         process.close_stdin()
+    if as_json:
+        show_json({"process_id": process.process_id, "written": len(data), "eof": eof})
     return 0
 
 
@@ -179,5 +218,7 @@ def _plain(value: object) -> object:
             return value.isoformat()
         case Mapping():
             return dict(value)
+        case ProcessStats():
+            return {field.name: getattr(value, field.name) for field in fields(value)}
         case _:
             return str(value)

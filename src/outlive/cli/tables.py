@@ -6,7 +6,16 @@ from datetime import datetime
 from outlive.cli.naming import short_name
 from outlive.client.results import ProcessInfo
 
-__all__ = ["age", "describe", "exit_status", "outcome", "process_rows", "table"]
+__all__ = [
+    "age",
+    "describe",
+    "exit_status",
+    "outcome",
+    "process_rows",
+    "shown_command",
+    "shown_size",
+    "table",
+]
 
 _HEAD = ("ID", "STATE", "PID", "AGE", "TIME", "OUTPUT", "COMMAND")
 _COMMAND_WIDTH = 60
@@ -25,8 +34,8 @@ def process_rows(infos: Sequence[ProcessInfo], *, now: datetime) -> list[tuple[s
                 "" if info.pid is None else str(info.pid),
                 age(info.created_at, now),
                 _running_time(info, now),
-                _size(info.cursor.stdout + info.cursor.stderr),
-                _one_line(info.command),
+                shown_size(info.cursor.stdout + info.cursor.stderr),
+                shown_command(info),
             )
             for info in infos
         ),
@@ -62,6 +71,19 @@ def exit_status(info: ProcessInfo) -> int:
 def age(moment: datetime, now: datetime) -> str:
     """Return the time since then in its largest unit."""
     return _span((now - moment).total_seconds())
+
+
+def shown_size(count: int) -> str:
+    """Return bytes in their largest unit (powers of 1024)."""
+    for shift, unit in ((30, "G"), (20, "M"), (10, "K")):
+        if count >= 1 << shift:
+            return f"{count / (1 << shift):.1f}{unit}"
+    return f"{count}B"
+
+
+def shown_command(info: ProcessInfo) -> str:
+    """Return the command on one line, cut to what a table has room for."""
+    return _one_line(info.command)
 
 
 def describe(info: ProcessInfo) -> str:
@@ -101,13 +123,6 @@ def _span(seconds: float) -> str:
         if seconds >= size:
             return f"{int(seconds // size)}{unit}"
     return f"{max(0.0, seconds):.1f}s" if seconds < 10 else f"{int(seconds)}s"
-
-
-def _size(count: int) -> str:
-    for shift, unit in ((30, "G"), (20, "M"), (10, "K")):
-        if count >= 1 << shift:
-            return f"{count / (1 << shift):.1f}{unit}"
-    return f"{count}B"
 
 
 def _one_line(text: str, width: int = _COMMAND_WIDTH) -> str:

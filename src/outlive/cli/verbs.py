@@ -11,9 +11,12 @@ import typer
 
 from outlive import __version__
 from outlive.cli.completing import candidates
+from outlive.cli.control_commands import add_control_verbs
 from outlive.cli.flags import Json, StateDir, help_of
+from outlive.cli.live_commands import add_live_verbs
 from outlive.cli.output import say, show, show_json
 from outlive.cli.process_commands import add_process_verbs
+from outlive.cli.record_commands import add_record_verbs
 from outlive.cli.setup_verbs import add_setup_verbs
 from outlive.config import OPTIONS, Option
 from outlive.presence.state_folder import layout_of
@@ -29,6 +32,7 @@ _app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # rich takes longer to import than everything else that help needs
+    context_settings={"help_option_names": ["--help", "-h"]},  # of every verb below, too
 )
 _keeper = typer.Typer(
     help="Look after the processes that look after the commands.", no_args_is_help=True, rich_markup_mode=None
@@ -37,6 +41,9 @@ _app.add_typer(_keeper, name="keeper")
 _config = typer.Typer(help="Show how the server is set up.", no_args_is_help=True, rich_markup_mode=None)
 _app.add_typer(_config, name="config")
 add_process_verbs(_app)
+add_control_verbs(_app)
+add_live_verbs(_app)
+add_record_verbs(_app)
 add_setup_verbs(_app)
 
 
@@ -165,11 +172,16 @@ def _stop(
     kill: Annotated[
         bool, typer.Option("--kill", help="End the processes that live, too.", show_default=False)
     ] = False,
+    as_json: Json = False,
 ) -> None:
     """End the keeper; refused while processes live, unless --kill."""
     from outlive.cli.keeper_verbs import stop_keeper  # noqa: PLC0415 -- as above
 
-    say("The keeper has ended." if stop_keeper(layout_of(state_dir), kill=kill) else "No keeper runs.")
+    has_run = stop_keeper(layout_of(state_dir), kill=kill)
+    if as_json:
+        show_json({"stopped": has_run})
+    else:
+        say("The keeper has ended." if has_run else "No keeper runs.")
 
 
 @_keeper.command("run")

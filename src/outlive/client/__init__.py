@@ -11,12 +11,13 @@
 `outlive.core.errors`, with a stable `code` and a `hint`.
 """
 
-from outlive.client.blocking import Client, Follow, Process
+from outlive.client.blocking import Client, Events, Follow, Process
 from outlive.client.client import AsyncClient
+from outlive.client.events import AsyncEvents
 from outlive.client.follow import AsyncFollow
 from outlive.client.options import StartOptions
 from outlive.client.process import AsyncProcess
-from outlive.client.results import Completion, Gap, Output, Page, ProcessInfo
+from outlive.client.results import Completion, Gap, Output, Page, ProcessEvent, ProcessInfo, ProcessStats
 from outlive.core.cursor import BEGINNING, Cursor
 from outlive.core.errors import (
     AccessDenied,
@@ -36,6 +37,7 @@ __all__ = [
     "BEGINNING",
     "AccessDenied",
     "AsyncClient",
+    "AsyncEvents",
     "AsyncFollow",
     "AsyncProcess",
     "BackendUnavailable",
@@ -44,6 +46,7 @@ __all__ = [
     "Completion",
     "ConfigInvalid",
     "Cursor",
+    "Events",
     "Follow",
     "Gap",
     "InvalidRequest",
@@ -53,8 +56,10 @@ __all__ = [
     "Output",
     "Page",
     "Process",
+    "ProcessEvent",
     "ProcessInfo",
     "ProcessNotFound",
+    "ProcessStats",
     "ProtocolViolation",
     "StartFailed",
     "StartOptions",

@@ -1,4 +1,4 @@
-"""The blocking twins: `Client`, `Process`, `Follow`. No logic: each method runs its coroutine to the end.
+"""The blocking twins: `Client`, `Process`, `Follow`, `Events`. No logic: each method runs its coroutine to the end.
 
 `tests/client/test_twins.py` holds that both sides offer the same names and parameters.
 """
@@ -9,16 +9,17 @@ from typing import Self, Unpack
 
 from outlive.client.address import say_nothing
 from outlive.client.client import AsyncClient
+from outlive.client.events import AsyncEvents
 from outlive.client.follow import AsyncFollow
 from outlive.client.options import StartOptions
 from outlive.client.process import AsyncProcess, Until
-from outlive.client.results import Completion, Gap, Output, Page, ProcessInfo
+from outlive.client.results import Completion, Gap, Output, Page, ProcessEvent, ProcessInfo
 from outlive.client.thread_world import ThreadWorld
 from outlive.client.world import run
 from outlive.core.cursor import BEGINNING, Cursor
 from outlive.core.identity import ProcessId
 
-__all__ = ["Client", "Follow", "Process"]
+__all__ = ["Client", "Events", "Follow", "Process"]
 
 # Spelled out here because inside the class `list` is the method.
 _Infos = list[ProcessInfo]
@@ -26,6 +27,10 @@ _Infos = list[ProcessInfo]
 
 async def _next(follow: AsyncFollow) -> Output | Gap | None:
     return await anext(follow, None)
+
+
+async def _next_event(events: AsyncEvents) -> ProcessEvent | None:
+    return await anext(events, None)
 
 
 class Follow:
@@ -74,6 +79,38 @@ class Follow:
         self.close()
 
 
+class Events:
+    """`AsyncEvents` for programs without an event loop: an iterator over what happens, for one thread."""
+
+    def __init__(self, events: AsyncEvents) -> None:
+        """Made by `Client.events`."""
+        self._events = events
+
+    def __iter__(self) -> Self:
+        """Go on."""
+        return self
+
+    def __next__(self) -> ProcessEvent:
+        """Return the next event, however long that takes; see `AsyncEvents`."""
+        event = run(_next_event(self._events))
+        if event is None:
+            raise StopIteration
+        return event
+
+    def close(self) -> None:
+        """Listen no more. Safe to repeat."""
+        run(self._events.close())
+
+    def __enter__(self) -> Self:
+        """Listen from now on; without `with` that is so from the first item on."""
+        run(self._events.__aenter__())
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        """Close."""
+        self.close()
+
+
 class Process:
     """`AsyncProcess` for programs without an event loop. May be used from several threads."""
 
@@ -95,9 +132,9 @@ class Process:
         """Return an iterator over its output from `cursor` on; see `AsyncProcess.follow`."""
         return Follow(self._process.follow(cursor))
 
-    def info(self) -> ProcessInfo:
-        """Return what is known of it now."""
-        return run(self._process.info())
+    def info(self, *, stats: bool = False) -> ProcessInfo:
+        """Return what is known of it now; see `AsyncProcess.info`."""
+        return run(self._process.info(stats=stats))
 
     def wait(self, timeout_s: float | None = None, *, until: Until = "complete") -> ProcessInfo:
         """Return once it has ended and its output is whole, or (`is_complete` False) when the time is up."""
@@ -138,6 +175,10 @@ class Process:
     def tail(self, limit_bytes: int = 64 * 1024) -> Page:
         """Return the last output so far: at most `limit_bytes` of each stream."""
         return run(self._process.tail(limit_bytes))
+
+    def relabel(self, tags: Mapping[str, str | None], *, group: str | None = None) -> ProcessInfo:
+        """Set and remove tags, and name its group; see `AsyncProcess.relabel`."""
+        return run(self._process.relabel(tags, group=group))
 
     def close(self) -> None:
         """Give up this handle; see `AsyncProcess.close`."""
@@ -206,3 +247,22 @@ class Client:
     ) -> _Infos:
         """Return processes of this user, newest first; see `AsyncClient.list`."""
         return run(self._client.list(active=active, group=group, tags=tags, before=before, limit=limit))
+
+    def remove(self, process_id: str, *, force: bool = False) -> None:
+        """Forget a finished process; see `AsyncClient.remove`."""
+        run(self._client.remove(process_id, force=force))
+
+    def events(
+        self,
+        *,
+        events: Sequence[str] | None = None,
+        process_ids: Sequence[str] | None = None,
+        group: str | None = None,
+        tags: Mapping[str, str] | None = None,
+        states: Sequence[str] | None = None,
+    ) -> Events:
+        """Return an iterator over what happens, as it happens; see `AsyncClient.events`."""
+        asynchronous = self._client.events(
+            events=events, process_ids=process_ids, group=group, tags=tags, states=states
+        )
+        return Events(asynchronous)

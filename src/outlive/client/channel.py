@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from outlive.client.conversation import FOLLOWER, Conversation
-from outlive.client.messages import Answer, Hello, Told, read_frame
+from outlive.client.messages import Answer, Heard, Hello, read_frame
 from outlive.client.world import Bell, ConnectionLost, Unreachable, Wire, World
 from outlive.core.cursor import Cursor
 from outlive.core.errors import BackendUnavailable, OutliveError, ProtocolViolation
@@ -62,10 +62,20 @@ class Channel:
             request_id, text = self._conversation.ask_attach(process_id, cursor)
         await self._settle(request_id, text, answer_s)
 
-    async def next_told(self) -> Told | None:
-        """Return what was told next of the followed process, however long that takes; for one caller at a time.
+    async def listen(self, params: Mapping[str, object], *, answer_s: float) -> None:
+        """Hear of events from now on, and of no process's output; what was told and not taken is dropped.
 
-        None: something was left out, because others had to hear their answers first: attach again at the cursor.
+        Raises what `request` raises. Cancellation: listen again.
+        """
+        with self._lock:
+            request_id, text = self._conversation.ask_events(params)
+        await self._settle(request_id, text, answer_s)
+
+    async def next_told(self) -> Heard | None:
+        """Return what was told next of the followed process, or the next event, however long that takes.
+
+        For one caller at a time. None: something was left out, because others had to hear their answers first: attach
+        again at the cursor.
 
         Raises:
             ConnectionLost: The connection has ended.

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Self, Unpack
 
 from outlive.client.address import Address, say_nothing
+from outlive.client.events import AsyncEvents
 from outlive.client.follow import AsyncFollow, silence
 from outlive.client.link import Link
 from outlive.client.messages import read_info
@@ -147,6 +148,45 @@ class AsyncClient:
         result = await self._link.request("list", params)
         return [read_info(view) for view in result["processes"]]
 
+    async def remove(self, process_id: str, *, force: bool = False) -> None:
+        """Forget a finished process: record, output and folder.
+
+        Args:
+            process_id: Which one.
+            force: End it first (KILL at once) where it, or something of its tree, still runs.
+
+        Raises:
+            ProcessNotFound: There is none for this user.
+            InvalidState: `process_running`, and `force` is not set.
+            BackendUnavailable: `server_lost`: whether it was removed is not known.
+        """
+        params = {"process_id": process_id, "force": force}
+        await self._link.request("remove", params, is_repeatable=False)
+
+    def events(
+        self,
+        *,
+        events: Sequence[str] | None = None,
+        process_ids: Sequence[str] | None = None,
+        group: str | None = None,
+        tags: Mapping[str, str] | None = None,
+        states: Sequence[str] | None = None,
+    ) -> AsyncEvents:
+        """Return an iterator over what happens to processes of this user, as it happens; see `ProcessEvent`.
+
+        Args:
+            events: Only events of these names.
+            process_ids: Only those of these processes.
+            group: Only those of this group.
+            tags: Only those of processes with all of these.
+            states: Only those of processes that are in one of these states then.
+        """
+        params: dict[str, object] = {"group": group, "tags": None if tags is None else dict(tags)}
+        for name, wanted in (("events", events), ("process_ids", process_ids), ("states", states)):
+            params[name] = None if wanted is None else list(wanted)
+        link = self._new_link()
+        return AsyncEvents(link, params, release=lambda: self._drop(link))
+
     def _process(self, process_id: ProcessId, pid: int | None, link: Link) -> AsyncProcess:
         async def release() -> None:
             if link is not self._link:
@@ -181,4 +221,4 @@ class AsyncClient:
 
 
 def _new_id() -> ProcessId:
-    return new_process_id(time.time_ns() // 1_000_000, os.urandom(10))
+    return new_process_id(time.time_ns(), os.urandom(10))

@@ -6,7 +6,8 @@ Knows neither sockets nor who waits: `channel` does.
 from collections import deque
 from collections.abc import Mapping
 
-from outlive.client.messages import Answer, Ended, Hello, Missing, Piece, Told, encode_request, read_frame
+from outlive.client.messages import Answer, Ended, Heard, Hello, Missing, Piece, encode_request, read_frame
+from outlive.client.results import ProcessEvent
 from outlive.core.cursor import Cursor
 
 __all__ = ["FOLLOWER", "Conversation"]
@@ -16,24 +17,27 @@ FOLLOWER = 0  # who hears what is told of the followed process; requests count f
 # What is told while nobody takes it, because another caller of this connection waits for an answer that comes behind it.
 # Beyond that it is left out, and asked for again: the log is the queue.
 _MAX_KEPT_BYTES = 4 * 1024 * 1024
+_EVENT_BYTES = 4096  # what an event counts for: it carries a process
 
 
 class Conversation:
-    """Requests by number, and what was told of the one process that is followed here.
+    """Requests by number, and what was told of the one process that is followed here, or of the events.
 
     Attributes:
         is_attached: What is told now belongs to the last `attach`.
-        has_left_out: Something was left out since: attach again at the cursor, once everything kept is taken.
+        is_listening: Events are told.
+        has_left_out: Something was left out since: ask again, once everything kept is taken.
     """
 
     def __init__(self) -> None:
         """Nothing was asked."""
-        self.is_attached = self.has_left_out = False
+        self.is_attached = self.is_listening = self.has_left_out = False
         self._asked = FOLLOWER
         self._answers: dict[int, Answer | None] = {}
         self._followed: str | None = None
         self._attach_id: int | None = None
-        self._told: deque[Told] = deque()
+        self._events_id: int | None = None
+        self._told: deque[Heard] = deque()
         self._kept_bytes = 0
 
     def ask(self, method: str, params: Mapping[str, object]) -> tuple[int, str]:
@@ -50,10 +54,17 @@ class Conversation:
         self._followed, self._attach_id = process_id, asked[0]
         return asked
 
+    def ask_events(self, params: Mapping[str, object]) -> tuple[int, str]:
+        """Do the same for `events`: from its answer on, what happens is kept."""
+        asked = self.ask("events", params)
+        self.drop_told()
+        self._events_id = asked[0]
+        return asked
+
     def drop_told(self) -> None:
         """Follow nothing any more."""
-        self.is_attached = self.has_left_out = False
-        self._followed = self._attach_id = None
+        self.is_attached = self.is_listening = self.has_left_out = False
+        self._followed = self._attach_id = self._events_id = None
         self._told.clear()
         self._kept_bytes = 0
 
@@ -65,7 +76,7 @@ class Conversation:
         """Nobody waits for that answer any more."""
         self._answers.pop(request_id, None)
 
-    def next_told(self) -> Told | None:
+    def next_told(self) -> Heard | None:
         """Take the oldest of what was told; None when there is nothing."""
         if not self._told:
             return None
@@ -94,7 +105,10 @@ class Conversation:
             case Piece() | Missing() | Ended() if self.is_attached and message.process_id == self._followed:
                 self._keep(message)
                 return FOLLOWER
-            case Hello() | Answer() | Piece() | Missing() | Ended() | None:
+            case ProcessEvent() if self.is_listening:
+                self._keep(message)
+                return FOLLOWER
+            case Hello() | Answer() | Piece() | Missing() | Ended() | ProcessEvent() | None:
                 return None
 
     def _answered(self, request_id: int, answer: Answer) -> int:
@@ -102,9 +116,11 @@ class Conversation:
         if request_id == self._attach_id:
             # Noticed here and not when the caller wakes: the next frame may be output already.
             self.is_attached = answer.error is None
+        if request_id == self._events_id:
+            self.is_listening = answer.error is None
         return request_id
 
-    def _keep(self, told: Told) -> None:
+    def _keep(self, told: Heard) -> None:
         size = _size(told)
         if self.has_left_out or (self._told and self._kept_bytes + size > _MAX_KEPT_BYTES):
             self.has_left_out = True
@@ -113,5 +129,7 @@ class Conversation:
         self._kept_bytes += size
 
 
-def _size(told: Told) -> int:
-    return len(told.data) if isinstance(told, Piece) else 1
+def _size(told: Heard) -> int:
+    if isinstance(told, Piece):
+        return len(told.data)
+    return _EVENT_BYTES if isinstance(told, ProcessEvent) else 1

@@ -9,7 +9,7 @@ from outlive.client.link import ANSWER_S, Link
 from outlive.client.messages import Ended, Told
 from outlive.client.patience import is_passing
 from outlive.client.position import Position
-from outlive.client.results import Completion, Gap, Output
+from outlive.client.results import Completion, Gap, Output, ProcessEvent
 from outlive.client.world import ConnectionLost
 from outlive.core.cursor import Cursor
 from outlive.core.errors import OutliveError, ProtocolViolation
@@ -108,7 +108,7 @@ class AsyncFollow:
                     raise
                 await self._link.rest(error)
             else:
-                if told is not None:
+                if told is not None and not isinstance(told, ProcessEvent):  # nobody asked for events here
                     return told
                 self._channel = None  # something was left out: attach again, at the cursor
 

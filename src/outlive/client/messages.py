@@ -10,7 +10,16 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from outlive.client.results import Completion, Gap, Output, Page, ProcessInfo, Stream
+from outlive.client.results import (
+    Completion,
+    Gap,
+    Output,
+    Page,
+    ProcessEvent,
+    ProcessInfo,
+    ProcessStats,
+    Stream,
+)
 from outlive.core.cursor import Cursor
 from outlive.core.errors import OutliveError, ProtocolViolation, error_from_slug
 from outlive.core.identity import ProcessId
@@ -18,6 +27,7 @@ from outlive.core.identity import ProcessId
 __all__ = [
     "Answer",
     "Ended",
+    "Heard",
     "Hello",
     "Message",
     "Missing",
@@ -79,7 +89,8 @@ class Ended:
 
 
 Told = Piece | Missing | Ended
-Message = Hello | Answer | Told | None
+Heard = Told | ProcessEvent
+Message = Hello | Answer | Heard | None
 
 
 def encode_request(request_id: int, method: str, params: Mapping[str, object]) -> str:
@@ -116,6 +127,8 @@ def _read_message(message: _Object) -> Message:
             return Missing(params["process_id"], params["type"], params["from"], params["to"])
         case "process.completed":
             return Ended(params["process_id"], _read_completion(params))
+        case "event":
+            return _read_event(params)
     return None
 
 
@@ -123,6 +136,18 @@ def _read_completion(params: _Object) -> Completion:
     exit_code, exit_signal = _read_end(params["exit_code"])
     cursor = Cursor.parse(params["cursor"])
     return Completion(exit_code=exit_code, exit_signal=exit_signal, error=params["error"], cursor=cursor)
+
+
+def _read_event(params: _Object) -> ProcessEvent:
+    process_id, process = params["process_id"], params["process"]
+    return ProcessEvent(
+        event=params["event"],
+        at=datetime.fromisoformat(params["at"]),
+        process_id=None if process_id is None else ProcessId(process_id),
+        info=None if process is None else read_info(process),
+        reason=params["reason"],
+        missed=params["missed"],
+    )
 
 
 def _read_end(code: int | None) -> tuple[int | None, int | None]:
@@ -141,6 +166,7 @@ def read_error(error: _Object) -> OutliveError:
 
 def read_info(view: _Object) -> ProcessInfo:
     """Return a process as `get`, `list` and `wait` show it."""
+    stats = view.get("stats")
     exit_code, exit_signal = _read_end(view["exit_code"])
     return ProcessInfo(
         process_id=ProcessId(view["process_id"]),
@@ -170,6 +196,18 @@ def read_info(view: _Object) -> ProcessInfo:
         tags=view["tags"],
         group=view["group"],
         session_id=view["session_id"],
+        stats=None if stats is None else _read_stats(stats),
+    )
+
+
+def _read_stats(view: _Object) -> ProcessStats:
+    return ProcessStats(
+        pids=tuple(view["pids"]),
+        threads=view["threads"],
+        cpu_s=view["cpu"],
+        memory_bytes=view["memory_bytes"],
+        ports=tuple(view["ports"]),
+        waiting=view["waiting"],
     )
 
 

@@ -1,7 +1,7 @@
 """One process, from the outside: `AsyncProcess`."""
 
 import base64
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Literal
 
 from outlive.client.follow import AsyncFollow
@@ -69,9 +69,10 @@ class AsyncProcess:
         """
         return self._follow(self.process_id, position_of(cursor))
 
-    async def info(self) -> ProcessInfo:
-        """Return what is known of it now."""
-        return read_info(await self._link.request("get", {"process_id": self.process_id}))
+    async def info(self, *, stats: bool = False) -> ProcessInfo:
+        """Return what is known of it now, with `stats` also what its tree looks like (some milliseconds of looking)."""
+        params = {"process_id": self.process_id, "stats": stats}
+        return read_info(await self._link.request("get", params))
 
     async def wait(self, timeout_s: float | None = None, *, until: Until = "complete") -> ProcessInfo:
         """Return once it has ended and its output is whole, or (`is_complete` False) when the time is up.
@@ -93,7 +94,7 @@ class AsyncProcess:
         Raises:
             InvalidState: It has ended.
         """
-        await self._control("PAUSE")
+        await _control(self._link, self.process_id, "PAUSE")
 
     async def resume(self) -> None:
         """Continue the whole tree. Repeating it is a success.
@@ -101,7 +102,7 @@ class AsyncProcess:
         Raises:
             InvalidState: It has ended.
         """
-        await self._control("RESUME")
+        await _control(self._link, self.process_id, "RESUME")
 
     async def cancel(self, grace_s: float | None = None) -> None:
         """End the whole tree: TERM now, KILL after the grace (its own by default). `wait` tells when it is gone.
@@ -111,7 +112,8 @@ class AsyncProcess:
         Raises:
             InvalidState: It has ended.
         """
-        await self._control("CANCEL", **({} if grace_s is None else {"grace": grace_s}))
+        more = {} if grace_s is None else {"grace": grace_s}
+        await _control(self._link, self.process_id, "CANCEL", **more)
 
     async def signal(self, number: int | str, *, whole_tree: bool = False) -> None:
         """Send a signal ("INT", "SIGINT", 2) to the main process, or to everything below it too.
@@ -197,9 +199,22 @@ class AsyncProcess:
             items=tuple(items), cursor=page.cursor, has_more=page.has_more, is_complete=page.is_complete
         )
 
+    async def relabel(self, tags: Mapping[str, str | None], *, group: str | None = None) -> ProcessInfo:
+        """Set tags (None removes one; others stay) and, where one is named, its group; running or ended, for good.
+
+        Raises:
+            InvalidRequest: There would be more than 64 tags, or one of them is too long.
+            InvalidState: `process_queued`: it waits for its turn.
+        """
+        params: dict[str, object] = {"process_id": self.process_id, "tags": dict(tags)}
+        if group is not None:
+            params["group"] = group
+        return read_info(await self._link.request("relabel", params))
+
     async def close(self) -> None:
         """Give up this handle. A process started with `detach=False` is cancelled after the reconnect grace."""
         await self._release()
 
-    async def _control(self, verb: str, **more: object) -> None:
-        await self._link.request("control", {"process_id": self.process_id, "type": verb, **more})
+
+async def _control(link: Link, process_id: str, verb: str, **more: object) -> None:
+    await link.request("control", {"process_id": process_id, "type": verb, **more})

@@ -2,13 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Literal
 
 from outlive.core.cursor import Cursor
 from outlive.core.identity import ProcessId
 
-__all__ = ["Completion", "Gap", "Output", "Page", "ProcessInfo", "Stream"]
+__all__ = ["Completion", "Gap", "Output", "Page", "ProcessEvent", "ProcessInfo", "ProcessStats", "Stream"]
 
 Stream = Literal["stdout", "stderr"]
 
@@ -65,13 +65,29 @@ class Page:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessStats:
+    """What a process's tree looks like from outside at one moment; sums over everything of it that lives.
+
+    `cpu_s` is processor time since the start, `memory_bytes` what lies in memory. `pids`: parents first. `ports`: TCP
+    ports that it listens on. `waiting` is "input", "password", or None where it waits for nothing of the kind.
+    """
+
+    pids: tuple[int, ...]
+    threads: int
+    cpu_s: float
+    memory_bytes: int
+    ports: tuple[int, ...]
+    waiting: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessInfo:
     """What is known of a process at one moment. Times are aware UTC, durations seconds, sizes bytes.
 
     `state` is one of queued, starting, running, paused, stopping, exited, signaled, failed_to_start, lost; `cause` one of
     cancel, timeout, output_limit, oom, shutdown, or None for a natural end. `is_complete`: it has ended and its
     output is whole. `is_closed`: nothing can write to its streams any more. `descendants` counts what is left of its
-    tree besides itself. `session_id` names the connection that started it.
+    tree besides itself. `session_id` names the connection that started it. `stats` is there where it was asked for.
     """
 
     process_id: ProcessId
@@ -101,8 +117,31 @@ class ProcessInfo:
     tags: Mapping[str, str]
     group: str | None
     session_id: str | None
+    stats: ProcessStats | None = None
 
     @property
     def returncode(self) -> int | None:
         """The end in the one number that `subprocess` uses: the exit code, or minus the signal; None until then."""
         return self.exit_code if self.exit_signal is None else -self.exit_signal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessEvent:
+    """Something that happened; `at` is aware UTC.
+
+    `event` is queued, started, recovered, paused, resumed, stopping, ended, closed, removed; rejected (a start that was
+    refused: `reason` is the error's slug); keeper_connected, keeper_disconnected; or missed: events were left out here,
+    `missed` of them, 0 where nobody can know how many. `info` is the process as it was then.
+    """
+
+    event: str
+    at: datetime
+    process_id: ProcessId | None = None
+    info: ProcessInfo | None = None
+    reason: str | None = None
+    missed: int = 0
+
+    @classmethod
+    def missing(cls) -> "ProcessEvent":
+        """Return the event `missed` for what nobody can have counted."""
+        return cls(event="missed", at=datetime.now(UTC))

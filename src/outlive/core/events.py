@@ -46,7 +46,7 @@ class ProcessRecovered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateChanged:
-    """A process moved to `record.state`: paused, running again, stopping, ended. Short states may be skipped."""
+    """A process moved to `record.state`: queued, paused, running again, stopping, ended. Short states may be skipped."""
 
     record: ProcessRecord
 
@@ -67,9 +67,13 @@ class ProcessClosed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessRemoved:
-    """The record and the output of an ended process were removed, by retention or because somebody asked."""
+    """The record and the output of an ended process were removed, by retention or because somebody asked.
+
+    `record` is what was known of it last; None where nobody knew it any more.
+    """
 
     process_id: str
+    record: ProcessRecord | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

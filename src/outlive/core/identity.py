@@ -16,11 +16,16 @@ _ALLOWED = frozenset(_ALPHABET)
 _RANDOM_BYTES = 10
 
 
-def new_process_id(now_ms: int, randomness: bytes) -> ProcessId:
-    """Compose an id from Unix milliseconds and 10 random bytes; ids of later milliseconds sort later."""
+def new_process_id(now_ns: int, randomness: bytes) -> ProcessId:
+    """Compose an id from Unix nanoseconds and 10 random bytes; ids of later microseconds sort later.
+
+    The microseconds take ten of a ULID's 80 random bits: what is started within one millisecond keeps its order.
+    """
     if len(randomness) != _RANDOM_BYTES:
         raise AssertionError("a process id takes exactly 10 random bytes")
-    return id_from_bytes((now_ms & ((1 << 48) - 1)).to_bytes(6, "big") + randomness)
+    now_ms, micros = now_ns // 1_000_000 & ((1 << 48) - 1), now_ns // 1000 % 1000
+    fraction = micros << 70 | int.from_bytes(randomness, "big") & ((1 << 70) - 1)
+    return id_from_bytes((now_ms << 80 | fraction).to_bytes(16, "big"))
 
 
 def id_from_bytes(raw: bytes) -> ProcessId:

@@ -1,7 +1,8 @@
 """Where things lie in the state folder: the one list of file names, pure path arithmetic.
 
 Each file has one writer: `out`, `err`, `idx`, `done`, `stop`, `paused`, `gaps`, `live` the supervisor,
-`pid` and `exit` the shim, `registry.db` and `task` the server; the folder of a command that was withdrawn the server.
+`pid` the shim, `exit` who learns an end without a shim, `registry.db` and `task` the server; the folder of a command
+that was withdrawn the server.
 """
 
 __all__ = ["STREAM_FILES", "Layout"]

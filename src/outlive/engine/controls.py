@@ -12,8 +12,10 @@ from weakref import WeakKeyDictionary
 
 from outlive.backends.contract import Backend
 from outlive.core.errors import BackendUnavailable, InvalidState, LimitExceeded
+from outlive.core.events import StateChanged
 from outlive.core.lifecycle import Cause, State, Trigger, advance
 from outlive.core.observation import NOTHING, Observation
+from outlive.engine.announcer import Announcer
 from outlive.engine.process import Process
 from outlive.engine.waiting import until
 
@@ -32,18 +34,19 @@ class Controls:
     """
 
     _backend: Backend
+    _announcer: Announcer
     _input_locks: "WeakKeyDictionary[Process, asyncio.Lock]"
 
     async def pause(self, process: Process) -> None:
         """Stop the whole tree until `resume`; repeating it is a success (promise S0.10)."""
         advance(process.state, Trigger.PAUSE)
-        confirm = functools.partial(process.confirm_pause, is_paused=True)
+        confirm = functools.partial(self._confirm_pause, process, is_paused=True)
         await self._backend.pause(process.process_id, acknowledged=confirm)
 
     async def resume(self, process: Process) -> None:
         """Continue the whole tree; a process that runs already is a success."""
         advance(process.state, Trigger.RESUME)
-        confirm = functools.partial(process.confirm_pause, is_paused=False)
+        confirm = functools.partial(self._confirm_pause, process, is_paused=False)
         await self._backend.resume(process.process_id, acknowledged=confirm)
 
     async def cancel(
@@ -172,6 +175,11 @@ class Controls:
     async def backend_status(self) -> dict[str, object]:
         """Return what the keeper says about itself."""
         return await self._backend.status()
+
+    def _confirm_pause(self, process: Process, *, is_paused: bool) -> None:
+        """Take over an acknowledgement; the doorbell behind it then changes nothing, so it is told here."""
+        if process.confirm_pause(is_paused=is_paused):
+            self._announcer.tell(StateChanged, process)
 
     def _input_lock(self, process: Process) -> asyncio.Lock:
         lock = self._input_locks.get(process)

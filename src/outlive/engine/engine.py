@@ -98,7 +98,7 @@ class Engine(Queueing, Queries):
             self._layout,
             self._registry,
             self._intake,
-            removed=lambda process_id: emit(ProcessRemoved(process_id=process_id)),
+            removed=lambda process_id, record: emit(ProcessRemoved(process_id=process_id, record=record)),
         )
         self.started_count = 0  # of this server; an event for each would cost every start
         self._resolver: Resolver | None = None
@@ -196,7 +196,7 @@ class Engine(Queueing, Queries):
             raise AssertionError("the engine is used inside `async with` only")
         now_ns = time.time_ns()
         if process_id is None:
-            process_id = new_process_id(now_ns // 1_000_000, os.urandom(10))
+            process_id = new_process_id(now_ns, os.urandom(10))
         elif not is_process_id(process_id):
             raise InvalidRequest("invalid_params", f"Not a process id: {process_id[:40]!r}.")
         elif (known := self._intake.live.get(id_to_bytes(process_id))) is not None:

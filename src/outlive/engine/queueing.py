@@ -7,6 +7,7 @@ from dataclasses import replace
 from outlive.backends.contract import Started
 from outlive.core.command import Command
 from outlive.core.errors import BackendUnavailable, InvalidRequest, OutliveError
+from outlive.core.events import StateChanged
 from outlive.core.lifecycle import Cause, State
 from outlive.core.process import Owner
 from outlive.engine.filing import Filing
@@ -122,6 +123,7 @@ class Queueing(Records):
             self._intake.live.pop(process.key, None)
             raise
         self._filing.note(process)
+        self._announcer.tell(StateChanged, process)
 
     async def _open_groups(self) -> None:
         """Put everybody in line again who waited when an earlier server ended, and count what runs."""

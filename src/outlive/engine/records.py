@@ -84,7 +84,7 @@ class Records(Controls):
             await self._closed(process)
         letting_go = functools.partial(self._filing.forget, process)
         try:
-            await self._upkeep.remove(process.process_id, letting_go=letting_go)
+            await self._upkeep.remove(process.process_id, process.record, letting_go=letting_go)
         except OSError as error:
             text = f"The folder of the process cannot be removed: {error.strerror}."
             raise StoreCorrupt("store_corrupt", text) from error

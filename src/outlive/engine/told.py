@@ -224,7 +224,9 @@ class Told:
         if self._phase == _STARTING:
             self._phase = int(Phase.RUNNING)
 
-    def confirm_pause(self, *, is_paused: bool) -> None:
-        """Take over the acknowledgement of a pause or resume; the doorbell follows. Engine only."""
-        if self._phase in {Phase.RUNNING, Phase.PAUSED}:
+    def confirm_pause(self, *, is_paused: bool) -> bool:
+        """Take over the acknowledgement of a pause or resume; tell whether it is news. The doorbell follows. Engine only."""
+        before = self._phase
+        if before in {Phase.RUNNING, Phase.PAUSED}:
             self._phase = int(Phase.PAUSED if is_paused else Phase.RUNNING)
+        return self._phase != before

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from outlive.core.errors import OutliveError
 from outlive.core.identity import ProcessId, id_to_bytes, is_process_id
 from outlive.core.layout import Layout
+from outlive.core.process import ProcessRecord
 from outlive.engine.intake import Intake
 from outlive.store.folder import read_folder
 from outlive.store.registry import Registry
@@ -29,9 +30,14 @@ class Upkeep:
     """Works in the background with threads for every file; what is live is never touched."""
 
     def __init__(
-        self, layout: Layout, registry: Registry, intake: Intake, *, removed: Callable[[ProcessId], None]
+        self,
+        layout: Layout,
+        registry: Registry,
+        intake: Intake,
+        *,
+        removed: Callable[[ProcessId, ProcessRecord | None], None],
     ) -> None:
-        """`removed` hears of every process that was removed."""
+        """`removed` hears of every process that was removed, and what was known of it."""
         self._layout = layout
         self._registry = registry
         self._intake = intake
@@ -78,9 +84,16 @@ class Upkeep:
         """Remove the ended processes that retention does not keep: the folder first, then the row."""
         candidates = [one for one in await self._registry.removable() if not self._is_live(one.process_id)]
         for name in select_removable(candidates, rule, now_ns=now_ns):
-            await self.remove(ProcessId(name))
+            stored = await self._registry.find(name)
+            await self.remove(ProcessId(name), None if stored is None else stored.record)
 
-    async def remove(self, process_id: ProcessId, *, letting_go: Callable[[], None] | None = None) -> None:
+    async def remove(
+        self,
+        process_id: ProcessId,
+        record: ProcessRecord | None,
+        *,
+        letting_go: Callable[[], None] | None = None,
+    ) -> None:
         """Remove a finished process: row, then folder; `letting_go` is called when no folder of this name is left.
 
         Until then a live one must stay known: a late doorbell about a stranger would load it again. One that is not
@@ -92,7 +105,7 @@ class Upkeep:
         if letting_go is not None:
             letting_go()
             self._registry.remove([process_id])  # its state may have been filed meanwhile
-        self._removed(process_id)
+        self._removed(process_id, record)
         await asyncio.to_thread(shutil.rmtree, doomed, ignore_errors=True)
 
     def _is_live(self, process_id: str) -> bool:

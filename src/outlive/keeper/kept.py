@@ -50,7 +50,10 @@ class Stream:
     def __init__(
         self, kept: "Kept", index: int, *, source: int, log: int, offset: int = 0, relay: int = -1
     ) -> None:
-        """`source` is read (a pipe, or a pty master with `relay` = (write end) of the relay pipe); `log` is written."""
+        """`source` is read (a pipe, or a pty master with `relay` = (write end) of the relay pipe); `log` is written.
+
+        Where `log` is -1 it is opened with the first bytes: most commands write nothing to stderr.
+        """
         self.kept = kept
         self.index = index
         self.source = source
@@ -62,6 +65,12 @@ class Stream:
         self.is_big = False
         self.short_reads = 0
         self.last_ns = 0
+
+    def close_log(self) -> None:
+        """Close the log, if it was opened."""
+        if self.log >= 0:
+            os.close(self.log)
+            self.log = -1
 
 
 class Kept:

@@ -7,6 +7,7 @@ import ctypes
 import errno
 import fcntl
 import os
+import select
 import time
 
 __all__ = [
@@ -15,6 +16,7 @@ __all__ = [
     "boottime_ns",
     "die_with",
     "exit_status_of_zombie",
+    "has_no_writer",
     "open_pidfd",
     "pidfd_exit_status",
     "punch_hole",
@@ -140,6 +142,13 @@ def spread_folders(path: str) -> None:
 def unread_bytes(fd: int) -> int:
     """Return how many bytes wait in a pipe or terminal (FIONREAD)."""
     return int.from_bytes(fcntl.ioctl(fd, _FIONREAD, b"\0\0\0\0"), "little")
+
+
+def has_no_writer(fd: int) -> bool:
+    """Tell whether nobody can write into a pipe any more; what was written may still wait in it."""
+    poll = select.poll()
+    poll.register(fd, 0)  # POLLHUP is told without being asked for (poll(2))
+    return bool(poll.poll(0))
 
 
 def punch_hole(fd: int, offset: int, length: int) -> None:

@@ -13,7 +13,7 @@ from outlive.core.layout import Layout
 from outlive.keeper import sockets, tree
 from outlive.keeper.endings import Endings
 from outlive.keeper.failpoints import hit
-from outlive.keeper.files import is_written, read_small, write_whole
+from outlive.keeper.files import is_written, write_whole
 from outlive.keeper.kept import Kept
 from outlive.keeper.kernel import (
     BOOT_ID,
@@ -26,19 +26,18 @@ from outlive.keeper.kernel import (
 )
 from outlive.keeper.loop import Loop
 from outlive.keeper.pool import ShimPool
+from outlive.keeper.records import read_end, read_exit, read_pid
 from outlive.keeper.starts import known_start
 from outlive.protocols.frames import (
     ExitRecord,
     PidRecord,
-    decode_exit,
-    decode_pid,
     encode_exit,
     encode_pid,
     exit_from_wait,
 )
 from outlive.protocols.keeper import Flags, Phase
 
-__all__ = ["Orphans", "read_exit", "read_pid"]
+__all__ = ["Orphans"]
 
 _LOOK_S = 0.004
 _LOOKS = 250  # one second: a zombie may wait for a guardian that is being started again
@@ -102,7 +101,7 @@ class Orphans:
         kept.is_orphan = False
         for stream in kept.streams:
             self._loop.unwatch(stream.source)
-            os.close(stream.log)
+            stream.close_log()
         for letter in list(kept.fds):
             kept.close_fd(letter)
         os.close(kept.idx)
@@ -110,7 +109,7 @@ class Orphans:
 
     def _find_spawned(self, kept: Kept, looks: int) -> None:
         """Find a command that was spawned by a shim which died before it could write the pid."""
-        ended = read_exit(f"{kept.folder}/exit")
+        ended = read_end(kept.folder)
         if ended is not None:
             self._tell(kept, ended)
             return
@@ -164,7 +163,7 @@ class Orphans:
 
     def _watch(self, kept: Kept, boot_id: str) -> None:
         """Wait for the end of an orphaned command whose pid is known."""
-        ended = read_exit(f"{kept.folder}/exit")
+        ended = read_end(kept.folder)
         if ended is not None:
             self._tell(kept, ended)
             return
@@ -192,7 +191,7 @@ class Orphans:
         if kept.phase >= Phase.EXITED:
             return
         note_path = f"{self._layout.notes}/{kept.pid}.{kept.ticks}"
-        ended = read_exit(f"{kept.folder}/exit") or read_exit(note_path)
+        ended = read_end(kept.folder) or read_exit(note_path)
         if ended is None:
             status = exit_status_of_zombie(kept.pid, kept.ticks)
             if status is None and kept.pidfd >= 0 and _KNOWS_PIDFD_INFO:
@@ -208,7 +207,7 @@ class Orphans:
 
     def _tell(self, kept: Kept, ended: ExitRecord) -> None:
         hit("orphan.learned")
-        if not is_written(f"{kept.folder}/exit"):
+        if read_end(kept.folder) is None:
             with contextlib.suppress(OSError):
                 write_whole(f"{kept.folder}/exit", encode_exit(ended))
         kept.answer_all(known_start(kept.folder))
@@ -248,18 +247,3 @@ class Orphans:
         """Go on with a command whose shim and supervisor died at the same instant: its pipes are gone."""
         kept.flags |= Flags.HOLDER_LOST
         self.shim_lost(kept)
-
-
-def read_pid(folder: str) -> PidRecord | None:
-    """Read a process folder's pid file; None when there is none or it is not complete."""
-    raw = read_small(f"{folder}/pid")
-    return decode_pid(raw) if raw is not None else None
-
-
-def read_exit(path: str) -> ExitRecord | None:
-    """Read an exit record or a note; None when there is none."""
-    raw = read_small(path)
-    try:
-        return decode_exit(raw) if raw is not None else None
-    except ValueError:
-        return None

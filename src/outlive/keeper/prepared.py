@@ -11,7 +11,7 @@ import socket
 import time
 from collections import deque
 
-from outlive.core.layout import STREAM_FILES, Layout
+from outlive.core.layout import Layout
 from outlive.keeper.kernel import spread_folders
 from outlive.keeper.loop import Loop
 from outlive.keeper.sockets import listen_unix
@@ -19,11 +19,11 @@ from outlive.keeper.sockets import listen_unix
 __all__ = ["PreparedFolder", "PreparedFolders"]
 
 # Written during a start or an end, when there is no time to make a file; empty ones are no records yet.
-_LATER_FILES = ("spec", "pid", "exit", "done")
+_LATER_FILES = ("spec", "pid", "done")
 _SHELF_FOLDERS = 512
 _WANTED = 48  # at first; bursts that find none left double it
 _MOST_WANTED = 256
-_DESCRIPTORS_SHARE = 64  # of the descriptors that may be open one in so many folders; each holds four
+_DESCRIPTORS_SHARE = 64  # of the descriptors that may be open one in so many folders; each holds three
 _FEW = 16  # fewer are filled up with each end of a process, others when no start has come for a moment
 _TOO_FEW = 4  # fewer are filled up at once
 _QUIET_S = 0.02
@@ -33,9 +33,9 @@ _CLEAR_AFTER_S = 1.0
 
 
 class PreparedFolder:
-    """An empty folder with open logs and a bound, listening socket."""
+    """An empty folder with an open log of stdout and a bound, listening socket."""
 
-    __slots__ = ("err", "idx", "listener", "out", "path")
+    __slots__ = ("idx", "listener", "out", "path")
 
     def __init__(self, path: str) -> None:
         """Create everything; raises OSError when the disk is full or descriptors run out."""
@@ -43,7 +43,7 @@ class PreparedFolder:
         os.mkdir(path, 0o700)
         self.listener: socket.socket = listen_unix(f"{path}/sock", backlog=4, is_new=True)
         flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC
-        self.out, self.err = (os.open(f"{path}/{name}", flags, 0o600) for name in STREAM_FILES)
+        self.out = os.open(f"{path}/out", flags, 0o600)
         self.idx = os.open(f"{path}/idx", flags | os.O_APPEND, 0o600)
         for name in _LATER_FILES:
             os.mknod(f"{path}/{name}", 0o600)  # a regular file, with one system call instead of two
@@ -100,7 +100,7 @@ class PreparedFolders:
     @property
     def descriptors(self) -> int:
         """How many descriptors the prepared folders may hold together."""
-        return 4 * self._most
+        return 3 * self._most
 
     def take(self) -> PreparedFolder:
         """Return a prepared folder, making one now if none is ready.
@@ -123,7 +123,7 @@ class PreparedFolders:
 
     def give_back(self, folder: PreparedFolder) -> None:
         """Throw away a folder whose start failed before the rename."""
-        for fd in (folder.out, folder.err, folder.idx):
+        for fd in (folder.out, folder.idx):
             with contextlib.suppress(OSError):
                 os.close(fd)
         folder.listener.close()

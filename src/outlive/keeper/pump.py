@@ -11,9 +11,10 @@ import os
 import time
 from collections.abc import Callable
 
+from outlive.core.layout import STREAM_FILES
 from outlive.keeper.failpoints import hit
 from outlive.keeper.kept import Kept, Stream
-from outlive.keeper.kernel import unread_bytes
+from outlive.keeper.kernel import has_no_writer, unread_bytes
 from outlive.keeper.loop import Loop
 from outlive.protocols.frames import IdxRecord
 from outlive.protocols.keeper import Flags, Phase
@@ -66,6 +67,8 @@ class Pump:
 
     def move(self, stream: Stream) -> bool:
         """Move what is there with one splice; False when nothing was (or nothing can be now)."""
+        if stream.log < 0 and not self._open_log(stream):
+            return False
         kept = stream.kept
         now = self._loop.now_ns
         if (kept.run_stream != stream.index or now - kept.run_ns >= _RUN_NS) and not self._begin_run(
@@ -99,6 +102,20 @@ class Pump:
                 hit("pump.relayed")
             return os.splice(relay, stream.log, _SPLICE_BYTES, None, stream.offset, os.SPLICE_F_NONBLOCK)
         return os.splice(stream.source, stream.log, _SPLICE_BYTES, None, stream.offset, os.SPLICE_F_NONBLOCK)
+
+    def _open_log(self, stream: Stream) -> bool:
+        """Make the log of a stream that brings its first bytes; close a stream that ended without any."""
+        is_over = has_no_writer(stream.source)  # asked before the bytes are counted: none can come in between
+        try:
+            if unread_bytes(stream.source):
+                path = f"{stream.kept.folder}/{STREAM_FILES[stream.index]}"
+                stream.log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+                return True
+        except OSError as error:
+            return self._trouble(stream, error)
+        if is_over:
+            self.close(stream)
+        return False
 
     def _begin_run(self, stream: Stream, now: int) -> bool:
         kept = stream.kept
@@ -141,7 +158,7 @@ class Pump:
         self.add(stream)
         self.move(stream)
         self._tell_stall(kept)
-        if kept.phase == Phase.EXITED and self._can_bring_more(stream):
+        if kept.phase == Phase.EXITED and stream.is_open:
             self._ended(kept)
 
     def _tell_stall(self, kept: Kept) -> None:
@@ -169,13 +186,9 @@ class Pump:
                 pass
             if stream.is_stalled:
                 return False
-            if self._can_bring_more(stream):
+            if stream.is_open:
                 self.move(stream)  # notices the end at once where there is nobody left to write
         return True
-
-    @staticmethod
-    def _can_bring_more(stream: Stream) -> bool:
-        return stream.is_open
 
     def _waiting(self, stream: Stream) -> int:
         """Return how much may be on its way at most."""

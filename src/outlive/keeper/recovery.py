@@ -18,9 +18,10 @@ from outlive.keeper.kept import Kept, ShimLink, Stream
 from outlive.keeper.kernel import BOOT_ID, open_pidfd
 from outlive.keeper.limits import read_gaps
 from outlive.keeper.loop import Loop
-from outlive.keeper.orphans import Orphans, read_exit, read_pid
+from outlive.keeper.orphans import Orphans
 from outlive.keeper.pool import ShimPool
 from outlive.keeper.pump import Pump
+from outlive.keeper.records import read_end, read_pid
 from outlive.keeper.starts import known_start, open_logs, remembered_spec
 from outlive.protocols.frames import IDX, PidRecord
 from outlive.protocols.keeper import Flags, Phase
@@ -122,7 +123,7 @@ class Recovery:
     def _is_over(kept: Kept) -> bool:
         """Tell whether a process that is done has nothing left that could matter: no shim means no streams."""
         record = read_pid(kept.folder)
-        return record is None or record.boot_id != BOOT_ID or read_exit(f"{kept.folder}/exit") is not None
+        return record is None or record.boot_id != BOOT_ID or read_end(kept.folder) is not None
 
     def _without_shim(self, kept: Kept) -> None:
         self._keep(kept)
@@ -141,12 +142,11 @@ class Recovery:
         """Read what the folder tells: pid, pause, gaps; open the logs at their ends. Returns the pid record."""
         out, err, kept.idx = open_logs(kept.folder)
         kept.streams = [
-            Stream(kept, index, source=-1, log=log, offset=os.fstat(log).st_size)
+            Stream(kept, index, source=-1, log=log, offset=os.fstat(log).st_size if log >= 0 else 0)
             for index, log in enumerate((out, err))
         ]
         if kept.spec.stdio != "pipes":
-            os.close(err)
-            del kept.streams[1:]
+            kept.streams.pop().close_log()
         for index, (begin, end) in enumerate(read_gaps(kept.folder)):
             kept.released[index] = end - begin
             kept.flags |= Flags.GAPS if end else 0
@@ -241,7 +241,7 @@ class Recovery:
 
     def _was_done(self, kept: Kept, *, is_empty: bool) -> bool:
         """Restore what an earlier supervisor had completed, if it had."""
-        done, ended = _read_done(kept.folder), read_exit(f"{kept.folder}/exit")
+        done, ended = _read_done(kept.folder), read_end(kept.folder)
         if done is None or ended is None:
             return False
         kept.is_orphan = kept.is_orphan or kept.shim is None

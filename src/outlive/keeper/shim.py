@@ -1,7 +1,7 @@
 """The small process beside each command: parent and subreaper of its tree, holder of its descriptors.
 
-It is in no data path. It spawns the command, keeps duplicates of the keeper's ends of the pipes, writes the exit
-record, reaps the tree, and hands everything to whichever supervisor connects to the folder's socket.
+It is in no data path. It spawns the command, keeps duplicates of the keeper's ends of the pipes, records the command's
+start and end in `pid`, reaps the tree, and hands everything to whichever supervisor connects to the folder's socket.
 
 The protocol is frozen (old shims meet new supervisors). Packets are words separated by spaces, paths last:
 
@@ -45,6 +45,7 @@ _BOOT_ID = BOOT_ID.encode()
 _PIPE = os.O_CLOEXEC | os.O_NONBLOCK
 _READ = os.O_RDONLY | os.O_CLOEXEC
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC
+_ADD = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
 _LOOK = os.WEXITED | os.WNOHANG | os.WNOWAIT
 _READ_BYTES = 1 << 16
 # What Python ignores must not be inherited by commands (signal(7): ignored dispositions survive exec).
@@ -286,7 +287,7 @@ class Shim(Holdings):
         self._ended = ExitRecord(kind="failed", number=number, ended_ns=time.time_ns(), note=place.decode())
         self._empty = True
         with contextlib.suppress(OSError):
-            _write_once(self._folder + b"/exit", encode_exit(self._ended))
+            _add(self._folder + b"/pid", encode_exit(self._ended))
         self._say(b"failed %d %s" % (number, place))
 
     def _reap(self) -> None:
@@ -310,7 +311,7 @@ class Shim(Holdings):
     def _record(self, ended: ExitRecord) -> bool:
         hit("shim.exiting")
         try:
-            _write_once(self._folder + b"/exit", encode_exit(ended))
+            _add(self._folder + b"/pid", encode_exit(ended))
         except OSError as error:
             if error.errno != errno.ENOENT:
                 # A full disk: keep the zombie, come back. SIGALRM is not used, a short sleep is harmless here.
@@ -369,9 +370,9 @@ def _open_empty(path: bytes) -> int:
     return fd
 
 
-def _write_once(path: bytes, content: bytes) -> None:
-    """Do what `files.write_once` does; a record that short is written whole or not at all."""
-    fd = os.open(path, _CREATE, 0o600)
+def _add(path: bytes, content: bytes) -> None:
+    """Add a line to a file within a page: it is written whole or not at all."""
+    fd = os.open(path, _ADD, 0o600)
     try:
         os.write(fd, content)
     finally:

@@ -21,7 +21,8 @@ from outlive.keeper.loop import Loop
 from outlive.keeper.pool import ShimPool
 from outlive.keeper.prepared import PreparedFolder, PreparedFolders
 from outlive.keeper.pump import Pump
-from outlive.protocols.frames import WITHDRAWN, decode_exit, decode_pid
+from outlive.keeper.records import read_end, read_pid
+from outlive.protocols.frames import WITHDRAWN
 from outlive.protocols.keeper import decode_spec
 
 __all__ = [
@@ -114,7 +115,9 @@ class Starts:
         prepared = object.__new__(PreparedFolder)
         prepared.path = kept.folder
         prepared.listener = sockets.listen_unix(f"{kept.folder}/sock", backlog=4)
-        prepared.out, prepared.err, prepared.idx = open_logs(kept.folder)
+        prepared.out, err, prepared.idx = open_logs(kept.folder)
+        if err >= 0:
+            os.close(err)
         self._open(kept, prepared)
 
     def _open(self, kept: Kept, prepared: PreparedFolder) -> None:
@@ -122,11 +125,9 @@ class Starts:
         kept.idx = prepared.idx
         self._keep(kept)
         kept.streams = [
-            Stream(kept, index, source=-1, log=log) for index, log in enumerate((prepared.out, prepared.err))
+            Stream(kept, index, source=-1, log=log)
+            for index, log in enumerate((prepared.out, -1)[: 2 if kept.spec.stdio == "pipes" else 1])
         ]
-        if kept.spec.stdio != "pipes":
-            os.close(prepared.err)
-            del kept.streams[1:]
         self._queue.append(kept)
         self._pool.waiting = len(self._queue)
         self.dispatch()
@@ -182,10 +183,16 @@ class Starts:
 
 
 def open_logs(folder: str) -> tuple[int, int, int]:
-    """Open a process folder's out, err and idx for writing (without O_APPEND for the logs: splice refuses it)."""
+    """Open a process folder's out, err and idx for writing; err is -1 as long as nothing was written to it.
+
+    Without O_APPEND for the logs: splice refuses it.
+    """
     flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC
     out = os.open(f"{folder}/out", flags, 0o600)
-    err = os.open(f"{folder}/err", flags, 0o600)
+    try:
+        err = os.open(f"{folder}/err", os.O_WRONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        err = -1
     return out, err, os.open(f"{folder}/idx", flags | os.O_APPEND, 0o600)
 
 
@@ -233,19 +240,13 @@ def _refusal(error: OSError) -> dict[str, object]:
 
 def known_start(folder: str) -> dict[str, object]:
     """Answer a repeated start from the files of the first one."""
-    try:
-        with open(f"{folder}/pid", "rb") as file:
-            record = decode_pid(file.read())
-    except OSError:
-        record = None
+    record = read_pid(folder)
     if record is not None:
         return {"pid": record.pid, "started_ns": record.started_ns, "existing": True}
-    try:
-        with open(f"{folder}/exit", "rb") as file:
-            ended = decode_exit(file.read())
-    except (OSError, ValueError):
+    ended = read_end(folder)
+    if ended is None or ended.kind != "failed":
         return INTERRUPTED
-    return failed_start(ended.number, ended.note) if ended.kind == "failed" else INTERRUPTED
+    return failed_start(ended.number, ended.note)
 
 
 def failed_start(number: int, place: str) -> dict[str, object]:

@@ -1,6 +1,5 @@
 """The table of everything the supervisor keeps, by key, and letting go of what needs no keeping any more."""
 
-import contextlib
 import os
 from collections.abc import Callable
 
@@ -53,13 +52,11 @@ class Table:
             self._loop.unwatch(kept.pidfd)
             os.close(kept.pidfd)
         for stream in kept.streams:
-            os.close(stream.log)
+            stream.close_log()
         os.close(kept.idx)
         if kept.listener is not None:
             kept.listener.close()
         if kept.shim is not None:
             assert self.pool is not None
             self.pool.release(kept.shim)
-        with contextlib.suppress(OSError):
-            os.unlink(f"{kept.folder}/sock")
         self._journal.end(kept.process_id)

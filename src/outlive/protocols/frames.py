@@ -17,6 +17,7 @@ __all__ = [
     "ExitRecord",
     "IdxRecord",
     "PidRecord",
+    "decode_end",
     "decode_exec",
     "decode_exit",
     "decode_idx",
@@ -30,6 +31,7 @@ __all__ = [
 ]
 
 SPEC_VERSION = b"outlive-spec-1"
+_STARTING = b"starting"
 WITHDRAWN = "withdrawn"  # an exit record's note: cancelled before the keeper had started it
 IDX = struct.Struct("<QQQQ")  # 32 bytes divide a page: a kill cannot tear a record
 
@@ -104,8 +106,8 @@ class IdxRecord(_Record):
 
 def encode_exec(program: str, cwd: str, argv: tuple[str, ...], env: Mapping[str, str]) -> bytes:
     """Return what the shim needs, separated by NUL so that it needs no parser."""
-    words = [program, cwd, str(len(argv)), *argv, *(f"{name}={value}" for name, value in env.items())]
-    return b"\0".join(word.encode("utf-8", "surrogateescape") for word in words)
+    words = [program, cwd, str(len(argv)), *argv, *[f"{name}={value}" for name, value in env.items()]]
+    return "\0".join(words).encode("utf-8", "surrogateescape")
 
 
 def decode_exec(block: bytes) -> tuple[bytes, bytes, list[bytes], dict[bytes, bytes]]:
@@ -126,7 +128,10 @@ def spec_exec_block(raw: bytes) -> bytes:
 
 
 def encode_pid(record: PidRecord) -> bytes:
-    """Return the pid file's second line (the first, "starting", is written before the spawn)."""
+    """Return the pid file's second line.
+
+    The first, "starting", is written before the spawn, and the last tells how the command ended.
+    """
     return pid_line(
         record.pid,
         record.start_ticks,
@@ -145,11 +150,26 @@ def pid_line(
 
 
 def decode_pid(raw: bytes) -> PidRecord | None:
-    """Read a pid file; None when the command's pid was not recorded (yet)."""
-    lines = raw.split(b"\n")
-    if len(lines) < 3:
+    """Read the identity in a pid file; None when the command's pid was not recorded (yet)."""
+    for line in raw.split(b"\n")[:-1]:  # what follows the last newline is no whole line
+        if line[:1].isdigit():
+            return _pid_record(line.split())
+    return None
+
+
+def decode_end(raw: bytes) -> ExitRecord | None:
+    """Read the end in a pid file, its last line; None when the command's shim has recorded none.
+
+    Raises:
+        ValueError: What stands there is no exit record.
+    """
+    last = raw.split(b"\n")[:-1][-1:]
+    if not last or last[0] == _STARTING or last[0][:1].isdigit():
         return None
-    words = lines[1].split()
+    return decode_exit(last[0])
+
+
+def _pid_record(words: list[bytes]) -> PidRecord:
     return PidRecord(
         pid=int(words[0]),
         start_ticks=int(words[1]),
@@ -161,12 +181,15 @@ def decode_pid(raw: bytes) -> PidRecord | None:
 
 
 def encode_exit(record: ExitRecord) -> bytes:
-    """Return the exit file: kind, number, Unix nanoseconds, free text."""
+    """Return how a command ended as a line: kind, number, Unix nanoseconds, free text.
+
+    The shim adds it to the pid file; who learns it without a shim writes it into `exit`.
+    """
     return f"{record.kind} {record.number} {record.ended_ns} {record.note}\n".encode()
 
 
 def decode_exit(raw: bytes) -> ExitRecord:
-    """Read an exit file.
+    """Read an exit record.
 
     Raises:
         ValueError: The bytes are no exit record.

@@ -14,7 +14,7 @@ from outlive.core.identity import ProcessId
 from outlive.core.lifecycle import Cause, State
 from outlive.core.process import Owner, ProcessRecord
 from outlive.core.spec import Spec
-from outlive.protocols.frames import ExitRecord, PidRecord, decode_exit, decode_pid
+from outlive.protocols.frames import ExitRecord, PidRecord, decode_end, decode_exit, decode_pid
 from outlive.protocols.keeper import decode_spec
 from outlive.store.labels import Labels, read_labels
 from outlive.store.rows import StoredProcess, at_time, to_ns
@@ -68,7 +68,7 @@ def read_folder(folder: str, process_id: ProcessId, *, is_live: bool) -> tuple[S
     done, stop = _json(f"{folder}/done"), _json(f"{folder}/stop")
     why = done if done is not None else stop or {}
     note, cause = str(why.get("note") or ""), _cause(why.get("cause"))
-    pid, ended = _pid(folder), _exit(folder)
+    pid, ended = _life(folder)
     is_closed = not is_live or bool(done and (done.get("closed") or _exists(f"{folder}/closed")))
     record = replace(
         _with_end(base, pid, ended, is_live=is_live, is_paused=_exists(f"{folder}/paused")),
@@ -169,16 +169,15 @@ def _json(path: str) -> dict[str, object] | None:
     return None
 
 
-def _pid(folder: str) -> PidRecord | None:
+def _life(folder: str) -> tuple[PidRecord | None, ExitRecord | None]:
+    """Return who the command was, and how it ended; None for what is not recorded or torn."""
+    raw = _content(f"{folder}/pid") or b""
+    pid = ended = None
     with contextlib.suppress(ValueError, IndexError):
-        return decode_pid(_content(f"{folder}/pid") or b"")
-    return None
-
-
-def _exit(folder: str) -> ExitRecord | None:
+        pid = decode_pid(raw)
     with contextlib.suppress(ValueError):
-        return decode_exit(_content(f"{folder}/exit") or b"")
-    return None
+        ended = decode_end(raw) or decode_exit(_content(f"{folder}/exit") or b"")
+    return pid, ended
 
 
 def _size(path: str) -> int:

@@ -70,6 +70,7 @@ class LogSearch:
         self._context = context
         self._position = cursor
         self._scans = [_LineScan(cursor.stdout), _LineScan(cursor.stderr)]
+        self._buffer = bytearray(MAX_PREAD_BYTES)
 
     @property
     def cursor(self) -> Cursor:
@@ -83,12 +84,16 @@ class LogSearch:
             StoreCorrupt: The disk does not give the bytes.
         """
         found: list[LogLine] = []
-        chunks = self._next_chunks()
+        only = self._only_stream()
+        self.is_over = False
+        if only is not None and self._skip(*only):
+            return found
+        chunks = self._log.read(self._position, MAX_PREAD_BYTES) if only is None else self._chunk_of(*only)
         self.is_over = not chunks
         for chunk in chunks:
             if chunk.stream in self._streams and not chunk.is_gap:
                 for start, end in self._matches(chunk):
-                    found.append(self._line(chunk.stream, start, end))
+                    found.append(self._line(chunk.stream, start, end, chunk))
                     if len(found) == most:
                         self._stop_behind(chunk, end)
                         return found
@@ -107,13 +112,41 @@ class LogSearch:
                 scan.jump(end)
         return found
 
-    def _next_chunks(self) -> list[OutputChunk]:
-        if len(self._streams) > 1:
-            return self._log.read(self._position, MAX_PREAD_BYTES)
-        # One stream: no look at the order, which may be a record for every line.
-        (stream,) = self._streams
+    def _only_stream(self) -> tuple[int, int] | None:
+        """Return the one stream that has something, and how much; None where the order has to be looked up.
+
+        That may have a record for every line.
+        """
+        if len(self._streams) == 1:
+            (stream,) = self._streams
+            return stream, MAX_PREAD_BYTES
+        here = (self._position.stdout, self._position.stderr)
+        for stream in (0, 1):
+            left = self._log.size(stream) - here[stream]
+            if left > 0 and self._log.size(1 - stream) <= here[1 - stream]:
+                return stream, min(left, MAX_PREAD_BYTES)  # all of it was there before the other one had more
+        return None
+
+    def _skip(self, stream: int, most: int) -> bool:
+        """Pass over a piece in which the text does not occur; tell whether it was one.
+
+        Most of a long log is like that, and a new object for each piece would cost more than looking through it.
+        """
+        scan = self._scans[stream]
+        if most < MAX_PREAD_BYTES or scan.is_hit or not self._is_case_sensitive:
+            return False
         offset = (self._position.stdout, self._position.stderr)[stream]
-        data = self._log.pread(stream, MAX_PREAD_BYTES, offset)
+        count = self._log.read_plain(stream, self._buffer, offset)
+        if count < MAX_PREAD_BYTES or not scan.skip(self._buffer, offset, self._needle):
+            return False
+        end = offset + count
+        self._position = Cursor(self._position.stdout, end) if stream else Cursor(end, self._position.stderr)
+        return True
+
+    def _chunk_of(self, stream: int, size: int) -> list[OutputChunk]:
+        """Return the next piece of one stream."""
+        offset = (self._position.stdout, self._position.stderr)[stream]
+        data = self._log.pread(stream, size, offset)
         if data:
             return [OutputChunk(stream=stream, offset=offset, end=offset + len(data), data=data)]
         gap = self._log.gap(stream)
@@ -133,13 +166,17 @@ class LogSearch:
         ends[chunk.stream] = following
         self._position = Cursor(*ends)
 
-    def _line(self, stream: int, start: int, end: int) -> LogLine:
+    def _line(self, stream: int, start: int, end: int, chunk: OutputChunk | None = None) -> LogLine:
         before: tuple[bytes, ...] = ()
         after: tuple[bytes, ...] = ()
         if self._context:
             before = self._lines_before(stream, start)
             after = self._lines_after(stream, end)
-        data = self._log.pread(stream, min(end - start, _SHOWN_BYTES), start) if end > start else b""
+        shown = min(end, start + _SHOWN_BYTES)
+        if chunk is not None and chunk.offset <= start:
+            data = chunk.data[start - chunk.offset : shown - chunk.offset]
+        else:
+            data = self._log.pread(stream, shown - start, start) if end > start else b""
         return LogLine(stream=stream, offset=start, end=end, data=data, before=before, after=after)
 
     def _lines_before(self, stream: int, start: int) -> tuple[bytes, ...]:
@@ -180,6 +217,18 @@ class _LineScan:
         self.line_start = offset
         self.is_hit = False
         self._carry = b""
+
+    def skip(self, data: bytearray, offset: int, needle: bytes) -> bool:
+        """Pass over bytes if no line that ends or goes on in them can contain `needle`; tell whether that was so."""
+        keep = len(needle) - 1
+        if keep >= len(data) or data.find(needle) >= 0 or (self._carry + data[:keep]).find(needle) >= 0:
+            return False
+        newline = data.rfind(_NEWLINE)
+        if newline >= 0:
+            self.line_start = offset + newline + 1
+        rest = max(newline + 1, len(data) - keep)
+        self._carry = bytes(data[rest:]) if keep else b""
+        return True
 
     def feed(self, data: bytes, offset: int, needle: bytes) -> Iterator[tuple[int, int]]:
         """Yield (start, end) of the finished lines that contain `needle`."""

@@ -21,6 +21,7 @@ MAX_PREAD_BYTES = 256 * 1024
 _IDX = len(STREAM_FILES)  # the idx's place in the list of descriptors
 _FILES = (*STREAM_FILES, "idx")
 _CLOSED = -1
+_RUN_NS = 100_000_000  # the longest run that one idx record stands for (`keeper.pump`)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,6 +98,20 @@ class OutputLog:
                 return data[: max(0, gap[0] - offset)]
         return data
 
+    def read_plain(self, stream: int, buffer: bytearray, offset: int) -> int:
+        """Fill `buffer` with bytes of a stream, like `pread` but without a new object for them; return how many.
+
+        0: at the end, or where there are zero bytes: `pread` knows whether they were written or released.
+        """
+        fd = self._open(stream)
+        if fd == _CLOSED:
+            return 0
+        try:
+            count = os.preadv(fd, [buffer], offset)
+        except OSError:
+            return 0  # `pread` tells
+        return 0 if buffer.find(0, 0, count) >= 0 else count
+
     def size(self, stream: int) -> int:
         """Return the bytes of a stream in the log (merged and pty output are stream 0)."""
         fd = self._open(stream)
@@ -163,6 +178,24 @@ class OutputLog:
             step = max(0, min(target - sum(place), ends[stream] - place[stream]))
             place[stream] += step
         return Cursor(min(place[0], sizes[0]), min(place[1], sizes[1]))
+
+    def cursor_at(self, time_ns: int) -> Cursor:
+        """Return a cursor with everything behind it that was written at `time_ns` (Unix) or later.
+
+        What was written in the tenth of a second before may lie behind it, too: so much a run of the idx spans. The end
+        of the output where nothing was written since.
+        """
+        sizes = (self.size(0), self.size(1))
+        fd = self._open(_IDX)
+        if fd == _CLOSED:
+            return BEGINNING
+        begin = time_ns - _RUN_NS
+        idx = IdxReader(fd)
+        for record in idx.records(idx.last_where(lambda record: record.time_ns < begin)):
+            if record.time_ns >= begin:
+                stdout, stderr = totals(record)
+                return Cursor(min(stdout, sizes[0]), min(stderr, sizes[1]))
+        return Cursor(*sizes)
 
     def tail(self, limit_bytes: int) -> list[OutputChunk]:
         """Return the last `limit_bytes` (at most 256 KiB on the event loop) of output, both streams in order."""

@@ -106,7 +106,7 @@ class PlayedEngine(_PlayedControls):
         process_id: ProcessId | None = None,
     ) -> WrittenProcess:
         """Begin a process."""
-        process_id = process_id or new_process_id(1000 + len(self._written), bytes(10))
+        process_id = process_id or new_process_id(1000 * (1 + len(self._written)), bytes(10))
         folder = self._folder / process_id
         folder.mkdir()
         written = WrittenProcess(

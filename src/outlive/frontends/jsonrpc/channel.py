@@ -15,6 +15,7 @@ from outlive.frontends.jsonrpc.answering import Answer, Work, work_of
 from outlive.frontends.jsonrpc.connection import Connection
 from outlive.frontends.jsonrpc.connections import Connections
 from outlive.frontends.jsonrpc.context import Context, Observe
+from outlive.frontends.jsonrpc.event_feed import EventFeed
 from outlive.frontends.jsonrpc.followers import Followers, OutputFormat
 from outlive.frontends.jsonrpc.methods import METHODS, Lane
 from outlive.frontends.jsonrpc.outbox import Outbox
@@ -83,11 +84,13 @@ class Channel:
         except OutliveError as error:
             await self.refuse(error)
             return
+        events = EventFeed(self._engine, place, self._outbox, spawn=self._spawn)
         context = Context(
             engine=self._engine,
             connection=place,
             connections=self._connections,
             followers=self.followers,
+            events=events,
             settings=self._settings,
             observe=self._observe,
         )
@@ -97,9 +100,11 @@ class Channel:
                     self._converse(context, resumption, is_resumed=is_resumed)
                 )
                 await asyncio.wait({self._conversation})
+                events.close()
                 for task in self._side:
                     task.cancel()
         finally:
+            events.close()
             self.followers.close()
             if place.holder is self:
                 place.undelivered |= self.followers.undelivered()

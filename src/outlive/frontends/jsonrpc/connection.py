@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from typing import Protocol
 
 from outlive.core.errors import InvalidState
+from outlive.core.process import ProcessRecord
 from outlive.engine import Engine, Process
 from outlive.frontends.jsonrpc.followers import Followers, OutputFormat
 
@@ -80,6 +81,11 @@ class Connection:
 
     def may_see(self, process: Process) -> bool:
         """Tell whether a process is this connection's own, or a detached one of the same principal."""
-        if process.connection_id == self.connection_id:
+        return self.may_see_record(process.record)
+
+    def may_see_record(self, record: ProcessRecord) -> bool:
+        """Tell the same by what is known of it."""
+        owner = record.owner
+        if owner.connection_id == self.connection_id:
             return True
-        return process.is_detached and process.record.owner.principal == self.principal
+        return record.is_detached and owner.principal == self.principal

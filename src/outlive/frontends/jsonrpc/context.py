@@ -7,6 +7,7 @@ from outlive.core.errors import InvalidRequest, ProcessNotFound
 from outlive.engine import Engine, Process
 from outlive.frontends.jsonrpc.connection import Connection
 from outlive.frontends.jsonrpc.connections import Connections
+from outlive.frontends.jsonrpc.event_feed import EventFeed
 from outlive.frontends.jsonrpc.followers import Followers, OutputFormat
 from outlive.frontends.jsonrpc.settings import DoorSettings
 from outlive.protocols.jsonrpc.params import OutputMode
@@ -36,6 +37,7 @@ class Context:
     connection: Connection
     connections: Connections
     followers: Followers
+    events: EventFeed
     settings: DoorSettings
     observe: Observe
 

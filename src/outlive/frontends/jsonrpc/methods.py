@@ -14,11 +14,14 @@ from outlive.frontends.jsonrpc.context import Context, Reply
 from outlive.protocols.jsonrpc.params import (
     AttachParams,
     ControlParams,
+    EventsParams,
     ExecuteParams,
     GetParams,
     ListParams,
     ProcessParams,
     ReadParams,
+    RelabelParams,
+    RemoveParams,
     ResizeParams,
     SignalParams,
     WaitParams,
@@ -82,6 +85,9 @@ METHODS: Mapping[str, _Method] = MappingProxyType(
         "close_stdin": _method(ProcessParams, verbs.close_stdin, lambda _: Lane.LONG),
         "resize": _method(ResizeParams, verbs.resize),
         "signal": _method(SignalParams, verbs.signal),
+        "relabel": _method(RelabelParams, verbs.relabel),
+        "remove": _method(RemoveParams, verbs.remove, lambda _: Lane.LONG),
+        "events": _method(EventsParams, questions.events),
         "wait": _method(WaitParams, questions.wait, lambda _: Lane.LONG),
     }
 )

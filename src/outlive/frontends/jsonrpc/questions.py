@@ -1,4 +1,4 @@
-"""The methods that change nothing: attach, list, get, read, wait."""
+"""The methods that change nothing: attach, events, list, get, read, wait."""
 
 import asyncio
 
@@ -6,11 +6,19 @@ from outlive.core.cursor import Cursor
 from outlive.core.errors import InvalidRequest
 from outlive.engine import Process, ProcessFilter
 from outlive.frontends.jsonrpc.context import Context, Reply
-from outlive.protocols.jsonrpc.params import AttachParams, GetParams, ListParams, ReadParams, WaitParams
+from outlive.protocols.jsonrpc.happenings import EventFilter
+from outlive.protocols.jsonrpc.params import (
+    AttachParams,
+    EventsParams,
+    GetParams,
+    ListParams,
+    ReadParams,
+    WaitParams,
+)
 from outlive.protocols.jsonrpc.views import Piece, page_view, process_view, stats_view
 from outlive.store.output_log import OutputChunk
 
-__all__ = ["attach", "check_position", "get", "list_processes", "read", "wait"]
+__all__ = ["attach", "check_position", "events", "get", "list_processes", "read", "wait"]
 
 
 async def attach(context: Context, params: AttachParams, _label: str | None) -> Reply:
@@ -119,3 +127,18 @@ async def wait(context: Context, params: WaitParams, _label: str | None) -> Repl
     except TimeoutError:
         timed_out = True
     return Reply(result={**process_view(process.record), "timed_out": timed_out})
+
+
+async def events(context: Context, params: EventsParams, _label: str | None) -> Reply:
+    """Tell this connection what happens from now on; each call takes the place of the one before."""
+    if not params.follow:
+        context.events.close()
+        return Reply(result={"status": "silent"})
+    wanted = EventFilter(
+        events=None if params.events is None else frozenset(params.events),
+        process_ids=None if params.process_ids is None else frozenset(params.process_ids),
+        group=params.group,
+        tags=params.tags,
+        states=None if params.states is None else frozenset(params.states),
+    )
+    return Reply(result={"status": "following"}, then=lambda: context.events.begin(wanted))

@@ -1,8 +1,10 @@
-"""The methods that do something: execute, control, signal, write, close_stdin, resize."""
+"""The methods that do something: execute, control, signal, write, close_stdin, resize, relabel, remove."""
 
 import asyncio
 import base64
 import binascii
+
+from msgspec import UnsetType
 
 from outlive.core.cursor import BEGINNING
 from outlive.core.errors import BackendUnavailable, InvalidRequest, ProcessNotFound, StartFailed
@@ -10,6 +12,7 @@ from outlive.core.identity import ProcessId
 from outlive.core.lifecycle import State
 from outlive.core.process import Owner
 from outlive.core.signals import signal_number
+from outlive.core.tags import merge_tags
 from outlive.engine import Process
 from outlive.frontends.jsonrpc.context import Context, Reply
 from outlive.protocols.jsonrpc.answers import encode_process_notification
@@ -17,12 +20,15 @@ from outlive.protocols.jsonrpc.params import (
     ControlParams,
     ExecuteParams,
     ProcessParams,
+    RelabelParams,
+    RemoveParams,
     ResizeParams,
     SignalParams,
     WriteParams,
 )
+from outlive.protocols.jsonrpc.views import process_view
 
-__all__ = ["close_stdin", "control", "execute", "resize", "signal", "write"]
+__all__ = ["close_stdin", "control", "execute", "relabel", "remove", "resize", "signal", "write"]
 
 _WORDS = {"PAUSE": "paused", "RESUME": "resumed", "CANCEL": "cancelled"}
 _START_S = 25.0  # what a start may take (`Engine.start`)
@@ -159,3 +165,19 @@ async def resize(context: Context, params: ResizeParams, _label: str | None) -> 
     process = await context.find(params.process_id)
     await context.engine.resize(process, params.rows, params.cols)
     return Reply(result={"rows": params.rows, "cols": params.cols})
+
+
+async def relabel(context: Context, params: RelabelParams, _label: str | None) -> Reply:
+    """Change tags and group, while it runs and afterwards; they survive every crash."""
+    process = await context.find(params.process_id)
+    record = process.record
+    group = record.group if isinstance(params.group, UnsetType) else params.group
+    await context.engine.relabel(process, tags=merge_tags(record.tags, params.tags), group=group)
+    return Reply(result=process_view(process.record))
+
+
+async def remove(context: Context, params: RemoveParams, _label: str | None) -> Reply:
+    """Forget a finished process: record, output and folder."""
+    process = await context.find(params.process_id)
+    await context.engine.remove(process, force=params.force, note="Removed by request.")
+    return Reply(result={"process_id": process.process_id, "removed": True})

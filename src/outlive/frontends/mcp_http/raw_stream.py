@@ -11,6 +11,7 @@ from starlette.types import Receive
 from outlive.core.errors import OutliveError
 from outlive.core.lifecycle import Cause
 from outlive.engine import Process
+from outlive.engine.waiting import until
 from outlive.frontends.mcp_http.calls import Calls, InFlight, terminated
 from outlive.frontends.mcp_http.output_events import OutputEvents
 from outlive.frontends.mcp_http.plain_calls import result_of
@@ -49,9 +50,7 @@ async def stream_background(
         outcome = Outcome(text=f"{error.message} {error.hint}".strip(), is_error=True)
         await stream.write(_result_event(message, outcome), is_last=True)
         return
-    started = {"pid": process.record.pid, "status": "started", "request_id": caller.request_id}
-    await stream.write(encode_event("process_started", orjson.dumps(started)))
-    following = asyncio.create_task(_follow(process, stream), name=f"raw stream {process.process_id}")
+    following = asyncio.create_task(_follow(process, caller, stream), name=f"raw stream {process.process_id}")
     leaving = asyncio.create_task(gone(receive), name="raw stream, the other end")
     try:
         await stream.until_first({following, leaving})
@@ -64,7 +63,12 @@ async def stream_background(
                 await task
 
 
-async def _follow(process: Process, stream: EventStream) -> None:
+async def _follow(process: Process, caller: Caller, stream: EventStream) -> None:
+    await until(
+        process, lambda one: one.is_acknowledged
+    )  # until then its group is full, or it was cancelled there
+    started = {"pid": process.record.pid, "status": "started", "request_id": caller.request_id}
+    await stream.write(encode_event("process_started", orjson.dumps(started)))
     events = OutputEvents(process)
     woken = asyncio.Event()
     unsubscribe = process.subscribe(woken.set)

@@ -138,6 +138,7 @@ class CommandTools:
             detached=True,  # it belongs to the principal: an MCP session may end, its commands go on
             tags=asked.tags,
             group=asked.group,
+            group_limit=asked.group_limit,
         )
 
     async def _run(

@@ -221,6 +221,8 @@ class LeanTools:
             grace_s=self._settings.termination_timeout_s,
             detached=True,
             tags=asked.tags if asked.key is None else {**asked.tags, _KEY_TAG: asked.key},
+            group=asked.group,
+            group_limit=asked.group_limit,
         )
 
     async def _find(self, name: str, caller: Caller) -> Process:

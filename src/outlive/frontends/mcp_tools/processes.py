@@ -149,6 +149,7 @@ class ProcessTools:
             detached=True,  # it belongs to the principal and stays findable (promise S4.5)
             tags=asked.tags,
             group=asked.group,
+            group_limit=asked.group_limit,
         )
 
     def _wait_s(self, asked: ShellArguments) -> float:

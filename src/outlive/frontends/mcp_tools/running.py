@@ -51,7 +51,7 @@ class Runner:
         owner = Owner(
             principal=caller.principal, connection_id=caller.connection_id, request_id=caller.request_id
         )
-        process_id = new_process_id(time.time_ns() // 1_000_000, os.urandom(10))
+        process_id = new_process_id(time.time_ns(), os.urandom(10))
         try:
             return await self.engine.start(command, owner=owner, process_id=process_id)
         except asyncio.CancelledError:

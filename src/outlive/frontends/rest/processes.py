@@ -9,6 +9,7 @@ from starlette.responses import Response
 from outlive.core.errors import InvalidRequest
 from outlive.core.identity import is_process_id, new_process_id
 from outlive.core.lifecycle import ENDED, NOT_ENDED, State
+from outlive.core.tags import merge_tags
 from outlive.engine import ProcessFilter
 from outlive.frontends.rest.context import ProcessIdPath, RestContext, json_answer, problems
 from outlive.frontends.rest.idempotency import IdempotentStarts
@@ -34,7 +35,6 @@ _StateName = Literal[
 _StateNames = list[_StateName]  # spelled out here because inside the class `list` is the method
 _TagTexts = list[Annotated[str, Query(pattern="^[^=]+=")]]
 _SEVERAL = {"active": NOT_ENDED, "ended": ENDED}
-_MAX_TAGS = 64
 _NEW = {
     "description": "It runs.",
     "headers": {"Location": {"description": "Where the process is.", "schema": {"type": "string"}}},
@@ -154,10 +154,7 @@ class ProcessRoutes:
         record, given = process.record, body.model_fields_set
         tags = dict(record.tags)
         if "tags" in given:
-            wanted = {**tags, **body.tags} if body.tags is not None else {}
-            tags = {name: value for name, value in wanted.items() if value is not None}
-        if len(tags) > _MAX_TAGS:
-            raise InvalidRequest("invalid_params", f"tags: a process may have {_MAX_TAGS} of them.")
+            tags = {} if body.tags is None else merge_tags(tags, body.tags)
         group = body.group if "group" in given else record.group
         await self._context.engine.relabel(process, tags=tags, group=group)
         return json_answer(process_view(process.record))
@@ -196,4 +193,4 @@ def _first_id(text: str) -> str:
     if moment is None or moment.tzinfo is None or "T" not in text.upper():
         raise InvalidRequest("invalid_params", f"since: {text!r} is no time as in 2026-01-31T12:00:00Z.")
     epoch = datetime(1970, 1, 1, tzinfo=UTC)
-    return new_process_id(max(0, (moment - epoch) // timedelta(milliseconds=1)), bytes(10))
+    return new_process_id(max(0, (moment - epoch) // timedelta(microseconds=1)) * 1000, bytes(10))

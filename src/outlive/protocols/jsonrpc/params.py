@@ -6,22 +6,27 @@ Member names are the wire's (promises S0.3, S0.10, S0.19); `timeout`, `grace` an
 from typing import Annotated, Literal, TypeVar
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from outlive.core.command import Command
 from outlive.core.errors import InvalidRequest
+from outlive.core.lifecycle import State
+from outlive.protocols.jsonrpc.happenings import EventName
 from outlive.protocols.jsonrpc.views import Encoding
 
 __all__ = [
     "MAX_LINE_BYTES",
     "AttachParams",
     "ControlParams",
+    "EventsParams",
     "ExecuteParams",
     "GetParams",
     "ListParams",
     "OutputMode",
     "ProcessParams",
     "ReadParams",
+    "RelabelParams",
+    "RemoveParams",
     "ResizeParams",
     "SignalParams",
     "WaitParams",
@@ -188,6 +193,30 @@ class SignalParams(ProcessParams, kw_only=True, frozen=True):
 
     signal: int | str
     whole_tree: bool = False
+
+
+class RelabelParams(ProcessParams, kw_only=True, frozen=True):
+    """`relabel`: tags to set (null removes one), and the group (null takes it out of its group; absent leaves it)."""
+
+    tags: dict[str, str | None] = {}
+    group: Annotated[str, Meta(min_length=1, max_length=128)] | UnsetType | None = UNSET
+
+
+class RemoveParams(ProcessParams, kw_only=True, frozen=True):
+    """`remove`: forget a finished process; with `force` it is ended first."""
+
+    force: bool = False
+
+
+class EventsParams(msgspec.Struct, kw_only=True, frozen=True):
+    """`events`: which events to tell; null is no condition. `follow` false ends it."""
+
+    follow: bool = True
+    events: tuple[EventName, ...] | None = None
+    process_ids: tuple[str, ...] | None = None
+    group: str | None = None
+    tags: dict[str, str] | None = None
+    states: tuple[State, ...] | None = None
 
 
 class WaitParams(ProcessParams, kw_only=True, frozen=True):

@@ -14,6 +14,7 @@ from outlive.core.errors import InvalidRequest
 
 __all__ = [
     "ExecuteArguments",
+    "GroupLimit",
     "HistoryArguments",
     "NoArguments",
     "ScriptArguments",
@@ -30,6 +31,7 @@ _MAX_S = 10 * 365 * 86400  # ten years: beyond it timers overflow, and nobody me
 Seconds = Annotated[float, Meta(ge=0, le=_MAX_S)]
 WaitSeconds = Annotated[float, Meta(ge=0, le=3600)]
 WorkspaceName = Annotated[str, Meta(pattern=r"^[\w.-]{1,100}\Z")]  # it is shown in a line of words
+GroupLimit = Annotated[int, Meta(ge=1, le=1_000_000)]
 _WholeSeconds = Annotated[int, Meta(ge=1, le=_MAX_S)]
 
 
@@ -43,6 +45,7 @@ class _Options(msgspec.Struct, kw_only=True, frozen=True):
     grace: Seconds | None = None
     tags: dict[str, str] = {}
     group: str | None = None
+    group_limit: GroupLimit | None = None
 
     @property
     def is_patient(self) -> bool:

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from outlive.protocols.mcp.arguments import Seconds, WaitSeconds, WorkspaceName
+from outlive.protocols.mcp.arguments import GroupLimit, Seconds, WaitSeconds, WorkspaceName
 from outlive.protocols.mcp.schemas import Schema, describe_tool
 
 __all__ = [
@@ -70,6 +70,8 @@ class RunArguments(_Lean, kw_only=True, frozen=True):
     budget: _Budget = 8000
     raw: bool = False
     tags: dict[str, str] = {}
+    group: Annotated[str, Meta(min_length=1)] | None = None
+    group_limit: GroupLimit | None = None
     key: str | None = None
     workspace: WorkspaceName | None = None
 
@@ -187,6 +189,8 @@ LEAN_TOOLS: tuple[Schema, ...] = (
             budget=_BUDGET,
             raw=_RAW,
             tags=_TEXTS,
+            group=_text(),
+            group_limit=_whole("Of the group run at once; more wait for their turn."),
             key=_text("Repeating a run with the same key starts nothing twice."),
             workspace=_text("A name: cd and export of its last command that exited 0 go on here."),
         ),

@@ -70,6 +70,11 @@ _OPTIONS: Schema = {
         "description": "Labels to find the command by.",
     },
     "group": _described(_STRING, "A name that several commands share."),
+    "group_limit": {
+        "type": "integer",
+        "minimum": 1,
+        "description": "How many of the group run at once from now on; one more waits for its turn.",
+    },
 }
 _TIMEOUT: Schema = {
     "type": "integer",

@@ -46,11 +46,20 @@ def join_streams(stdout: str, stderr: str) -> str:
 
 def started_text(pid: int | None, process_id: str) -> str:
     """Return the answer to a background start (promise S4.3)."""
+    if pid is None:
+        return (
+            f"Background process queued: its group is full, it waits for its turn\nProcess ID: {process_id}"
+        )
     return f"Background process started\nPID: {pid}\nProcess ID: {process_id}"
 
 
 def still_running_text(pid: int | None, process_id: str, *, waited_s: float) -> str:
     """Return the first lines of an answer that did not wait for the end (promise S1.10)."""
+    if pid is None:
+        return (
+            f"[Still waiting for its turn after {waited_s:g} s: its group is full; it starts when there is room]\n"
+            f"Process ID: {process_id}\nUse list_processes to see it."
+        )
     return (
         f"[Still running after {waited_s:g} s; it goes on in the background]\n"
         f"PID: {pid}\nProcess ID: {process_id}\n"

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from outlive.core.command import Command, Stdio
 from outlive.core.errors import InvalidRequest
+from outlive.core.tags import MAX_TAG_NAME, MAX_TAG_VALUE, MAX_TAGS
 
 __all__ = [
     "BackgroundRequest",
@@ -26,9 +27,9 @@ _MAX_CELLS = 65535  # struct winsize holds 16 bits (ioctl_tty(2))
 _Seconds = Annotated[float, Field(ge=0, le=_MAX_S, allow_inf_nan=False)]
 _Timeout = Annotated[float, Field(gt=0, le=_MAX_S, allow_inf_nan=False)]
 _Cells = Annotated[int, Field(ge=1, le=_MAX_CELLS)]
-_TagName = Annotated[str, Field(min_length=1, max_length=128)]
-_TagValue = Annotated[str, Field(max_length=1024)]
-_Tags = Annotated[dict[_TagName, _TagValue], Field(max_length=64)]
+_TagName = Annotated[str, Field(min_length=1, max_length=MAX_TAG_NAME)]
+_TagValue = Annotated[str, Field(max_length=MAX_TAG_VALUE)]
+_Tags = Annotated[dict[_TagName, _TagValue], Field(max_length=MAX_TAGS)]
 _Group = Annotated[str, Field(min_length=1, max_length=128)]
 
 # The schema says what `to_command` checks: exactly one of the three is there.
@@ -134,7 +135,7 @@ class Changes(_Strict):
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"tags": {"job": "release", "draft": None}}]})
 
-    tags: Annotated[dict[_TagName, _TagValue | None], Field(max_length=64)] | None = Field(
+    tags: Annotated[dict[_TagName, _TagValue | None], Field(max_length=MAX_TAGS)] | None = Field(
         None, description="Tags to set; null removes one, and null for all of them removes all."
     )
     group: _Group | None = None

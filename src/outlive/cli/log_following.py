@@ -1,0 +1,34 @@
+"""`outlive logs --follow`: what comes, to the end of the process, across killed servers."""
+
+from outlive.cli.log_showing import LogShower
+from outlive.client import Output, Process
+
+__all__ = ["follow"]
+
+
+def follow(shower: LogShower, process: Process) -> int:
+    """Print what is there and what comes; return 1 when a text was looked for and not found."""
+    if shower.view.grep is not None:
+        return _follow_matches(shower, process, shower.view.grep)
+    with process.follow(shower.cursor) as items:
+        for item in items:
+            number = 0 if item.stream == "stdout" else 1
+            if number not in shower.streams:
+                continue
+            if isinstance(item, Output):
+                end = item.cursor.stderr if number else item.cursor.stdout
+                shower.printer.data(number, item.data, end)
+            else:
+                shower.printer.gap(number, item.start, item.end)
+    return 0
+
+
+def _follow_matches(shower: LogShower, process: Process, text: str) -> int:
+    """Search on whenever the server tells that there is more: the lines come from the log all the same."""
+    search = shower.search(text)
+    found = shower.show_matches(search)
+    with process.follow(search.cursor) as items:
+        for _ in items:
+            found = shower.show_matches(search) or found
+    found = shower.show_matches(search) or found
+    return 0 if shower.show_last(search) or found else 1

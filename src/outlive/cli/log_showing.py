@@ -1,0 +1,122 @@
+"""One log and what of it is shown: `LogView`, `LogShower`. Reads files and prints; the server is not asked for anything."""
+
+import os
+from dataclasses import dataclass
+from datetime import datetime
+
+from outlive.cli.log_printing import JsonPrinter, Printer, RawPrinter
+from outlive.cli.moments import parse_since
+from outlive.core.cursor import BEGINNING, Cursor
+from outlive.store.log_search import LogSearch, tail_start
+from outlive.store.output_log import OutputChunk, OutputLog
+
+__all__ = ["LogShower", "LogView"]
+
+_STREAMS = {"stdout": frozenset({0}), "stderr": frozenset({1}), "both": frozenset({0, 1})}
+_READ_BYTES = 256 * 1024
+_MATCHES = 1000  # found in one turn before they are printed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogView:
+    """What is wanted of a log.
+
+    Attributes:
+        follow: Go on until the process has ended.
+        since: Begin at a cursor, or at a moment (`moments`); the beginning unless given.
+        tail: Begin with the last so many lines.
+        grep: Show only lines that contain this text.
+        context: Lines shown around each of them.
+        ignore_case: ASCII letters of the text stand for both cases.
+        stream: "stdout", "stderr" or "both".
+        as_json: A line of JSON for each piece or match.
+    """
+
+    follow: bool = False
+    since: str | None = None
+    tail: int | None = None
+    grep: str | None = None
+    context: int = 0
+    ignore_case: bool = False
+    stream: str = "both"
+    as_json: bool = False
+
+
+class LogShower:
+    """One log and what is wanted of it.
+
+    Attributes:
+        view: What is wanted.
+        printer: Where it goes.
+        streams: 0 for stdout, 1 for stderr.
+        cursor: Where it begins.
+    """
+
+    def __init__(self, folder: str, view: LogView) -> None:
+        """Show the log of a process's folder."""
+        self._log = OutputLog(folder)
+        self.view = view
+        self.streams = _STREAMS[view.stream]
+        self.printer: Printer = JsonPrinter() if view.as_json else RawPrinter()
+        self.cursor = self._start()
+
+    def show(self) -> int:
+        """Print what is there."""
+        if self.view.grep is not None:
+            search = self.search(self.view.grep)
+            found = self.show_matches(search)
+            return 0 if self.show_last(search) or found else 1
+        cursor = self.cursor
+        while chunks := self._log.read(cursor, _READ_BYTES):
+            for chunk in chunks:
+                if chunk.stream not in self.streams:
+                    continue
+                if chunk.is_gap:
+                    self.printer.gap(chunk.stream, chunk.offset, chunk.end)
+                else:
+                    self.printer.data(chunk.stream, chunk.data, chunk.end)
+            cursor = OutputChunk.after(cursor, chunks)
+        return 0
+
+    def show_matches(self, search: LogSearch) -> bool:
+        """Print the finished lines that match and were not printed yet; tell whether there were any."""
+        found = False
+        while True:
+            lines = search.turn(_MATCHES)
+            self.printer.lines(lines)
+            found = found or bool(lines)
+            if search.is_over:
+                return found
+
+    def show_last(self, search: LogSearch) -> bool:
+        """Print lines that match and have no end yet: nothing follows, or nobody waits for it."""
+        lines = search.last()
+        self.printer.lines(lines)
+        return bool(lines)
+
+    def search(self, text: str) -> LogSearch:
+        """Return the search for a text from where it begins."""
+        return LogSearch(
+            self._log,
+            os.fsencode(text),
+            cursor=self.cursor,
+            streams=self.streams,
+            is_case_sensitive=not self.view.ignore_case,
+            context=self.view.context,
+        )
+
+    def _start(self) -> Cursor:
+        """Return where to begin: the later one of what --since and --tail say."""
+        view, start = self.view, BEGINNING
+        if view.since is not None:
+            since = parse_since(view.since, datetime.now().astimezone())
+            start = since if isinstance(since, Cursor) else self._log.cursor_at(_ns(since))
+        if view.tail is not None:
+            (only,) = self.streams if len(self.streams) == 1 else (None,)
+            tail = tail_start(self._log, view.tail, stream=only)
+            start = Cursor(max(start.stdout, tail.stdout), max(start.stderr, tail.stderr))
+        return start
+
+
+def _ns(moment: datetime) -> int:
+    return int(moment.timestamp() * 1_000_000) * 1000

@@ -1,0 +1,205 @@
+"""What is remembered of processes, from the command line: `tag` changes labels, `prune` forgets what has ended.
+
+`prune` asks the server for everything that has ended, and the file system how much that takes; the server removes.
+"""
+
+import contextlib
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Self
+
+from outlive.cli.naming import find_process, short_name
+from outlive.cli.output import say, show, show_error, show_json
+from outlive.cli.process_verbs import every, parse_tags, view
+from outlive.cli.tables import age, outcome, shown_command, shown_size, table
+from outlive.client import Client, InvalidRequest, OutliveError, ProcessInfo, ProcessNotFound
+from outlive.config.values import parse_seconds
+from outlive.core.layout import Layout
+from outlive.core.lifecycle import ENDED
+
+__all__ = ["Pruning", "change_tags", "prune"]
+
+_FAILED = 1
+_STATES = tuple(sorted(state.value for state in ENDED))
+_SHOWN = 20  # of what would go; the rest is counted
+_BLOCK = 512  # st_blocks counts these, whatever the file system's are (stat(2))
+
+
+def change_tags(client: Client, name: str, changes: Sequence[str], *, as_json: bool) -> None:
+    """Set and remove a process's tags, and say what it has then.
+
+    Raises:
+        InvalidRequest: A word is neither NAME=VALUE nor NAME-.
+    """
+    wanted = _read_changes(changes)
+    info = find_process(client, name).relabel(wanted)
+    if as_json:
+        show_json({"process": view(info)})
+    else:
+        tags = " ".join(f"{name}={value}" for name, value in sorted(info.tags.items()))
+        say(f"{info.process_id} has {tags or 'no tags'}")
+
+
+def _read_changes(words: Sequence[str]) -> dict[str, str | None]:
+    changes: dict[str, str | None] = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if equals and name:
+            changes[name] = value
+        elif not equals and len(word) > 1 and word.endswith("-"):
+            changes[word[:-1]] = None
+        else:
+            text = f"{word!r} is neither NAME=VALUE nor NAME-."
+            raise InvalidRequest("invalid_params", text, hint="job=build sets a tag, job- removes it.")
+    return changes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pruning:
+    """Which ended processes go: all that meet every condition; None is no condition."""
+
+    older_than_s: float | None
+    states: frozenset[str] | None
+    group: str | None
+    tags: Mapping[str, str] | None
+
+    @classmethod
+    def parse(
+        cls, *, older_than: str | None, states: Sequence[str], group: str | None, tags: Sequence[str]
+    ) -> Self:
+        """Read what the command line said.
+
+        Raises:
+            InvalidRequest: A time, a state or a tag makes no sense.
+        """
+        if unknown := [state for state in states if state not in _STATES]:
+            text = f"--state {unknown[0]!r} is not how a process ends."
+            raise InvalidRequest("invalid_params", text, hint=f"There are {', '.join(_STATES)}.")
+        try:
+            older_than_s = None if older_than is None else parse_seconds(older_than)
+        except ValueError as error:
+            text = f"--older-than {older_than!r}: {error}."
+            raise InvalidRequest("invalid_params", text, hint="For example 30m, 12h or 7d.") from None
+        return cls(
+            older_than_s=older_than_s,
+            states=frozenset(states) or None,
+            group=group,
+            tags=parse_tags(tags) or None,
+        )
+
+    def takes(self, info: ProcessInfo, now: datetime) -> bool:
+        """Tell whether a process goes. Pure."""
+        if not info.is_closed or info.descendants:
+            return False  # something that it has started still runs
+        if self.states is not None and info.state not in self.states:
+            return False
+        ended = info.ended_at or info.created_at
+        return self.older_than_s is None or now - ended >= timedelta(seconds=self.older_than_s)
+
+
+@dataclass(frozen=True, slots=True)
+class _Doomed:
+    info: ProcessInfo
+    size: int  # bytes on disk
+
+
+def prune(client: Client, layout: Layout, wanted: Pruning, *, dry_run: bool, yes: bool, as_json: bool) -> int:
+    """Remove what `wanted` takes, after a question on a terminal; return 1 where nobody agreed, or some of it stayed."""
+    now = datetime.now(UTC)
+    found = every(client, active=False, group=wanted.group, tags=wanted.tags)
+    doomed = [
+        _Doomed(info, _disk_bytes(layout.process(info.process_id)))
+        for info in found
+        if wanted.takes(info, now)
+    ]
+    if not as_json:
+        _show_doomed(doomed, now)
+    if not doomed or dry_run:
+        if as_json:
+            _show_result(doomed, removed=[], dry_run=dry_run)
+        return 0
+    if not yes and not _agreed(doomed):
+        return _FAILED
+    removed = [one for one in doomed if _remove(client, one.info)]
+    if as_json:
+        _show_result(doomed, removed=removed, dry_run=False)
+    else:
+        say(f"{_count(removed)} removed, {_size(removed)} free.")
+    return 0 if len(removed) == len(doomed) else _FAILED
+
+
+def _show_doomed(doomed: list[_Doomed], now: datetime) -> None:
+    if not doomed:
+        say("Nothing to remove.")
+        return
+    rows = [("ID", "STATE", "ENDED", "SIZE", "COMMAND")]
+    for one in doomed[:_SHOWN]:
+        info = one.info
+        ago = f"{age(info.ended_at or info.created_at, now)} ago"
+        told = (short_name(info.process_id), outcome(info), ago, shown_size(one.size), shown_command(info))
+        rows.append(told)
+    show(table(rows))
+    if len(doomed) > _SHOWN:
+        show(f"… and {len(doomed) - _SHOWN} more")
+    show(f"{_count(doomed)}, {_size(doomed)}")
+
+
+def _show_result(doomed: list[_Doomed], *, removed: list[_Doomed], dry_run: bool) -> None:
+    show_json(
+        {
+            "processes": [{"process_id": one.info.process_id, "bytes": one.size} for one in doomed],
+            "bytes": sum(one.size for one in doomed),
+            "removed": [one.info.process_id for one in removed],
+            "dry_run": dry_run,
+        }
+    )
+
+
+def _agreed(doomed: list[_Doomed]) -> bool:
+    """Ask on a terminal.
+
+    Raises:
+        InvalidRequest: There is nobody to ask.
+    """
+    if not (sys.stdin is not None and sys.stdin.isatty()):
+        text = f"{_count(doomed)} would go, and nobody can be asked here."
+        raise InvalidRequest("invalid_params", text, hint="Pass --yes, or --dry-run to see them only.")
+    sys.stderr.write(f"Remove {_count(doomed)} for good? [y/N] ")
+    sys.stderr.flush()
+    if sys.stdin.readline().strip().lower() in {"y", "yes"}:
+        return True
+    say("Nothing was removed.")
+    return False
+
+
+def _remove(client: Client, info: ProcessInfo) -> bool:
+    try:
+        client.remove(info.process_id)
+    except ProcessNotFound:
+        return True  # somebody else was faster
+    except OutliveError as error:
+        say(f"outlive: {info.process_id}:")
+        show_error(error)
+        return False
+    return True
+
+
+def _disk_bytes(folder: str) -> int:
+    """Return what a folder takes on disk: less than its files' sizes where output was released."""
+    total = 0
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            with contextlib.suppress(OSError):
+                total += entry.stat(follow_symlinks=False).st_blocks * _BLOCK
+    return total
+
+
+def _count(processes: list[_Doomed]) -> str:
+    return f"{len(processes)} process" if len(processes) == 1 else f"{len(processes)} processes"
+
+
+def _size(processes: list[_Doomed]) -> str:
+    return shown_size(sum(one.size for one in processes))

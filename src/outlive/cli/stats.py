@@ -1,0 +1,159 @@
+"""`outlive stats`: what the trees of live processes use, once or again and again."""
+
+import contextlib
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+
+from outlive.cli.naming import find_process, short_name
+from outlive.cli.output import show, show_json
+from outlive.cli.process_verbs import every, parse_tags
+from outlive.cli.tables import outcome, shown_command, shown_size, table
+from outlive.client import Client, InvalidRequest, Process, ProcessInfo, ProcessNotFound
+
+__all__ = ["Look", "Looking", "Sample", "show_stats"]
+
+_HEAD = ("ID", "STATE", "CPU", "MEMORY", "PIDS", "PORTS", "WAITS FOR", "COMMAND")
+_FIRST_S = 0.5  # between the two looks that the first CPU figures need
+_REDRAW = (
+    "\x1b[H"  # ECMA-48: cursor to the beginning; then each line is cleared behind its end, and the rest below
+)
+_CLEAR_LINE, _CLEAR_BELOW, _CLEAR_ALL = "\x1b[K", "\x1b[J", "\x1b[2J"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Looking:
+    """At which processes to look (names, or a group and tags; nothing said: all that live), and how often."""
+
+    names: Sequence[str]
+    group: str | None
+    tags: Sequence[str]
+    interval_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One process with its statistics, at a moment of the monotonic clock (seconds)."""
+
+    info: ProcessInfo
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """A sample and the processor's share since the one before it: 100 is one processor; None where nobody knows yet."""
+
+    info: ProcessInfo
+    cpu_percent: float | None
+
+    @classmethod
+    def between(cls, before: Sample | None, now: Sample) -> "Look":
+        """Compare two samples. Pure."""
+        old = None if before is None else before.info.stats
+        new = now.info.stats
+        if before is None or old is None or new is None or now.at <= before.at:
+            return cls(now.info, None)
+        # A descendant that ended takes its time along unless somebody waited for it: never below 0.
+        share = max(0.0, new.cpu_s - old.cpu_s) / (now.at - before.at)
+        return cls(now.info, round(100 * share, 1))
+
+
+def show_stats(client: Client, looking: Looking, *, once: bool, as_json: bool) -> None:
+    """Print a table, or a line of JSON, once or every `interval_s` until an interrupt."""
+    watch = _Watch(client, looking)
+    samples = watch.sample()
+    time.sleep(min(_FIRST_S, looking.interval_s))
+    is_screen = not (once or as_json) and sys.stdout.isatty()
+    if is_screen:
+        sys.stdout.write(_CLEAR_ALL)
+    while True:
+        before, samples = samples, watch.sample()
+        looks = [Look.between(before.get(name), sample) for name, sample in samples.items()]
+        if as_json:
+            show_json({"processes": [_as_json(look) for look in looks]})
+        elif is_screen:
+            _redraw(table(_rows(looks)))
+        else:
+            show(table(_rows(looks)))
+        if once:
+            return
+        time.sleep(looking.interval_s)
+
+
+class _Watch:
+    """Looks at the processes that are meant; new ones come in, ended ones go out unless they were named."""
+
+    def __init__(self, client: Client, looking: Looking) -> None:
+        self._client = client
+        self._group = looking.group
+        self._tags = parse_tags(looking.tags) or None
+        if looking.names and (self._group is not None or self._tags):
+            raise InvalidRequest("invalid_params", "Name processes, or a --group and tags: not both.")
+        self._named = [find_process(client, name) for name in looking.names]
+        self._known: dict[str, Process] = {}
+
+    def sample(self) -> dict[str, Sample]:
+        return {
+            process.process_id: Sample(info, time.monotonic())
+            for process in self._named or self._live()
+            if (info := self._look(process)) is not None
+        }
+
+    def _live(self) -> list[Process]:
+        found = every(self._client, active=True, group=self._group, tags=self._tags)
+        known, self._known = self._known, {}
+        for info in found:
+            name = info.process_id
+            with contextlib.suppress(ProcessNotFound):  # removed between two questions
+                self._known[name] = known.get(name) or self._client.get(name)
+        return [*self._known.values()]
+
+    def _look(self, process: Process) -> ProcessInfo | None:
+        try:
+            return process.info(stats=True)
+        except ProcessNotFound:
+            if self._named:
+                raise
+            return None  # as above
+
+
+def _rows(looks: Sequence[Look]) -> list[tuple[str, ...]]:
+    return [_HEAD, *(_row(look) for look in looks)]
+
+
+def _row(look: Look) -> tuple[str, ...]:
+    info, stats = look.info, look.info.stats
+    if stats is None or not stats.pids:
+        return (short_name(info.process_id), outcome(info), "", "", "0", "", "", shown_command(info))
+    return (
+        short_name(info.process_id),
+        outcome(info),
+        "" if look.cpu_percent is None else f"{look.cpu_percent:.1f}%",
+        shown_size(stats.memory_bytes),
+        str(len(stats.pids)),
+        ",".join(map(str, stats.ports)),
+        stats.waiting or "",
+        shown_command(info),
+    )
+
+
+def _as_json(look: Look) -> Mapping[str, object]:
+    info, stats = look.info, look.info.stats
+    shown: dict[str, object] = {
+        "process_id": info.process_id,
+        "state": info.state,
+        "command": info.command,
+        "group": info.group,
+        "tags": dict(info.tags),
+        "cpu_percent": look.cpu_percent,
+    }
+    if stats is not None:
+        shown |= {field.name: getattr(stats, field.name) for field in fields(stats)}
+    return shown
+
+
+def _redraw(text: str) -> None:
+    lines = "".join(f"{line}{_CLEAR_LINE}\n" for line in text.splitlines())
+    sys.stdout.write(f"{_REDRAW}{lines}{_CLEAR_BELOW}")
+    sys.stdout.flush()

@@ -1,0 +1,162 @@
+"""What a connection is told of the engine's events: `EventFeed`.
+
+Live only: there is no history of events, the record of every process is what stays. A client that does not read makes
+up to 1 MiB of them wait; beyond that they are counted, and the event `missed` tells how many.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from outlive.core.events import (
+    Event,
+    KeeperConnected,
+    KeeperDisconnected,
+    ProcessClosed,
+    ProcessCompleted,
+    ProcessRecovered,
+    ProcessRemoved,
+    ProcessStarted,
+    StartRejected,
+    StateChanged,
+)
+from outlive.core.lifecycle import State
+from outlive.core.process import ProcessRecord
+from outlive.engine import Engine
+from outlive.frontends.jsonrpc.connection import Connection
+from outlive.frontends.jsonrpc.outbox import Outbox
+from outlive.frontends.jsonrpc.stream import Spawn
+from outlive.protocols.jsonrpc.frames import text_frame
+from outlive.protocols.jsonrpc.happenings import EventFilter, EventName, encode_event
+
+__all__ = ["EventFeed"]
+
+_KEPT_BYTES = 1024 * 1024
+_NAMES: dict[type[Event], EventName] = {
+    ProcessStarted: "started",
+    ProcessRecovered: "recovered",
+    ProcessCompleted: "ended",
+    ProcessClosed: "closed",
+    ProcessRemoved: "removed",
+    StartRejected: "rejected",
+    KeeperConnected: "keeper_connected",
+    KeeperDisconnected: "keeper_disconnected",
+}
+_STATES: dict[State, EventName] = {
+    State.QUEUED: "queued",
+    State.PAUSED: "paused",
+    State.STOPPING: "stopping",
+}
+
+
+class EventFeed:
+    """Sends a connection the events that it may see and wants. Used on the event loop only."""
+
+    __slots__ = (
+        "_connection",
+        "_engine",
+        "_is_draining",
+        "_kept",
+        "_kept_bytes",
+        "_missed",
+        "_outbox",
+        "_paused",
+        "_spawn",
+        "_unsubscribe",
+        "_wanted",
+    )
+
+    def __init__(self, engine: Engine, connection: Connection, outbox: Outbox, *, spawn: Spawn) -> None:
+        """Tell nothing yet; `spawn` runs a coroutine in the channel's task group."""
+        self._engine = engine
+        self._connection = connection
+        self._outbox = outbox
+        self._spawn = spawn
+        self._wanted = EventFilter()
+        self._paused: set[str] = set()
+        self._kept: deque[bytes] = deque()
+        self._kept_bytes = self._missed = 0
+        self._is_draining = False
+        self._unsubscribe: Callable[[], None] | None = None
+
+    def begin(self, wanted: EventFilter) -> None:
+        """Tell what happens from now on, instead of what was wanted before."""
+        self.close()
+        self._wanted = wanted
+        self._paused = {one.process_id for one in self._engine.live() if one.state is State.PAUSED}
+        self._unsubscribe = self._engine.subscribe_events(self._hear)
+
+    def close(self) -> None:
+        """Tell nothing more. Safe to repeat."""
+        if self._unsubscribe is not None:
+            self._unsubscribe()
+            self._unsubscribe = None
+        self._kept.clear()
+        self._kept_bytes = self._missed = 0
+
+    def _hear(self, event: Event) -> None:
+        record: ProcessRecord | None = None
+        reason: str | None = None
+        name: EventName | None
+        match event:
+            case StateChanged():
+                record = event.record
+                name = self._state_name(record)
+            case StartRejected():
+                if event.principal != self._connection.principal:
+                    return
+                name, reason = _NAMES[StartRejected], event.code
+            case KeeperConnected() | KeeperDisconnected():
+                name = _NAMES[type(event)]
+            case ProcessRemoved(record=None):
+                return  # whose it was is not known: nobody may be told
+            case _:
+                record = event.record
+                name = _NAMES[type(event)]
+        if name is None or (record is not None and not self._connection.may_see_record(record)):
+            return
+        if self._wanted.matches(name, record):
+            at = datetime.now(UTC)
+            self._tell(encode_event(name, record, at=at, reason=reason))
+
+    def _state_name(self, record: ProcessRecord) -> EventName | None:
+        """Return what a change of state is called; None for what other events tell."""
+        process_id, state = record.process_id, record.state
+        was_paused = process_id in self._paused
+        if state is State.PAUSED:
+            self._paused.add(process_id)
+            return None if was_paused else "paused"
+        self._paused.discard(process_id)
+        if state is State.RUNNING:
+            return "resumed" if was_paused else None
+        return _STATES.get(state)
+
+    def _tell(self, message: bytes) -> None:
+        frame = text_frame(message)
+        if not self._kept and not self._is_draining and self._outbox.is_ready:
+            self._outbox.write(frame)
+            return
+        if self._missed or self._kept_bytes + len(frame) > _KEPT_BYTES:
+            self._missed += 1
+        else:
+            self._kept.append(frame)
+            self._kept_bytes += len(frame)
+        if not self._is_draining:
+            self._is_draining = True
+            self._spawn(self._drain())
+
+    async def _drain(self) -> None:
+        """Send what is kept as fast as the client reads it."""
+        try:
+            while self._kept or self._missed:
+                if self._kept:
+                    frame = self._kept.popleft()
+                    self._kept_bytes -= len(frame)
+                else:
+                    missed, self._missed = self._missed, 0
+                    frame = text_frame(encode_event("missed", None, at=datetime.now(UTC), missed=missed))
+                await self._outbox.send(frame)
+                if self._outbox.is_closed:
+                    self.close()
+        finally:
+            self._is_draining = False

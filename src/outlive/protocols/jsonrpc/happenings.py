@@ -1,0 +1,74 @@
+"""What happened to processes, as `events` tells it: the words, the notification, and which of them are wanted. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal, get_args
+
+from outlive.core.lifecycle import State
+from outlive.core.process import ProcessRecord
+from outlive.protocols.jsonrpc.answers import encode_notification
+from outlive.protocols.jsonrpc.views import process_view
+
+__all__ = ["EVENT_NAMES", "EventFilter", "EventName", "encode_event"]
+
+EventName = Literal[
+    "queued",
+    "started",
+    "recovered",
+    "paused",
+    "resumed",
+    "stopping",
+    "ended",
+    "closed",
+    "removed",
+    "rejected",
+    "keeper_connected",
+    "keeper_disconnected",
+    "missed",
+]
+EVENT_NAMES: tuple[EventName, ...] = get_args(EventName)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventFilter:
+    """Which events are wanted; None is no condition. What is about no process fits only where none is set."""
+
+    events: frozenset[str] | None = None
+    process_ids: frozenset[str] | None = None
+    group: str | None = None
+    tags: Mapping[str, str] | None = None
+    states: frozenset[State] | None = None
+
+    def matches(self, event: EventName, record: ProcessRecord | None) -> bool:
+        """Tell whether an event is wanted."""
+        if self.events is not None and event not in self.events:
+            return False
+        if record is None:
+            return self.process_ids is None and self.group is None and not self.tags and self.states is None
+        return (
+            (self.process_ids is None or record.process_id in self.process_ids)
+            and (self.group is None or record.group == self.group)
+            and (self.states is None or record.state in self.states)
+            and all(record.tags.get(name) == value for name, value in (self.tags or {}).items())
+        )
+
+
+def encode_event(
+    event: EventName,
+    record: ProcessRecord | None,
+    *,
+    at: datetime,
+    reason: str | None = None,
+    missed: int = 0,
+) -> bytes:
+    """Return the notification `event`; every one has the same members."""
+    params = {
+        "event": event,
+        "at": at,
+        "process_id": None if record is None else record.process_id,
+        "process": None if record is None else process_view(record),
+        "reason": reason,
+        "missed": missed,
+    }
+    return encode_notification("event", params)
