@@ -12,7 +12,10 @@ import pytest
 
 from outlive.cli.event_lines import event_line
 from outlive.cli.stats import Look, Sample
+from outlive.cli.verbs import complete_words
 from outlive.client import Client, ProcessEvent, ProcessStats
+from outlive.core.lifecycle import ENDED, State
+from outlive.protocols.jsonrpc.happenings import EVENT_NAMES
 from tests.cli.launching import environment
 from tests.cli.terminals import on_a_terminal
 from tests.support.processes import Gate
@@ -157,6 +160,13 @@ def test_events_of_one_process_are_told_to_people(served: OutliveServer, client:
 def test_a_misspelt_event_is_refused(served: OutliveServer) -> None:
     done = run_outlive("events", "--event", "exploded", state_dir=served.state_dir)
     assert (done.returncode, "exploded" in done.stderr) == (1, True)
+
+
+def test_the_words_that_the_verbs_offer_are_those_that_there_are() -> None:
+    """Written out there, because completing must not import what they come from."""
+    for option, words in (("--event", EVENT_NAMES), ("--state", [state.value for state in State])):
+        assert [word for word, _ in complete_words(["events", option, ""])] == list(words)
+    assert {word for word, _ in complete_words(["prune", "--state", ""])} == {state.value for state in ENDED}
 
 
 def test_what_is_missing_is_said_in_words() -> None:

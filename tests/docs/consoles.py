@@ -56,24 +56,30 @@ class Console:
         )
 
     @contextmanager
-    def server(self, command: str) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
+    def server(self, command: str, **env: str) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
         """Type a command that serves; yield it and its banner once it is ready; press Ctrl-C at the end."""
         said = self.folder / "server.txt"
         with said.open("wb") as file:
             process = subprocess.Popen(
                 ["bash", "-c", f"exec {command}"],
                 cwd=self.folder,
-                env=self.environment,
+                env=self.environment | env,
                 stdin=subprocess.DEVNULL,
                 stdout=file,
                 stderr=file,
+                start_new_session=True,
             )
         try:
             yield process, self._banner(process, said)
         finally:
             if process.poll() is None:
-                process.send_signal(signal.SIGINT)
+                self.interrupt(process)
             process.wait(PATIENCE_S)
+
+    @staticmethod
+    def interrupt(process: subprocess.Popen[bytes]) -> None:
+        """Press Ctrl-C: a terminal sends it to everybody there, make and what make has started."""
+        os.killpg(process.pid, signal.SIGINT)
 
     @staticmethod
     def _banner(process: subprocess.Popen[bytes], said: Path) -> str:

@@ -1,8 +1,10 @@
 """README.md works as printed: the two commands exist, and the two-minute tour is taken for real."""
 
+import os
 import re
 import shutil
 import signal
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -10,18 +12,26 @@ import pytest
 from tests.docs.consoles import PATIENCE_S, Console, commands
 from tests.docs.pages import ROOT, page, section
 from tests.support.processes import wait_state_folder_empty
+from tests.support.server import outlive_command
 
 _README = page("README.md")
 _TARGETS = set(re.findall(r"^([a-z-]+):", page("Makefile"), re.MULTILINE))
 
 # What each command of the tour says, in their order; a command that is new in the README needs a line here.
-_TOUR = {
-    "outlive serve": r"outlive .* is ready",
-    "python examples/jsonrpc_client.py": r"(?s)Process started: PID \d+.*line 1\nline 2\nline 3\n.*exit code 0",
-    "python examples/survive.py": r"All \d+ lines came exactly once, and the exit code is \d+",
-    "outlive keeper status": r"supervisor  pid \d+",
-    "outlive keeper stop": r"The keeper has ended",
-}
+_TOUR = [
+    ("make run", r"outlive .* is ready"),
+    ("ID=$(outlive run -d -c", r""),
+    ("outlive ps", r"running +\d+ .* for i in"),
+    ("outlive logs -f $ID", r"^line 1\nline 2\nline 3\n"),
+    ("outlive pause $ID", r"is paused"),
+    ("outlive ps", r"paused"),
+    ("outlive resume $ID", r"goes on"),
+    ("outlive stop $ID", r"is being stopped"),
+    ("outlive logs --tail 1 $ID", r"^line \d+\n$"),
+    ("python examples/survive.py", r"All \d+ lines came exactly once, and the exit code is \d+"),
+    ("outlive keeper status", r"supervisor  pid \d+"),
+    ("outlive keeper stop --kill", r"The keeper has ended"),
+]
 
 
 def test_every_make_command_of_the_readme_exists() -> None:
@@ -36,29 +46,67 @@ def test_every_page_that_the_readme_names_exists() -> None:
     assert [name for name in named if not (ROOT / name).exists()] == []
 
 
-@pytest.mark.promise("S0.18", "S0.14.resume")
+@pytest.mark.promise("S0.14.resume")
+@pytest.mark.skipif(shutil.which("make") is None, reason="no make on this machine")
 def test_the_two_minute_tour_works_as_printed(tmp_path: Path) -> None:
-    """On any free port, in the way the README names for a port that is taken: others may serve on this machine."""
-    shutil.copytree(ROOT / "examples", tmp_path / "examples")
-    console = Console(tmp_path)
+    """On any free port and in a state folder of its own: others may serve on this machine."""
+    console = Console(_a_copy(tmp_path))
+    state = tmp_path / "state"
+    env = {"OUTLIVE_STATE_DIR": str(state), "OUTLIVE_JSONRPC_PORT": "0", "OUTLIVE_CONFIG": os.devnull}
     tour = [command for command, _ in commands(section(_README, "## Two minutes"))]
-    assert len(tour) == len(_TOUR)
-    assert "`--jsonrpc-port 8004`" in _README
-    assert "`--url ws://127.0.0.1:8004/ws/mcp`" in _README
-    serve, *rest = tour
-    with console.server(f"{serve} --jsonrpc-port 0") as (server, banner):
-        url = re.search(r"ws://\S+/ws/mcp", banner)
-        assert url is not None
-        said = {serve: banner}
-        for command in rest:
+    assert [typed.startswith(begin) for typed, (begin, _) in zip(tour, _TOUR, strict=True)] == [True] * len(
+        tour
+    )
+    with console.server(tour[0], **env) as (server, banner):
+        assert re.search(_TOUR[0][1], banner)
+        for command, (_, pattern) in zip(tour[1:], _TOUR[1:], strict=True):
             if "keeper stop" in command:
-                server.send_signal(signal.SIGINT)  # "Ctrl-C in the first terminal"
-                assert server.wait(PATIENCE_S) == 0
-            typed = f"{command} --url {url[0]}" if "jsonrpc_client" in command else command
-            ran = console.run(typed)
-            assert ran.returncode == 0, f"{command}:\n{ran.stdout}{ran.stderr}"
-            said[command] = ran.stdout + ran.stderr
-    for (begin, pattern), (command, text) in zip(_TOUR.items(), said.items(), strict=True):
-        assert command.startswith(begin)
-        assert re.search(pattern, text), f"{command}:\n{text}"
-    assert wait_state_folder_empty(tmp_path / "demo-state") == {}
+                console.interrupt(server)  # "Ctrl-C in the first terminal"
+                server.wait(PATIENCE_S)
+            said = _type(console, command, env)
+            assert re.search(pattern, said), f"{command}:\n{said}"
+    assert wait_state_folder_empty(state) == {}
+
+
+def _a_copy(folder: Path) -> Path:
+    """Return a folder with all that the tour needs of this one, and this Python's programs as its .venv."""
+    copy = folder / "clone"
+    copy.mkdir()
+    shutil.copytree(ROOT / "examples", copy / "examples")
+    for name in ("Makefile", "pyproject.toml"):
+        shutil.copy(ROOT / name, copy)
+    for name in ("requirements", "scripts"):
+        shutil.copytree(ROOT / name, copy / name)
+    (copy / ".venv" / "bin").mkdir(parents=True)
+    (copy / ".venv" / "bin" / "outlive").symlink_to(outlive_command()[0])
+    (copy / ".venv" / ".ready").touch()  # set up already: newer than what it is made from
+    return copy
+
+
+def _type(console: Console, command: str, env: dict[str, str]) -> str:
+    """Type a command, and Ctrl-C where it goes on for ever; what it names goes into `env`, as in one shell."""
+    if command.startswith("ID=$("):
+        ran = console.run(command.removeprefix("ID=$(").removesuffix(")"), **env)
+        env["ID"] = ran.stdout.strip()
+    elif " -f " in command:
+        return _watch(console, command, env)
+    else:
+        ran = console.run(command, **env)
+    assert ran.returncode == 0, f"{command}:\n{ran.stdout}{ran.stderr}"
+    return ran.stdout + ran.stderr
+
+
+def _watch(console: Console, command: str, env: dict[str, str]) -> str:
+    """Return the first three lines of what goes on for ever; then press Ctrl-C."""
+    with subprocess.Popen(
+        ["bash", "-c", f"exec {command}"],
+        cwd=console.folder,
+        env=console.environment | env,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as watching:
+        assert watching.stdout is not None
+        said = "".join(watching.stdout.readline() for _ in range(3))
+        watching.send_signal(signal.SIGINT)
+        assert watching.wait(PATIENCE_S) == 130
+    return said

@@ -1,7 +1,6 @@
-"""Fixtures of the engine's tests: one keeper for all that kill nobody, and one of a test's own."""
+"""Fixtures of the engine's tests: one keeper for all that kill nobody, and engines on it."""
 
 from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
 
 import pytest
 
@@ -14,13 +13,6 @@ from tests.keeper.house import House
 def shared_house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
     """A keeper that all tests share which neither kill nor configure it."""
     with House(tmp_path_factory.mktemp("e") / "state") as house:
-        yield house
-
-
-@pytest.fixture
-def own_house(tmp_path: Path) -> Iterator[House]:
-    """A keeper of the test's own."""
-    with House(tmp_path / "state") as house:
         yield house
 
 

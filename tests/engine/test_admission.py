@@ -74,6 +74,12 @@ async def _queued(engine: Engine, held: HeldBackend) -> Process:
     return second
 
 
+async def _behind(engine: Engine, gate: Gate, line: str) -> tuple[Process, Process]:
+    """Fill the group "g" until the gate opens, and let a line wait."""
+    first = await engine.start(Command(line=gate.wait, group="g", group_limit=1), owner=ME)
+    return first, await engine.start(Command(line=line, group="g"), owner=ME)
+
+
 def _assert_never_ran(process: Process) -> None:
     assert process.state is State.FAILED_TO_START
     assert (process.record.cause, process.record.error, process.record.pid) == (Cause.CANCEL, _NOTE, None)
@@ -82,8 +88,7 @@ def _assert_never_ran(process: Process) -> None:
 async def test_a_cancel_right_after_the_admission_ends_it(own_house: House, gate: Gate) -> None:
     """The cancel is asked before the admission's own task has run: the keeper would hear of it before the start."""
     async with an_engine(own_house.state_dir) as engine:
-        first = await engine.start(Command(line=gate.wait, group="g", group_limit=1), owner=ME)
-        second = await engine.start(Command(line="sleep 1000", group="g"), owner=ME)
+        first, second = await _behind(engine, gate, "sleep 1000")
         third = await engine.start(Command(line="exit 3", group="g"), owner=ME)
         await engine.limit_group("me", "g", 2)
         await engine.cancel(second, note=_NOTE)
@@ -106,8 +111,7 @@ async def test_a_start_that_the_keeper_reads_after_the_cancel_starts_nothing(
     """The keeper is stopped while its turn comes: the start lies in its socket when the cancel is answered."""
     trace = tmp_path / "ran"
     async with an_engine(own_house.state_dir) as engine:
-        first = await engine.start(Command(line=gate.wait, group="g", group_limit=1), owner=ME)
-        second = await engine.start(Command(line=f"touch {trace}", group="g"), owner=ME)
+        first, second = await _behind(engine, gate, f"touch {trace}")
         supervisor = own_house.supervisor_of_lock()
         assert supervisor is not None
         os.kill(supervisor, signal.SIGSTOP)
@@ -131,8 +135,7 @@ async def test_a_start_of_a_server_that_died_does_not_undo_the_cancel_of_its_suc
     """What a dead server sent may be read late; who was told "cancelled" never runs."""
     trace = tmp_path / "ran"
     async with an_engine(own_house.state_dir) as engine:
-        first = await engine.start(Command(line=gate.wait, group="g", group_limit=1), owner=ME)
-        second = await engine.start(Command(line=f"touch {trace}", group="g"), owner=ME)
+        first, second = await _behind(engine, gate, f"touch {trace}")
         spec = (own_house.state_dir / "waiting" / second.process_id).read_bytes().split(b"\n", 1)[1]
         await engine.cancel(second, note=_NOTE)
         with pytest.raises(KeeperRefused) as refused:

@@ -1,4 +1,4 @@
-"""Fixtures of the keeper's tests: one keeper shared by what kills nobody, and one of a test's own."""
+"""Fixtures of the keeper's tests: one keeper shared by what kills nobody, and those with settings."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -14,13 +14,6 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
     """A keeper that all tests share which neither kill nor configure it."""
     with House(tmp_path_factory.mktemp("k") / "state") as shared:
         yield shared
-
-
-@pytest.fixture
-def own_house(tmp_path: Path) -> Iterator[House]:
-    """A keeper of the test's own."""
-    with House(tmp_path / "state") as own:
-        yield own
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from typing import Any
 from outlive.engine import Engine, Process
 from outlive.frontends.mcp_tools import Caller, Outcome, Progress, Toolbox
 
-__all__ = ["KEYS", "a_caller", "answer", "ask", "live_process", "seen"]
+__all__ = ["KEYS", "a_caller", "answer", "ask", "live_process", "refuses", "seen"]
 
 # Promise S1.2, in the document's order.
 KEYS = (
@@ -74,3 +74,11 @@ async def seen(process: Process, text: str) -> None:
                 await woken.wait()
     finally:
         unsubscribe()
+
+
+async def refuses(toolbox: Toolbox, name: str, arguments: Mapping[str, object], *, named: str) -> None:
+    """Check that a tool refuses arguments, names what is wrong and says what to do."""
+    outcome = await answer(toolbox, name, a_caller(), arguments)
+    assert outcome.is_error
+    assert named in outcome.text
+    assert "Hint: " in outcome.text

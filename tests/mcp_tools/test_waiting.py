@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from outlive.core.lifecycle import Cause
-from outlive.engine import Engine
-from outlive.frontends.mcp_tools import Toolbox, ToolSettings
+from outlive.engine import Engine, Process
+from outlive.frontends.mcp_tools import Caller, Toolbox, ToolSettings
 from tests.mcp_tools.calling import a_caller, answer, ask, live_process, seen
 from tests.support.processes import Gate
 
@@ -136,23 +136,29 @@ async def test_a_call_cancelled_again_and_again_still_ends_its_process(
     assert process.record.cause is Cause.CANCEL
 
 
+async def _left_of_a_cancelled_call(
+    toolbox: Toolbox, engine: Engine, caller: Caller, *, tool: str, turns: int
+) -> list[Process]:
+    """Cancel a call some turns of the loop after it began; return what it has started and lives."""
+    call = asyncio.create_task(answer(toolbox, tool, caller, {"cmd": "exec sleep 100"}))
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    call.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await call
+    return [one for one in engine.live() if one.record.owner.principal == caller.principal]
+
+
 @pytest.mark.promise("S4.6")
 @pytest.mark.parametrize("turns", range(6))
 async def test_a_call_cancelled_while_it_starts_leaves_nothing(
     toolbox: Toolbox, engine: Engine, turns: int
 ) -> None:
     caller = a_caller()
-    call = asyncio.create_task(answer(toolbox, _RUN, caller, {"cmd": "exec sleep 100"}))
-    for _ in range(turns):
-        await asyncio.sleep(0)
-    call.cancel()
-    with contextlib.suppress(asyncio.CancelledError):
-        await call
-    for process in engine.live():
-        if process.record.owner.principal == caller.principal:
-            async with asyncio.timeout(10):
-                await engine.wait(process)
-            assert process.record.cause is Cause.CANCEL
+    for process in await _left_of_a_cancelled_call(toolbox, engine, caller, tool=_RUN, turns=turns):
+        async with asyncio.timeout(10):
+            await engine.wait(process)
+        assert process.record.cause is Cause.CANCEL
 
 
 @pytest.mark.promise("M.background")
@@ -161,18 +167,11 @@ async def test_a_background_command_whose_call_is_cancelled_while_it_starts_is_n
     toolbox: Toolbox, engine: Engine, turns: int
 ) -> None:
     caller = a_caller()
-    call = asyncio.create_task(answer(toolbox, _START, caller, {"cmd": "exec sleep 100"}))
-    for _ in range(turns):
-        await asyncio.sleep(0)
-    call.cancel()
-    with contextlib.suppress(asyncio.CancelledError):
-        await call
-    for process in engine.live():
-        if process.record.owner.principal == caller.principal:
-            assert process.record.cause is Cause.NONE
-            assert process is await live_process(engine, caller)  # acknowledged, and still not asked to end
-            assert process.record.cause is Cause.NONE
-            await engine.cancel(process)
+    for process in await _left_of_a_cancelled_call(toolbox, engine, caller, tool=_START, turns=turns):
+        assert process.record.cause is Cause.NONE
+        assert process is await live_process(engine, caller)  # acknowledged, and still not asked to end
+        assert process.record.cause is Cause.NONE
+        await engine.cancel(process)
 
 
 @pytest.mark.promise("M.background")

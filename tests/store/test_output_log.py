@@ -263,3 +263,32 @@ def test_a_disk_that_does_not_give_the_bytes_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(StoreCorrupt):
         OutputLog(str(tmp_path / "file")).pread(0, 10, 0)
+
+
+def test_a_moment_becomes_the_cursor_with_everything_behind_it_that_was_written_since() -> None:
+    second = 1_000_000_000
+    with written([]) as (keeper, log):
+        assert log.cursor_at(0) == BEGINNING
+        for number, stream in enumerate((0, 1, 0)):
+            keeper.time_ns = (number + 1) * second
+            keeper.write(stream, b"12345")
+        assert log.cursor_at(0) == BEGINNING
+        assert log.cursor_at(second) == BEGINNING
+        assert log.cursor_at(second + second // 20) == BEGINNING  # the run may have gone on for so long
+        assert log.cursor_at(second + second // 5) == Cursor(5, 0)
+        assert log.cursor_at(3 * second) == Cursor(5, 5)
+        assert log.cursor_at(4 * second) == Cursor(10, 5)
+
+
+def test_plain_bytes_are_read_into_a_buffer_and_others_are_left_to_pread(tmp_path: Path) -> None:
+    buffer = bytearray(4)
+    with written([(0, b"plain\0zero", False)]) as (_, log):
+        assert log.read_plain(0, buffer, 0) == 4
+        assert bytes(buffer) == b"plai"
+        assert log.read_plain(0, buffer, 3) == 0
+        assert log.read_plain(0, buffer, 100) == 0
+        assert log.read_plain(1, buffer, 0) == 0
+    (tmp_path / "out").mkdir()  # opens, and gives no bytes
+    folder = OutputLog(str(tmp_path))
+    assert folder.read_plain(0, buffer, 0) == 0
+    folder.close()

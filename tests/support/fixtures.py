@@ -6,11 +6,22 @@ from pathlib import Path
 
 import pytest
 
+from tests.keeper.house import House
 from tests.support.processes import Gate, Marker
 from tests.support.rpc import RpcClient, connect
 from tests.support.server import OutliveServer
 
-__all__ = ["ServerFactory", "anyio_backend", "client", "gate", "marker", "own_server", "serve", "server"]
+__all__ = [
+    "ServerFactory",
+    "anyio_backend",
+    "client",
+    "gate",
+    "marker",
+    "own_house",
+    "own_server",
+    "serve",
+    "server",
+]
 
 ServerFactory = Callable[..., OutliveServer]
 
@@ -32,6 +43,13 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OutliveServer]:
 def own_server(tmp_path: Path) -> Iterator[OutliveServer]:
     """A server of the test's own, to be killed and started again."""
     with OutliveServer(tmp_path / "state") as own:
+        yield own
+
+
+@pytest.fixture
+def own_house(tmp_path: Path) -> Iterator[House]:
+    """A keeper of the test's own."""
+    with House(tmp_path / "state") as own:
         yield own
 
 

@@ -55,4 +55,6 @@ def _options(command: Any) -> dict[str, TyperOption]:  # noqa: ANN401 -- as abov
 
 def _choices(parameter: TyperOption | TyperArgument) -> list[tuple[str, str]]:
     words = (parameter.metavar or "").split("|")
-    return [(word, "") for word in words] if len(words) > 1 else []
+    # What stands for a word of the user's own is written in capitals, or with signs: NAME=VALUE, TEXT|:PORT.
+    is_choice = len(words) > 1 and all(word.replace("_", "").replace("-", "").islower() for word in words)
+    return [(word, "") for word in words] if is_choice else []

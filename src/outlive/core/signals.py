@@ -19,5 +19,6 @@ def signal_number(wanted: int | str) -> int:
         signal.Signals.__members__.get(name if name.startswith("SIG") else f"SIG{name}"),
     )
     if number is None:
-        raise InvalidRequest("invalid_params", f"signal: {str(wanted)[:40]!r} is no signal of this system.")
+        text = f"signal: {str(wanted)[:40]!r} is no signal of this system."
+        raise InvalidRequest("invalid_params", text, hint="For example INT, HUP, USR1.")
     return int(number)

@@ -35,20 +35,20 @@ class Controls:
     """
 
     _backend: Backend
-    _settings: EngineSettings
     _announcer: Announcer
+    _settings: EngineSettings
     _input_locks: "WeakKeyDictionary[Process, asyncio.Lock]"
 
     async def pause(self, process: Process) -> None:
         """Stop the whole tree until `resume`; repeating it is a success (promise S0.10)."""
         advance(process.state, Trigger.PAUSE)
-        confirm = functools.partial(self._confirm_pause, process, is_paused=True)
+        confirm = functools.partial(_confirm_pause, self._announcer, process, is_paused=True)
         await self._backend.pause(process.process_id, acknowledged=confirm)
 
     async def resume(self, process: Process) -> None:
         """Continue the whole tree; a process that runs already is a success."""
         advance(process.state, Trigger.RESUME)
-        confirm = functools.partial(self._confirm_pause, process, is_paused=False)
+        confirm = functools.partial(_confirm_pause, self._announcer, process, is_paused=False)
         await self._backend.resume(process.process_id, acknowledged=confirm)
 
     async def cancel(
@@ -196,16 +196,17 @@ class Controls:
         """Return what the keeper says about itself."""
         return await self._backend.status()
 
-    def _confirm_pause(self, process: Process, *, is_paused: bool) -> None:
-        """Take over an acknowledgement; the doorbell behind it then changes nothing, so it is told here."""
-        if process.confirm_pause(is_paused=is_paused):
-            self._announcer.tell(StateChanged, process)
-
     def _input_lock(self, process: Process) -> asyncio.Lock:
         lock = self._input_locks.get(process)
         if lock is None:
             lock = self._input_locks[process] = asyncio.Lock()
         return lock
+
+
+def _confirm_pause(announcer: Announcer, process: Process, *, is_paused: bool) -> None:
+    """Take over an acknowledgement; the doorbell behind it then changes nothing, so it is told here."""
+    if process.confirm_pause(is_paused=is_paused):
+        announcer.tell(StateChanged, process)
 
 
 def _check_turn(process: Process) -> None:

@@ -6,9 +6,10 @@ from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from outlive.frontends.answers import send_error, send_json
+from outlive.frontends.dialects import SendError
 from outlive.frontends.guard import IS_STRANGER
 
-__all__ = ["HEALTH_PATH", "front_routes", "unknown_path"]
+__all__ = ["HEALTH_PATH", "front_routes", "refuse_method", "unknown_path"]
 
 HEALTH_PATH = "/health"
 _ALIVE = {"status": "ok"}
@@ -41,15 +42,20 @@ class _Page:
         if scope["method"] in {"GET", "HEAD"}:
             await send_json(scope, send, status=200, body=self._answer(scope))
             return
-        await send_error(
-            scope,
-            send,
-            status=405,
-            error="http_method_not_allowed",
-            message=f"{scope['path']} answers GET only, not {scope['method'][:20]}.",
-            hint="Repeat it with GET.",
-            headers=((b"allow", b"GET, HEAD"),),
-        )
+        await refuse_method(scope, send, send_error)
+
+
+async def refuse_method(scope: Scope, send: Send, answer: SendError) -> None:
+    """Answer a request that is neither GET nor HEAD where only these are understood."""
+    await answer(
+        scope,
+        send,
+        status=405,
+        error="http_method_not_allowed",
+        message=f"{scope['path']} answers GET only, not {scope['method'][:20]}.",
+        hint="Repeat it with GET.",
+        headers=((b"allow", b"GET, HEAD"),),
+    )
 
 
 def unknown_path(routes: Sequence[BaseRoute]) -> ASGIApp:

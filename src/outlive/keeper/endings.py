@@ -7,6 +7,7 @@ also only when its tree is empty). It is let go of when it is DONE, its streams 
 import contextlib
 import json
 import os
+import signal
 import time
 from collections.abc import Callable
 
@@ -17,12 +18,13 @@ from outlive.keeper.loop import Loop
 from outlive.keeper.pump import Pump
 from outlive.keeper.stops import Stops
 from outlive.keeper.trees import Trees
-from outlive.protocols.keeper import Flags, Phase
+from outlive.protocols.keeper import CauseCode, Flags, Phase
 
 __all__ = ["EXIT_FLAGS", "Endings"]
 
 _ORPHAN_LOOK_S = 0.05
 _RETRY_S = 0.25
+_SHUTDOWN_NOTE = "Ended by a shutdown: of the machine, or of the unit that the keeper runs in."
 
 # What a record's kind means in a doorbell.
 EXIT_FLAGS = {"signaled": Flags.SIGNALED, "failed": Flags.FAILED, "lost": Flags.LOST}
@@ -41,6 +43,11 @@ class Endings:
         self._forget = forget
         self.stops = Stops(loop, trees, touch=touch, pursued=self._pursued)
         self.pump: Pump | None = None
+        self._is_shutdown = False
+
+    def shut_down(self) -> None:
+        """From now on a command that a TERM ends, which we have not sent, is ended by the shutdown."""
+        self._is_shutdown = True
 
     def _pursued(self, kept: Kept) -> None:
         if kept.is_orphan:
@@ -56,6 +63,8 @@ class Endings:
         kept.flags |= EXIT_FLAGS.get(kind, 0)
         kept.ended_ns = ended_ns
         kept.is_empty = is_empty
+        if self._is_shutdown and kind == "signaled" and number == signal.SIGTERM and not kept.cause:
+            kept.cause, kept.note = int(CauseCode.SHUTDOWN), _SHUTDOWN_NOTE
         if kept.timeout_timer is not None:
             kept.timeout_timer.cancel()
         hit("exit.noticed")

@@ -9,6 +9,7 @@ Packets on guardian.sock: from the supervisor `hello PID`, `fork` + one descript
 
 import contextlib
 import gc
+import math
 import os
 import select
 import signal
@@ -35,6 +36,8 @@ _TICK_MS = 1000
 _HUNG_TICKS = int(os.environ.get("OUTLIVE_KEEPER_HUNG_TICKS", "5"))
 _QUICK_DEATH_S = 0.3
 _MAX_QUICK_DEATHS = 20
+# Told by SIGTERM to end: the supervisor, which waits for its commands, is watched a little longer than it waits.
+_SHUTDOWN_S = float(os.environ.get("OUTLIVE_KEEPER_SHUTDOWN_S", "60")) + 5
 
 
 def log(text: str) -> None:
@@ -67,6 +70,8 @@ def main(state_dir: str, *, is_first: bool) -> None:
         os.setsid()
     use_standard_files(layout)
     signal.signal(signal.SIGCHLD, shim.ignore_child_signal)
+    # Shims inherit this: one that died of a shutdown's TERM could not write how its command ended (decision 62).
+    signal.signal(signal.SIGTERM, shim.ignore_child_signal)
     for name in (signal.SIGINT, signal.SIGHUP):
         signal.signal(name, signal.SIG_IGN)
     gc.disable()
@@ -119,6 +124,7 @@ class Guardian:
         # Launched by a client while a supervisor was still there, maybe to leave: one is wanted all the same.
         self.is_wanted = False
         self._own = {supervisor}  # shims and supervisors: no commands, so their ends leave no note
+        self._leaves_at = math.inf  # told to end: when the supervisor has ended, or then
         self._own_shim = own_shim
         self._wake = wake
         self._poll = select.poll()
@@ -132,7 +138,8 @@ class Guardian:
             wait_ms = max(0, int((next_tick - time.monotonic()) * 1000))
             for fd, _ in self._poll.poll(wait_ms):
                 if fd == self._wake:
-                    os.read(self._wake, 512)
+                    if signal.SIGTERM in os.read(self._wake, 512):
+                        self._leaves_at = time.monotonic() + _SHUTDOWN_S
                     self._reap()
                 elif fd == self._listener.fileno():
                     self._meet()
@@ -174,7 +181,7 @@ class Guardian:
         message, fds = packet
         if not message:
             self._lose_supervisor()
-            if not self._is_at_home() or is_retired(self._layout.supervisor_lock):
+            if self._is_leaving() or is_retired(self._layout.supervisor_lock):
                 return False
             self._start_supervisor()
         elif message == b"fork":
@@ -190,6 +197,9 @@ class Guardian:
 
     def _is_at_home(self) -> bool:
         return is_in_place(self._lock, self._layout.guardian_lock)
+
+    def _is_leaving(self) -> bool:
+        return self._leaves_at < math.inf or not self._is_at_home()
 
     def _lose_supervisor(self) -> None:
         assert self._supervisor is not None
@@ -215,6 +225,8 @@ class Guardian:
         )
 
     def _tick(self) -> bool:
+        if time.monotonic() > self._leaves_at:
+            return False
         if self._supervisor is None:
             return self._wait_alone()
         if self._unanswered >= _HUNG_TICKS:
@@ -230,9 +242,9 @@ class Guardian:
     def _wait_alone(self) -> bool:
         """Start a supervisor when none comes; False when the last one left for good before it had met us.
 
-        Also when the state folder is gone: no supervisor could begin there.
+        Also when we were told to end, or the state folder is gone: no supervisor could begin there.
         """
-        if not self._is_at_home():
+        if self._is_leaving():
             return False
         if self.is_wanted:
             forget_retirement(self._layout.supervisor_lock)

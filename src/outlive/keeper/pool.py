@@ -63,6 +63,7 @@ class GuardianLink:
         self._attempts = 0
         self._silent_ticks = 0
         self._retired = False
+        self.is_leaving = False  # told to end: a guardian that ends now has been told, too
         self.spawned: set[int] = set()  # guardians that are children of this process
 
     def begin(self) -> None:
@@ -96,6 +97,8 @@ class GuardianLink:
 
     def _respawn(self) -> None:
         """Start a guardian unless one is preparing itself; end one that has not finished in a long time."""
+        if self.is_leaving:
+            return
         holder = holder_of(self._layout.guardian_lock)
         if holder is None:
             guardian = spawn_detached(

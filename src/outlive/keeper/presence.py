@@ -18,6 +18,10 @@ __all__ = ["Presence"]
 _IDLE_S = float(os.environ.get("OUTLIVE_KEEPER_IDLE_S", "10"))
 _LOOK_S = 1.0
 _END_LOOK_S = 0.01
+# Told by SIGTERM to end: how long we wait for commands that live. Below the 90 s after which systemd kills
+# (systemd-system.conf(5), DefaultTimeoutStopSec=).
+_SHUTDOWN_S = float(os.environ.get("OUTLIVE_KEEPER_SHUTDOWN_S", "60"))
+_LEAVE_LOOK_S = 0.1
 
 
 class Presence:
@@ -32,10 +36,11 @@ class Presence:
         stops: Stops,
         *,
         is_at_home: Callable[[], bool],
+        shut_down: Callable[[], None],
     ) -> None:
         """Not greeting yet: recovery must know first what is live. `clients` is set once they exist.
 
-        `is_at_home` tells whether the state folder is still ours.
+        `is_at_home` tells whether the state folder is still ours; `shut_down` is called once, when we are told to end.
         """
         self._loop = loop
         self._table = table
@@ -43,6 +48,8 @@ class Presence:
         self._pool = pool
         self._stops = stops
         self._is_at_home = is_at_home
+        self._shut_down = shut_down
+        self._leaves_at = 0.0
         self.clients: Clients | None = None
         self._greet_later: list[Client] | None = []
         self._last_seen = time.monotonic()
@@ -78,6 +85,25 @@ class Presence:
             "idle_shims": len(self._pool),
             "lost_holders": sum(bool(kept.flags & Flags.HOLDER_LOST) for kept in alive),
         }
+
+    def told_to_end(self) -> None:
+        """Serve until nothing lives any more, a minute at most; SIGTERM says so, repeating it changes nothing.
+
+        In a shutdown everybody is told at once: commands end, and somebody has to keep their last words. Told alone
+        we are replaced by the guardian, and no command notices (decision 62).
+        """
+        if self._leaves_at:
+            return
+        log("told to end: waiting for what lives here")
+        self._leaves_at = time.monotonic() + _SHUTDOWN_S
+        self._guardian.is_leaving = True
+        self._shut_down()
+        self._loop.later(_LEAVE_LOOK_S, self._look_to_leave)
+
+    def _look_to_leave(self) -> None:
+        if not self._table.by_key or time.monotonic() > self._leaves_at:
+            self._loop.stop()
+        self._loop.later(_LEAVE_LOOK_S, self._look_to_leave)
 
     def end(self, answer: Answer, *, kill: bool) -> None:
         """End for good; refused while processes live unless they are to be killed."""

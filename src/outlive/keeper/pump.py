@@ -181,7 +181,7 @@ class Pump:
         for stream in kept.streams:
             if not stream.is_open:
                 continue
-            target = stream.offset + self._waiting(stream)
+            target = stream.offset + _waiting(stream)
             while stream.offset < target and self.move(stream):
                 pass
             if stream.is_stalled:
@@ -189,17 +189,6 @@ class Pump:
             if stream.is_open:
                 self.move(stream)  # notices the end at once where there is nobody left to write
         return True
-
-    def _waiting(self, stream: Stream) -> int:
-        """Return how much may be on its way at most."""
-        if stream.relay >= 0:
-            # What was written to a terminal may still be in the kernel's flip buffers (64 KiB, tty_buffer.c), which
-            # FIONREAD does not count and each read moves on a little: until a read would block.
-            return _TERMINAL_BYTES + unread_bytes(stream.kept.fds["r"])
-        try:
-            return unread_bytes(stream.source)
-        except OSError:
-            return 0
 
     def close(self, stream: Stream) -> None:
         """End a stream: nothing can come any more."""
@@ -245,3 +234,15 @@ class Pump:
                 chatty.discard(stream)
                 stream.short_reads = 0
         time.sleep(_LONG_PAUSE_S if len(chatty) >= _MANY else _PAUSE_S)
+
+
+def _waiting(stream: Stream) -> int:
+    """Return how much may be on its way at most."""
+    if stream.relay >= 0:
+        # What was written to a terminal may still be in the kernel's flip buffers (64 KiB, tty_buffer.c), which
+        # FIONREAD does not count and each read moves on a little: until a read would block.
+        return _TERMINAL_BYTES + unread_bytes(stream.kept.fds["r"])
+    try:
+        return unread_bytes(stream.source)
+    except OSError:
+        return 0

@@ -51,6 +51,9 @@ def main(state_dir: str) -> None:
     use_standard_files(layout)
     for name in (signal.SIGINT, signal.SIGHUP):
         signal.signal(name, signal.SIG_IGN)
+    wake, alarm = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+    signal.set_wakeup_fd(alarm, warn_on_full_buffer=False)
+    signal.signal(signal.SIGTERM, _ignore_signal)
     until = time.monotonic() + _LOCK_PATIENCE_S
     while (lock := take_lock(layout.supervisor_lock, unless_retired=True)) is None:
         if time.monotonic() > until or is_retired(layout.supervisor_lock):
@@ -63,8 +66,12 @@ def main(state_dir: str) -> None:
         os.makedirs(folder, mode=0o700, exist_ok=True)
     gc.disable()  # the structures here are trees without cycles worth collecting; pauses would delay output
     supervisor = Supervisor(layout, is_at_home=partial(is_in_place, lock, layout.supervisor_lock))
-    supervisor.run()
+    supervisor.run(wake)
     os.close(lock)
+
+
+def _ignore_signal(_number: int, _frame: object) -> None:
+    """Handle a signal by doing nothing: the wakeup descriptor tells the loop."""
 
 
 class Supervisor:
@@ -99,7 +106,15 @@ class Supervisor:
         )
         orphans = Orphans(loop, layout, self._pool, endings, start_again=self._starts.again, log=log)
         self._hearing = Hearing(loop, endings, orphans, touch=self._touch, log=log)
-        presence = Presence(loop, table, self._guardian, self._pool, endings.stops, is_at_home=is_at_home)
+        self._presence = presence = Presence(
+            loop,
+            table,
+            self._guardian,
+            self._pool,
+            endings.stops,
+            is_at_home=is_at_home,
+            shut_down=endings.shut_down,
+        )
         requests = Requests(
             presence,
             table,
@@ -123,10 +138,15 @@ class Supervisor:
         )
         recovery.begin(live, presence.recovered)
 
-    def run(self) -> None:
-        """Serve until retired or ended."""
+    def run(self, wake: int) -> None:
+        """Serve until retired or ended; `wake` becomes readable at a SIGTERM, the only signal that is not ignored."""
+        self._loop.watch(wake, lambda _events: self._told_to_end(wake))
         self._guardian.begin()
         self._loop.run()
+
+    def _told_to_end(self, wake: int) -> None:
+        os.read(wake, 512)
+        self._presence.told_to_end()
 
     def _fill(self) -> None:
         self._pool.fill()

@@ -55,6 +55,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class _Method:
+    shape: type[msgspec.Struct]
     bind: Callable[[str, bytes], Call]
 
 
@@ -67,7 +68,7 @@ def _method(
         params = decode_params(raw, shape)
         return Call(method, lambda context, label: handler(context, params, label), lane(params))
 
-    return _Method(bind)
+    return _Method(shape, bind)
 
 
 def _start_lane(params: ExecuteParams) -> Lane:

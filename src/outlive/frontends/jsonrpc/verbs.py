@@ -1,4 +1,4 @@
-"""The methods that do something: execute, control, signal, write, close_stdin, close_output, release, resize, relabel, remove."""
+"""The methods that do something: execute, control, signal, write, close_stdin, resize, relabel, remove and so on."""
 
 import asyncio
 import base64

@@ -48,6 +48,11 @@ class McpSession:
         """How records name it (`Owner.connection_id`)."""
         return f"mcp-{self.name}"
 
+    @property
+    def header(self) -> tuple[bytes, bytes]:
+        """How HTTP answers name it."""
+        return b"mcp-session-id", self.session_id.encode()
+
 
 class McpSessions:
     """Makes, checks and ends session ids. Open it before use; safe to use from the event loop."""

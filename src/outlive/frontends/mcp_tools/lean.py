@@ -5,14 +5,14 @@ in the answers.
 """
 
 import asyncio
-import signal as signals
 from collections.abc import Mapping
 from dataclasses import replace
 
 from outlive.core.command import Command
 from outlive.core.cursor import BEGINNING, Cursor
-from outlive.core.errors import InvalidRequest, OutliveError
+from outlive.core.errors import OutliveError
 from outlive.core.identity import is_process_id
+from outlive.core.signals import signal_number
 from outlive.engine import Process, ProcessFilter
 from outlive.frontends.mcp_tools.admission import Admission
 from outlive.frontends.mcp_tools.calls import Caller, Outcome, Progress, Unfinished
@@ -161,7 +161,7 @@ class LeanTools:
                 case "cancel":
                     await self._runner.end(process, note="Cancelled by the client.", grace_s=asked.grace)
                 case "signal":
-                    await self._engine.signal(process, _signal_number(asked.signal))
+                    await self._engine.signal(process, signal_number(asked.signal or ""))
         except OutliveError as error:
             return _failed(error)
         return Outcome(text=await self._header(process))
@@ -288,16 +288,6 @@ class LeanTools:
             workspace=workspace,
         )
         return header(record, now)
-
-
-def _signal_number(name: str | None) -> int:
-    word = (name or "").upper()
-    known = signals.Signals.__members__.get(word if word.startswith("SIG") else f"SIG{word}")
-    if known is None:
-        raise InvalidRequest(
-            "invalid_params", f"signal: {word[:20]!r} is no signal.", hint="For example INT, HUP, USR1."
-        )
-    return int(known)
 
 
 def _failed(error: OutliveError) -> Outcome:

@@ -16,6 +16,7 @@ from starlette.types import Receive, Scope, Send
 from outlive.core.errors import OutliveError
 from outlive.frontends.answers import send_json
 from outlive.frontends.dialects import SendError
+from outlive.frontends.front_page import refuse_method
 from outlive.frontends.guard import IS_STRANGER
 from outlive.frontends.rest.refusals import send_problem
 from outlive.frontends.rest.slugs import DOCS_PATH
@@ -112,15 +113,7 @@ class _Probe:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002 -- ASGI
         if scope["method"] not in {"GET", "HEAD"}:
-            await send_problem(
-                scope,
-                send,
-                status=405,
-                error="http_method_not_allowed",
-                message=f"{scope['path']} answers GET only, not {scope['method'][:20]}.",
-                hint="Repeat it with GET.",
-                headers=((b"allow", b"GET, HEAD"),),
-            )
+            await refuse_method(scope, send, send_problem)
             return
         try:
             body = await self._check()

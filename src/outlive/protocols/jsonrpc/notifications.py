@@ -1,0 +1,64 @@
+"""Every notification and its members with their JSON types: for the documentation, and for the test that holds it.
+
+What makes them is `answers`, `output` and `happenings`; a test has the door send each one and compares.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+__all__ = ["NOTIFICATIONS", "OPTIONAL_MEMBERS"]
+
+_STATUS: Mapping[str, str] = {
+    "status": "string",
+    "pid": "integer or null",
+    "pgid": "integer or null",
+    "exit_code": "integer or null",
+    "error": "string or null",
+    "process_id": "string",
+    "cursor": "string",
+}
+
+# Members that are there only where they apply.
+OPTIONAL_MEMBERS: Mapping[str, Mapping[str, str]] = MappingProxyType(
+    {"process.output": {"partial": "true", "length": "integer"}}
+)
+
+NOTIFICATIONS: Mapping[str, Mapping[str, str]] = MappingProxyType(
+    {
+        "connected": {
+            "session_id": "string",
+            "version": "string",
+            "capabilities": "object",
+            "resumed": "boolean",
+            "processes": "array of processes",
+        },
+        "process.started": _STATUS,
+        "process.output": {
+            "type": '"stdout" or "stderr"',
+            "data": "string",
+            "truncated": "boolean",
+            "process_id": "string",
+            "end": "integer",
+        },
+        "process.paused": _STATUS,
+        "process.resumed": _STATUS,
+        "process.cancelled": _STATUS,
+        "process.completed": _STATUS,
+        "process.closed": {"process_id": "string", "cursor": "string"},
+        "process.gap": {
+            "process_id": "string",
+            "type": '"stdout" or "stderr"',
+            "from": "integer",
+            "to": "integer",
+            "cursor": "string",
+        },
+        "event": {
+            "event": "string",
+            "at": "string",
+            "process_id": "string or null",
+            "process": "process or null",
+            "reason": "string or null",
+            "missed": "integer",
+        },
+    }
+)

@@ -1,0 +1,139 @@
+"""docs/errors.md and docs/messages.md, made from code; `python -m tests.docs.references` writes them anew."""
+
+import contextlib
+import io
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from outlive.cli.foreground.ending import failed_start
+from outlive.core.error_meanings import MEANINGS
+from outlive.core.errors import SLUGS, error_from_slug
+from outlive.frontends.answers import STATUS
+from outlive.frontends.jsonrpc.methods import METHODS
+from outlive.frontends.rest.slugs import HTTP_SLUGS
+from outlive.protocols.jsonrpc.notifications import NOTIFICATIONS, OPTIONAL_MEMBERS
+from outlive.protocols.jsonrpc.numbers import ERROR_NUMBERS
+from tests.docs.pages import ROOT, table
+
+__all__ = ["PAGES"]
+
+_ERRORS = """# Errors
+
+Every error has a stable slug, a sentence that may be shown, and a hint that says what to do next: as `data.reason`, `message` and
+`data.hint` in JSON-RPC, as `slug`, `detail` and `hint` over HTTP (application/problem+json), as `code`, `message` and `hint` of an
+`OutliveError` in Python, on stderr at the command line. The hint here is the one where no better one is known.
+
+Every verb of the command line ends with 1 when something was refused or failed, except that `outlive run` ends with the code that
+stands here: the smaller ones belong to commands. What is wrong with the command line itself ends with 2.
+
+This page is made from the code: `python -m tests.docs.references`.
+
+"""
+_HTTP = """
+## Only over HTTP
+
+"""
+_MESSAGES = """# Messages
+
+Every method and every notification of the JSON-RPC door with its members; `docs/jsonrpc.md` says what they mean and in which order
+they come. A parameter without a default is needed, or one of several (`command` or `argv`); unknown ones are ignored. Times are
+seconds, sizes bytes.
+
+This page is made from the code: `python -m tests.docs.references`.
+
+## Methods
+"""
+_NOTIFICATIONS = """
+## Notifications
+
+Every one is `{"jsonrpc": "2.0", "method": …, "params": {…}}`. A *process* is what `get` answers.
+"""
+
+
+def _errors() -> str:
+    rows = [
+        [
+            f"`{slug}`",
+            MEANINGS[slug],
+            hint,
+            str(ERROR_NUMBERS[slug]),
+            str(STATUS[slug]),
+            str(_exit_code(slug)),
+        ]
+        for slug, (_, hint) in sorted(SLUGS.items())
+    ]
+    only_http = [[f"`{slug}`", hint, str(status)] for slug, (status, hint) in sorted(HTTP_SLUGS.items())]
+    return (
+        _ERRORS
+        + table(["slug", "meaning", "hint", "JSON-RPC", "HTTP", "`outlive run`"], rows)
+        + _HTTP
+        + table(["slug", "hint", "HTTP"], only_http)
+    )
+
+
+def _exit_code(slug: str) -> int:
+    with contextlib.redirect_stderr(io.StringIO()):
+        return failed_start(error_from_slug(slug, "It failed."), "program")
+
+
+def _messages() -> str:
+    parts = [_MESSAGES]
+    for name, method in METHODS.items():
+        sentence = " ".join((method.shape.__doc__ or "").split())
+        parts.append(f"\n### `{name}`\n\n{_without_name(sentence, name)}\n\n{_parameters(method.shape)}")
+    parts.append(_NOTIFICATIONS)
+    for name, members in NOTIFICATIONS.items():
+        optional = OPTIONAL_MEMBERS.get(name, {})
+        rows = [[f"`{member}`", kind, ""] for member, kind in members.items()]
+        rows += [[f"`{member}`", kind, "where it applies"] for member, kind in optional.items()]
+        parts.append(f"\n### `{name}`\n\n{table(['member', 'type', ''], rows)}")
+    return "".join(parts)
+
+
+def _without_name(sentence: str, name: str) -> str:
+    text = sentence.removeprefix(f"`{name}`: ")
+    return text[:1].upper() + text[1:]
+
+
+def _parameters(shape: type[msgspec.Struct]) -> str:
+    schema = msgspec.json.schema(shape)
+    definitions = schema["$defs"]
+    properties = definitions[shape.__name__]["properties"]
+    rows = [[f"`{name}`", _kind(told, definitions), _default(told)] for name, told in properties.items()]
+    return table(["parameter", "type", "default"], rows)
+
+
+def _default(told: Mapping[str, Any]) -> str:
+    return f"`{json.dumps(told['default'])}`" if "default" in told else ""
+
+
+def _kind(told: Mapping[str, Any], definitions: Mapping[str, Any]) -> str:
+    if "$ref" in told:
+        told = definitions[told["$ref"].rpartition("/")[2]]
+    if "anyOf" in told:
+        return " or ".join(_kind(one, definitions) for one in told["anyOf"])
+    if "enum" in told:
+        return " or ".join(f"`{json.dumps(word)}`" for word in told["enum"])
+    kind = str(told["type"])
+    if kind == "array":
+        return f"array of ({_kind(told['items'], definitions)})"
+    if kind == "object":
+        return f"object of ({_kind(told['additionalProperties'], definitions)})"
+    bounds = [
+        f"{sign} {told[key]}"
+        for key, sign in (("minimum", ">="), ("exclusiveMinimum", ">"), ("maximum", "<="))
+        if key in told
+    ]
+    if "maxLength" in told:
+        bounds.append(f"{told.get('minLength', 0)} to {told['maxLength']} characters")
+    return f"{kind} ({', '.join(bounds)})" if bounds else kind
+
+
+PAGES = {"docs/errors.md": _errors, "docs/messages.md": _messages}
+
+if __name__ == "__main__":
+    for path, render in PAGES.items():
+        (ROOT / path).write_text(render(), encoding="utf-8")
