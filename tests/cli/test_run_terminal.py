@@ -30,6 +30,7 @@ def stages(served: OutliveServer, tmp_path: Path) -> Stages:
 def test_a_command_has_a_terminal_of_our_size_and_kind(stages: Stages) -> None:
     def scene(shown: Screen) -> None:
         shown.say("./x sh -c 'test -t 0 && test -t 1 && test -t 2 && stty size && echo $TERM'")
+        shown.wait_text("\ntmux-256color")
         shown.wait_prompt()
 
     assert "24 80\ntmux-256color\n" in stages.both(scene)
