@@ -4,6 +4,7 @@ Owns only what is true for all folders; a folder's own fixtures live in its own 
 """
 
 import os
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -12,6 +13,12 @@ from blockbuster import blockbuster_ctx
 __all__ = ["event_loop_watch", "storm_kills", "storm_seed"]
 
 pytest_plugins = ["tests.support.fixtures"]
+
+
+# What nohup or a shell's background job makes us ignore, every command of a test would ignore, too (signal(7)).
+for _number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
+    if signal.getsignal(_number) is signal.SIG_IGN:
+        signal.signal(_number, signal.SIG_DFL)
 
 
 @pytest.fixture(autouse=True)

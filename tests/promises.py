@@ -181,7 +181,6 @@ _SECURITY: Mapping[str, str] = {
     "S0.3.profile": "`profile` starts the process in a sandbox profile, or refuses; the result lists what took effect.",
     "W.principal": "A caller is our own uid on this machine or a token; nothing else is let in.",
     "S4.9.key": "With MCP_API_KEY set, every TCP caller sends it (Bearer, bare or X-API-Key), else 401.",
-    "S4.9.key.probes": "Only /health, /healthz and /readyz need no key; without it they tell whether the server lives.",
     "S4.10": "Origin must be localhost, compared as a parsed host: http://localhost.evil.com gets 403.",
 }
 

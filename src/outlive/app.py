@@ -30,7 +30,7 @@ from outlive.frontends.mcp_http.door import PATH as MCP_PATH
 from outlive.frontends.mcp_http.door import McpHttpDoor, Service
 from outlive.frontends.mcp_http.refusals import send_rpc_error
 from outlive.frontends.rest.door import PATH as REST_PATH
-from outlive.frontends.rest.door import PROBE_PATHS, RestDoor
+from outlive.frontends.rest.door import RestDoor
 from outlive.frontends.rest.door import Service as RestService
 from outlive.frontends.rest.door import dialect as rest_dialect
 from outlive.frontends.rest.slugs import DOCS_PATH
@@ -110,7 +110,6 @@ class Application:
             own_uid=os.getuid(),
             api_key=settings.mcp_api_key,
             page_paths=frozenset({MCP_PATH}),
-            open_paths=frozenset({HEALTH_PATH, *PROBE_PATHS}),
             answer=dialects,
         )
 

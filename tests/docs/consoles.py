@@ -38,6 +38,8 @@ class Console:
     def environment(self) -> dict[str, str]:
         """The environment without settings of whoever runs the tests."""
         clean = {name: value for name, value in os.environ.items() if not name.startswith(_OURS)}
+        for name in ("ARGS", "MAKEFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "MFLAGS"):
+            clean.pop(name, None)  # whoever runs the tests by make: its words are not the reader's
         # Others may serve on this machine: any free port instead of the documented one.
         clean["OUTLIVE_MCP_PORT"] = clean["OUTLIVE_REST_PORT"] = "0"
         return clean | {"PATH": f"{Path(sys.executable).parent}:{clean.get('PATH', os.defpath)}"}

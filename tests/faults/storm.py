@@ -171,8 +171,8 @@ def _leaks(house: House) -> list[str]:
             if link.startswith(("/dev/pt", "anon_inode:[pidfd]")) or "/processes/" in link
         ]
         pipes = sum(link.startswith("pipe:") for link in links)
-        # idle shims, prepared folders, own; the guardian's wake pipe, and that of its warm-up
-        most = {"supervisor": (64 + 256 + 8, 0), "guardian": (3, 4)}[role]
+        # idle shims, prepared folders, own; each one's wake pipe, and that of the guardian's warm-up
+        most = {"supervisor": (64 + 256 + 8, 2), "guardian": (3, 4)}[role]
         if kept or sockets > most[0] or pipes > most[1]:
             wrong.append(f"{role} leaks: {sockets} sockets, {pipes} pipes, {kept}")
     return wrong

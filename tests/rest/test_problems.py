@@ -1,8 +1,6 @@
 """Everything that goes wrong is a problem with a slug, a status and a hint; the unexpected shows a reference only."""
 
 import logging
-import os
-from functools import partial
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import cast
@@ -11,13 +9,10 @@ from urllib.parse import urlsplit
 import anyio
 import pytest
 from anyio import to_thread
-from starlette.routing import Router
 
-from outlive.core.errors import SLUGS, BackendUnavailable
+from outlive.core.errors import SLUGS
 from outlive.engine import Engine
 from outlive.frontends.answers import STATUS
-from outlive.frontends.guard import Guard
-from outlive.frontends.rest.door import ALIVE, PROBE_PATHS, READY, RestDoor, Service
 from outlive.frontends.rest.service import RestService
 from outlive.frontends.rest.settings import RestSettings
 from outlive.frontends.rest.slugs import HTTP_SLUGS, known_problems
@@ -149,54 +144,18 @@ def test_a_command_off_the_list_is_refused(serve: ServerFactory) -> None:
 
 
 @pytest.mark.promise("S4.9.key")
-def test_every_path_but_the_probes_asks_for_the_key(serve: ServerFactory) -> None:
+def test_every_path_asks_for_the_key(serve: ServerFactory) -> None:
     server = serve(MCP_API_KEY="a long word")
     rest = RestCaller(server.rest_url)
-    for path in (_ALL, "/api/async/processes/list/", "/docs", "/openapi.json"):
+    for path in (_ALL, "/api/async/processes/list/", "/docs", "/openapi.json", "/healthz", "/readyz"):
         problem = rest.refused("GET", path, status=401)
         assert problem["slug"] == "key_missing"
         assert "Bearer" in rest.send("GET", path).headers["www-authenticate"]
         assert rest.send("GET", path, headers={"X-API-Key": "a long wor"}).status == 401
         for key in ({"X-API-Key": "a long word"}, {"Authorization": "Bearer a long word"}):
             assert rest.send("GET", path, headers=key).status == 200
+    for path in ("/", "/health", "/metrics"):
+        assert rest.send("GET", path).status == 401
+        assert rest.send("GET", path, headers={"X-API-Key": "a long word"}).status == 200
     assert rest.send("POST", "/api/sync/execute/", {"command": "true"}).status == 401
     assert upgrade(server.ready["ports"]["rest"], path=f"{_ONE}/follow").status == 401
-
-
-@pytest.mark.promise("S4.9.key.probes")
-def test_the_probes_need_no_key_and_tell_a_stranger_only_whether_the_server_lives(
-    serve: ServerFactory,
-) -> None:
-    server = serve(MCP_API_KEY="a long word")
-    rest = RestCaller(server.rest_url)
-    key = {"X-API-Key": "a long word"}
-    told = {path: rest.send("GET", path).json for path in ("/health", "/healthz", "/readyz")}
-    assert told == {"/health": {"status": "ok"}, "/healthz": ALIVE, "/readyz": READY}
-    assert {"pid", "version", "processes"} <= set(rest.send("GET", "/health", headers=key).json)
-    for path in told:
-        assert rest.send("GET", path, headers={"X-API-Key": "wrong"}).status == 200
-        assert rest.send("GET", path, headers={"Host": "evil.com"}).status == 421
-        assert rest.send("GET", path, headers={"Origin": "http://evil.com"}).status == 403
-    for path in ("/", "/metrics"):
-        assert rest.send("GET", path).status == 401
-        assert rest.send("GET", path, headers=key).status == 200
-
-
-@pytest.mark.promise("S4.9.key.probes")
-async def test_a_server_that_is_not_ready_tells_a_stranger_no_reason(tmp_path: Path) -> None:
-    async def check() -> None:
-        raise BackendUnavailable("keeper_unavailable", "a secret path", hint="See a secret path.")
-
-    def build() -> Service:
-        raise NotImplementedError
-
-    door = RestDoor(build, check)
-    guard = Guard(Router(door.routes()), own_uid=os.getuid(), api_key="k", open_paths=frozenset(PROBE_PATHS))
-    async with served(guard, tmp_path) as where:
-        rest = RestCaller(f"http://127.0.0.1:{where.port}")
-        with anyio.fail_after(20):
-            problem = await to_thread.run_sync(lambda: rest.refused("GET", "/readyz", status=503))
-            assert problem["slug"] == "keeper_unavailable"
-            assert "secret" not in str(problem)
-            ask = partial(rest.refused, "GET", "/readyz", status=503, headers={"X-API-Key": "k"})
-            assert (await to_thread.run_sync(ask))["detail"] == "a secret path"

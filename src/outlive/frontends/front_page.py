@@ -7,40 +7,30 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from outlive.frontends.answers import send_error, send_json
 from outlive.frontends.dialects import SendError
-from outlive.frontends.guard import IS_STRANGER
 
 __all__ = ["HEALTH_PATH", "front_routes", "refuse_method", "unknown_path"]
 
 HEALTH_PATH = "/health"
-_ALIVE = {"status": "ok"}
 
 
 def front_routes(
     describe: Callable[[], Mapping[str, object]], health: Callable[[], Mapping[str, object]]
 ) -> list[BaseRoute]:
-    """Return the routes of / and /health; both functions are called for each request and must be quick.
-
-    Who did not show the API key where there is one learns from /health that the server lives, and nothing else.
-    """
-    return [
-        Route("/", _Page(lambda _scope: describe())),
-        Route(
-            HEALTH_PATH, _Page(lambda scope: _ALIVE if scope.get("state", {}).get(IS_STRANGER) else health())
-        ),
-    ]
+    """Return the routes of / and /health; both functions are called for each request and must be quick."""
+    return [Route("/", _Page(describe)), Route(HEALTH_PATH, _Page(health))]
 
 
 class _Page:
     """An ASGI application that answers GET and HEAD with one JSON document."""
 
-    def __init__(self, answer: Callable[[Scope], Mapping[str, object]]) -> None:
+    def __init__(self, answer: Callable[[], Mapping[str, object]]) -> None:
         """Ask `answer` for each request."""
         self._answer = answer
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002 -- ASGI
         """Serve one request."""
         if scope["method"] in {"GET", "HEAD"}:
-            await send_json(scope, send, status=200, body=self._answer(scope))
+            await send_json(scope, send, status=200, body=self._answer())
             return
         await refuse_method(scope, send, send_error)
 

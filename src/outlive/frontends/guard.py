@@ -17,11 +17,9 @@ from outlive.core.errors import SLUGS
 from outlive.frontends.answers import CLOSE, STATUS, Headers, send_error
 from outlive.frontends.dialects import SendError
 
-__all__ = ["IS_STRANGER", "PEER_UID", "Guard", "Refusal", "judge"]
+__all__ = ["PEER_UID", "Guard", "Refusal", "judge"]
 
 PEER_UID = "outlive.peer_uid"  # in scope["state"]; set by `http_server` for connections over a Unix socket
-
-IS_STRANGER = "outlive.is_stranger"  # in scope["state"]: came in without the key, to an open path
 
 # uri-host [":" port] of RFC 9110, section 7.2, for the only three hosts that mean this machine.
 _AUTHORITY = re.compile(r"(localhost|127\.0\.0\.1|\[::1\])(?::([0-9]{1,5}))?", re.IGNORECASE | re.ASCII)
@@ -46,7 +44,6 @@ class Guard:
         own_uid: int,
         api_key: str = "",
         page_paths: frozenset[str] = frozenset(),
-        open_paths: frozenset[str] = frozenset(),
         answer: SendError = send_error,
     ) -> None:
         """Stand before `app`.
@@ -56,23 +53,19 @@ class Guard:
             own_uid: The only user welcome on the Unix socket.
             api_key: What callers over TCP must send; empty asks for none.
             page_paths: Where pages of any server on this machine may ask, once there is a key to show.
-            open_paths: Where nobody is asked for the key; `IS_STRANGER` tells who answers that it was not shown.
             answer: Gives a refusal its shape.
         """
         self._app = app
         self._own_uid = own_uid
         self._api_key = api_key
         self._page_paths = page_paths
-        self._open_paths = open_paths
         self._answer = answer
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request, upgrade or lifespan."""
         if scope["type"] in {"http", "websocket"}:
             refusal = judge(scope, own_uid=self._own_uid, api_key=self._api_key, page_paths=self._page_paths)
-            if refusal is not None and refusal.error == "key_missing" and scope["path"] in self._open_paths:
-                scope.setdefault("state", {})[IS_STRANGER] = True
-            elif refusal is not None:
+            if refusal is not None:
                 await self._answer(
                     scope,
                     send,

@@ -66,6 +66,7 @@ def main(state_dir: str) -> None:
         os.makedirs(folder, mode=0o700, exist_ok=True)
     gc.disable()  # the structures here are trees without cycles worth collecting; pauses would delay output
     supervisor = Supervisor(layout, is_at_home=partial(is_in_place, lock, layout.supervisor_lock))
+    signal.signal(signal.SIGTERM, supervisor.shut_down)
     supervisor.run(wake)
     os.close(lock)
 
@@ -143,6 +144,10 @@ class Supervisor:
         self._loop.watch(wake, lambda _events: self._told_to_end(wake))
         self._guardian.begin()
         self._loop.run()
+
+    def shut_down(self, _number: int, _frame: object) -> None:
+        """Note a SIGTERM before anything that comes after it is read; `wake` tells the loop."""
+        self._endings.shut_down()
 
     def _told_to_end(self, wake: int) -> None:
         os.read(wake, 512)
