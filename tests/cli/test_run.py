@@ -151,6 +151,17 @@ def test_a_signal_that_the_command_does_not_catch_ends_both(stage: Stage, is_bar
         assert process.wait(30) == -signal.SIGTERM
 
 
+def test_a_signal_that_somebody_sends_is_for_the_main_process_alone(stage: Stage) -> None:
+    line = "sh -c 'trap \"echo child got it\" HUP; while :; do sleep 0.02; done' & trap 'kill -9 $!; exit 9' HUP; echo ready; wait"
+    for is_bare in (True, False):
+        with stage.running(["sh", "-c", line], is_bare=is_bare) as process:
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"ready\n"
+            process.send_signal(signal.SIGHUP)
+            assert process.stdout.read() == b""
+            assert process.wait(30) == 9
+
+
 def test_a_signal_that_was_ignored_before_us_is_not_passed_on(stage: Stage) -> None:
     line = "trap '' HUP; exec RUN sh -c 'echo $$ ready; read x; echo $x'"
     words = line.replace("RUN", " ".join(stage.words([], is_bare=False)))

@@ -116,7 +116,8 @@ def test_end_of_file_at_the_terminal(stages: Stages) -> None:
 
 def test_typing_reaches_a_command_whose_output_goes_elsewhere(stages: Stages) -> None:
     def scene(shown: Screen) -> None:
-        shown.say("./x tr a-z A-Z | cat")
+        shown.say("./x sh -c 'echo ready >&2; exec tr a-z A-Z' | cat")
+        shown.wait_text("\nready")
         shown.say("one")
         shown.say("two")
         shown.type("C-d")
@@ -261,3 +262,13 @@ def test_a_closed_window_hangs_the_command_up(stages: Stages) -> None:
     stages.play(scene)
     told = stages.folder / "through" / "told"
     subprocess.run(["timeout", "20", "sh", "-c", f"until test -s {told}; do sleep 0.05; done"], check=True)
+
+
+def test_a_terminal_for_the_output_alone_has_our_size(stages: Stages) -> None:
+    def scene(shown: Screen) -> None:
+        shown.resize(70, 20)
+        shown.say("seq 1 5 | ./x sh -c 'test -t 1 && ! test -t 0 && stty size < /dev/tty && cat'")
+        shown.wait_text("\n20 70\n1\n2\n3\n4\n5\n")
+        shown.wait_prompt()
+
+    stages.both(scene, "--pty")

@@ -35,12 +35,17 @@ def run_command(options: RunOptions, *, state_dir: str | None, no_start: bool) -
     readiness = None if options.wait_for is None else Readiness(options.wait_for)
     keys = DetachKeys(options.detach_keys)
     plan = plan_run(options, _descriptors())
-    terminal = own_terminal() if plan.stdin == "typed" else None
+    # Where only stdout is a terminal (--pty), it tells the size, and keys are not for us.
+    terminal = (
+        own_terminal(0 if plan.stdin == "typed" else 1)
+        if plan.stdin == "typed" or plan.stdio == "pty"
+        else None
+    )
     size = terminal.size if terminal is not None and plan.stdio == "pty" else None
     layout = layout_of(state_dir)
     with Client(layout.root, start_server=not no_start) as client:
         early = None if options.is_detached else EarlySignals(terminal)
-        if size is not None and terminal is not None and terminal.is_ours:
+        if size is not None and terminal is not None and plan.stdin == "typed" and terminal.is_ours:
             terminal.hush()
         try:
             process = start(client, layout, options, plan, size=size, surroundings=surroundings)

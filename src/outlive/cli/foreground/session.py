@@ -61,6 +61,7 @@ class Session:
         self._terminal = terminal
         self._has_terminal = has_terminal
         self._is_viewer = is_viewer
+        self._had_terminal = _has_terminal()
         self._ended = ended
         self._screen = Screen(delivery.show) if has_terminal else None
         self._suspension = Suspension(process, terminal if has_terminal else None)
@@ -116,13 +117,13 @@ class Session:
     def leave(self) -> None:
         """End this program and leave the command running; for any thread."""
         self.restore()
-        self._delivery.unbind()
         with contextlib.suppress(OSError, AttributeError):
             sys.stderr.write(
                 f"\noutlive: {self._process.process_id} goes on; `outlive attach {self._process.process_id[-6:]}` "
                 "comes back to it.\n"
             )
             sys.stderr.flush()
+        self._delivery.unbind()
         os._exit(0)
 
     def _follow(self, cursor: Cursor, seen: Callable[[Output | Gap], None] | None) -> Completion:
@@ -144,8 +145,9 @@ class Session:
             die_here(number)
         match number:
             case signal.SIGWINCH:
-                if self._keyboard is not None and self._screen is not None:
-                    self._keyboard.fit()
+                if self._terminal is not None and self._screen is not None:
+                    with contextlib.suppress(OutliveError):
+                        self._process.resize(*self._terminal.size)
             case signal.SIGTSTP:
                 self._suspension.suspend(whole_group=False)
             case signal.SIGCONT if self._terminal is not None and self._screen is not None:
@@ -162,13 +164,14 @@ class Session:
             if error.code == "process_queued" and number in ENDING:
                 self._process.cancel(0.0)
 
-    @staticmethod
-    def _is_hang_up(number: int) -> bool:
+    def _is_hang_up(self, number: int) -> bool:
         """Tell whether a SIGHUP means that our terminal is gone: a shell passes it on, as anybody would send it."""
-        if number != signal.SIGHUP:
-            return False
-        try:
-            os.close(os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY | os.O_CLOEXEC))
-        except OSError:
-            return True
+        return number == signal.SIGHUP and self._had_terminal and not _has_terminal()
+
+
+def _has_terminal() -> bool:
+    try:
+        os.close(os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY | os.O_CLOEXEC))
+    except OSError:
         return False
+    return True

@@ -30,10 +30,11 @@ class Suspension:
                 OutliveError
             ):  # it has ended: then there is nothing to pause, and we end, too
                 self._process.pause()
+            was_raw = self._terminal is not None and self._terminal.is_raw
             if self._terminal is not None:
                 self._terminal.restore()
             stop_here(whole_group=whole_group)
-            if self._terminal is not None and self._terminal.is_ours:
+            if self._terminal is not None and was_raw and self._terminal.is_ours:
                 self._terminal.make_raw()
             with contextlib.suppress(OutliveError):
                 self._process.resume()
