@@ -152,7 +152,7 @@ def test_a_signal_that_the_command_does_not_catch_ends_both(stage: Stage, is_bar
 
 
 def test_a_signal_that_somebody_sends_is_for_the_main_process_alone(stage: Stage) -> None:
-    line = "sh -c 'trap \"echo child got it\" HUP; while :; do sleep 0.02; done' & trap 'kill -9 $!; exit 9' HUP; echo ready; wait"
+    line = "sh -c 'trap \"echo child got it\" HUP; while :; do sleep 0.02; done' & trap 'sleep 0.3; kill -9 $!; exit 9' HUP; echo ready; wait"
     for is_bare in (True, False):
         with stage.running(["sh", "-c", line], is_bare=is_bare) as process:
             assert process.stdout is not None
