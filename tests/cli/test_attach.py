@@ -1,7 +1,6 @@
 """Leaving a command that is in the foreground, and coming back to it: `--detach-keys` and `outlive attach`."""
 
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,20 +12,6 @@ from tests.support.processes import Gate
 from tests.support.server import OutliveServer, outlive_command
 
 _NEEDS_TMUX = needs("tmux")
-
-
-@pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OutliveServer]:
-    """One server for all tests here."""
-    with OutliveServer(tmp_path_factory.mktemp("a") / "state") as server:
-        yield server
-
-
-@pytest.fixture
-def client(served: OutliveServer) -> Iterator[Client]:
-    """A client of that server."""
-    with Client(served.state_dir, start_server=False) as client:
-        yield client
 
 
 @pytest.fixture

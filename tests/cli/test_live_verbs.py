@@ -2,13 +2,10 @@
 
 import json
 import subprocess
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
-
-import pytest
 
 from outlive.cli.event_lines import event_line
 from outlive.cli.stats import Look, Sample
@@ -20,20 +17,6 @@ from tests.cli.launching import environment
 from tests.cli.terminals import on_a_terminal
 from tests.support.processes import Gate
 from tests.support.server import OutliveServer, outlive_command, run_outlive
-
-
-@pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OutliveServer]:
-    """One server for all tests here."""
-    with OutliveServer(tmp_path_factory.mktemp("l") / "state") as server:
-        yield server
-
-
-@pytest.fixture
-def client(served: OutliveServer) -> Iterator[Client]:
-    """A client of that server."""
-    with Client(served.state_dir, start_server=False) as client:
-        yield client
 
 
 class _Lines:

@@ -2,7 +2,6 @@
 
 import json
 import subprocess
-from collections.abc import Iterator
 from datetime import timedelta
 
 import pytest
@@ -12,20 +11,6 @@ from outlive.client import Client, InvalidRequest, Process
 from tests.cli.terminals import on_a_terminal
 from tests.support.processes import Gate
 from tests.support.server import OutliveServer, run_outlive
-
-
-@pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OutliveServer]:
-    """One server for all tests here."""
-    with OutliveServer(tmp_path_factory.mktemp("r") / "state") as server:
-        yield server
-
-
-@pytest.fixture
-def client(served: OutliveServer) -> Iterator[Client]:
-    """A client of that server."""
-    with Client(served.state_dir, start_server=False) as client:
-        yield client
 
 
 def _outlive(served: OutliveServer, *words: str) -> subprocess.CompletedProcess[str]:

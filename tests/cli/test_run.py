@@ -3,7 +3,6 @@
 import os
 import signal
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,13 +12,6 @@ from tests.cli.comparing import Stage
 from tests.support.server import OutliveServer
 
 _WAY = pytest.mark.parametrize("is_bare", [True, False], ids=["bare", "through"])
-
-
-@pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OutliveServer]:
-    """One server for all tests here."""
-    with OutliveServer(tmp_path_factory.mktemp("r") / "state") as server:
-        yield server
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """`outlive run --wait-for`: it returns when the command is ready, and not before."""
 
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,13 +10,6 @@ from outlive.client import Client, Cursor, InvalidRequest, Output
 from tests.cli.comparing import Stage
 from tests.support.processes import Gate
 from tests.support.server import OutliveServer, free_port
-
-
-@pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OutliveServer]:
-    """One server for all tests here."""
-    with OutliveServer(tmp_path_factory.mktemp("w") / "state") as server:
-        yield server
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 import contextlib
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,13 +11,6 @@ from tests.support.processes import all_pids, is_stopped, with_cmdline
 from tests.support.server import OutliveServer
 
 pytestmark = needs("tmux")
-
-
-@pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OutliveServer]:
-    """One server for all tests here."""
-    with OutliveServer(tmp_path_factory.mktemp("t") / "state") as server:
-        yield server
 
 
 @pytest.fixture
