@@ -18,7 +18,7 @@ from outlive.frontends.mcp_http.plain_calls import result_of
 from outlive.frontends.mcp_http.requests import Message
 from outlive.frontends.mcp_http.responses import EventStream, gone
 from outlive.frontends.mcp_tools.contract import Caller, Outcome, Toolbox
-from outlive.protocols.sse import encode_event
+from outlive.protocols.sse import COMMENT, encode_event
 
 __all__ = ["BACKGROUND_TOOL", "stream_background"]
 
@@ -64,9 +64,9 @@ async def stream_background(
 
 
 async def _follow(process: Process, caller: Caller, stream: EventStream) -> None:
-    await until(
-        process, lambda one: one.is_acknowledged
-    )  # until then its group is full, or it was cancelled there
+    if not process.is_acknowledged:  # its group is full: whoever asked hears at once that it waits
+        await stream.write(COMMENT)
+        await until(process, lambda one: one.is_acknowledged)  # or it was cancelled there
     started = {"pid": process.record.pid, "status": "started", "request_id": caller.request_id}
     await stream.write(encode_event("process_started", orjson.dumps(started)))
     events = OutputEvents(process)
