@@ -11,6 +11,7 @@ from outlive.cli.tables import age, table
 from outlive.client import Client, Process
 from outlive.store.output_log import OutputLog
 from tests.cli.launching import environment
+from tests.cli.terminals import on_a_terminal
 from tests.support.processes import Gate
 from tests.support.server import OutliveServer, outlive_command, run_outlive
 
@@ -78,6 +79,19 @@ def test_wait_exits_as_the_process_did(served: OutliveServer, client: Client, ga
     assert late.returncode == 124
     gate.open()
     assert _outlive(served, "wait", never.process_id, signaled.process_id).returncode == 128 + 15
+
+
+def test_wait_shows_at_a_terminal_how_far_it_is_and_nothing_elsewhere(
+    served: OutliveServer, client: Client, gate: Gate
+) -> None:
+    first, second = _ended(client.start("true")), client.start(gate.wait)
+    names = (first.process_id, second.process_id)
+    with on_a_terminal("wait", *names, state_dir=served.state_dir) as screen:
+        assert "waiting" in screen.until("1/2")
+        gate.open()
+        assert screen.end() == 0
+    elsewhere = _outlive(served, "wait", *names)
+    assert (elsewhere.stdout, elsewhere.stderr) == ("", "")
 
 
 def test_logs_show_streams_apart_the_last_lines_and_matching_lines(

@@ -100,6 +100,8 @@ def test_prune_asks_on_a_terminal(served: OutliveServer, client: Client, typed: 
     with on_a_terminal("prune", "--tag", f"asked={typed.strip()}", state_dir=served.state_dir) as screen:
         screen.until("Remove 1 process for good? [y/N]")
         screen.type(typed)
+        if goes:
+            screen.until("removing")
         assert screen.end() == (0 if goes else 1)
     assert bool(_known(client, process)) is not goes
 

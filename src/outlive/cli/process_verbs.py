@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 
 from outlive.cli.naming import find_process
 from outlive.cli.output import say, show, show_error, show_json
+from outlive.cli.progress import progress
 from outlive.cli.tables import describe, exit_status, process_rows, table
 from outlive.client import Client, InvalidRequest, OutliveError, Process
 from outlive.client.results import ProcessInfo, ProcessStats
@@ -138,7 +139,11 @@ def inspect(client: Client, names: Sequence[str], *, as_json: bool) -> int:
 
 def wait_for(client: Client, names: Sequence[str], *, timeout_s: float | None, as_json: bool) -> int:
     """Return when all have ended: one process's exit status, or the first of several that is not 0; 124 after the time."""
-    ends = [find_process(client, name).wait(timeout_s) for name in names]
+    ends = []
+    with progress("waiting", len(names)) as one_more:
+        for name in names:
+            ends.append(find_process(client, name).wait(timeout_s))
+            one_more()
     if as_json:
         show_json({"processes": [view(info) for info in ends]})
     if any(not info.is_complete for info in ends):

@@ -14,6 +14,7 @@ from typing import Self
 from outlive.cli.naming import find_process, short_name
 from outlive.cli.output import say, show, show_error, show_json
 from outlive.cli.process_verbs import every, parse_tags, view
+from outlive.cli.progress import progress
 from outlive.cli.tables import age, outcome, shown_command, shown_size, table
 from outlive.client import Client, InvalidRequest, OutliveError, ProcessInfo, ProcessNotFound
 from outlive.config.values import parse_seconds
@@ -123,7 +124,12 @@ def prune(client: Client, layout: Layout, wanted: Pruning, *, dry_run: bool, yes
         return 0
     if not yes and not _agreed(doomed):
         return _FAILED
-    removed = [one for one in doomed if _remove(client, one.info)]
+    removed = []
+    with progress("removing", len(doomed)) as one_more:
+        for one in doomed:
+            if _remove(client, one.info):
+                removed.append(one)
+            one_more()
     if as_json:
         _show_result(doomed, removed=removed, dry_run=False)
     else:
