@@ -12,7 +12,7 @@ Tightening = Literal["lower", "subset", "superset", "on", "off", "narrower"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Option:
-    """One setting as data; `config.settings` holds the only instances.
+    """One setting as data; `config.settings.OPTIONS` has the only instances.
 
     Args:
         name: Attribute of `Settings`; its unit is part of the name.

@@ -28,7 +28,7 @@ project's file that belongs to another user is left alone.
 
 ## Options
 
-This page is made from `src/outlive/config/settings.py`:
+This page is made from `src/outlive/config`:
 `python -m outlive.config.reference > docs/settings.md`.
 
 | flag | environment | default | a project | what it does |

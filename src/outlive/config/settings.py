@@ -1,96 +1,30 @@
 """All settings of the server: `Settings`, each option once. Where their values come from is in `resolution`."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, field, fields
-from typing import Any
+from dataclasses import dataclass, fields
 
-from outlive.config.options import Option, Tightening
+from outlive.config.access_settings import AccessSettings
+from outlive.config.declaring import option
+from outlive.config.door_settings import DoorSettings
+from outlive.config.options import Option
+from outlive.config.policy_settings import PolicySettings
 from outlive.config.values import (
     parse_count,
-    parse_folder,
-    parse_host,
     parse_level,
     parse_log_form,
-    parse_port,
     parse_seconds,
     parse_size,
     parse_switch,
-    parse_text,
     parse_tool_set,
-    parse_words,
 )
 
 __all__ = ["OPTIONS", "Settings"]
 
 
-def _option(
-    kind: str,
-    parse: Callable[[str], object],
-    default: str,
-    sentence: str,
-    *,
-    flag: str,
-    env: tuple[str, ...] = (),
-    unit: str = "",
-    example: str = "",
-    project: Tightening | None = None,
-) -> Any:  # noqa: ANN401 -- a dataclass field stands where the value will be; `field` itself is typed like this
-    """Declare one option; its environment names begin with ours, the documents' own names follow."""
-    ours = "OUTLIVE_" + flag.removeprefix("--").replace("-", "_").upper()
-    row = {
-        "kind": kind,
-        "parse": parse,
-        "default": default,
-        "sentence": sentence,
-        "unit": unit,
-        "flag": flag,
-        "env": (ours, *env),
-        "example": example or default,
-        "project": project,
-    }
-    return field(metadata=row)
-
-
-def _port(default: str, door: str, *, flag: str, env: tuple[str, ...] = ()) -> Any:  # noqa: ANN401 -- as `_option`
-    """Declare the port of a door."""
-    sentence = f"Port of {door}; 0 takes any free one, off none."
-    return _option("port", parse_port, default, sentence, flag=flag, env=env)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class Settings(PolicySettings, AccessSettings, DoorSettings):
     """Every option of the server, validated. Times are seconds, sizes bytes; a port of None is switched off."""
 
-    state_dir: str = _option(
-        "folder",
-        parse_folder,
-        "",
-        "Folder of everything that must survive: output, exit codes, sockets "
-        "(default: $XDG_STATE_HOME/outlive, else ~/.local/state/outlive).",
-        flag="--state-dir",
-        example="/var/lib/outlive",
-    )
-    host: str = _option(
-        "address",
-        parse_host,
-        "127.0.0.1",
-        "Address to listen on; 127.0.0.1 takes ::1 as well, nothing beyond this machine is served for now.",
-        flag="--host",
-    )
-    jsonrpc_port: int | None = _port("8003", "JSON-RPC over WebSocket", flag="--jsonrpc-port")
-    mcp_port: int | None = _port("8888", "MCP over HTTP", flag="--mcp-port", env=("MCP_REMOTE_PORT",))
-    rest_port: int | None = _port("8181", "REST", flag="--rest-port", env=("MCP_PORT",))
-    mcp_api_key: str = _option(
-        "key",
-        parse_text,
-        "",
-        "What every caller over TCP must send (Authorization or X-API-Key); empty asks for none. "
-        "Others can read flags: use the environment.",
-        flag="--mcp-api-key",
-        env=("MCP_API_KEY",),
-        example="a-long-random-word",
-    )
-    mcp_tools: str = _option(
+    mcp_tools: str = option(
         "set",
         parse_tool_set,
         "all",
@@ -98,53 +32,7 @@ class Settings:
         flag="--mcp-tools",
         project="narrower",
     )
-    max_connections: int = _option(
-        "count",
-        parse_count,
-        "100",
-        "WebSocket connections at a time; one more is refused.",
-        flag="--max-connections",
-        env=("MAX_SESSIONS",),
-        project="lower",
-    )
-    max_line_bytes: int = _option(
-        "size",
-        parse_size,
-        "8192",
-        "A longer line of output is sent cut; the log keeps it whole.",
-        flag="--max-line-bytes",
-        env=("MAX_BUFFER_SIZE",),
-        unit="bytes",
-        project="lower",
-    )
-    max_message_bytes: int = _option(
-        "size",
-        parse_size,
-        "16M",
-        "Largest message that a client may send.",
-        flag="--max-message-bytes",
-        unit="bytes",
-        project="lower",
-    )
-    allowed_commands: tuple[str, ...] = _option(
-        "words",
-        parse_words,
-        "",
-        "Programs that may be started, separated by commas; empty allows everything, and so does a shell on the list.",
-        flag="--allowed-commands",
-        env=("ALLOWED_COMMANDS",),
-        example="git,ls,make",
-        project="subset",
-    )
-    reconnect_grace_s: float = _option(
-        "time",
-        parse_seconds,
-        "10",
-        "How long the processes of a lost connection wait for its return before they are cancelled.",
-        flag="--reconnect-grace",
-        unit="seconds",
-    )
-    grace_s: float = _option(
+    grace_s: float = option(
         "time",
         parse_seconds,
         "10",
@@ -152,52 +40,7 @@ class Settings:
         flag="--grace",
         unit="seconds",
     )
-    tools_disabled: bool = _option(
-        "switch",
-        parse_switch,
-        "off",
-        "MCP tools start nothing.",
-        flag="--disable-commands",
-        example="on",
-        project="on",
-    )
-    scripts_disabled: bool = _option(
-        "switch",
-        parse_switch,
-        "off",
-        "MCP tools start commands but no scripts.",
-        flag="--disable-scripts",
-        example="on",
-        project="on",
-    )
-    allow_sudo: bool = _option(
-        "switch",
-        parse_switch,
-        "off",
-        "MCP tools may start commands that begin with sudo.",
-        flag="--allow-sudo",
-        example="on",
-        project="off",
-    )
-    allowed_patterns: tuple[str, ...] = _option(
-        "words",
-        parse_words,
-        "*",
-        "What MCP tools may start: every simple command matches one of these, separated by commas.",
-        flag="--allowed-patterns",
-        example="git *,make *",
-        project="subset",
-    )
-    blocked_patterns: tuple[str, ...] = _option(
-        "words",
-        parse_words,
-        "",
-        "What MCP tools may not start: no simple command matches one of these.",
-        flag="--blocked-patterns",
-        example="rm -rf *",
-        project="superset",
-    )
-    command_timeout_s: float = _option(
+    command_timeout_s: float = option(
         "time",
         parse_seconds,
         "60",
@@ -206,7 +49,7 @@ class Settings:
         unit="seconds",
         project="lower",
     )
-    wait_s: float = _option(
+    wait_s: float = option(
         "time",
         parse_seconds,
         "45",
@@ -215,7 +58,7 @@ class Settings:
         unit="seconds",
         project="lower",
     )
-    max_output_bytes: int = _option(
+    max_output_bytes: int = option(
         "size",
         parse_size,
         "1M",
@@ -224,7 +67,7 @@ class Settings:
         unit="bytes",
         project="lower",
     )
-    termination_timeout_s: float = _option(
+    termination_timeout_s: float = option(
         "time",
         parse_seconds,
         "30",
@@ -233,7 +76,7 @@ class Settings:
         env=("TERMINATION_TIMEOUT",),
         unit="seconds",
     )
-    output_limit_bytes: int = _option(
+    output_limit_bytes: int = option(
         "size",
         parse_size,
         "2G",
@@ -242,7 +85,7 @@ class Settings:
         unit="bytes",
         project="lower",
     )
-    state_quota_bytes: int = _option(
+    state_quota_bytes: int = option(
         "size",
         parse_size,
         "16G",
@@ -250,7 +93,7 @@ class Settings:
         flag="--state-quota",
         unit="bytes",
     )
-    retention_s: float = _option(
+    retention_s: float = option(
         "time",
         parse_seconds,
         "30d",
@@ -258,28 +101,28 @@ class Settings:
         flag="--retention",
         unit="seconds",
     )
-    retention_count: int = _option(
+    retention_count: int = option(
         "count",
         parse_count,
         "10000",
         "How many finished processes are remembered.",
         flag="--retention-count",
     )
-    log_level: str = _option(
+    log_level: str = option(
         "level",
         parse_level,
         "info",
         "What the server says on stderr: debug, info, warning or error.",
         flag="--log-level",
     )
-    log_form: str = _option(
+    log_form: str = option(
         "form",
         parse_log_form,
         "auto",
         "How it says so: console (lines for people), json (one object a line), or auto: console on a terminal.",
         flag="--log-form",
     )
-    print_json: bool = _option(
+    print_json: bool = option(
         "switch",
         parse_switch,
         "off",
@@ -287,7 +130,7 @@ class Settings:
         flag="--print-json",
         example="on",
     )
-    stop_processes: bool = _option(
+    stop_processes: bool = option(
         "switch",
         parse_switch,
         "off",

@@ -16,6 +16,7 @@ MEANINGS: Mapping[str, str] = MappingProxyType(
         "foreign_host": "The Host header names no address of this server.",
         "foreign_user": "The socket belongs to another user.",
         "key_missing": "The server wants a key, and none or a wrong one came.",
+        "scope_missing": "The caller may look, or start, but not do this.",
         "not_owner": "The process belongs to another principal.",
         "invalid_params": "A parameter, or a word of the command line, makes no sense.",
         "invalid_cursor": "The text is no cursor, or lies behind the end of the output.",

@@ -104,6 +104,10 @@ SLUGS: Mapping[str, tuple[type[OutliveError], str]] = MappingProxyType(
         "foreign_host": (AccessDenied, "Use the address the server listens on, for example 127.0.0.1."),
         "foreign_user": (AccessDenied, "Only the user who started the server may use this socket."),
         "key_missing": (AccessDenied, "Send Authorization: Bearer <key>, or X-API-Key: <key>."),
+        "scope_missing": (
+            AccessDenied,
+            "Use a token with a wider scope: `outlive token create --scope run`.",
+        ),
         "not_owner": (AccessDenied, "The process belongs to another principal."),
         "invalid_params": (InvalidRequest, "See the method's parameters in the documentation."),
         "invalid_cursor": (InvalidRequest, "Take the cursor from the last message."),

@@ -23,6 +23,7 @@ STATUS: Mapping[str, int] = MappingProxyType(
         "foreign_user": 403,
         "key_missing": 401,
         "not_owner": 403,
+        "scope_missing": 403,
         "invalid_params": 422,
         "invalid_cursor": 422,
         "process_ambiguous": 409,

@@ -24,6 +24,7 @@ ERROR_NUMBERS: Mapping[str, int] = MappingProxyType(
         "foreign_user": _NOT_ALLOWED,
         "key_missing": _NOT_ALLOWED,
         "not_owner": _NOT_ALLOWED,
+        "scope_missing": _NOT_ALLOWED,
         "invalid_params": _INVALID_PARAMS,
         "invalid_cursor": _INVALID_PARAMS,
         "process_ambiguous": _INVALID_PARAMS,
