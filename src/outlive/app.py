@@ -20,6 +20,7 @@ from outlive.backends.local import LocalBackend
 from outlive.config import Settings
 from outlive.core.layout import Layout
 from outlive.engine import Engine, EngineSettings
+from outlive.engine.lists import command_policy, log_openness
 from outlive.frontends.boundary import ErrorBoundary
 from outlive.frontends.dialects import Dialects
 from outlive.frontends.front_page import HEALTH_PATH, front_routes, unknown_path
@@ -120,6 +121,10 @@ class Application:
             BackendUnavailable: The keeper could not be started.
             StoreCorrupt: The registry could not even be made anew.
         """
+        settings, engine = self._settings, self._engine
+        if engine.policy.is_active or settings.allowed_commands:
+            path = engine.environment.get("PATH", "")
+            await asyncio.to_thread(log_openness, settings, engine.policy, path)
         self._stack.callback(self._process_log.flush)
         self._stack.callback(self._engine.subscribe_events(self._process_log.note, kinds=logged_kinds()))
         self._stack.callback(self._engine.subscribe_events(self._metrics.note, kinds=tuple(counted_kinds())))
@@ -211,6 +216,8 @@ def _engine_settings(settings: Settings, layout: Layout, working_folder: str) ->
         grace_s=settings.grace_s,
         output_limit=settings.output_limit_bytes,
         allowed_commands=AllowedCommands(frozenset(settings.allowed_commands)),
+        policy=command_policy(settings),
+        approval_timeout_s=settings.approval_timeout_s,
         retention=Retention(
             max_age_s=settings.retention_s,
             max_count=settings.retention_count,

@@ -5,10 +5,13 @@ Output is no event: it is read from the log by cursor.
 """
 
 from dataclasses import dataclass
+from typing import Literal
 
 from outlive.core.process import ProcessRecord
 
 __all__ = [
+    "ApprovalDecided",
+    "ApprovalRequested",
     "Event",
     "KeeperConnected",
     "KeeperDisconnected",
@@ -35,6 +38,23 @@ class StartRejected:
 
     principal: str
     code: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApprovalRequested:
+    """A command waits until a person decides (`record.approval`)."""
+
+    record: ProcessRecord
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApprovalDecided:
+    """A command does not wait for an approval any more; `by` is who decided ("" for the time), `reason` what he said."""
+
+    record: ProcessRecord
+    verdict: Literal["approved", "denied", "expired", "withdrawn"]
+    by: str = ""
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +111,8 @@ class KeeperDisconnected:
 Event = (
     ProcessStarted
     | StartRejected
+    | ApprovalRequested
+    | ApprovalDecided
     | ProcessRecovered
     | StateChanged
     | ProcessCompleted

@@ -16,6 +16,7 @@ from typing import Self
 from weakref import WeakKeyDictionary
 
 from outlive.backends.contract import Backend, Started
+from outlive.core.approval import Approval
 from outlive.core.command import Command
 from outlive.core.errors import BackendUnavailable, InvalidRequest, OutliveError, StartFailed
 from outlive.core.events import (
@@ -33,13 +34,15 @@ from outlive.core.lifecycle import Cause, State
 from outlive.core.process import Owner, ProcessRecord
 from outlive.core.spec import Spec
 from outlive.engine.announcer import Announcer
+from outlive.engine.approving import Approving
+from outlive.engine.asked import Asked
 from outlive.engine.command_ids import CommandIds
 from outlive.engine.filing import Filing
 from outlive.engine.groups import Groups
 from outlive.engine.intake import Intake
+from outlive.engine.policing import Policing
 from outlive.engine.process import Process
 from outlive.engine.queries import Queries
-from outlive.engine.queueing import Queueing
 from outlive.engine.recovery import Recovery
 from outlive.engine.resolve import Resolved, Resolver, clean_environment, find_shell
 from outlive.engine.settings import EngineSettings
@@ -61,7 +64,7 @@ _OPEN = "open"
 _MAX_TEXT = 100 * 1024  # characters of a command that records keep; the whole line is in the folder
 
 
-class Engine(Queueing, Queries):
+class Engine(Approving, Queries):
     """Starts, controls, finds and remembers processes.
 
     `async with Engine(...)` opens the registry, connects to the keeper (starting it when nobody listens) and
@@ -83,8 +86,10 @@ class Engine(Queueing, Queries):
             closed=lambda: emit(KeeperDisconnected()),
         )
         self._filing = Filing(self._registry, self._intake)
-        room = WaitingRoom(self._layout)
+        self._room = room = WaitingRoom(self._layout)
         self._undecided = Undecided(room)
+        self._asked = Asked(expire=self._expire)
+        self._policing = Policing(settings.policy, environment=self.environment)
         self._groups = Groups(room, self._undecided, admit=self._admit)
         self._folder_of = self._layout.process
         self._registry.on_committed = self._filing.committed
@@ -146,7 +151,9 @@ class Engine(Queueing, Queries):
         await self._ids.open()
         environment = clean_environment(settings.environment)
         shell = await asyncio.to_thread(find_shell, environment)
-        self._resolver = Resolver(self._layout, environment=environment, cwd=settings.cwd, shell=shell)
+        self._resolver = Resolver(
+            self._layout, environment=environment, cwd=settings.cwd, shell=shell, is_strict=self._is_strict
+        )
         self._stack.push_async_callback(self._backend.close)
         await self._backend.open(self._intake)
         try:
@@ -171,10 +178,12 @@ class Engine(Queueing, Queries):
         ):
             self._stack.callback(task.cancel)
         self._groups.begin(group)
+        self._asked.begin()
         self._stack.callback(self._groups.close)
+        self._stack.callback(self._asked.close)
 
     async def start(self, command: Command, *, owner: Owner, process_id: ProcessId | None = None) -> Process:
-        """Start a command and return once it runs, or waits for its group's turn.
+        """Start a command and return once it runs, or waits for an approval or for its group's turn.
 
         Args:
             command: What to run; defaults are filled in from the engine's settings.
@@ -183,7 +192,7 @@ class Engine(Queueing, Queries):
 
         Raises:
             StartFailed: Program or folder missing, not executable, an argument too long.
-            CommandRefused: The operator's list does not allow it.
+            CommandRefused: The operator's lists do not allow it.
             InvalidRequest: The command makes no sense (empty, NUL inside), or asks for a profile that is not there.
             LimitExceeded: Too many processes, or the disk is full.
             BackendUnavailable: The keeper did not answer within 25 s; the command may still start, and is then
@@ -203,6 +212,7 @@ class Engine(Queueing, Queries):
         try:
             self._check(command)
             resolved = await self._resolver.resolve(command, process_id)
+            approval = await self._approval_for(command, resolved) if self._policing.is_active else None
         except OutliveError as error:
             self._announcer.emit(StartRejected(principal=owner.principal, code=error.code))
             raise
@@ -216,7 +226,8 @@ class Engine(Queueing, Queries):
             created_ns=now_ns,
             settings=self._settings,
             folder=self._layout.process(process_id),
-            state=state,
+            state=state if approval is None else State.QUEUED,
+            approval=approval,
         )
         limit = self._settings.output_limit if command.output_limit is None else command.output_limit
         process = Process(record, self._layout.process(process_id), output_limit=limit)
@@ -263,8 +274,13 @@ class Engine(Queueing, Queries):
         """
         return self._announcer.subscribe(callback, kinds)
 
+    @property
+    def _is_strict(self) -> bool:
+        """Whether lists are in force, so that nothing but the command may decide what a shell runs."""
+        return bool(self._settings.allowed_commands.names) or self._policing.is_active
+
     def _check(self, command: Command) -> None:
-        self._settings.allowed_commands.check(command)
+        self._settings.allowed_commands.check(command, self._policing.environment)
         if command.profile != _OPEN:  # running it without a sandbox that was asked for would be a lie
             text = f"profile: {command.profile[:40]!r} is not known here; there is {_OPEN!r} only."
             raise InvalidRequest("invalid_params", text)
@@ -323,6 +339,7 @@ def _new_record(
     settings: EngineSettings,
     folder: str,
     state: State,
+    approval: Approval | None,
 ) -> ProcessRecord:
     text = command.text
     if command.script is not None and command.title is None:
@@ -345,6 +362,7 @@ def _new_record(
         tags=dict(command.tags),
         group=command.group,
         command_id=command_id,
+        approval=approval,
     )
 
 

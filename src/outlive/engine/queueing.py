@@ -75,7 +75,7 @@ class Queueing(Records):
         async with self._undecided.decision_on(process):
             if process.is_ended:  # another cancel was first, or it could not be started
                 return True
-            has_waited = self._groups.step_out(process)
+            has_waited = self._step_out(process)
             if not await self._undecided.withdraw(process, has_waited=has_waited, cause=cause, note=note):
                 return False
             self._never_start(process, cause=cause, error=note)
@@ -134,7 +134,15 @@ class Queueing(Records):
             record = replace(base_record(spec, command.process_id), state=State.QUEUED)
             process = Process(record, self._folder_of(command.process_id), output_limit=spec.output_limit)
             self._intake.live[process.key] = process
-            self._groups.rejoin(process, command)
+            self._rejoin(process, command)
+
+    def _rejoin(self, process: Process, command: WaitingCommand) -> None:
+        """Let a process wait that waited when an earlier server ended."""
+        self._groups.rejoin(process, command)
+
+    def _step_out(self, process: Process) -> bool:
+        """Let a process wait no more; tell whether it did."""
+        return self._groups.step_out(process)
 
     async def _admit(self, process: Process, command: WaitingCommand) -> None:
         """Start a process whose turn it is, however long the keeper is away; asking twice starts nothing twice."""

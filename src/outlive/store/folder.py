@@ -9,6 +9,7 @@ import json
 import os
 from dataclasses import replace
 
+from outlive.core.approval import Approval
 from outlive.core.cursor import Cursor
 from outlive.core.identity import ProcessId
 from outlive.core.lifecycle import Cause, State
@@ -44,6 +45,7 @@ def encode_meta(record: ProcessRecord) -> dict[str, object]:
         "detached": record.is_detached,
         "tags": dict(record.tags),
         "group": record.group,
+        **({} if record.approval is None else {"approval": _encode_approval(record.approval)}),
     }
 
 
@@ -126,6 +128,25 @@ def base_record(spec: Spec, process_id: ProcessId, changed: Labels | None = None
         tags={str(name): str(value) for name, value in tags.items()} if isinstance(tags, dict) else {},
         group=group,
         command_id=_text(meta.get("command_id")),
+        approval=_approval(meta.get("approval")),
+    )
+
+
+def _encode_approval(approval: Approval) -> dict[str, object]:
+    return {
+        "reason": approval.reason,
+        "expires_ns": to_ns(approval.expires_at),
+        "approved_by": approval.approved_by,
+    }
+
+
+def _approval(meta: object) -> Approval | None:
+    if not isinstance(meta, dict):
+        return None
+    return Approval(
+        reason=str(meta.get("reason") or ""),
+        expires_at=at_time(_number(meta, "expires_ns")),
+        approved_by=_text(meta.get("approved_by")),
     )
 
 
