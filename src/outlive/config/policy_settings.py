@@ -31,7 +31,7 @@ class PolicySettings:
         project="subset",
     )
     deny: tuple[str, ...] = option(
-        "rules",
+        "words",
         parse_words,
         "",
         "Rules of what is never started, separated by commas (docs/policy.md); they count first.",
@@ -40,7 +40,7 @@ class PolicySettings:
         project="superset",
     )
     ask: tuple[str, ...] = option(
-        "rules",
+        "words",
         parse_words,
         "",
         "Rules of what is started only after a person has approved it (`outlive approve`).",
@@ -49,7 +49,7 @@ class PolicySettings:
         project="superset",
     )
     allow: tuple[str, ...] = option(
-        "rules",
+        "words",
         parse_words,
         "",
         "Rules of what may be started; empty allows whatever the other lists leave, and so does a rule for a shell.",

@@ -6,7 +6,7 @@ callers with the scope `admin` only. Under one uid nothing proves that a person 
 
 import asyncio
 import os
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Literal
 
@@ -15,6 +15,7 @@ from outlive.core.command import Command
 from outlive.core.errors import InvalidState, LimitExceeded
 from outlive.core.events import ApprovalDecided, ApprovalRequested, StateChanged
 from outlive.core.lifecycle import Cause
+from outlive.core.process import ProcessRecord
 from outlive.engine.asked import Asked
 from outlive.engine.policing import Policing
 from outlive.engine.process import Process
@@ -25,11 +26,22 @@ from outlive.protocols.keeper import decode_spec, encode_spec
 from outlive.store.folder import encode_meta
 from outlive.store.waiting import WaitingCommand, WaitingRoom
 
-__all__ = ["Approving"]
+__all__ = ["Approving", "PendingApproval"]
 
+_MAX_SCRIPT_BYTES = 64 * 1024  # of a script that is shown
+_MAX_NAMES = 200  # of variables
 _MAX_ASKED = 1000  # a person does not read more; each is a file and some 10 KB of memory
 _Verdict = Literal["approved", "denied", "expired"]
 _ENDS: dict[_Verdict, Cause] = {"denied": Cause.APPROVAL_DENIED, "expired": Cause.APPROVAL_EXPIRED}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PendingApproval:
+    """What somebody has to decide about: the words that would be executed, whatever the command calls itself."""
+
+    record: ProcessRecord
+    argv: tuple[str, ...]
+    script: str
 
 
 class Approving(Queueing):
@@ -44,9 +56,16 @@ class Approving(Queueing):
         """The rules that decide about every start."""
         return self._settings.policy
 
-    def approvals(self) -> list[Process]:
-        """Return who waits for an approval, oldest first, whoever asked."""
-        return self._asked.all()
+    def approvals(self) -> list[PendingApproval]:
+        """Return what waits for an approval, oldest first, whoever asked."""
+        return [
+            PendingApproval(
+                record=process.record,
+                argv=decode_spec(command.spec).argv,
+                script=command.script[:_MAX_SCRIPT_BYTES].decode("utf-8", "replace"),
+            )
+            for process, command in self._asked.all()
+        ]
 
     async def approve(self, process: Process, *, by: str) -> None:
         """Let a process start that waits for an approval; it may have to wait for its group's turn yet.
@@ -84,7 +103,9 @@ class Approving(Queueing):
             text = f"{_MAX_ASKED} commands wait for an approval already."
             raise LimitExceeded("approval_limit", text)
         expires_at = datetime.now(UTC) + timedelta(seconds=self._settings.approval_timeout_s)
-        return Approval(reason=decision.reason, expires_at=expires_at)
+        return Approval(
+            reason=decision.reason, expires_at=expires_at, variables=tuple(sorted(command.env))[:_MAX_NAMES]
+        )
 
     async def _queue(self, process: Process, command: WaitingCommand) -> None:
         if process.record.waits_for != "approval":

@@ -48,9 +48,9 @@ class Asked:
             timer.cancel()
         return self._waiting.pop(process, None)
 
-    def all(self) -> list[Process]:
+    def all(self) -> list[tuple[Process, WaitingCommand]]:
         """Return who waits, oldest first."""
-        return sorted(self._waiting, key=lambda process: process.process_id)
+        return sorted(self._waiting.items(), key=lambda one: one[0].process_id)
 
     def close(self) -> None:
         """Stop the clocks: the next server goes on with them."""

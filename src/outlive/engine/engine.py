@@ -30,7 +30,7 @@ from outlive.core.events import (
 )
 from outlive.core.identity import ProcessId, id_to_bytes, is_process_id, new_process_id
 from outlive.core.layout import Layout
-from outlive.core.lifecycle import Cause, State
+from outlive.core.lifecycle import State
 from outlive.core.process import Owner, ProcessRecord
 from outlive.core.spec import Spec
 from outlive.engine.announcer import Announcer
@@ -240,30 +240,6 @@ class Engine(Approving, Queries):
         settle = functools.partial(self._settle, process)
         await self._backend.start(process_id, spec, resolved.script, settle=settle)
         return process
-
-    async def cancel_all(
-        self,
-        *,
-        cause: Cause = Cause.SHUTDOWN,
-        note: str = "",
-        grace_s: float | None = None,
-        deadline_s: float = 30.0,
-    ) -> int:
-        """End all live processes, detached ones too; return how many are left after the deadline.
-
-        `grace_s` None leaves each its own.
-        """
-
-        async def end(process: Process) -> None:
-            with contextlib.suppress(OutliveError):  # it may end, or the keeper vanish, at the same moment
-                await self.cancel(process, cause=cause, note=note, grace_s=grace_s)
-                await self.wait(process, until="closed")
-
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(deadline_s), asyncio.TaskGroup() as group:
-                for process in self.live():
-                    group.create_task(end(process))
-        return sum(not process.is_complete for process in self.live())
 
     def subscribe_events(
         self, callback: Callable[[Event], None], *, kinds: Collection[type[Event]] | None = None

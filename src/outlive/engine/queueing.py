@@ -1,6 +1,7 @@
 """What `Engine` does about groups: who finds his group full waits, is admitted or gives up; and verbs on many at once."""
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
@@ -16,6 +17,7 @@ from outlive.engine.intake import Intake
 from outlive.engine.process import Process
 from outlive.engine.records import Records
 from outlive.engine.undecided import Undecided
+from outlive.engine.waiting import until
 from outlive.protocols.keeper import decode_spec
 from outlive.store.folder import base_record
 from outlive.store.registry import Registry
@@ -104,6 +106,30 @@ class Queueing(Records):
             for process in matching:
                 tasks.create_task(one(process))
         return outcomes
+
+    async def cancel_all(
+        self,
+        *,
+        cause: Cause = Cause.SHUTDOWN,
+        note: str = "",
+        grace_s: float | None = None,
+        deadline_s: float = 30.0,
+    ) -> int:
+        """End all live processes, detached ones too; return how many are left after the deadline.
+
+        `grace_s` None leaves each its own.
+        """
+
+        async def end(process: Process) -> None:
+            with contextlib.suppress(OutliveError):  # it may end, or the keeper vanish, at the same moment
+                await self.cancel(process, cause=cause, note=note, grace_s=grace_s)
+                await until(process, lambda one: one.is_closed)
+
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(deadline_s), asyncio.TaskGroup() as group:
+                for process in list(self._intake.live.values()):
+                    group.create_task(end(process))
+        return sum(not process.is_complete for process in self._intake.live.values())
 
     async def _first_state(self, command: Command, owner: Owner) -> State:
         """Set the group's limit if the command says one, and tell whether it must wait for its turn."""

@@ -136,6 +136,7 @@ def _encode_approval(approval: Approval) -> dict[str, object]:
     return {
         "reason": approval.reason,
         "expires_ns": to_ns(approval.expires_at),
+        "variables": list(approval.variables),
         "approved_by": approval.approved_by,
     }
 
@@ -143,9 +144,11 @@ def _encode_approval(approval: Approval) -> dict[str, object]:
 def _approval(meta: object) -> Approval | None:
     if not isinstance(meta, dict):
         return None
+    variables = meta.get("variables")
     return Approval(
         reason=str(meta.get("reason") or ""),
         expires_at=at_time(_number(meta, "expires_ns")),
+        variables=tuple(map(str, variables)) if isinstance(variables, list) else (),
         approved_by=_text(meta.get("approved_by")),
     )
 

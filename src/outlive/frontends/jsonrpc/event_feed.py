@@ -9,6 +9,8 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 
 from outlive.core.events import (
+    ApprovalDecided,
+    ApprovalRequested,
     Event,
     KeeperConnected,
     KeeperDisconnected,
@@ -39,6 +41,8 @@ _NAMES: dict[type[Event], EventName] = {
     ProcessClosed: "closed",
     ProcessRemoved: "removed",
     StartRejected: "rejected",
+    ApprovalRequested: "approval_requested",
+    ApprovalDecided: "approval_decided",
     KeeperConnected: "keeper_connected",
     KeeperDisconnected: "keeper_disconnected",
 }
@@ -108,6 +112,8 @@ class EventFeed:
                 name, reason = _NAMES[StartRejected], event.code
             case KeeperConnected() | KeeperDisconnected():
                 name = _NAMES[type(event)]
+            case ApprovalDecided():
+                record, reason, name = event.record, event.verdict, _NAMES[ApprovalDecided]
             case ProcessRemoved(record=None):
                 return  # whose it was is not known: nobody may be told
             case _:
