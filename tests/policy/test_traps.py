@@ -31,8 +31,8 @@ class _Ground:
     def __init__(self, folder: Path) -> None:
         self.bin, self.here = folder / "bin", folder / "here"
         self._notes = folder / "notes"
-        for name in (self.bin, self.here):
-            name.mkdir()
+        for made in (self.bin, self.here):
+            made.mkdir()
         for name in _LISTED:
             self._write(self.bin / name, f'exec /bin/{name} "$@"')
         for path in (self.bin / "evil", self.here / "evil", self.here / "ls", self.here / "-la"):
@@ -94,7 +94,8 @@ async def _try(engine: Engine, command: Command) -> str:
 async def test_nothing_off_the_list_is_ever_started(shared_house: House, tmp_path: Path, kind: str) -> None:
     ground = await asyncio.to_thread(_Ground, tmp_path)
     ours = {str(ground.bin / name) for name in _LISTED}
-    wrong = []
+    wrong: list[str] = []
+    started: set[str] = set()
     async with _an_engine(kind, shared_house, ground) as engine:
         for trap in TRAPS:
             if kind == "names" and trap.script is not None:
