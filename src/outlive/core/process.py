@@ -13,11 +13,16 @@ __all__ = ["Owner", "ProcessRecord"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Owner:
-    """Whose process it is: the principal, and the connection and request that started it."""
+    """Whose process it is, or who asks: the principal, connection and request, the door, and from where.
+
+    `door` and `address` ("127.0.0.1:50124", "unix pid 4711") are for the audit log only.
+    """
 
     principal: str
     connection_id: str | None = None
     request_id: str | None = None
+    door: str = ""
+    address: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

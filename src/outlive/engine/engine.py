@@ -10,7 +10,6 @@ import contextlib
 import functools
 import os
 import time
-from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import Self
 from weakref import WeakKeyDictionary
@@ -19,13 +18,11 @@ from outlive.backends.contract import Backend, Started
 from outlive.core.command import Command
 from outlive.core.errors import BackendUnavailable, InvalidRequest, OutliveError, StartFailed
 from outlive.core.events import (
-    Event,
     KeeperConnected,
     KeeperDisconnected,
     ProcessRecovered,
     ProcessRemoved,
     ProcessStarted,
-    StartRejected,
 )
 from outlive.core.identity import ProcessId, id_to_bytes, is_process_id, new_process_id
 from outlive.core.layout import Layout
@@ -33,13 +30,13 @@ from outlive.core.lifecycle import Cause, State
 from outlive.core.process import Owner, ProcessRecord
 from outlive.core.spec import Spec
 from outlive.engine.announcer import Announcer
+from outlive.engine.announcing import Announcing
 from outlive.engine.command_ids import CommandIds
 from outlive.engine.filing import Filing
 from outlive.engine.groups import Groups
 from outlive.engine.intake import Intake
 from outlive.engine.process import Process
 from outlive.engine.queries import Queries
-from outlive.engine.queueing import Queueing
 from outlive.engine.recovery import Recovery
 from outlive.engine.resolve import Resolved, Resolver, clean_environment, find_shell
 from outlive.engine.settings import EngineSettings
@@ -61,7 +58,7 @@ _OPEN = "open"
 _MAX_TEXT = 100 * 1024  # characters of a command that records keep; the whole line is in the folder
 
 
-class Engine(Queueing, Queries):
+class Engine(Announcing, Queries):
     """Starts, controls, finds and remembers processes.
 
     `async with Engine(...)` opens the registry, connects to the keeper (starting it when nobody listens) and
@@ -204,7 +201,7 @@ class Engine(Queueing, Queries):
             self._check(command)
             resolved = await self._resolver.resolve(command, process_id)
         except OutliveError as error:
-            self._announcer.emit(StartRejected(principal=owner.principal, code=error.code))
+            self._announce_rejection(owner, error.code, command=command.text)
             raise
         state = await self._first_state(command, owner)  # from here on to `enter` nothing is awaited
         record = _new_record(
@@ -254,15 +251,6 @@ class Engine(Queueing, Queries):
                     group.create_task(end(process))
         return sum(not process.is_complete for process in self.live())
 
-    def subscribe_events(
-        self, callback: Callable[[Event], None], *, kinds: Collection[type[Event]] | None = None
-    ) -> Callable[[], None]:
-        """Call `callback` on the loop for every event (of these kinds) from now on; return what ends that.
-
-        It must be quick and must not raise (it is logged if it does); nothing is queued for it.
-        """
-        return self._announcer.subscribe(callback, kinds)
-
     def _check(self, command: Command) -> None:
         self._settings.allowed_commands.check(command)
         if command.profile != _OPEN:  # running it without a sandbox that was asked for would be a lie
@@ -301,7 +289,9 @@ class Engine(Queueing, Queries):
             process.kick()
             if isinstance(error, StartFailed):
                 self._registry.put(stored)
-        self._announcer.emit(StartRejected(principal=record.owner.principal, code=error.code))
+        self._announce_rejection(
+            record.owner, error.code, command=record.command, process_id=record.process_id
+        )
 
     def _changed(self, process: Process, changes: int) -> None:
         """Keep and tell what a doorbell (or the files) changed."""

@@ -33,7 +33,10 @@ _ENDED = {
 
 def encode_meta(record: ProcessRecord) -> dict[str, object]:
     """Return what the spec keeps of a new record, beside what the keeper itself needs."""
+    owner = record.owner
+    came = {"door": owner.door, "address": owner.address} if owner.door else {}
     return {
+        **came,
         "command": record.command,
         "shell": record.shell,
         "principal": record.owner.principal,
@@ -116,6 +119,8 @@ def base_record(spec: Spec, process_id: ProcessId, changed: Labels | None = None
             principal=str(meta.get("principal") or ""),
             connection_id=_text(meta.get("connection_id")),
             request_id=_text(meta.get("request_id")),
+            door=_text(meta.get("door")) or "",
+            address=_text(meta.get("address")) or "",
         ),
         stdio=spec.stdio,
         stdin=spec.stdin,

@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
 from outlive.core.errors import InvalidRequest
+from outlive.core.process import Owner
 from outlive.engine import Process
 from outlive.protocols.mcp.tasks import Task, TaskCall
 
@@ -18,13 +19,25 @@ class Caller:
     """Who calls a tool.
 
     `principal`: whose processes it sees. `connection_id`: the MCP session. `request_id`: the JSON-RPC id as a
-    string (promise M.ids). `has_tasks`: the request declares the tasks extension.
+    string (promise M.ids). `has_tasks`: the request declares the tasks extension. `address`: where it is, for the audit log.
     """
 
     principal: str
     connection_id: str | None = None
     request_id: str | None = None
     has_tasks: bool = False
+    address: str = ""
+
+    @property
+    def owner(self) -> Owner:
+        """Whose a process becomes that it starts, and who asks for what is done."""
+        return Owner(
+            principal=self.principal,
+            connection_id=self.connection_id,
+            request_id=self.request_id,
+            door="mcp",
+            address=self.address,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -135,13 +135,14 @@ class LeanTools:
         try:
             asked = read_arguments(arguments, SendArguments)
             process = await self._find(asked.id, caller)
+            acting = self._engine.on_behalf(caller.owner)
             before = Cursor(process.log.size(0), process.log.size(1))
             start = before if asked.cursor is None else Cursor.parse(asked.cursor)
             text = (asked.text or "") + "".join(KEYS[key.lower()] for key in asked.keys or ())
             if text:
-                await self._engine.write(process, text.encode("utf-8", "replace"))
+                await acting.write(process, text.encode("utf-8", "replace"))
             if asked.eof:
-                await self._engine.close_stdin(process)
+                await acting.close_stdin(process)
         except OutliveError as error:
             return _failed(error)
         await self._settle(process, before, wait_s=asked.wait_s)
@@ -153,15 +154,18 @@ class LeanTools:
         try:
             asked = read_arguments(arguments, ControlArguments)
             process = await self._find(asked.id, caller)
+            acting = self._engine.on_behalf(caller.owner)
             match asked.action:
                 case "pause":
-                    await self._engine.pause(process)
+                    await acting.pause(process)
                 case "resume":
-                    await self._engine.resume(process)
+                    await acting.resume(process)
                 case "cancel":
-                    await self._runner.end(process, note="Cancelled by the client.", grace_s=asked.grace)
+                    await self._runner.end(
+                        process, caller, note="Cancelled by the client.", grace_s=asked.grace
+                    )
                 case "signal":
-                    await self._engine.signal(process, signal_number(asked.signal or ""))
+                    await acting.signal(process, signal_number(asked.signal or ""))
         except OutliveError as error:
             return _failed(error)
         return Outcome(text=await self._header(process))

@@ -100,7 +100,7 @@ class ProcessTools:
             if process is None:
                 return Outcome(text=unknown_pid(pid), is_error=True)
             was_killed = await self._runner.end(
-                process, note="Terminated manually via terminate_process tool"
+                process, caller, note="Terminated manually via terminate_process tool"
             )
         except OutliveError as error:
             return _failed(error)

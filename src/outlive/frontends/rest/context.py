@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from outlive.core.errors import ProcessNotFound
 from outlive.core.process import Owner
-from outlive.engine import Engine, Process, ProcessRegistry
+from outlive.engine import Asked, Engine, Process, ProcessRegistry
 from outlive.frontends.rest.settings import RestSettings
 from outlive.frontends.rest.slugs import MEDIA_TYPE
 
@@ -67,7 +67,14 @@ class RestContext:
 
     def owner(self, *, connection_id: str | None = None, request_id: str | None = None) -> Owner:
         """Return whose a new process is."""
-        return Owner(principal=self.settings.principal, connection_id=connection_id, request_id=request_id)
+        return Owner(
+            principal=self.settings.principal, connection_id=connection_id, request_id=request_id, door="rest"
+        )
+
+    @property
+    def acting(self) -> Asked:
+        """The verbs that change something, on the caller's behalf."""
+        return self.engine.on_behalf(self.owner())
 
     async def first_of(self, happening: Awaitable[None], *, within_s: float | None = None) -> bool:
         """Wait for something, until the server stops or time is up; tell whether it happened."""
