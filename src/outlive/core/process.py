@@ -15,12 +15,14 @@ __all__ = ["Owner", "ProcessRecord"]
 class Owner:
     """Whose process it is, or who asks: the principal, connection and request, the door, and from where.
 
-    `door` and `address` ("127.0.0.1:50124", "unix pid 4711") are for the audit log only.
+    `inside` matters at the start only: the process of ours in whose tree the caller lives. `door` and `address`
+    ("127.0.0.1:50124", "unix pid 4711") are for the audit log only.
     """
 
     principal: str
     connection_id: str | None = None
     request_id: str | None = None
+    inside: str | None = None
     door: str = ""
     address: str = ""
 

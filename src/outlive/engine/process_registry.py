@@ -58,11 +58,16 @@ class ProcessRegistry:
     event loop of the engine, inside `async with engine`.
     """
 
-    def __init__(self, engine: Engine, *, principal: str, termination_timeout_s: float = 30.0) -> None:
-        """Look at `engine`; `termination_timeout_s` lies between TERM and KILL (promise S4.9)."""
+    def __init__(
+        self, engine: Engine, *, principal: str, termination_timeout_s: float = 30.0, by: Owner | None = None
+    ) -> None:
+        """Look at `engine`; `termination_timeout_s` lies between TERM and KILL (promise S4.9).
+
+        `by`: who asks, for the audit log; the principal unless given.
+        """
         self._engine = engine
         self._principal = principal
-        self._by = Owner(principal=principal, door="rest")
+        self._by = by or Owner(principal=principal)
         self._termination_timeout_s = termination_timeout_s
 
     async def register(self, request_id: str, pid: int, command: str | None = None) -> ProcessInfo:

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import Protocol
 
 from outlive.core.errors import InvalidState
-from outlive.core.process import Owner, ProcessRecord
+from outlive.core.process import ProcessRecord
 from outlive.engine import Engine, Process
 from outlive.frontends.jsonrpc.followers import Followers, OutputFormat
 
@@ -31,7 +31,6 @@ class Connection:
         connection_id: The wire's `session_id`, a uuid4.
         principal: Whose it is; nobody else can resume it.
         holder: The open channel; None while the client is away.
-        address: Where the client was when it last came, for the audit log.
         undelivered: Processes whose end the client has not been told, and the way of their output.
         grace: Ends the place when the client stays away; None while it is here.
     """
@@ -39,7 +38,6 @@ class Connection:
     __slots__ = (
         "_engine",
         "_starting",
-        "address",
         "connection_id",
         "grace",
         "holder",
@@ -51,7 +49,6 @@ class Connection:
         """Begin without a channel."""
         self.connection_id = connection_id
         self.principal = principal
-        self.address = ""
         self.holder: Holder | None = None
         self.undelivered: dict[str, OutputFormat] = {}
         self.grace: asyncio.Task[None] | None = None
@@ -90,16 +87,6 @@ class Connection:
         finally:
             self._starting -= 1
 
-    def owner(self, request_id: str | None = None) -> Owner:
-        """Return who asks here."""
-        return Owner(
-            principal=self.principal,
-            connection_id=self.connection_id,
-            request_id=request_id,
-            door="jsonrpc",
-            address=self.address,
-        )
-
     def may_see(self, process: Process) -> bool:
         """Tell whether a process is this connection's own, or a detached one of the same principal."""
         return self.may_see_record(process.record)
@@ -107,6 +94,6 @@ class Connection:
     def may_see_record(self, record: ProcessRecord) -> bool:
         """Tell the same by what is known of it."""
         owner = record.owner
-        if owner.connection_id == self.connection_id:
-            return True
-        return record.is_detached and owner.principal == self.principal
+        return owner.principal == self.principal and (
+            record.is_detached or owner.connection_id == self.connection_id
+        )

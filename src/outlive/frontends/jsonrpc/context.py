@@ -4,12 +4,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from outlive.core.errors import InvalidRequest, ProcessNotFound
+from outlive.core.process import Owner
 from outlive.engine import Asked, Engine, Process
 from outlive.frontends.jsonrpc.connection import Connection
 from outlive.frontends.jsonrpc.connections import Connections
 from outlive.frontends.jsonrpc.event_feed import EventFeed
 from outlive.frontends.jsonrpc.followers import Followers, OutputFormat
 from outlive.frontends.jsonrpc.settings import DoorSettings
+from outlive.policy.access import Access
 from outlive.protocols.jsonrpc.params import OutputMode
 
 __all__ = ["Context", "Observe", "Reply"]
@@ -34,6 +36,7 @@ class Context:
     """One client's view of the server; `observe` hears of every answer."""
 
     engine: Engine
+    access: Access
     connection: Connection
     connections: Connections
     followers: Followers
@@ -44,7 +47,18 @@ class Context:
     @property
     def acting(self) -> Asked:
         """The verbs that change something, on this client's behalf."""
-        return self.engine.on_behalf(self.connection.owner())
+        return self.engine.on_behalf(self.owner())
+
+    def owner(self, request_id: str | None = None) -> Owner:
+        """Return who asks here."""
+        return Owner(
+            principal=self.connection.principal,
+            connection_id=self.connection.connection_id,
+            request_id=request_id,
+            inside=self.access.inside,
+            door="jsonrpc",
+            address=self.access.address,
+        )
 
     async def find(self, process_id: str | None) -> Process:
         """Return the process that is meant: by id, or the one that runs in this connection.

@@ -55,7 +55,7 @@ async def execute(context: Context, params: ExecuteParams, label: str | None) ->
     """
     command = params.to_command()
     connection = context.connection
-    owner = connection.owner(label)
+    owner = context.owner(label)
     process = None if params.process_id is None else await _started_before(context, params.process_id)
     if process is None:
         wanted = None if params.process_id is None else ProcessId(params.process_id)
