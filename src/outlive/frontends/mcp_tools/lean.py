@@ -223,6 +223,8 @@ class LeanTools:
             tags=asked.tags if asked.key is None else {**asked.tags, _KEY_TAG: asked.key},
             group=asked.group,
             group_limit=asked.group_limit,
+            env_secrets=asked.env_secrets,
+            profile=asked.profile,
         )
 
     async def _find(self, name: str, caller: Caller) -> Process:
