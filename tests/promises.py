@@ -180,6 +180,8 @@ _JSONRPC: Mapping[str, str] = {
 _SECURITY: Mapping[str, str] = {
     "S0.3.profile": "`profile` starts the process in a sandbox profile, or refuses; the result lists what took effect.",
     "W.principal": "A caller is our own uid on this machine or a token; nothing else is let in.",
+    "A.owner": "Nobody sees, reads or controls another principal's process, by whatever name it is called.",
+    "A.scope": "Every method, tool and route needs a scope; a caller with a narrower one is refused with scope_missing.",
     "S4.9.key": "With MCP_API_KEY set, every TCP caller sends it (Bearer, bare or X-API-Key), else 401.",
     "S4.10": "Origin must be localhost, compared as a parsed host: http://localhost.evil.com gets 403.",
 }

@@ -1,6 +1,9 @@
 /* What the measured commands run.
  *
- * emit stamps RATE COUNT    one line "T<19 digits>" per 1/RATE s: CLOCK_MONOTONIC ns, just before its write
+ * emit stamps RATE COUNT [BURST]
+ *                           RATE lines "T<19 digits>" a second, each in a write of its own: CLOCK_MONOTONIC ns, just
+ *                           before it. BURST of them (1) follow each other at once, then it sleeps: a sleep costs some
+ *                           20 us of a virtual machine's processor, and a hundred writers must not need all of it
  * emit fill BYTES WIDTH     numbered lines of WIDTH bytes, BYTES in all (a multiple of WIDTH), as fast as they
  *                           are taken */
 #include "ws.h"
@@ -15,13 +18,13 @@ static void emit(const char *bytes, size_t length) {
     }
 }
 
-static void stamps(long rate, long count) {
+static void stamps(long rate, long count, long burst) {
     int64_t step = 1000000000 / rate, due = now_ns();
     char line[32];
     for (long i = 0; i < count; i++) {
         due += step;
         struct timespec t = {.tv_sec = due / 1000000000, .tv_nsec = due % 1000000000};
-        clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL);
+        if (i % burst == 0) clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL);
         int n = snprintf(line, sizeof line, "T%019lld\n", (long long)now_ns());
         emit(line, (size_t)n);
     }
@@ -53,12 +56,12 @@ static void fill(uint64_t total, size_t width) {
 }
 
 int main(int argc, char **argv) {
-    if (argc == 4 && !strcmp(argv[1], "stamps")) {
-        stamps(atol(argv[2]), atol(argv[3]));
+    if ((argc == 4 || argc == 5) && !strcmp(argv[1], "stamps")) {
+        stamps(atol(argv[2]), atol(argv[3]), argc == 5 ? atol(argv[4]) : 1);
     } else if (argc == 4 && !strcmp(argv[1], "fill") && atol(argv[3]) >= 20 && atol(argv[3]) <= 65536) {
         fill(strtoull(argv[2], NULL, 10), (size_t)atol(argv[3]));
     } else {
-        return fprintf(stderr, "usage: emit stamps RATE COUNT | emit fill BYTES WIDTH\n"), 2;
+        return fprintf(stderr, "usage: emit stamps RATE COUNT [BURST] | emit fill BYTES WIDTH\n"), 2;
     }
     return 0;
 }

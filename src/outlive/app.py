@@ -222,7 +222,6 @@ def _engine_settings(settings: Settings, layout: Layout, working_folder: str) ->
 def _door_settings(settings: Settings) -> DoorSettings:
     return DoorSettings(
         version=__version__,
-        principal=f"uid:{os.getuid()}",
         max_connections=settings.max_connections,
         reconnect_grace_s=settings.reconnect_grace_s,
         max_line_bytes=settings.max_line_bytes,
@@ -253,7 +252,6 @@ def _mcp_service(
     )
     door = McpHttpSettings(
         version=__version__,
-        principal=f"uid:{os.getuid()}",
         max_message_bytes=settings.max_message_bytes,
         termination_timeout_s=settings.termination_timeout_s,
     )
@@ -270,7 +268,6 @@ def _rest_service(engine: Engine, settings: Settings) -> RestService:
         engine,
         RestSettings(
             version=__version__,
-            principal=f"uid:{os.getuid()}",
             max_body_bytes=settings.max_message_bytes,
             max_output_bytes=settings.max_output_bytes,
             termination_timeout_s=settings.termination_timeout_s,

@@ -12,13 +12,16 @@ from starlette.types import Message
 
 from outlive.core.layout import Layout
 from outlive.engine import Engine, Process, ProcessFilter
+from outlive.frontends.guard import ACCESS
 from outlive.frontends.mcp_http.service import McpHttpService
 from outlive.frontends.mcp_http.settings import McpHttpSettings
 from outlive.frontends.mcp_tools import Caller, Toolbox, ToolSettings
+from outlive.policy.access import Access, Scope
 from tests.mcp_http.raw_caller import BACKGROUND
 from tests.support.processes import Marker
 
 _PRINCIPAL = "early"
+_ACCESS = Access(principal=_PRINCIPAL, scope=Scope.RUN)
 
 
 class _HeldToolbox(Toolbox):
@@ -84,7 +87,7 @@ async def _ask(service: McpHttpService, body: bytes, headers: Mapping[str, str])
         sent.append(message)
 
     raw = [(name.encode(), text.encode()) for name, text in headers.items() if text]
-    scope = {"type": "http", "method": "POST", "path": "/mcp", "headers": raw, "state": {}}
+    scope = {"type": "http", "method": "POST", "path": "/mcp", "headers": raw, "state": {ACCESS: _ACCESS}}
     async with asyncio.timeout(20):
         await service(scope, incoming.get, send)
     known = {name.decode(): text.decode() for name, text in sent[0]["headers"]}
@@ -95,7 +98,7 @@ async def _ask(service: McpHttpService, body: bytes, headers: Mapping[str, str])
 async def house(engine: Engine, tmp_path: Path) -> AsyncIterator[_House]:
     """A door that has just been opened: no SDK yet, but a session of an earlier server."""
     toolbox = _HeldToolbox(engine)
-    settings = McpHttpSettings(version="1", principal=_PRINCIPAL)
+    settings = McpHttpSettings(version="1")
     earlier = _House(McpHttpService(engine, toolbox, Layout(str(tmp_path)), settings), toolbox)
     await earlier.service.open()
     opened = await earlier.post(id=0, method="initialize")

@@ -8,6 +8,7 @@ from typing import Any
 
 from outlive.engine import Engine, Process
 from outlive.frontends.mcp_tools import Caller, Outcome, Progress, Toolbox
+from outlive.policy.access import Access, Scope
 
 __all__ = ["KEYS", "a_caller", "answer", "ask", "live_process", "refuses", "seen"]
 
@@ -17,10 +18,11 @@ KEYS = (
 )
 
 
-def a_caller(*, has_tasks: bool = False, **fields: str) -> Caller:
+def a_caller(*, has_tasks: bool = False, scope: Scope = Scope.RUN, **fields: str) -> Caller:
     """Return a principal that nobody else is: tests share a keeper."""
-    named = {"principal": uuid.uuid4().hex, "connection_id": "s1", "request_id": "7", **fields}
-    return Caller(**named, has_tasks=has_tasks)
+    access = Access(principal=fields.pop("principal", uuid.uuid4().hex), scope=scope)
+    named = {"connection_id": "s1", "request_id": "7", **fields}
+    return Caller(access=access, **named, has_tasks=has_tasks)
 
 
 async def ask(

@@ -16,7 +16,7 @@ from outlive.frontends.answers import STATUS
 from outlive.frontends.rest.service import RestService
 from outlive.frontends.rest.settings import RestSettings
 from outlive.frontends.rest.slugs import HTTP_SLUGS, known_problems
-from tests.frontends.serving import served
+from tests.frontends.serving import admitted, served
 from tests.rest.rest_caller import RestCaller
 from tests.support.fixtures import ServerFactory
 from tests.support.raw import upgrade
@@ -48,8 +48,8 @@ def test_every_slug_has_a_status_and_a_hint() -> None:
 async def test_the_unexpected_shows_a_reference_and_the_log_has_the_rest(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    service = RestService(cast("Engine", _BrokenEngine()), RestSettings(version="1", principal="me"))
-    async with served(service, tmp_path) as where:
+    service = RestService(cast("Engine", _BrokenEngine()), RestSettings(version="1"))
+    async with served(admitted(service), tmp_path) as where:
         rest = RestCaller(f"http://127.0.0.1:{where.port}")
         with caplog.at_level(logging.ERROR), anyio.fail_after(20):
             problem = await to_thread.run_sync(lambda: rest.refused("GET", _ONE, status=500))

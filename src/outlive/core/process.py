@@ -16,11 +16,15 @@ _UNBOUND = Sandbox()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Owner:
-    """Whose process it is: the principal, and the connection and request that started it."""
+    """Whose process it is: the principal, and the connection and request that started it.
+
+    `inside` matters at the start only: the process of ours in whose tree the caller lives.
+    """
 
     principal: str
     connection_id: str | None = None
     request_id: str | None = None
+    inside: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -203,7 +203,7 @@ class Engine(Queueing, Queries):
         elif not is_process_id(process_id):
             raise InvalidRequest("invalid_params", f"Not a process id: {process_id[:40]!r}.")
         elif (known := self._intake.live.get(id_to_bytes(process_id))) is not None:
-            return known
+            return _own(known, owner)
         try:
             self._check(command)
             resolved = await self._resolver.resolve(command, process_id)
@@ -301,3 +301,10 @@ class Engine(Queueing, Queries):
             self._groups.leave(process)
         self._unread.changed(process)
         self._announcer.tell_changes(process, changes)
+
+
+def _own(known: Process, owner: Owner) -> Process:
+    """Return a process that was started under this id before, to its owner only."""
+    if known.principal != owner.principal:
+        raise InvalidRequest("invalid_params", "process_id: this one is taken.")
+    return known

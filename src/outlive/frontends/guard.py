@@ -16,9 +16,12 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from outlive.core.errors import SLUGS
 from outlive.frontends.answers import CLOSE, STATUS, Headers, send_error
 from outlive.frontends.dialects import SendError
+from outlive.policy.access import Access
+from outlive.policy.access import Scope as AccessScope
 
-__all__ = ["PEER_UID", "Guard", "Refusal", "judge"]
+__all__ = ["ACCESS", "PEER_UID", "Guard", "Refusal", "access_of", "judge"]
 
+ACCESS = "outlive.access"  # in scope["state"]: who asks, as the guard found out
 PEER_UID = "outlive.peer_uid"  # in scope["state"]; set by `http_server` for connections over a Unix socket
 
 # uri-host [":" port] of RFC 9110, section 7.2, for the only three hosts that mean this machine.
@@ -76,7 +79,23 @@ class Guard:
                     headers=_challenge(scope) if refusal.error == "key_missing" else CLOSE,
                 )
                 return
+            scope = {**scope, "state": {**(scope.get("state") or {}), ACCESS: self._access(scope)}}
         await self._app(scope, receive, send)
+
+    def _access(self, scope: Scope) -> Access:
+        is_local = (scope.get("server") or (None, None))[1] is None
+        client = scope.get("client")
+        return Access(
+            principal=f"uid:{self._own_uid}",
+            scope=AccessScope.ADMIN if is_local else AccessScope.RUN,
+            address="unix" if is_local or not client else f"{client[0]}:{client[1]}",
+        )
+
+
+def access_of(scope: Scope) -> Access:
+    """Return who asks; every door is behind the guard, which has found out."""
+    access: Access = scope["state"][ACCESS]
+    return access
 
 
 def judge(

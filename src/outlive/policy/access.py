@@ -15,6 +15,7 @@ __all__ = ["Access", "Scope"]
 class Scope(IntEnum):
     """How much a caller may do; each includes those below it."""
 
+    BRIDGE = 0  # be the terminal bridge's other end, and nothing else
     READ = 1  # look: lists, states, output
     RUN = 2  # start, and control what belongs to the same principal
     ADMIN = 3  # approve what policy asks about, tokens, raw output, other principals' processes in reports

@@ -17,12 +17,14 @@ from outlive.core.errors import ProcessNotFound
 from outlive.core.identity import ProcessId, new_process_id
 from outlive.core.process import Owner, ProcessRecord
 from outlive.engine import Engine, OutputChunk, Process, ProcessFilter
+from outlive.frontends.guard import ACCESS
 from outlive.frontends.jsonrpc import DoorSettings, JsonRpcDoor
+from outlive.policy.access import Access, Scope
 from tests.frontends.jsonrpc.following import WrittenProcess
 
 __all__ = ["SETTINGS", "Client", "House", "PlayedEngine", "opened"]
 
-SETTINGS = DoorSettings(version="1", principal="me", reconnect_grace_s=0.05)
+SETTINGS = DoorSettings(version="1", reconnect_grace_s=0.05)
 
 Message = MutableMapping[str, Any]
 # Spelled out here because inside the class `list` is the method.
@@ -231,7 +233,12 @@ class House:
 
     @asynccontextmanager
     async def client(
-        self, query: str = "", *, principal: str | None = None, greeted: bool = True
+        self,
+        query: str = "",
+        *,
+        principal: str = "me",
+        allowed: Scope = Scope.RUN,
+        greeted: bool = True,
     ) -> AsyncIterator[Client]:
         """Connect; the block begins after `connected` unless `greeted` is False."""
         client = Client()
@@ -244,7 +251,7 @@ class House:
             "query_string": query.encode(),
             "headers": [],
             "subprotocols": [],
-            "state": {} if principal is None else {"outlive.principal": principal},
+            "state": {ACCESS: Access(principal=principal, scope=allowed)},
         }
         served = self._group.create_task(self._app(scope, client.to_server.get, client.asgi_send))
         with anyio.fail_after(5):

@@ -50,6 +50,7 @@ class _Job:
         if self.call is not None:
             begun = time.monotonic()
             try:
+                context.access.require(self.call.scope)
                 reply = await self.call.run(context, self.label)
             except OutliveError as refusal:
                 error = refusal

@@ -21,6 +21,7 @@ from outlive.frontends.jsonrpc.methods import METHODS, Lane
 from outlive.frontends.jsonrpc.outbox import Outbox
 from outlive.frontends.jsonrpc.returning import Continuation, continuations
 from outlive.frontends.jsonrpc.settings import DoorSettings
+from outlive.policy.access import Access
 from outlive.protocols.jsonrpc.answers import encode_error, encode_notification
 from outlive.protocols.jsonrpc.frames import text_frame
 from outlive.protocols.jsonrpc.lines import FrameHeads
@@ -77,16 +78,17 @@ class Channel:
         self._longs = asyncio.Semaphore(_MAX_LONG)
         self._close_code: int | None = None  # set when the end is ours
 
-    async def run(self, resumption: Resumption, principal: str) -> None:
+    async def run(self, resumption: Resumption, access: Access) -> None:
         """Serve the client until it or the server ends it."""
         try:
-            place, is_resumed = await self._connections.claim(resumption.session_id, principal, self)
+            place, is_resumed = await self._connections.claim(resumption.session_id, access.principal, self)
         except OutliveError as error:
             await self.refuse(error)
             return
         events = EventFeed(self._engine, place, self._outbox, spawn=self._spawn)
         context = Context(
             engine=self._engine,
+            access=access,
             connection=place,
             connections=self._connections,
             followers=self.followers,

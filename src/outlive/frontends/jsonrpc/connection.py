@@ -86,6 +86,6 @@ class Connection:
     def may_see_record(self, record: ProcessRecord) -> bool:
         """Tell the same by what is known of it."""
         owner = record.owner
-        if owner.connection_id == self.connection_id:
-            return True
-        return record.is_detached and owner.principal == self.principal
+        return owner.principal == self.principal and (
+            record.is_detached or owner.connection_id == self.connection_id
+        )

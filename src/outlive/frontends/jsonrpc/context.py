@@ -10,6 +10,7 @@ from outlive.frontends.jsonrpc.connections import Connections
 from outlive.frontends.jsonrpc.event_feed import EventFeed
 from outlive.frontends.jsonrpc.followers import Followers, OutputFormat
 from outlive.frontends.jsonrpc.settings import DoorSettings
+from outlive.policy.access import Access
 from outlive.protocols.jsonrpc.params import OutputMode
 
 __all__ = ["Context", "Observe", "Reply"]
@@ -34,6 +35,7 @@ class Context:
     """One client's view of the server; `observe` hears of every answer."""
 
     engine: Engine
+    access: Access
     connection: Connection
     connections: Connections
     followers: Followers

@@ -8,6 +8,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from outlive.core.errors import InvalidRequest
 from outlive.engine import Engine
+from outlive.frontends.guard import access_of
 from outlive.frontends.jsonrpc.channel import Channel
 from outlive.frontends.jsonrpc.connections import Connections
 from outlive.frontends.jsonrpc.context import Observe
@@ -19,7 +20,6 @@ from outlive.protocols.jsonrpc.resumption import Resumption
 __all__ = ["JsonRpcDoor"]
 
 _PATH = "/ws/mcp"  # promise S0.1
-_PRINCIPAL = "outlive.principal"  # in scope["state"], where the access rules name somebody
 
 
 class JsonRpcDoor:
@@ -82,5 +82,4 @@ class JsonRpcDoor:
         except InvalidRequest as error:
             await channel.refuse(error)
             return
-        state = websocket.scope.get("state") or {}
-        await channel.run(resumption, str(state.get(_PRINCIPAL, self._settings.principal)))
+        await channel.run(resumption, access_of(websocket.scope))

@@ -1,4 +1,4 @@
-"""The table of methods: name -> parameters, what answers, and whether others wait for the answer."""
+"""The table of methods: name -> the scope it needs, parameters, what answers, and whether others wait for that."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -11,6 +11,7 @@ import msgspec
 from outlive.core.errors import ProtocolViolation
 from outlive.frontends.jsonrpc import questions, verbs
 from outlive.frontends.jsonrpc.context import Context, Reply
+from outlive.policy.access import Scope
 from outlive.protocols.jsonrpc.params import (
     AttachParams,
     CloseOutputParams,
@@ -51,24 +52,27 @@ class Call:
     method: str
     run: Callable[[Context, str | None], Awaitable[Reply]]
     lane: Lane
+    scope: Scope
 
 
 @dataclass(frozen=True, slots=True)
 class _Method:
+    scope: Scope
     shape: type[msgspec.Struct]
     bind: Callable[[str, bytes], Call]
 
 
 def _method(
+    scope: Scope,
     shape: type[_Params],
     handler: Callable[[Context, _Params, str | None], Awaitable[Reply]],
     lane: Callable[[_Params], Lane] = lambda _: Lane.IN_ORDER,
 ) -> _Method:
     def bind(method: str, raw: bytes) -> Call:
         params = decode_params(raw, shape)
-        return Call(method, lambda context, label: handler(context, params, label), lane(params))
+        return Call(method, lambda context, label: handler(context, params, label), lane(params), scope)
 
-    return _Method(shape, bind)
+    return _Method(scope, shape, bind)
 
 
 def _start_lane(params: ExecuteParams) -> Lane:
@@ -77,23 +81,23 @@ def _start_lane(params: ExecuteParams) -> Lane:
 
 METHODS: Mapping[str, _Method] = MappingProxyType(
     {
-        "execute": _method(ExecuteParams, verbs.execute, _start_lane),
-        "control": _method(ControlParams, verbs.control),
-        "attach": _method(AttachParams, questions.attach),
-        "list": _method(ListParams, questions.list_processes),
-        "get": _method(GetParams, questions.get),
-        "read": _method(ReadParams, questions.read),
+        "execute": _method(Scope.RUN, ExecuteParams, verbs.execute, _start_lane),
+        "control": _method(Scope.RUN, ControlParams, verbs.control),
+        "attach": _method(Scope.READ, AttachParams, questions.attach),
+        "list": _method(Scope.READ, ListParams, questions.list_processes),
+        "get": _method(Scope.READ, GetParams, questions.get),
+        "read": _method(Scope.READ, ReadParams, questions.read),
         # The engine serves the inputs of one process in the order of the calls, so these may run side by side.
-        "write": _method(WriteParams, verbs.write, lambda _: Lane.LONG),
-        "close_stdin": _method(ProcessParams, verbs.close_stdin, lambda _: Lane.LONG),
-        "close_output": _method(CloseOutputParams, verbs.close_output),
-        "release": _method(ReleaseParams, verbs.release),
-        "resize": _method(ResizeParams, verbs.resize),
-        "signal": _method(SignalParams, verbs.signal),
-        "relabel": _method(RelabelParams, verbs.relabel),
-        "remove": _method(RemoveParams, verbs.remove, lambda _: Lane.LONG),
-        "events": _method(EventsParams, questions.events),
-        "wait": _method(WaitParams, questions.wait, lambda _: Lane.LONG),
+        "write": _method(Scope.RUN, WriteParams, verbs.write, lambda _: Lane.LONG),
+        "close_stdin": _method(Scope.RUN, ProcessParams, verbs.close_stdin, lambda _: Lane.LONG),
+        "close_output": _method(Scope.RUN, CloseOutputParams, verbs.close_output),
+        "release": _method(Scope.RUN, ReleaseParams, verbs.release),
+        "resize": _method(Scope.RUN, ResizeParams, verbs.resize),
+        "signal": _method(Scope.RUN, SignalParams, verbs.signal),
+        "relabel": _method(Scope.RUN, RelabelParams, verbs.relabel),
+        "remove": _method(Scope.RUN, RemoveParams, verbs.remove, lambda _: Lane.LONG),
+        "events": _method(Scope.READ, EventsParams, questions.events),
+        "wait": _method(Scope.READ, WaitParams, questions.wait, lambda _: Lane.LONG),
     }
 )
 

@@ -54,6 +54,7 @@ async def list_processes(context: Context, params: ListParams, _label: str | Non
     connection = context.connection
     limit = params.limit
     own = ProcessFilter(
+        principal=connection.principal,
         connection_id=connection.connection_id,
         active=params.active,
         group=params.group,

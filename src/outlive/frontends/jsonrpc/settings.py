@@ -7,10 +7,9 @@ __all__ = ["DoorSettings"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DoorSettings:
-    """Times are seconds, sizes bytes. `principal` is who a caller is when nothing else names him."""
+    """Times are seconds, sizes bytes."""
 
     version: str
-    principal: str
     max_connections: int = 100
     reconnect_grace_s: float = 10.0
     max_line_bytes: int = 8192

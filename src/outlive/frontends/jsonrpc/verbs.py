@@ -56,7 +56,12 @@ async def execute(context: Context, params: ExecuteParams, label: str | None) ->
     """
     command = params.to_command()
     connection = context.connection
-    owner = Owner(principal=connection.principal, connection_id=connection.connection_id, request_id=label)
+    owner = Owner(
+        principal=connection.principal,
+        connection_id=connection.connection_id,
+        request_id=label,
+        inside=context.access.inside,
+    )
     process = None if params.process_id is None else await _started_before(context, params.process_id)
     if process is None:
         wanted = None if params.process_id is None else ProcessId(params.process_id)

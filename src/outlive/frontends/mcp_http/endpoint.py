@@ -8,6 +8,7 @@ import asyncio
 
 from starlette.types import Receive, Scope, Send
 
+from outlive.frontends.guard import access_of
 from outlive.frontends.mcp_http.access import cors_headers, is_preflight
 from outlive.frontends.mcp_http.calls import Calls
 from outlive.frontends.mcp_http.exchange import Exchange
@@ -33,7 +34,6 @@ from outlive.protocols.sse import COMMENT
 
 __all__ = ["McpEndpoint"]
 
-_PRINCIPAL = "outlive.principal"  # in scope["state"], where the access rules name somebody
 _INVALID_REQUEST = -32600
 _HEADER_MISMATCH = -32020  # MCP revision 2026-07-28, "Transports"
 
@@ -74,19 +74,18 @@ class McpEndpoint:
             await send_body(send, status=204, headers=cors)
             return
         revision = header(scope["headers"], b"mcp-protocol-version")
-        state = scope.get("state") or {}
         exchange = Exchange(
             scope=scope,
             receive=receive,
             send=send,
-            principal=str(state.get(_PRINCIPAL, self._settings.principal)),
+            access=access_of(scope),
             revision=revision,
             wants=wants_of(header(scope["headers"], b"accept"), is_raw=revision is None),
             headers=cors,
         )
         if revision is not None and revision not in HANDSHAKE_REVISIONS:
             sdk = await self._sdk.get()
-            await sdk.serve_modern(Caller(principal=exchange.principal), scope, receive, send)
+            await sdk.serve_modern(Caller(access=exchange.access), scope, receive, send)
             return
         match scope["method"]:
             case "POST":
@@ -106,7 +105,7 @@ class McpEndpoint:
         if session_id is None:
             await exchange.refuse(400, "Missing Mcp-Session-Id: call initialize and send the id it answers.")
             return None
-        session = self._sessions.find(exchange.principal, session_id)
+        session = self._sessions.find(exchange.access.principal, session_id)
         if session is None:
             await exchange.refuse(404, "Session not found: call initialize again.")
         return session

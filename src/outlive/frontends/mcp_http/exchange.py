@@ -6,6 +6,7 @@ from starlette.types import Receive, Scope, Send
 
 from outlive.frontends.mcp_http.requests import Wants
 from outlive.frontends.mcp_http.responses import EventStream, Headers, error_body, send_body
+from outlive.policy.access import Access
 from outlive.protocols.sse import encode_event
 
 __all__ = ["Exchange"]
@@ -20,7 +21,7 @@ class Exchange:
     scope: Scope
     receive: Receive
     send: Send
-    principal: str
+    access: Access
     revision: str | None
     wants: Wants
     headers: Headers

@@ -57,20 +57,18 @@ class HandshakeMessages:
         if exchange.is_raw:
             message = replace(message, params={**_RAW_INITIALIZE, **(message.params or {})})
         sdk = await self._sdk.get()
-        caller = Caller(principal=exchange.principal)
+        caller = Caller(access=exchange.access)
         response = await sdk.exchange(message, caller, revision=_RAW_REVISION, notify=None)
         headers: Headers = ()
         if "result" in response:
-            session = self._sessions.begin(exchange.principal, response["result"]["protocolVersion"])
+            session = self._sessions.begin(exchange.access.principal, response["result"]["protocolVersion"])
             headers = (session.header,)
         await exchange.respond(orjson.dumps(response), headers)
 
     async def notification(self, exchange: Exchange, message: Message, session: McpSession) -> None:
         """Heed a cancel and a response; every other notification is only acknowledged."""
         if message.kind == "response":
-            self._asking.hear(
-                message, Caller(principal=exchange.principal, connection_id=session.connection_id)
-            )
+            self._asking.hear(message, Caller(access=exchange.access, connection_id=session.connection_id))
         if message.method != "notifications/cancelled":
             await exchange.answer(202)
             return
@@ -155,6 +153,4 @@ class HandshakeMessages:
 
 
 def _caller(exchange: Exchange, session: McpSession, request_id: str | int) -> Caller:
-    return Caller(
-        principal=exchange.principal, connection_id=session.connection_id, request_id=str(request_id)
-    )
+    return Caller(access=exchange.access, connection_id=session.connection_id, request_id=str(request_id))

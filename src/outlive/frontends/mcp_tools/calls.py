@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from outlive.core.errors import InvalidRequest
 from outlive.engine import Process
+from outlive.policy.access import Access, Scope
 from outlive.protocols.mcp.tasks import Task, TaskCall
 
 __all__ = ["Answer", "Caller", "Outcome", "Progress", "Tool", "Unfinished", "UnknownTool"]
@@ -17,14 +18,19 @@ Progress = Callable[[str], Awaitable[None]]
 class Caller:
     """Who calls a tool.
 
-    `principal`: whose processes it sees. `connection_id`: the MCP session. `request_id`: the JSON-RPC id as a
+    `access`: who that is, and how much it may do. `connection_id`: the MCP session. `request_id`: the JSON-RPC id as a
     string (promise M.ids). `has_tasks`: the request declares the tasks extension.
     """
 
-    principal: str
+    access: Access
     connection_id: str | None = None
     request_id: str | None = None
     has_tasks: bool = False
+
+    @property
+    def principal(self) -> str:
+        """Whose processes it sees."""
+        return self.access.principal
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +62,11 @@ Answer = Callable[[Mapping[str, object], Caller, Progress | None], Awaitable[Out
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tool:
-    """A tool on offer: its MCP Tool object and what carries it out."""
+    """A tool on offer: its MCP Tool object, what carries it out, and the scope that takes."""
 
     definition: Mapping[str, object]
     answer: Answer
+    scope: Scope
 
 
 class UnknownTool(InvalidRequest):

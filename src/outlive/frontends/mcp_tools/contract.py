@@ -5,6 +5,7 @@ The toolbox knows no transport: the doors speak HTTP or stdio, name the caller, 
 
 from collections.abc import Mapping, Sequence
 
+from outlive.core.errors import AccessDenied
 from outlive.engine import Engine, Process
 from outlive.frontends.mcp_tools.admission import Admission
 from outlive.frontends.mcp_tools.calls import Answer, Caller, Outcome, Progress, Tool, UnknownTool
@@ -12,6 +13,7 @@ from outlive.frontends.mcp_tools.commands import CommandTools
 from outlive.frontends.mcp_tools.lean import LeanTools
 from outlive.frontends.mcp_tools.processes import ProcessTools
 from outlive.frontends.mcp_tools.running import Runner
+from outlive.frontends.mcp_tools.scopes import SCOPES
 from outlive.frontends.mcp_tools.settings import ToolSet, ToolSettings
 from outlive.frontends.mcp_tools.tasks import ProcessTasks, Tasks
 from outlive.frontends.mcp_tools.workspaces import Workspaces
@@ -63,7 +65,9 @@ class Toolbox:
 
     def _add(self, definitions: Sequence[Schema], answers: Sequence[Answer]) -> None:
         for definition, answer in zip(definitions, answers, strict=True):
-            self._tools[str(definition["name"])] = Tool(definition=definition, answer=answer)
+            self._tools[str(definition["name"])] = Tool(
+                definition=definition, answer=answer, scope=SCOPES[str(definition["name"])]
+            )
 
     @property
     def tasks(self) -> Tasks:
@@ -101,7 +105,12 @@ class Toolbox:
 
         Cancellation: stops what the call started (TERM, termination timeout, KILL) unless it runs in the background.
         """
-        outcome = await self._tool(name).answer(arguments, caller, progress)
+        tool = self._tool(name)
+        try:
+            caller.access.require(tool.scope)
+        except AccessDenied as error:
+            return Outcome(text=f"{error.message}\nHint: {error.hint}", is_error=True)
+        outcome = await tool.answer(arguments, caller, progress)
         return await self._tasks.adopt(outcome) if caller.has_tasks else outcome
 
     async def start_background(self, arguments: Mapping[str, object], caller: Caller) -> Process:
@@ -112,7 +121,8 @@ class Toolbox:
 
         Cancellation: the command may run all the same and is found by its caller.
         """
-        self._tool("execute_background_linux_shell_command")  # it is not offered with every setting
+        tool = self._tool("execute_background_linux_shell_command")  # it is not offered with every setting
+        caller.access.require(tool.scope)
         return await self._processes.start_background(arguments, caller)
 
     async def background_result(self, process: Process) -> Outcome:

@@ -49,7 +49,10 @@ class Runner:
         Cancellation: unless `in_background`, what may have been started is ended.
         """
         owner = Owner(
-            principal=caller.principal, connection_id=caller.connection_id, request_id=caller.request_id
+            principal=caller.principal,
+            connection_id=caller.connection_id,
+            request_id=caller.request_id,
+            inside=caller.access.inside,
         )
         process_id = new_process_id(time.time_ns(), os.urandom(10))
         try:

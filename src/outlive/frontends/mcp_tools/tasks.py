@@ -18,6 +18,7 @@ from outlive.core.errors import InvalidState, ProcessNotFound
 from outlive.engine import Process
 from outlive.frontends.mcp_tools.calls import Caller, Outcome
 from outlive.frontends.mcp_tools.running import Runner, is_visible
+from outlive.policy.access import Scope
 from outlive.protocols.mcp.tasks import Task, TaskCall, TaskTool, task_of, tool_result
 
 __all__ = ["ProcessTasks", "RenderedBy", "Tasks"]
@@ -97,7 +98,13 @@ class ProcessTasks:
         responses: Mapping[str, object],  # noqa: ARG002 -- the protocol's
         caller: Caller,
     ) -> None:
-        """Ignore the responses: no command's task asks for input, so no key is outstanding."""
+        """Ignore the responses: no command's task asks for input, so no key is outstanding.
+
+        Raises:
+            ProcessNotFound: The caller has no such task.
+            AccessDenied: `scope_missing`.
+        """
+        caller.access.require(Scope.RUN)
         await self._find(task_id, caller)
 
     async def cancel(self, task_id: str, caller: Caller) -> None:
@@ -105,10 +112,12 @@ class ProcessTasks:
 
         Raises:
             ProcessNotFound: The caller has no such task.
+            AccessDenied: `scope_missing`.
             BackendUnavailable: The keeper does not answer.
 
         Cancellation: the end goes on.
         """
+        caller.access.require(Scope.RUN)
         process, _ = await self._find(task_id, caller)
         if process.is_ended:
             return

@@ -1,7 +1,9 @@
 """What every route uses: `RestContext`, and how answers are written."""
 
 import asyncio
-from collections.abc import Awaitable
+import contextlib
+from collections.abc import Awaitable, Iterator
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
@@ -14,6 +16,7 @@ from outlive.core.process import Owner
 from outlive.engine import Engine, Process, ProcessRegistry
 from outlive.frontends.rest.settings import RestSettings
 from outlive.frontends.rest.slugs import MEDIA_TYPE
+from outlive.policy.access import Access
 
 __all__ = ["ProcessIdPath", "RestContext", "json_answer", "problems"]
 
@@ -44,12 +47,35 @@ _SCHEMA = {"schema": {"$ref": "#/components/schemas/Problem"}}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestContext:
-    """The engine, the registry on it, the settings, and whether the server is stopping."""
+    """The engine, the settings, whether the server is stopping, and who asks in the request that is being answered."""
 
     engine: Engine
-    registry: ProcessRegistry
     settings: RestSettings
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
+    _asking: ContextVar[Access] = field(default_factory=lambda: ContextVar("rest_access"))
+
+    @contextlib.contextmanager
+    def serving(self, access: Access) -> Iterator[None]:
+        """Let `access` be who asks in this task, and in what it starts, while the block runs."""
+        token = self._asking.set(access)
+        try:
+            yield
+        finally:
+            self._asking.reset(token)
+
+    @property
+    def access(self) -> Access:
+        """Who asks."""
+        return self._asking.get()
+
+    @property
+    def registry(self) -> ProcessRegistry:
+        """The processes of who asks, by request id and pid."""
+        return ProcessRegistry(
+            self.engine,
+            principal=self.access.principal,
+            termination_timeout_s=self.settings.termination_timeout_s,
+        )
 
     async def find(self, process_id: str) -> Process:
         """Return a process of the caller's principal; private ones of a connection are not shown here.
@@ -61,13 +87,19 @@ class RestContext:
             process = await self.engine.find(process_id)
         except ProcessNotFound as error:
             raise _unknown(process_id) from error
-        if not process.is_detached or process.record.owner.principal != self.settings.principal:
+        if not process.is_detached or process.record.owner.principal != self.access.principal:
             raise _unknown(process_id)
         return process
 
     def owner(self, *, connection_id: str | None = None, request_id: str | None = None) -> Owner:
         """Return whose a new process is."""
-        return Owner(principal=self.settings.principal, connection_id=connection_id, request_id=request_id)
+        access = self.access
+        return Owner(
+            principal=access.principal,
+            connection_id=connection_id,
+            request_id=request_id,
+            inside=access.inside,
+        )
 
     async def first_of(self, happening: Awaitable[None], *, within_s: float | None = None) -> bool:
         """Wait for something, until the server stops or time is up; tell whether it happened."""

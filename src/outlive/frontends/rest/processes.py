@@ -129,7 +129,7 @@ class ProcessRoutes:
         if cursor is not None and not is_process_id(cursor):
             raise InvalidRequest("invalid_cursor", "cursor: take `next` of the page before.")
         wanted = ProcessFilter(
-            principal=self._context.settings.principal,
+            principal=self._context.access.principal,
             detached=True,
             states=None if state is None else _states(state),
             tags=None if tag is None else dict(_pair(one) for one in tag),

@@ -5,13 +5,14 @@ This module and those of the routes are the only ones that import FastAPI (decis
 
 from typing import Any
 
-from fastapi import APIRouter, FastAPI
+from fastapi import APIRouter, Depends, FastAPI
 from fastapi.openapi.utils import get_openapi
-from fastapi.routing import APIRoute
+from fastapi.routing import APIRoute, iter_route_contexts
 from starlette.responses import HTMLResponse, Response
 from starlette.types import Receive, Scope, Send
 
-from outlive.engine import Engine, ProcessRegistry
+from outlive.engine import Engine
+from outlive.frontends.guard import access_of
 from outlive.frontends.rest.bodies import BodyLimit
 from outlive.frontends.rest.context import RestContext, json_answer, problems
 from outlive.frontends.rest.documents import DocumentRoutes
@@ -21,6 +22,7 @@ from outlive.frontends.rest.output import OutputRoutes
 from outlive.frontends.rest.problems import install
 from outlive.frontends.rest.processes import ProcessRoutes
 from outlive.frontends.rest.reference import render_page
+from outlive.frontends.rest.scopes import check_scope
 from outlive.frontends.rest.settings import RestSettings
 from outlive.frontends.rest.slugs import DOCS_PATH
 from outlive.frontends.rest.verbs import VerbRoutes
@@ -50,21 +52,24 @@ class RestService:
 
     def __init__(self, engine: Engine, settings: RestSettings) -> None:
         """Serve the processes of `engine`."""
-        registry = ProcessRegistry(
-            engine, principal=settings.principal, termination_timeout_s=settings.termination_timeout_s
-        )
         self._settings = settings
-        self._context = RestContext(engine=engine, registry=registry, settings=settings)
+        self._context = RestContext(engine=engine, settings=settings)
         self._document: dict[str, Any] | None = None
         self._app = self._build()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one HTTP request or WebSocket."""
-        await self._app(scope, receive, send)
+        with self._context.serving(access_of(scope)):
+            await self._app(scope, receive, send)
 
     def hang_up(self) -> None:
         """End streams and waits: their clients come again."""
         self._context.stopping.set()
+
+    def routes(self) -> set[tuple[str, str]]:
+        """Return everything that is answered: method (or WEBSOCKET) and path, with the parameters' names."""
+        known = iter_route_contexts(self._app.routes)
+        return {(method, str(route.path)) for route in known for method in route.methods or {"WEBSOCKET"}}
 
     def openapi(self) -> dict[str, Any]:
         """Return the OpenAPI document."""
@@ -92,6 +97,7 @@ class RestService:
             docs_url=None,
             redoc_url=None,
             redirect_slashes=False,
+            dependencies=[Depends(check_scope)],
             generate_unique_id_function=_operation_id,
         )
         app.add_middleware(BodyLimit, limit_bytes=self._settings.max_body_bytes)

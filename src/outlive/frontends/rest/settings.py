@@ -7,7 +7,7 @@ __all__ = ["RestSettings"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestSettings:
-    """Times are seconds, sizes bytes. `principal` is who a caller is when nothing else names him.
+    """Times are seconds, sizes bytes.
 
     Attributes:
         max_body_bytes: What a request may carry.
@@ -18,7 +18,6 @@ class RestSettings:
     """
 
     version: str
-    principal: str
     max_body_bytes: int = 16 * 1024 * 1024
     max_output_bytes: int = 1024 * 1024
     termination_timeout_s: float = 30.0

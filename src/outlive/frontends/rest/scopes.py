@@ -1,0 +1,61 @@
+"""How much a caller must be allowed for each REST route: `SCOPES`, and `check_scope`, which every route depends on.
+
+A route without a line here needs the widest scope: a forgotten one is closed, not open.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from fastapi.requests import HTTPConnection
+
+from outlive.frontends.guard import access_of
+from outlive.policy.access import Scope
+
+__all__ = ["SCOPES", "check_scope", "scope_of"]
+
+_ONE = "/v1/processes/{process_id}"
+_ASYNC = "/api/async"
+_WEBSOCKET = "WEBSOCKET"  # in the place of the method
+
+SCOPES: Mapping[tuple[str, str], Scope] = MappingProxyType(
+    {
+        ("POST", "/v1/processes"): Scope.RUN,
+        ("GET", "/v1/processes"): Scope.READ,
+        ("GET", _ONE): Scope.READ,
+        ("PATCH", _ONE): Scope.RUN,
+        ("DELETE", _ONE): Scope.RUN,
+        ("POST", f"{_ONE}/control"): Scope.RUN,
+        ("POST", f"{_ONE}/signal"): Scope.RUN,
+        ("POST", f"{_ONE}/resize"): Scope.RUN,
+        ("POST", f"{_ONE}/stdin"): Scope.RUN,
+        ("GET", f"{_ONE}/wait"): Scope.READ,
+        ("GET", f"{_ONE}/output"): Scope.READ,
+        ("GET", f"{_ONE}/follow"): Scope.READ,
+        (_WEBSOCKET, f"{_ONE}/follow"): Scope.READ,
+        ("POST", f"{_ASYNC}/process/terminate_by_pid/"): Scope.RUN,
+        ("GET", f"{_ASYNC}/processes/list/"): Scope.READ,
+        ("POST", f"{_ASYNC}/execute/background/"): Scope.RUN,
+        ("GET", f"{_ASYNC}/process/{{process_id}}/"): Scope.READ,
+        ("POST", f"{_ASYNC}/process/terminate/{{process_id}}/"): Scope.RUN,
+        ("POST", "/api/sync/execute/"): Scope.RUN,
+        ("GET", "/healthz"): Scope.READ,
+        ("GET", "/readyz"): Scope.READ,
+        ("GET", "/openapi.json"): Scope.READ,
+        ("GET", "/docs"): Scope.READ,
+    }
+)
+
+
+async def check_scope(connection: HTTPConnection) -> None:
+    """Let a request pass whose caller may do that much; a dependency of every route.
+
+    Raises:
+        AccessDenied: `scope_missing`.
+    """
+    scope = connection.scope
+    access_of(scope).require(scope_of(scope.get("method", _WEBSOCKET), scope["route"].path))
+
+
+def scope_of(method: str, path: str) -> Scope:
+    """Return what a route needs, named by its method and its path with the parameters' names."""
+    return SCOPES.get((method, path), Scope.ADMIN)

@@ -1,0 +1,58 @@
+"""Every method, tool and route says how much its caller must be allowed, and none is forgotten."""
+
+from typing import cast
+
+import pytest
+
+from outlive.core.errors import AccessDenied
+from outlive.engine import Engine
+from outlive.frontends.jsonrpc.methods import METHODS
+from outlive.frontends.mcp_tools.scopes import SCOPES as TOOL_SCOPES
+from outlive.frontends.rest.scopes import SCOPES as ROUTE_SCOPES
+from outlive.frontends.rest.scopes import scope_of
+from outlive.frontends.rest.service import RestService
+from outlive.frontends.rest.settings import RestSettings
+from outlive.policy.access import Access, Scope
+from outlive.protocols.mcp.lean import LEAN_TOOLS
+from outlive.protocols.mcp.schemas import COMMAND_TOOLS, PROCESS_TOOLS
+
+_LOOKS = {"attach", "list", "get", "read", "events", "wait"}
+
+
+@pytest.mark.promise("A.scope")
+def test_methods_that_only_look_need_the_scope_read_and_all_others_run() -> None:
+    assert {name for name, method in METHODS.items() if method.scope is Scope.READ} == _LOOKS
+    assert {method.scope for method in METHODS.values()} == {Scope.READ, Scope.RUN}
+
+
+@pytest.mark.promise("A.scope")
+def test_every_tool_has_a_scope_and_what_is_said_to_only_read_needs_no_more() -> None:
+    definitions = [*COMMAND_TOOLS, *PROCESS_TOOLS, *LEAN_TOOLS]
+    assert {str(one["name"]) for one in definitions} == set(TOOL_SCOPES)
+    for one in definitions:
+        annotations = one["annotations"]
+        assert isinstance(annotations, dict)
+        is_looking = annotations.get("readOnlyHint", False)
+        assert TOOL_SCOPES[str(one["name"])] is (Scope.READ if is_looking else Scope.RUN)
+
+
+@pytest.mark.promise("A.scope")
+def test_every_rest_route_has_a_scope_and_a_forgotten_one_is_closed() -> None:
+    service = RestService(cast("Engine", None), RestSettings(version="1"))  # nothing is asked of it
+    assert service.routes() == set(ROUTE_SCOPES)
+    assert scope_of("GET", "/v1/new") is Scope.ADMIN
+    for (method, _), scope in ROUTE_SCOPES.items():
+        assert scope is (Scope.READ if method in {"GET", "WEBSOCKET"} else Scope.RUN)
+
+
+@pytest.mark.parametrize("has", list(Scope))
+@pytest.mark.parametrize("needs", list(Scope))
+def test_each_scope_includes_those_below_it(has: Scope, needs: Scope) -> None:
+    access = Access(principal="token:t", scope=has)
+    if has >= needs:
+        access.require(needs)
+        return
+    with pytest.raises(AccessDenied) as refused:
+        access.require(needs)
+    assert refused.value.code == "scope_missing"
+    assert refused.value.details == {"needed": needs.name.lower(), "given": has.name.lower()}
