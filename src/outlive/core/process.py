@@ -7,8 +7,11 @@ from datetime import datetime
 from outlive.core.cursor import Cursor
 from outlive.core.identity import ProcessId
 from outlive.core.lifecycle import ENDED, Cause, State
+from outlive.core.sandbox import Sandbox
 
 __all__ = ["Owner", "ProcessRecord"]
+
+_UNBOUND = Sandbox()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +38,7 @@ class ProcessRecord:
     runs, when it failed to start, or when it is lost.
 
     `error` is None for a natural end, else one sentence. `is_complete`: ended and its output is whole.
-    `is_closed`: nothing can write to its streams any more. Times are aware UTC, sizes bytes.
+    `is_closed`: nothing can write to its streams any more. `secret_names` are variables whose values no file holds. Times are aware UTC, sizes bytes.
     """
 
     process_id: ProcessId
@@ -67,6 +70,8 @@ class ProcessRecord:
     tags: Mapping[str, str] = field(default_factory=dict)
     group: str | None = None
     command_id: str | None = None
+    sandbox: Sandbox = _UNBOUND
+    secret_names: tuple[str, ...] = ()
 
     @property
     def is_ended(self) -> bool:

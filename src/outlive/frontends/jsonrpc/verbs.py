@@ -71,6 +71,7 @@ async def execute(context: Context, params: ExecuteParams, label: str | None) ->
             "pgid": record.pid,
             "process_id": record.process_id,
             "shell": record.shell,
+            "sandbox": record.sandbox.view(),
         },
         notifications=()
         if is_queued

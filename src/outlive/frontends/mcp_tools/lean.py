@@ -41,6 +41,7 @@ _Arguments = Mapping[str, object]
 # The tag that makes a key findable again, after a restart too.
 _KEY_TAG = "key"
 _SETTLED_S = 0.2  # this long without output after an input, and the answer is there
+_CANCELLED = "Cancelled by the client."
 
 
 class LeanTools:
@@ -161,9 +162,7 @@ class LeanTools:
                 case "resume":
                     await acting.resume(process)
                 case "cancel":
-                    await self._runner.end(
-                        process, caller, note="Cancelled by the client.", grace_s=asked.grace
-                    )
+                    await self._runner.end(process, caller, note=_CANCELLED, grace_s=asked.grace)
                 case "signal":
                     await acting.signal(process, signal_number(asked.signal or ""))
         except OutliveError as error:
@@ -227,6 +226,8 @@ class LeanTools:
             tags=asked.tags if asked.key is None else {**asked.tags, _KEY_TAG: asked.key},
             group=asked.group,
             group_limit=asked.group_limit,
+            env_secrets=asked.env_secrets,
+            profile=asked.profile,
         )
 
     async def _find(self, name: str, caller: Caller) -> Process:

@@ -150,6 +150,8 @@ class ProcessTools:
             tags=asked.tags,
             group=asked.group,
             group_limit=asked.group_limit,
+            env_secrets=asked.env_secrets,
+            profile=asked.profile,
         )
 
     def _wait_s(self, asked: ShellArguments) -> float:
