@@ -200,6 +200,9 @@ def read_info(view: _Object) -> ProcessInfo:
         session_id=view["session_id"],
         waits_for=view.get("waits_for"),
         hint=view.get("hint"),
+        profile=view["sandbox"]["profile"],
+        features=tuple(view["sandbox"]["features"]),
+        secret_names=tuple(view["env_secrets"]),
         stats=None if stats is None else _read_stats(stats),
     )
 

@@ -98,7 +98,8 @@ class ProcessInfo:
     cancel, timeout, output_limit, oom, shutdown, approval_denied, approval_expired, or None for a natural end. `waits_for`
     says what a queued one waits for ("approval" or "group"), `hint` what somebody has to do for that. `is_complete`: it has ended and its
     output is whole. `is_closed`: nothing can write to its streams any more. `descendants` counts what is left of its
-    tree besides itself. `session_id` names the connection that started it. `stats` is there where it was asked for.
+    tree besides itself. `session_id` names the connection that started it. `profile` is its sandbox and
+    `features` what took effect of it; `secret_names` are its `env_secrets`. `stats` is there where it was asked for.
     """
 
     process_id: ProcessId
@@ -128,6 +129,9 @@ class ProcessInfo:
     tags: Mapping[str, str]
     group: str | None
     session_id: str | None
+    profile: str
+    features: tuple[str, ...]
+    secret_names: tuple[str, ...]
     waits_for: str | None = None
     hint: str | None = None
     stats: ProcessStats | None = None

@@ -9,21 +9,27 @@ from outlive.core.approval import Approval
 from outlive.core.cursor import Cursor
 from outlive.core.identity import ProcessId
 from outlive.core.lifecycle import ENDED, Cause, State
+from outlive.core.sandbox import Sandbox
 
 __all__ = ["Owner", "ProcessRecord"]
+
+_UNBOUND = Sandbox()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Owner:
-    """Whose process it is: the principal, and the connection and request that started it.
+    """Whose process it is, or who asks: the principal, connection and request, the door, and from where.
 
-    `inside` matters at the start only: the process of ours in whose tree the caller lives.
+    `inside` matters at the start only: the process of ours in whose tree the caller lives. `door` and `address`
+    ("127.0.0.1:50124", "unix pid 4711") are for the audit log only.
     """
 
     principal: str
     connection_id: str | None = None
     request_id: str | None = None
     inside: str | None = None
+    door: str = ""
+    address: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,8 +40,9 @@ class ProcessRecord:
     runs, when it failed to start, or when it is lost.
 
     `error` is None for a natural end, else one sentence. `is_complete`: ended and its output is whole.
-    `is_closed`: nothing can write to its streams any more. `approval`: what policy asked a
-    person about; not known any more of a process that the index alone remembers. Times are aware UTC, sizes bytes.
+    `is_closed`: nothing can write to its streams any more. `secret_names` are variables whose values no file holds.
+    `approval`: what policy asked a person about; not known any more of a process that the index alone remembers. Times
+    are aware UTC, sizes bytes.
     """
 
     process_id: ProcessId
@@ -68,6 +75,8 @@ class ProcessRecord:
     group: str | None = None
     command_id: str | None = None
     approval: Approval | None = None
+    sandbox: Sandbox = _UNBOUND
+    secret_names: tuple[str, ...] = ()
 
     @property
     def is_ended(self) -> bool:

@@ -16,10 +16,10 @@ from outlive.core.errors import InvalidState, LimitExceeded
 from outlive.core.events import ApprovalDecided, ApprovalRequested, StateChanged
 from outlive.core.lifecycle import Cause
 from outlive.core.process import ProcessRecord
-from outlive.engine.asked import Asked
+from outlive.engine.announcing import Announcing
+from outlive.engine.pending import Pending
 from outlive.engine.policing import Policing
 from outlive.engine.process import Process
-from outlive.engine.queueing import Queueing
 from outlive.engine.resolve import Resolved
 from outlive.policy.judgement import CommandPolicy, Verdict, refusal
 from outlive.protocols.keeper import decode_spec, encode_spec
@@ -44,11 +44,11 @@ class PendingApproval:
     script: str
 
 
-class Approving(Queueing):
+class Approving(Announcing):
     """One part of `Engine`: approvals."""
 
     _room: WaitingRoom
-    _asked: Asked
+    _asked: Pending
     _policing: Policing
 
     @property
@@ -104,7 +104,9 @@ class Approving(Queueing):
             raise LimitExceeded("approval_limit", text)
         expires_at = datetime.now(UTC) + timedelta(seconds=self._settings.approval_timeout_s)
         return Approval(
-            reason=decision.reason, expires_at=expires_at, variables=tuple(sorted(command.env))[:_MAX_NAMES]
+            reason=decision.reason,
+            expires_at=expires_at,
+            variables=tuple(sorted({*command.env, *command.env_secrets}))[:_MAX_NAMES],
         )
 
     async def _queue(self, process: Process, command: WaitingCommand) -> None:
@@ -179,9 +181,7 @@ class Approving(Queueing):
         approved = replace(approval, approved_by=by)
         spec = decode_spec(waiting.spec)
         meta = encode_meta(replace(process.record, approval=approved))
-        command = WaitingCommand(
-            waiting.process_id, encode_spec(replace(spec, meta={**spec.meta, **meta})), waiting.script
-        )
+        command = replace(waiting, spec=encode_spec(replace(spec, meta={**spec.meta, **meta})))
         try:
             await asyncio.to_thread(self._room.put, command)
         except OSError:

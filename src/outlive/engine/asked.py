@@ -1,67 +1,104 @@
-"""Which starts wait for a person's approval, and until when: `Asked`. The files are `store.waiting`'s."""
+"""The verbs on a process on behalf of a caller: what was asked, by whom, and whether it was done, is announced.
 
-import asyncio
-import time
-from collections.abc import Callable
+The doors call the engine through this where a caller asks for something; what the server does by itself it does
+directly. Nothing is decided here.
+"""
 
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
+
+from outlive.core.errors import AccessDenied, CommandRefused, OutliveError
+from outlive.core.events import Deed
+from outlive.core.process import Owner
 from outlive.engine.process import Process
-from outlive.store.rows import to_ns
-from outlive.store.waiting import WaitingCommand
+from outlive.engine.records import Records
 
 __all__ = ["Asked"]
 
 
 class Asked:
-    """Who waits for an approval. On the engine's loop only."""
+    """The verbs of `Engine` that change something, for one caller; each does what its namesake there does."""
 
-    def __init__(self, *, expire: Callable[[Process], None]) -> None:
-        """`expire` is called when a process's time is up."""
-        self._expire = expire
-        self._waiting: dict[Process, WaitingCommand] = {}
-        self._timers: dict[Process, asyncio.TimerHandle] = {}
-        self._is_open = False
+    __slots__ = ("_announce", "_by", "_engine")
 
-    def begin(self) -> None:
-        """Let time pass for those who wait, now and from now on."""
-        self._is_open = True
-        for process in self._waiting:
-            self._wind(process)
+    def __init__(self, engine: Records, by: Owner, *, announce: Callable[[Deed], None]) -> None:
+        """Act for `by`."""
+        self._engine = engine
+        self._by = by
+        self._announce = announce
 
-    def __contains__(self, process: Process) -> bool:
-        """Tell whether a process waits for an approval."""
-        return process in self._waiting
+    async def pause(self, process: Process) -> None:
+        """Stop the whole tree until `resume`."""
+        with self._telling("pause", process):
+            await self._engine.pause(process)
 
-    def __len__(self) -> int:
-        """Return how many wait."""
-        return len(self._waiting)
+    async def resume(self, process: Process) -> None:
+        """Continue the whole tree."""
+        with self._telling("resume", process):
+            await self._engine.resume(process)
 
-    def add(self, process: Process, command: WaitingCommand) -> None:
-        """Note that a process waits until its approval's time is up."""
-        self._waiting[process] = command
-        if self._is_open:
-            self._wind(process)
+    async def cancel(self, process: Process, *, grace_s: float | None = None, note: str = "") -> None:
+        """End the whole tree: TERM now, KILL after the grace period."""
+        with self._telling("cancel", process):
+            await self._engine.cancel(process, grace_s=grace_s, note=note)
 
-    def step_out(self, process: Process) -> WaitingCommand | None:
-        """Let a process wait no more, and return its command; None when it did not wait here."""
-        timer = self._timers.pop(process, None)
-        if timer is not None:
-            timer.cancel()
-        return self._waiting.pop(process, None)
+    async def end(self, process: Process, *, grace_s: float, note: str) -> bool:
+        """End the whole tree and return when it is gone; tell whether the KILL was needed."""
+        with self._telling("cancel", process):
+            return await self._engine.end(process, grace_s=grace_s, note=note)
 
-    def all(self) -> list[tuple[Process, WaitingCommand]]:
-        """Return who waits, oldest first."""
-        return sorted(self._waiting.items(), key=lambda one: one[0].process_id)
+    async def signal(
+        self, process: Process, number: int, *, whole_tree: bool = False, whole_group: bool = False
+    ) -> None:
+        """Send a signal."""
+        with self._telling("signal", process, signal=number, whole_tree=whole_tree):
+            await self._engine.signal(process, number, whole_tree=whole_tree, whole_group=whole_group)
 
-    def close(self) -> None:
-        """Stop the clocks: the next server goes on with them."""
-        for timer in self._timers.values():
-            timer.cancel()
-        self._timers.clear()
-        self._is_open = False
+    async def write(self, process: Process, data: bytes) -> None:
+        """Write to the process's input; what, nobody is told."""
+        with self._telling("write", process, bytes=len(data)):
+            await self._engine.write(process, data)
 
-    def _wind(self, process: Process) -> None:
-        approval = process.approval
-        if approval is None:
-            raise AssertionError("who waits here has been asked about")
-        rest_s = max(0.0, (to_ns(approval.expires_at) - time.time_ns()) / 1e9)
-        self._timers[process] = asyncio.get_running_loop().call_later(rest_s, self._expire, process)
+    async def close_stdin(self, process: Process) -> None:
+        """Close the process's input."""
+        with self._telling("close_stdin", process):
+            await self._engine.close_stdin(process)
+
+    async def close_output(self, process: Process, stream: int) -> None:
+        """Close the reading end of a pipe (0 stdout, 1 stderr)."""
+        with self._telling("close_output", process, stream=stream):
+            await self._engine.close_output(process, stream)
+
+    async def resize(self, process: Process, rows: int, cols: int) -> None:
+        """Set the terminal's window size."""
+        with self._telling("resize", process):
+            await self._engine.resize(process, rows, cols)
+
+    async def relabel(self, process: Process, *, tags: Mapping[str, str], group: str | None) -> None:
+        """Give a process other tags and another group."""
+        with self._telling("relabel", process):
+            await self._engine.relabel(process, tags=tags, group=group)
+
+    async def remove(self, process: Process, *, force: bool = False, note: str = "") -> None:
+        """Forget a finished process."""
+        with self._telling("remove", process, force=force):
+            await self._engine.remove(process, force=force, note=note)
+
+    @contextlib.contextmanager
+    def _telling(self, what: str, process: Process, **details: int | str | bool) -> Iterator[None]:
+        try:
+            yield
+        except OutliveError as error:
+            is_denied = isinstance(error, CommandRefused | AccessDenied)
+            self._announce(
+                Deed(
+                    what=what,
+                    by=self._by,
+                    decision="denied" if is_denied else "failed",
+                    reason=error.code,
+                    process_id=process.process_id,
+                    details=details,
+                )
+            )
+            raise
+        self._announce(Deed(what=what, by=self._by, process_id=process.process_id, details=details))

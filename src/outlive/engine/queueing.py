@@ -2,8 +2,9 @@
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import replace
+from typing import Any
 
 from outlive.backends.contract import Started
 from outlive.core.command import Command
@@ -28,6 +29,7 @@ __all__ = ["Queueing"]
 
 _RETRY_S = 1.0
 _CANCELLED = "Cancelled before it was started."
+_SECRETS_LOST = "Its secrets were in the server's memory only, and the server ended before its turn: it never ran (secrets_lost)."
 
 
 class Queueing(Records):
@@ -41,6 +43,7 @@ class Queueing(Records):
     _changed: Callable[[Process, int], None]
     _started: Callable[[Process, Started], None]
     _folder_of: Callable[[str], str]
+    wait: Callable[..., Coroutine[Any, Any, None]]
 
     def group_limit(self, principal: str, group: str) -> int | None:
         """Return how many of a group run at once; None when nothing limits them."""
@@ -161,6 +164,8 @@ class Queueing(Records):
             process = Process(record, self._folder_of(command.process_id), output_limit=spec.output_limit)
             self._intake.live[process.key] = process
             self._rejoin(process, command)
+            if spec.secrets:  # they were in the memory of the server that has ended
+                await self._withdraw(process, cause=Cause.NONE, note=_SECRETS_LOST)
 
     def _rejoin(self, process: Process, command: WaitingCommand) -> None:
         """Let a process wait that waited when an earlier server ended."""
@@ -186,7 +191,9 @@ class Queueing(Records):
 
         while not process.is_ended:
             try:
-                await self._backend.start(command.process_id, command.spec, command.script, settle=settle)
+                await self._backend.start(
+                    command.process_id, command.spec, command.script, settle=settle, secrets=command.secrets
+                )
             except BackendUnavailable:
                 await asyncio.sleep(_RETRY_S)
                 continue

@@ -41,8 +41,8 @@ class AllowedCommands:
         """
         if not self.names:
             return
-        for name in command.env:
-            if is_deciding(name) and command.env[name] != own.get(name):
+        for name, value in (*command.env.items(), *command.env_secrets.items()):
+            if is_deciding(name) and value != own.get(name):
                 raise CommandRefused(
                     "command_not_allowed",
                     f"The variable {name[:40]} may not be set while only listed programs are allowed.",

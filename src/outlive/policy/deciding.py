@@ -40,7 +40,8 @@ def deciding_variables(command: Command, own: Mapping[str, str]) -> list[str]:
 
     What is merely left out decides nothing, but for PATH: without it a shell has one of its own.
     """
-    changed = [name for name, value in command.env.items() if is_deciding(name) and value != own.get(name)]
-    if not command.inherits_env and "PATH" not in command.env and "PATH" in own:
+    given = {**command.env, **command.env_secrets}
+    changed = [name for name, value in given.items() if is_deciding(name) and value != own.get(name)]
+    if not command.inherits_env and "PATH" not in given and "PATH" in own:
         changed.append("PATH")
     return changed

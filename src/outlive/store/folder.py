@@ -14,11 +14,12 @@ from outlive.core.cursor import Cursor
 from outlive.core.identity import ProcessId
 from outlive.core.lifecycle import Cause, State
 from outlive.core.process import Owner, ProcessRecord
+from outlive.core.sandbox import Profile
 from outlive.core.spec import Spec
 from outlive.protocols.frames import ExitRecord, PidRecord, decode_end, decode_exit, decode_pid
 from outlive.protocols.keeper import decode_spec
 from outlive.store.labels import Labels, read_labels
-from outlive.store.rows import StoredProcess, at_time, to_ns
+from outlive.store.rows import StoredProcess, at_time, read_sandbox, to_ns
 from outlive.store.wording import NEVER_RAN, ended_sentence
 
 __all__ = ["base_record", "encode_meta", "read_folder"]
@@ -34,7 +35,10 @@ _ENDED = {
 
 def encode_meta(record: ProcessRecord) -> dict[str, object]:
     """Return what the spec keeps of a new record, beside what the keeper itself needs."""
+    owner = record.owner
+    came = {"door": owner.door, "address": owner.address} if owner.door else {}
     return {
+        **came,
         "command": record.command,
         "shell": record.shell,
         "principal": record.owner.principal,
@@ -46,6 +50,7 @@ def encode_meta(record: ProcessRecord) -> dict[str, object]:
         "tags": dict(record.tags),
         "group": record.group,
         **({} if record.approval is None else {"approval": _encode_approval(record.approval)}),
+        **({"sandbox": record.sandbox.view()} if record.sandbox.profile is not Profile.OPEN else {}),
     }
 
 
@@ -118,6 +123,8 @@ def base_record(spec: Spec, process_id: ProcessId, changed: Labels | None = None
             principal=str(meta.get("principal") or ""),
             connection_id=_text(meta.get("connection_id")),
             request_id=_text(meta.get("request_id")),
+            door=_text(meta.get("door")) or "",
+            address=_text(meta.get("address")) or "",
         ),
         stdio=spec.stdio,
         stdin=spec.stdin,
@@ -129,6 +136,8 @@ def base_record(spec: Spec, process_id: ProcessId, changed: Labels | None = None
         group=group,
         command_id=_text(meta.get("command_id")),
         approval=_approval(meta.get("approval")),
+        sandbox=read_sandbox(meta.get("sandbox")),
+        secret_names=spec.secrets,
     )
 
 

@@ -40,6 +40,7 @@ def start(
     *,
     size: tuple[int, int] | None,
     surroundings: Surroundings,
+    loan: contextlib.ExitStack,
 ) -> Process:
     """Start what the command line says.
 
@@ -50,6 +51,7 @@ def start(
         plan: How it gets its standard streams.
         size: Rows and columns of its terminal.
         surroundings: What else it is to find as we did.
+        loan: Holds what keeps our standard input lent while the command waits for its turn or for an approval.
 
     Raises:
         OutliveError: It does not run.
@@ -64,9 +66,14 @@ def start(
     while True:
         process_id = new_process_id(time.time_ns() // 1_000_000, os.urandom(10))
         try:
-            with _lent(client, layout, process_id) if plan.stdin == "lent" else contextlib.nullcontext():
+            with contextlib.ExitStack() as lent:
+                if plan.stdin == "lent":
+                    lent.enter_context(_lent(client, layout, process_id))
                 wanted["process_id"] = process_id
-                return client.start(command, **wanted)
+                process = client.start(command, **wanted)
+                if process.pid is None:
+                    loan.push(lent.pop_all())
+                return process
         except StartFailed as error:
             tries -= 1
             if error.code == "stdin_lost" and tries:
@@ -84,12 +91,15 @@ def _start_options(
     environment: dict[str, str | None] = dict(surroundings.environment)
     if options.cwd is not None:
         environment["PWD"] = folder
+    secrets = _secrets(options.secrets, environment)
     environment.update(_variables(options.env))
     wanted: StartOptions = {
         "title": _title(options),
         "cwd": folder,
         "env": environment,
+        "env_secrets": secrets,
         "inherit_env": False,
+        "profile": options.profile,
         "timeout_s": options.timeout_s,
         "grace_s": options.grace_s,
         "tags": parse_tags(options.tags),
@@ -121,6 +131,17 @@ def _variables(words: tuple[str, ...]) -> Mapping[str, str]:
         name, equals, value = word.partition("=")
         if not name or not equals:
             raise InvalidRequest("invalid_params", f"--env {word!r}: a variable is NAME=VALUE.")
+        found[name] = value
+    return found
+
+
+def _secrets(names: tuple[str, ...], environment: dict[str, str | None]) -> dict[str, str]:
+    """Take variables out of the environment that may be written down."""
+    found = {}
+    for name in names:
+        value = environment.pop(name, None)
+        if value is None:
+            raise InvalidRequest("invalid_params", f"--secret {name[:40]!r}: there is no such variable here.")
         found[name] = value
     return found
 
