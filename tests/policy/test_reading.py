@@ -5,7 +5,7 @@ import pytest
 from outlive.core.command import Command
 from outlive.policy.reading import Reading, read_command
 
-_OWN = {"PATH": "/usr/bin:/bin", "HOME": "/home/me"}
+_OWN = {"PATH": "/usr/bin:/bin", "HOME": "/srv/me"}
 
 
 def _read(command: Command) -> Reading:

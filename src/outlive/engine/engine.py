@@ -195,8 +195,7 @@ class Engine(Approving, Queries):
             CommandRefused: The operator's lists do not allow it.
             InvalidRequest: The command makes no sense (empty, NUL inside), or asks for a profile that is not there.
             LimitExceeded: Too many processes, or the disk is full.
-            BackendUnavailable: The keeper did not answer within 25 s; the command may still start, and is then
-                found by its owner.
+            BackendUnavailable: The keeper did not answer within 25 s; it may still start, for its owner to find.
 
         Cancellation: the command may run all the same; it is then found by its owner's connection.
         """

@@ -22,7 +22,7 @@ class ApprovalRoutes:
     def add_to(self, router: APIRouter) -> None:
         """Register the routes."""
         one = "/approvals/{process_id}"
-        router.add_api_route("/approvals", self.list, response_model=Approvals, responses=problems(403))
+        router.add_api_route("/approvals", self.approvals, response_model=Approvals, responses=problems(403))
         router.add_api_route(
             f"{one}/approve",
             self.approve,
@@ -38,7 +38,7 @@ class ApprovalRoutes:
             responses=problems(400, 403, 404, 409, 413, 415),
         )
 
-    async def list(self) -> Response:
+    async def approvals(self) -> Response:
         """List what waits for an approval, oldest first, whoever asked."""
         waiting = self._context.engine.approvals()
         shown = [approval_view(one.record, argv=one.argv, script=one.script) for one in waiting]
