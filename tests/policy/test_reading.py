@@ -127,7 +127,39 @@ def test_what_another_interpreter_makes_of_a_script_is_opaque_but_hides_nothing_
     assert _read(Command(argv=(), script="x")).opaque
 
 
+@pytest.mark.parametrize(
+    "preparation", ["umask 0077", "trap '' 1 2", "exec <&- >&- 2>&-", "umask 0002; trap '' 1; exec <&-"]
+)
+def test_what_outlive_run_prepares_is_seen_through(preparation: str) -> None:
+    line = _read(Command(line=f"{preparation}\nls; cat"))
+    assert [one.argv for one in line.commands] == [("ls",), ("cat",)]
+    assert line.opaque is None
+    argv = _read(Command(argv=("/bin/sh", "-c", f'{preparation}; exec "$@"', "outlive", "ls", "$x")))
+    assert [(one.argv, one.is_line) for one in argv.commands] == [(("ls", "$x"), True)]
+    moved = Command(argv=("/bin/sh", "-c", f'{preparation}; exec "$@"', "o", "ls"), env={"PATH": "/tmp"})
+    assert "PATH" in str(_read(moved).hides)
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ("/bin/sh", "-c", 'evil; exec "$@"', "outlive", "ls"),
+        ("/bin/sh", "-c", 'umask 0077; evil; exec "$@"', "outlive", "ls"),
+        ("/bin/sh", "-c", 'umask 0077; exec "$@"; evil', "outlive", "ls"),
+        ("/bin/sh", "-c", 'umask 0077; exec "$@"', "outlive", "-a", "ls", "evil"),
+        ("/bin/sh", "-c", 'umask 0077; exec "$@"', "outlive"),
+        ("/tmp/sh", "-c", 'umask 0077; exec "$@"', "outlive", "ls"),
+        ("/bin/sh", "-c", '; exec "$@"', "outlive", "ls"),
+    ],
+)
+def test_what_only_looks_like_it_is_not(argv: tuple[str, ...]) -> None:
+    assert _read(Command(argv=argv)).commands[0].argv == argv
+    assert _read(Command(line="umask 0077; evil\nls")).opaque
+    assert _read(Command(line="umask 0077\n$(evil)")).opaque
+
+
 def test_variables_that_decide_what_runs_make_a_command_opaque() -> None:
+    assert "LD_PRELOAD" in str(_read(Command(line="ls", env_secrets={"LD_PRELOAD": "x"})).hides)
     for name in ("BASH_ENV", "LD_PRELOAD", "BASH_FUNC_ls%%", "IFS", "LOCPATH"):
         reading = _read(Command(line="ls", env={name: "x"}))
         assert name in str(reading.opaque)

@@ -5,6 +5,7 @@ behind their own, or a line among them, are looked through: what they would star
 What cannot be read is opaque, and the reason is kept.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -22,6 +23,10 @@ _JOINING = frozenset({"eval", "parallel", "watch"})  # all their words are one l
 _APPENDING = frozenset({"entr", "parallel", "xargs"})  # they add words that nobody knows
 _MOVING = frozenset({"cd", "chdir", "popd", "pushd"})
 _PLAIN_ENDS = frozenset({";", "+"})  # where find's -exec ends
+_STEP = r"(?:umask [0-7]{4}|trap '' [0-9]+(?: [0-9]+)*|exec(?: (?:<&-|>&-|2>&-))+)"
+_PREPARATION = re.compile(rf"{_STEP}(?:; {_STEP})*")
+_BECOME = '; exec "$@"'
+_SHAPE_WORDS = 5  # /bin/sh -c TEXT NAME PROGRAM
 _OPAQUE_LINE = "the line holds more than words, quotes, &&, ||, ; and |"
 
 
@@ -44,7 +49,7 @@ def read_command(command: Command, own: Mapping[str, str]) -> Reading:
     outer = _outer(command, reasons)
     if _is_moved(outer):
         reasons.append("a path is relative to where the line moves to")
-    hidden = _hidden_by_variables(command, own, is_line=command.line is not None)
+    hidden = _hidden_by_variables(command, own, is_line=any(one.is_line for one in outer))
     inner: list[JudgedCommand] = []
     for one in outer:
         inner.extend(_within(one, reasons, depth=0))
@@ -67,10 +72,13 @@ def read_command(command: Command, own: Mapping[str, str]) -> Reading:
 
 def _outer(command: Command, reasons: list[str]) -> list[JudgedCommand]:
     if command.line is not None:
-        return _commands_of(command.line, reasons, is_inner=False)
+        first, newline, rest = command.line.partition("\n")
+        is_prepared = bool(newline) and _PREPARATION.fullmatch(first) is not None
+        return _commands_of(rest if is_prepared else command.line, reasons, is_inner=False)
     words = command.argv or ("",)
     if command.script is None:
-        return [JudgedCommand(argv=words)]
+        prepared = _prepared(words)
+        return [JudgedCommand(argv=words) if prepared is None else JudgedCommand(argv=prepared, is_line=True)]
     found = [JudgedCommand(argv=(*words, "script"))]
     if _is_shell(command):
         # Only "\n" ends a line for a shell, and only blanks may stand before "#".
@@ -79,6 +87,20 @@ def _outer(command: Command, reasons: list[str]) -> list[JudgedCommand]:
             if line and not line.startswith("#"):
                 found += _commands_of(line, reasons, is_inner=False)
     return found
+
+
+def _prepared(words: tuple[str, ...]) -> tuple[str, ...] | None:
+    """Return the words that a shell becomes once it has prepared umask, signals and descriptors; None if it is no such.
+
+    `outlive run` starts a program like this where its surroundings are not the usual ones, and exactly this shape does
+    nothing else. The shell looks the program up.
+    """
+    if len(words) < _SHAPE_WORDS or words[:2] != ("/bin/sh", "-c"):
+        return None
+    preparation, behind, rest = words[2].rpartition(_BECOME)
+    if not behind or rest or _PREPARATION.fullmatch(preparation) is None or words[4].startswith("-"):
+        return None
+    return words[4:]
 
 
 def _is_moved(commands: Sequence[JudgedCommand]) -> bool:
