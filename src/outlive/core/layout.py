@@ -112,6 +112,16 @@ class Layout:
         """Names of the MCP sessions that their clients have ended, one a line."""
         return f"{self.root}/mcp.ended"
 
+    @property
+    def tokens(self) -> str:
+        """The tokens, by the hashes of their secrets."""
+        return f"{self.root}/tokens.json"
+
+    @property
+    def tokens_lock(self) -> str:
+        """Locked (flock) by whoever changes the tokens."""
+        return f"{self.root}/tokens.lock"
+
     def process(self, process_id: str) -> str:
         """Folder of one process."""
         return f"{self.root}/processes/{process_id}"
