@@ -3,6 +3,7 @@
 A slow server never blocks the pump: a doorbell that cannot be sent waits as "the newest state" in a dict.
 """
 
+import os
 import select
 import socket
 from collections.abc import Callable, Iterable
@@ -52,7 +53,6 @@ class Clients:
         loop: Loop,
         listener: socket.socket,
         *,
-        uid: int,
         handle: Callable[[Client, dict[str, object], bytes, list[int], Answer], None],
         dropped: Callable[[Client], None],
         is_inside: Callable[[int], bool],
@@ -60,7 +60,7 @@ class Clients:
         """Watch the listener; `dropped` hears of every connection that ends, `is_inside` judges a pid."""
         self._loop = loop
         self._listener = listener
-        self._uid = uid
+        self._uid = os.getuid()
         self._handle = handle
         self._dropped = dropped
         self._is_inside = is_inside

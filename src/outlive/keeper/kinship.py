@@ -64,7 +64,7 @@ class Kinship:
         chain = lineage(first, known=self._outside)
         if chain is None:
             return Verdict([], is_inside=None)
-        if self._sessions({one.session for one in chain}):
+        if self._sessions({one.session for one in chain} - {0}):  # 0: one that a pid namespace hides
             return Verdict(chain, is_inside=True)
         for one in reversed(chain):
             self._outside[one.pid, one.ticks] = None
