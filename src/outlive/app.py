@@ -39,11 +39,14 @@ from outlive.frontends.rest.door import dialect as rest_dialect
 from outlive.frontends.rest.slugs import DOCS_PATH
 from outlive.frontends.timing import Timed
 from outlive.frontends.token_book import TokenBook
+from outlive.frontends.told_refusals import ToldRefusals
 from outlive.keeper.launch import EXTERNAL_VARIABLE, ensure_keeper
 from outlive.keeper.sockets import connect_unix
+from outlive.observability.audit import AuditLog, audited_kinds
 from outlive.observability.metrics import LiveView, Metrics, counted_kinds
 from outlive.observability.process_log import ProcessLog, logged_kinds
 from outlive.policy.commands import AllowedCommands
+from outlive.store.audit_trail import AuditTrail
 from outlive.store.retention import Retention
 from outlive.store.token_file import TokenFile
 
@@ -91,6 +94,7 @@ class Application:
             backend=LocalBackend(layout.root, connect_unix=connect_unix, ensure_keeper=ensure_keeper),
         )
         self._process_log = ProcessLog()
+        self._audit = None if settings.audit_off else _audit_log(settings, layout)
         self._metrics = metrics = Metrics()
         self._jsonrpc = JsonRpcDoor(
             self._engine,
@@ -118,7 +122,7 @@ class Application:
             ),
             Entry(self._peers, self._tokens, own_uid=own_uid, api_key=settings.mcp_api_key),
             page_paths=frozenset({MCP_PATH}),
-            answer=dialects,
+            answer=ToldRefusals(dialects, self._engine.announce),
         )
 
     async def __aenter__(self) -> Self:
@@ -129,6 +133,12 @@ class Application:
             StoreCorrupt: The registry could not even be made anew.
         """
         self._stack.callback(self._peers.close)
+        if self._audit is not None:
+            self._audit.open()
+            self._stack.callback(self._audit.close)
+            self._stack.callback(self._audit.enter, "server_stopped", pid=os.getpid())
+            self._audit.enter("server_started", pid=os.getpid(), version=__version__)
+            self._stack.callback(self._engine.subscribe_events(self._audit.note, kinds=audited_kinds()))
         self._stack.callback(self._process_log.flush)
         hear = self._engine.subscribe_events
         self._stack.callback(hear(self._learn, kinds=(KeeperConnected,)))
@@ -220,6 +230,11 @@ class Application:
 def _router(routes: Iterable[BaseRoute]) -> Router:
     known = list(routes)
     return Router(known, default=unknown_path(known), redirect_slashes=False)
+
+
+def _audit_log(settings: Settings, layout: Layout) -> AuditLog:
+    trail = AuditTrail(layout.audit, max_bytes=settings.audit_max_bytes, max_files=settings.audit_files)
+    return AuditLog(trail, redact=lambda text: text)
 
 
 def _engine_settings(settings: Settings, layout: Layout, working_folder: str) -> EngineSettings:

@@ -120,6 +120,9 @@ def _kind(told: Mapping[str, Any], definitions: Mapping[str, Any]) -> str:
     kind = str(told["type"])
     if kind == "array":
         return f"array of ({_kind(told['items'], definitions)})"
+    if kind == "object" and "properties" in told:
+        members = (f"`{name}`: {_kind(one, definitions)}" for name, one in told["properties"].items())
+        return f"object with ({', '.join(members)})"
     if kind == "object":
         return f"object of ({_kind(told['additionalProperties'], definitions)})"
     bounds = [

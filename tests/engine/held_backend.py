@@ -7,7 +7,7 @@ import asyncio
 import os
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from outlive.backends.contract import BackendListener, Started
@@ -83,9 +83,11 @@ class HeldBackend:
         script: bytes,
         *,
         settle: Callable[[Started | OutliveError], None],
+        secrets: Mapping[str, str] | None = None,
     ) -> Started:
         """Hold the start until the test lets it arrive."""
         assert not script
+        assert not secrets
         asked = AskedStart(process_id, spec, settle)
         self.asked.append(asked)
         return await asked.answer

@@ -3,7 +3,7 @@
 One contract, one test body run on each backend. Output does not pass here: it is read from the log.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -64,9 +64,11 @@ class Backend(Protocol):
         script: bytes,
         *,
         settle: Callable[[Started | OutliveError], None],
+        secrets: Mapping[str, str] | None = None,
     ) -> Started:
         """Start a command once, however often this is asked with the same id.
 
+        `secrets` are the values of the spec's secret variables; they are written nowhere.
         `settle` is called with the outcome also when the caller has been cancelled meanwhile.
         """
 

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import functools
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from outlive.backends.contract import BackendListener, Started
 from outlive.backends.keeper_link import KeeperLink
@@ -138,14 +138,18 @@ class LocalBackend(_Asking):
         script: bytes,
         *,
         settle: Callable[[Started | OutliveError], None],
+        secrets: Mapping[str, str] | None = None,
     ) -> Started:
         """Start a command once (see `Backend.start`)."""
 
         def settled(outcome: Reply | OutliveError) -> None:
             settle(outcome if isinstance(outcome, OutliveError) else _started(outcome))
 
+        message: Reply = {"op": "start", "id": process_id, "spec_bytes": len(spec)}
+        if secrets:  # not in the payload: all of that is written to disk
+            message["secrets"] = dict(secrets)
         reply = await _opened(self._link).request(
-            {"op": "start", "id": process_id, "spec_bytes": len(spec)},
+            message,
             spec + script,
             deadline_s=_START_S,
             is_repeatable=True,

@@ -21,12 +21,13 @@ _VALUES: dict[str, tuple[str, Callable[[str], object]]] = {
     "--grace": ("grace_s", float),
     "--wait-for": ("wait_for", str),
     "--cwd": ("cwd", str),
+    "--profile": ("profile", str),
     "-g": ("group", str),
     "--group": ("group", str),
     "--group-limit": ("group_limit", int),
     "--detach-keys": ("detach_keys", str),
 }
-_LISTS = {"--tag": "tags", "--env": "env"}
+_LISTS = {"--tag": "tags", "--env": "env", "--secret": "secrets"}
 
 
 def run_quickly(words: Sequence[str]) -> int | None:

@@ -86,6 +86,24 @@ _Env = Annotated[
     list[str] | None,
     typer.Option("--env", metavar="NAME=VALUE", help="Added to the environment.", show_default=False),
 ]
+_Secrets = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--secret",
+        metavar="NAME",
+        help="A variable of yours that is given to it and written nowhere.",
+        show_default=False,
+    ),
+]
+_Profile = Annotated[
+    str | None,
+    typer.Option(
+        "--profile",
+        metavar="PROFILE",
+        help="Its sandbox: open, guarded, workspace, offline or sealed; the server's default, or stronger.",
+        show_default=False,
+    ),
+]
 _Grace = Annotated[
     float | None,
     typer.Option("--grace", metavar="SECONDS", help="Time between TERM and KILL.", show_default=False),
@@ -105,6 +123,8 @@ def _run(
     group_limit: _GroupLimit = None,
     cwd: _Cwd = None,
     env: _Env = None,
+    secret: _Secrets = None,
+    profile: _Profile = None,
     grace: _Grace = None,
     detach_keys: _DetachKeys = "ctrl-p,ctrl-q",
     state_dir: StateDir = None,
@@ -132,6 +152,8 @@ def _run(
         group_limit=group_limit,
         cwd=cwd,
         env=tuple(env or ()),
+        secrets=tuple(secret or ()),
+        profile=profile,
         grace_s=grace,
         detach_keys=detach_keys,
         as_json=as_json,

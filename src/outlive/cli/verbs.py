@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from outlive import __version__
+from outlive.cli.audit_commands import add_audit_verbs
 from outlive.cli.completing import candidates
 from outlive.cli.control_commands import add_control_verbs
 from outlive.cli.flags import Json, StateDir, help_of
@@ -49,6 +50,7 @@ add_live_verbs(_app)
 add_record_verbs(_app)
 add_setup_verbs(_app)
 add_token_verbs(_app)
+add_audit_verbs(_app)
 
 
 def run_verbs(words: list[str]) -> int:

@@ -196,6 +196,9 @@ def read_info(view: _Object) -> ProcessInfo:
         tags=view["tags"],
         group=view["group"],
         session_id=view["session_id"],
+        profile=view["sandbox"]["profile"],
+        features=tuple(view["sandbox"]["features"]),
+        secret_names=tuple(view["env_secrets"]),
         stats=None if stats is None else _read_stats(stats),
     )
 

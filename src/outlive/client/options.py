@@ -14,6 +14,7 @@ class StartOptions(TypedDict, total=False):
     cwd: Working folder; the server's own by default.
     env: Added to the server's environment; a None value removes a name. inherit_env False: it is all there is.
     timeout_s: When the whole tree is ended; never by default.
+    env_secrets: More variables; their values are written nowhere, and only their names are kept.
     grace_s: Seconds between TERM and KILL.
     stdin: "none" (it reads end-of-file at once, the default) or "pipe" (`write` and `close_stdin` feed it). "lent": a
         descriptor was handed to the keeper before, under the `process_id`.
@@ -27,12 +28,14 @@ class StartOptions(TypedDict, total=False):
     output_limit: Bytes of output that are kept; on_limit: beyond it "truncate" (releases the middle), "kill", or "block":
         it waits until `release` says what was delivered.
     after_exit: What becomes of its descendants: "keep" (the default), "kill", or "wait" (complete when they are gone).
-    profile: The sandbox profile.
+    profile: The sandbox: "open", "guarded", "workspace", "offline" or "sealed"; the server's default, or a stronger one.
+    limits: Bounds below the server's own: "cpu" (seconds), "memory" (bytes), "files", "processes".
     process_id: Its name, a ULID in lower case; one is made otherwise. Starting with it again starts nothing twice.
     """
 
     cwd: str | os.PathLike[str] | None
     env: Mapping[str, str | None]
+    env_secrets: Mapping[str, str]
     inherit_env: bool
     timeout_s: float | None
     grace_s: float | None
@@ -49,11 +52,13 @@ class StartOptions(TypedDict, total=False):
     output_limit: int | None
     on_limit: Literal["truncate", "block", "kill"]
     after_exit: Literal["keep", "kill", "wait"]
-    profile: str
+    profile: str | None
+    limits: Mapping[str, int]
     process_id: str
 
 
 _WORDS = ("command", "cwd")
+_VARIABLES = ("env", "env_secrets")
 _WIRE_NAMES: Mapping[str, str] = {"timeout_s": "timeout", "grace_s": "grace"}
 
 
@@ -69,6 +74,10 @@ def execute_params(
         params["cwd"] = os.fspath(cwd)
     if "env" in options:
         params["env"] = dict(options["env"])
+    if "env_secrets" in options:
+        params["env_secrets"] = dict(options["env_secrets"])
+    if "limits" in options:
+        params["limits"] = dict(options["limits"])
     if "tags" in options:
         params["tags"] = dict(options["tags"])
     # Side by side with other starts of this client, which its answers tell apart by number.
@@ -79,11 +88,13 @@ def execute_params(
 
 def _texts(params: Mapping[str, object]) -> list[str]:
     """Return every text that may hold bytes which are no UTF-8 (PEP 383)."""
-    argv, env = params.get("argv"), params.get("env")
+    argv = params.get("argv")
     found = [text for name in _WORDS if isinstance(text := params.get(name), str)]
     found += argv if isinstance(argv, list) else []
-    for name, value in env.items() if isinstance(env, dict) else ():
-        found += [name] if value is None else [name, value]
+    for member in _VARIABLES:
+        variables = params.get(member)
+        for name, value in variables.items() if isinstance(variables, dict) else ():
+            found += [name] if value is None else [name, value]
     return found
 
 
@@ -98,10 +109,11 @@ def _encoded(params: dict[str, object]) -> dict[str, object]:
             encoded[name] = _base64(text)
     if isinstance(argv := params.get("argv"), list):
         encoded["argv"] = list(map(_base64, argv))
-    if isinstance(env := params.get("env"), dict):
-        encoded["env"] = {
-            _base64(name): None if value is None else _base64(value) for name, value in env.items()
-        }
+    for member in _VARIABLES:
+        if isinstance(variables := params.get(member), dict):
+            encoded[member] = {
+                _base64(name): None if value is None else _base64(value) for name, value in variables.items()
+            }
     return encoded
 
 

@@ -87,7 +87,8 @@ class ProcessInfo:
     `state` is one of queued, starting, running, paused, stopping, exited, signaled, failed_to_start, lost; `cause` one of
     cancel, timeout, output_limit, oom, shutdown, or None for a natural end. `is_complete`: it has ended and its
     output is whole. `is_closed`: nothing can write to its streams any more. `descendants` counts what is left of its
-    tree besides itself. `session_id` names the connection that started it. `stats` is there where it was asked for.
+    tree besides itself. `session_id` names the connection that started it. `profile` is its sandbox and
+    `features` what took effect of it; `secret_names` are its `env_secrets`. `stats` is there where it was asked for.
     """
 
     process_id: ProcessId
@@ -117,6 +118,9 @@ class ProcessInfo:
     tags: Mapping[str, str]
     group: str | None
     session_id: str | None
+    profile: str
+    features: tuple[str, ...]
+    secret_names: tuple[str, ...]
     stats: ProcessStats | None = None
 
     @property

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from outlive.core.sandbox import NO_LIMITS, Limits
+
 __all__ = ["AfterExit", "Command", "OnLimit", "Stdin", "Stdio"]
 
 Stdio = Literal["pipes", "merge", "pty"]
@@ -21,7 +23,8 @@ class Command:
     at once from now on (None: as it was); one more waits for its turn.
 
     `env` is added to the server's clean environment (without `inherits_env` it is all there is); a None value removes
-    a name. With stdin "lent" a descriptor was handed to the keeper beforehand, under the process id. Times are
+    a name. `env_secrets` come on top and are never written down. `profile` and `limits` bound what it may do (None: as the
+    server's default). With stdin "lent" a descriptor was handed to the keeper beforehand, under the process id. Times are
     seconds, sizes bytes; None takes the server's default.
     """
 
@@ -32,6 +35,7 @@ class Command:
     cwd: str | None = None
     env: Mapping[str, str | None] = field(default_factory=dict)
     inherits_env: bool = True
+    env_secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
     stdio: Stdio = "pipes"
     stdin: Stdin = "none"
     rows: int = 24
@@ -45,7 +49,8 @@ class Command:
     tags: Mapping[str, str] = field(default_factory=dict)
     group: str | None = None
     group_limit: int | None = None
-    profile: str = "open"
+    profile: str | None = None
+    limits: Limits = NO_LIMITS
 
     @property
     def text(self) -> str:

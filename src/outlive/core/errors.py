@@ -129,6 +129,15 @@ SLUGS: Mapping[str, tuple[type[OutliveError], str]] = MappingProxyType(
         "process_queued": (InvalidState, "Wait for its turn, raise the group's limit, or cancel it."),
         "stdin_closed": (InvalidState, 'Start the process with "stdin": "pipe" to write to it.'),
         "stdin_lost": (StartFailed, "Lend the descriptor to the keeper, and start it again."),
+        "secrets_lost": (StartFailed, "Start it again with its secrets: they are kept in memory only."),
+        "sandbox_unavailable": (
+            StartFailed,
+            "`outlive doctor` tells which profiles this machine offers, and what the others lack.",
+        ),
+        "profile_too_weak": (
+            CommandRefused,
+            "Ask for the server's default profile or a stronger one; only an administrator may go below it.",
+        ),
         "stdin_full": (LimitExceeded, "The process does not read its input: wait and write again."),
         "no_terminal": (InvalidState, 'Only a process started with "pty": true has a window size.'),
         "cwd_missing": (StartFailed, "Create the folder or pass another cwd."),

@@ -122,6 +122,11 @@ class Layout:
         """Locked (flock) by whoever changes the tokens."""
         return f"{self.root}/tokens.lock"
 
+    @property
+    def audit(self) -> str:
+        """Folder of the audit log: files named by the number of their first entry, and a note of the newest one."""
+        return f"{self.root}/audit"
+
     def process(self, process_id: str) -> str:
         """Folder of one process."""
         return f"{self.root}/processes/{process_id}"

@@ -7,21 +7,27 @@ from datetime import datetime
 from outlive.core.cursor import Cursor
 from outlive.core.identity import ProcessId
 from outlive.core.lifecycle import ENDED, Cause, State
+from outlive.core.sandbox import Sandbox
 
 __all__ = ["Owner", "ProcessRecord"]
+
+_UNBOUND = Sandbox()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Owner:
-    """Whose process it is: the principal, and the connection and request that started it.
+    """Whose process it is, or who asks: the principal, connection and request, the door, and from where.
 
-    `inside` matters at the start only: the process of ours in whose tree the caller lives.
+    `inside` matters at the start only: the process of ours in whose tree the caller lives. `door` and `address`
+    ("127.0.0.1:50124", "unix pid 4711") are for the audit log only.
     """
 
     principal: str
     connection_id: str | None = None
     request_id: str | None = None
     inside: str | None = None
+    door: str = ""
+    address: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +38,7 @@ class ProcessRecord:
     runs, when it failed to start, or when it is lost.
 
     `error` is None for a natural end, else one sentence. `is_complete`: ended and its output is whole.
-    `is_closed`: nothing can write to its streams any more. Times are aware UTC, sizes bytes.
+    `is_closed`: nothing can write to its streams any more. `secret_names` are variables whose values no file holds. Times are aware UTC, sizes bytes.
     """
 
     process_id: ProcessId
@@ -64,6 +70,8 @@ class ProcessRecord:
     tags: Mapping[str, str] = field(default_factory=dict)
     group: str | None = None
     command_id: str | None = None
+    sandbox: Sandbox = _UNBOUND
+    secret_names: tuple[str, ...] = ()
 
     @property
     def is_ended(self) -> bool:

@@ -10,6 +10,9 @@ __all__ = ["Spec"]
 class Spec:
     """Everything the keeper needs to run one command, and what the engine wants to find again (`meta`).
 
+    `secrets` are the names of variables whose values are handed over beside the spec and kept in no file. `confinement`
+    are the steps that `keeper.confine` takes before the program runs (None: none).
+
     `program` is the resolved file, `argv[0]` what the command sees. `stdio` is "pipes", "merge" (one pipe) or
     "pty"; `stdin` "none", "pipe" or "lent" (`keeper.lending`). Times in seconds, sizes in bytes, None = no limit. `on_limit` is
     "truncate", "block" or "kill"; `after_exit` (what happens to descendants) "keep", "kill" or "wait".
@@ -28,4 +31,6 @@ class Spec:
     output_limit: int | None = None
     on_limit: str = "truncate"
     after_exit: str = "keep"
+    secrets: tuple[str, ...] = ()
+    confinement: tuple[str, ...] | None = None
     meta: Mapping[str, object] = field(default_factory=dict)

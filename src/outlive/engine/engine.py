@@ -10,7 +10,6 @@ import contextlib
 import functools
 import os
 import time
-from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import Self
 from weakref import WeakKeyDictionary
@@ -19,37 +18,34 @@ from outlive.backends.contract import Backend, Started
 from outlive.core.command import Command
 from outlive.core.errors import BackendUnavailable, InvalidRequest, OutliveError, StartFailed
 from outlive.core.events import (
-    Event,
     KeeperConnected,
     KeeperDisconnected,
     ProcessRecovered,
     ProcessRemoved,
     ProcessStarted,
-    StartRejected,
 )
 from outlive.core.identity import ProcessId, id_to_bytes, is_process_id, new_process_id
 from outlive.core.layout import Layout
-from outlive.core.lifecycle import Cause, State
+from outlive.core.lifecycle import State
 from outlive.core.process import Owner, ProcessRecord
-from outlive.core.spec import Spec
 from outlive.engine.announcer import Announcer
+from outlive.engine.announcing import Announcing
 from outlive.engine.command_ids import CommandIds
+from outlive.engine.drafts import new_record, new_spec
 from outlive.engine.filing import Filing
 from outlive.engine.groups import Groups
 from outlive.engine.intake import Intake
 from outlive.engine.process import Process
 from outlive.engine.queries import Queries
-from outlive.engine.queueing import Queueing
 from outlive.engine.recovery import Recovery
-from outlive.engine.resolve import Resolved, Resolver, clean_environment, find_shell
+from outlive.engine.resolve import Resolver, clean_environment, find_shell
+from outlive.engine.secrets import Secrets, check_secrets
 from outlive.engine.settings import EngineSettings
 from outlive.engine.undecided import Undecided
 from outlive.engine.unread import Unread
 from outlive.engine.upkeep import Upkeep
 from outlive.protocols.keeper import encode_spec
-from outlive.store.folder import encode_meta
 from outlive.store.registry import Registry
-from outlive.store.rows import at_time
 from outlive.store.waiting import WaitingCommand, WaitingRoom
 
 __all__ = ["Engine"]
@@ -58,10 +54,9 @@ _SYNC_S = (
     20.0  # a keeper that has just started asks every shim first: 0.15 s for 1000, 3 s if some are stopped
 )
 _OPEN = "open"
-_MAX_TEXT = 100 * 1024  # characters of a command that records keep; the whole line is in the folder
 
 
-class Engine(Queueing, Queries):
+class Engine(Announcing, Queries):
     """Starts, controls, finds and remembers processes.
 
     `async with Engine(...)` opens the registry, connects to the keeper (starting it when nobody listens) and
@@ -88,14 +83,20 @@ class Engine(Queueing, Queries):
         self._groups = Groups(room, self._undecided, admit=self._admit)
         self._folder_of = self._layout.process
         self._registry.on_committed = self._filing.committed
+        self.secrets = Secrets()  # values by process id, for whoever hides them in what is shown
         self._recovery = Recovery(
-            self._layout, self._registry, self._intake, recovered=self._adopted, settled=self._changed
+            self._layout,
+            self._registry,
+            self._intake,
+            recovered=self._adopted,
+            settled=self._changed,
+            secrets=self.secrets,
         )
         self._upkeep = Upkeep(
             self._layout,
             self._registry,
             self._intake,
-            removed=lambda process_id, record: emit(ProcessRemoved(process_id=process_id, record=record)),
+            removed=self._removed,
         )
         self._unread = Unread(self.release, grace_s=settings.reader_grace_s)
         self.started_count = 0  # of this server; an event for each would cost every start
@@ -204,10 +205,10 @@ class Engine(Queueing, Queries):
             self._check(command)
             resolved = await self._resolver.resolve(command, process_id)
         except OutliveError as error:
-            self._announcer.emit(StartRejected(principal=owner.principal, code=error.code))
+            self._announce_rejection(owner, error.code, command=command.text)
             raise
         state = await self._first_state(command, owner)  # from here on to `enter` nothing is awaited
-        record = _new_record(
+        record = new_record(
             command,
             resolved,
             owner,
@@ -220,53 +221,27 @@ class Engine(Queueing, Queries):
         )
         limit = self._settings.output_limit if command.output_limit is None else command.output_limit
         process = Process(record, self._layout.process(process_id), output_limit=limit)
-        spec = encode_spec(_spec(command, resolved, record, output_limit=limit))
+        self.secrets.keep(process_id, command.env_secrets)
+        spec = encode_spec(new_spec(command, resolved, record, output_limit=limit))
         if record.state is State.QUEUED:
-            await self._queue(process, WaitingCommand(process_id, spec, resolved.script))
+            await self._queue(process, WaitingCommand(process_id, spec, resolved.script, command.env_secrets))
             return process
         self._intake.live[process.key] = process
         self._groups.enter(process)
         settle = functools.partial(self._settle, process)
-        await self._backend.start(process_id, spec, resolved.script, settle=settle)
+        await self._backend.start(
+            process_id, spec, resolved.script, settle=settle, secrets=command.env_secrets
+        )
         return process
-
-    async def cancel_all(
-        self,
-        *,
-        cause: Cause = Cause.SHUTDOWN,
-        note: str = "",
-        grace_s: float | None = None,
-        deadline_s: float = 30.0,
-    ) -> int:
-        """End all live processes, detached ones too; return how many are left after the deadline.
-
-        `grace_s` None leaves each its own.
-        """
-
-        async def end(process: Process) -> None:
-            with contextlib.suppress(OutliveError):  # it may end, or the keeper vanish, at the same moment
-                await self.cancel(process, cause=cause, note=note, grace_s=grace_s)
-                await self.wait(process, until="closed")
-
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(deadline_s), asyncio.TaskGroup() as group:
-                for process in self.live():
-                    group.create_task(end(process))
-        return sum(not process.is_complete for process in self.live())
-
-    def subscribe_events(
-        self, callback: Callable[[Event], None], *, kinds: Collection[type[Event]] | None = None
-    ) -> Callable[[], None]:
-        """Call `callback` on the loop for every event (of these kinds) from now on; return what ends that.
-
-        It must be quick and must not raise (it is logged if it does); nothing is queued for it.
-        """
-        return self._announcer.subscribe(callback, kinds)
 
     def _check(self, command: Command) -> None:
         self._settings.allowed_commands.check(command)
-        if command.profile != _OPEN:  # running it without a sandbox that was asked for would be a lie
-            text = f"profile: {command.profile[:40]!r} is not known here; there is {_OPEN!r} only."
+        check_secrets(command.env_secrets)
+        if command.profile not in {
+            None,
+            _OPEN,
+        }:  # running it without a sandbox that was asked for would be a lie
+            text = f"profile: {str(command.profile)[:40]!r} is not known here; there is {_OPEN!r} only."
             raise InvalidRequest("invalid_params", text)
 
     def _settle(self, process: Process, outcome: Started | OutliveError) -> None:
@@ -281,6 +256,10 @@ class Engine(Queueing, Queries):
         process.kick()
         self._filing.note(process)
         self._announcer.tell(ProcessStarted, process)
+
+    def _removed(self, process_id: ProcessId, record: ProcessRecord | None) -> None:
+        self.secrets.forget(process_id)
+        self._announcer.emit(ProcessRemoved(process_id=process_id, record=record))
 
     def _adopted(self, process: Process) -> None:
         self._groups.enter(process)
@@ -301,7 +280,9 @@ class Engine(Queueing, Queries):
             process.kick()
             if isinstance(error, StartFailed):
                 self._registry.put(stored)
-        self._announcer.emit(StartRejected(principal=record.owner.principal, code=error.code))
+        self._announce_rejection(
+            record.owner, error.code, command=record.command, process_id=record.process_id
+        )
 
     def _changed(self, process: Process, changes: int) -> None:
         """Keep and tell what a doorbell (or the files) changed."""
@@ -317,63 +298,3 @@ def _own(known: Process, owner: Owner) -> Process:
     if known.principal != owner.principal:
         raise InvalidRequest("invalid_params", "process_id: this one is taken.")
     return known
-
-
-def _new_record(
-    command: Command,
-    resolved: Resolved,
-    owner: Owner,
-    *,
-    process_id: ProcessId,
-    command_id: str,
-    created_ns: int,
-    settings: EngineSettings,
-    folder: str,
-    state: State,
-) -> ProcessRecord:
-    text = command.text
-    if command.script is not None and command.title is None:
-        text = " ".join(resolved.argv)
-    if len(text) > _MAX_TEXT:
-        text = f"{text[:1000]} … ({len(text)} characters, whole in {folder}/script)"
-    return ProcessRecord(
-        process_id=process_id,
-        command=_shown(text),
-        shell=resolved.shell,
-        cwd=_shown(resolved.cwd),
-        state=state,
-        owner=owner,
-        stdio=command.stdio,
-        stdin=command.stdin,
-        created_at=at_time(created_ns),
-        is_detached=command.detached,
-        timeout_s=settings.timeout_s if command.timeout_s is None else command.timeout_s,
-        grace_s=settings.grace_s if command.grace_s is None else command.grace_s,
-        tags=dict(command.tags),
-        group=command.group,
-        command_id=command_id,
-    )
-
-
-def _shown(text: str) -> str:
-    """Return a text for people: bytes that are no UTF-8 (PEP 383) become U+FFFD. What runs keeps them."""
-    return text if text.isascii() else text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-
-
-def _spec(command: Command, resolved: Resolved, record: ProcessRecord, *, output_limit: int | None) -> Spec:
-    return Spec(
-        program=resolved.program,
-        argv=resolved.argv,
-        env=resolved.env,
-        cwd=resolved.cwd,
-        stdio=command.stdio,
-        stdin=command.stdin,
-        rows=command.rows,
-        cols=command.cols,
-        timeout_s=record.timeout_s,
-        grace_s=record.grace_s,
-        output_limit=output_limit,
-        on_limit=command.on_limit,
-        after_exit=command.after_exit,
-        meta=encode_meta(record),
-    )

@@ -58,7 +58,7 @@ class Filing:
 
     def _write_some(self) -> None:
         keys = list(self._changed)[:_SLICE]
-        for key in keys:
-            self._registry.put(self._changed.pop(key).stored)
+        if keys:
+            self._registry.put(*[self._changed.pop(key).stored for key in keys])
         again = asyncio.get_running_loop().call_later
         self._timer = again(0 if self._changed else _PAUSE_S, self._write_some) if keys else None

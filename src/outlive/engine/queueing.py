@@ -1,8 +1,10 @@
 """What `Engine` does about groups: who finds his group full waits, is admitted or gives up; and verbs on many at once."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import contextlib
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import replace
+from typing import Any
 
 from outlive.backends.contract import Started
 from outlive.core.command import Command
@@ -26,6 +28,7 @@ __all__ = ["Queueing"]
 
 _RETRY_S = 1.0
 _CANCELLED = "Cancelled before it was started."
+_SECRETS_LOST = "Its secrets were in the server's memory only, and the server ended before its turn: it never ran (secrets_lost)."
 
 
 class Queueing(Records):
@@ -39,6 +42,7 @@ class Queueing(Records):
     _changed: Callable[[Process, int], None]
     _started: Callable[[Process, Started], None]
     _folder_of: Callable[[str], str]
+    wait: Callable[..., Coroutine[Any, Any, None]]
 
     def group_limit(self, principal: str, group: str) -> int | None:
         """Return how many of a group run at once; None when nothing limits them."""
@@ -105,6 +109,30 @@ class Queueing(Records):
                 tasks.create_task(one(process))
         return outcomes
 
+    async def cancel_all(
+        self,
+        *,
+        cause: Cause = Cause.SHUTDOWN,
+        note: str = "",
+        grace_s: float | None = None,
+        deadline_s: float = 30.0,
+    ) -> int:
+        """End all live processes, detached ones too; return how many are left after the deadline.
+
+        `grace_s` None leaves each its own.
+        """
+
+        async def end(process: Process) -> None:
+            with contextlib.suppress(OutliveError):  # it may end, or the keeper vanish, at the same moment
+                await self.cancel(process, cause=cause, note=note, grace_s=grace_s)
+                await self.wait(process, until="closed")
+
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(deadline_s), asyncio.TaskGroup() as group:
+                for process in list(self._intake.live.values()):
+                    group.create_task(end(process))
+        return sum(not process.is_complete for process in list(self._intake.live.values()))
+
     async def _first_state(self, command: Command, owner: Owner) -> State:
         """Set the group's limit if the command says one, and tell whether it must wait for its turn."""
         if command.group is None:
@@ -135,6 +163,8 @@ class Queueing(Records):
             process = Process(record, self._folder_of(command.process_id), output_limit=spec.output_limit)
             self._intake.live[process.key] = process
             self._groups.rejoin(process, command)
+            if spec.secrets:  # they were in the memory of the server that has ended
+                await self._withdraw(process, cause=Cause.NONE, note=_SECRETS_LOST)
 
     async def _admit(self, process: Process, command: WaitingCommand) -> None:
         """Start a process whose turn it is, however long the keeper is away; asking twice starts nothing twice."""
@@ -152,7 +182,9 @@ class Queueing(Records):
 
         while not process.is_ended:
             try:
-                await self._backend.start(command.process_id, command.spec, command.script, settle=settle)
+                await self._backend.start(
+                    command.process_id, command.spec, command.script, settle=settle, secrets=command.secrets
+                )
             except BackendUnavailable:
                 await asyncio.sleep(_RETRY_S)
                 continue

@@ -16,6 +16,7 @@ from outlive.core.layout import Layout
 from outlive.core.lifecycle import State
 from outlive.engine.intake import Intake
 from outlive.engine.process import Change, Process
+from outlive.engine.secrets import Secrets
 from outlive.store.folder import read_folder
 from outlive.store.registry import Registry
 from outlive.store.rows import StoredProcess
@@ -39,6 +40,7 @@ class Recovery:
         *,
         recovered: Callable[[Process], None],
         settled: Callable[[Process, int], None],
+        secrets: Secrets,
     ) -> None:
         """`recovered` hears of adopted live processes, `settled` of ends that were found in files."""
         self._layout = layout
@@ -46,6 +48,7 @@ class Recovery:
         self._intake = intake
         self._recovered = recovered
         self._settled = settled
+        self._secrets = secrets
 
     async def run(self) -> None:
         """Do what the intake leaves to do, for ever."""
@@ -96,6 +99,8 @@ class Recovery:
         for process_id in process_ids:
             key = id_to_bytes(process_id)
             loaded = found.get(process_id)
+            if loaded is not None and loaded[0].record.secret_names:
+                await asyncio.to_thread(self._secrets.recover, loaded[0].record)
             row = await self._registry.find(process_id)
             if key in self._intake.live or key not in self._intake.strangers:
                 continue  # adopted or filed away meanwhile

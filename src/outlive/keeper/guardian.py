@@ -17,7 +17,7 @@ import socket
 import time
 
 from outlive.core.layout import Layout
-from outlive.keeper import failpoints, kernel, shim, sockets
+from outlive.keeper import failpoints, kernel, shim, shim_files, sockets
 from outlive.keeper.failpoints import hit
 from outlive.keeper.image import Recorder, fill_heap_holes
 from outlive.keeper.kernel import become_subreaper, die_with, stat_fields
@@ -28,7 +28,17 @@ from outlive.protocols.frames import SPEC_VERSION, ExitRecord, encode_exec, enco
 
 __all__ = ["Guardian", "log", "main", "use_standard_files"]
 
-_SHIM_PARTS = (failpoints, frames, kernel, sockets, shim, shim.Holdings, shim.Shim, frames.ExitRecord)
+_SHIM_PARTS = (
+    failpoints,
+    frames,
+    kernel,
+    shim_files,
+    sockets,
+    shim,
+    shim.Holdings,
+    shim.Shim,
+    frames.ExitRecord,
+)
 # CPython 3.11 specializes code after 8 runs, and that is a write to its page.
 _WARM_UP_COMMANDS = 16
 _TICK_MS = 1000

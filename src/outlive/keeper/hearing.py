@@ -66,6 +66,7 @@ class Hearing:
 
     def _spawned(self, kept: Kept, pid: int, ticks: int, started_ns: int) -> None:
         kept.pid, kept.ticks, kept.started_ns = pid, ticks, started_ns
+        kept.secrets = None
         if kept.pidfd < 0:
             with contextlib.suppress(OSError):
                 kept.pidfd = os.pidfd_open(pid)

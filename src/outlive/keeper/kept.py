@@ -103,6 +103,7 @@ class Kept:
         "released",
         "run_ns",
         "run_stream",
+        "secrets",
         "shim",
         "spec",
         "started_ns",
@@ -136,6 +137,7 @@ class Kept:
         self.streams: list[Stream] = []
         self.fds: dict[str, int] = {}
         self.lent = -1  # the standard input that somebody lent, until the command has it
+        self.secrets: bytes | None = None  # `frames.encode_secrets`, until the command has them
         self.idx = -1
         self.idx_released = 0  # pages of idx before this one were looked at for release
         self.run_stream = -1

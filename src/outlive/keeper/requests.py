@@ -18,6 +18,7 @@ from outlive.keeper.starts import Starts, known_start, set_window_size
 from outlive.keeper.stops import Stops
 from outlive.keeper.table import Table
 from outlive.keeper.trees import Trees
+from outlive.protocols.frames import encode_secrets
 from outlive.protocols.keeper import VERSION, CauseCode, Phase
 
 __all__ = ["Requests"]
@@ -125,7 +126,14 @@ class Requests:
         size = int(str(message["spec_bytes"]))
         known = self._table.by_key.get(id_to_bytes(process_id))
         if known is None:
-            self._starts.start(process_id, content[:size], content[size:], answer)
+            secrets = message.get("secrets")
+            self._starts.start(
+                process_id,
+                content[:size],
+                content[size:],
+                answer,
+                secrets=encode_secrets(secrets) if isinstance(secrets, dict) else None,
+            )
         elif known.pid:
             answer({"pid": known.pid, "started_ns": known.started_ns, "existing": True})
         elif known.phase >= Phase.EXITED:  # it failed to start and is not let go of yet

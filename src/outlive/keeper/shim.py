@@ -17,7 +17,8 @@ The protocol is frozen (old shims meet new supervisors). Packets are words separ
                   state own|hold LETTERS PID TICKS KIND NUMBER EMPTY NS   to a new supervisor, with descriptors
 
 Letters: L listener; o e read ends of stdout and stderr; i write end of stdin; m pty master; r w relay pipe;
-p pidfd; in upper case the command's own ends: I O E stdin, stdout, stderr; T the terminal's slave side.
+p pidfd; in upper case the command's own ends: I O E stdin, stdout, stderr; T the terminal's slave side; S a file in
+memory with variables of its environment that no file on disk may hold.
 
 A thousand of these live at once, and each function, class or named constant used for the first time after the fork
 costs each of them pages: hence numbers and bytes instead of objects (decision 23).
@@ -35,19 +36,25 @@ from collections.abc import Iterable
 from outlive.keeper import sockets
 from outlive.keeper.failpoints import hit
 from outlive.keeper.kernel import BOOT_ID, become_subreaper, boottime_ns, start_ticks
-from outlive.protocols.frames import ExitRecord, decode_exec, encode_exit, pid_line, spec_exec_block
+from outlive.keeper.shim_files import add_line, add_secrets, open_empty, read_whole
+from outlive.protocols.frames import (
+    EXTENDED,
+    ExitRecord,
+    decode_exec,
+    encode_exit,
+    pid_line,
+    spec_exec_block,
+    split_extended,
+)
 
 __all__ = ["Holdings", "Shim", "ignore_child_signal"]
 
 _POLLIN = select.POLLIN
-_COMMAND_ENDS = "IOET"
+_COMMAND_ENDS = "IOETS"
+_EXTENDED = EXTENDED.encode()
 _BOOT_ID = BOOT_ID.encode()
 _PIPE = os.O_CLOEXEC | os.O_NONBLOCK
-_READ = os.O_RDONLY | os.O_CLOEXEC
-_CREATE = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC
-_ADD = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
 _LOOK = os.WEXITED | os.WNOHANG | os.WNOWAIT
-_READ_BYTES = 1 << 16
 # What Python ignores must not be inherited by commands (signal(7): ignored dispositions survive exec).
 _DEFAULT_SIGNALS = tuple(
     number for number in range(1, 65) if number not in {9, 19, 32, 33} and number in signal.valid_signals()
@@ -227,10 +234,13 @@ class Shim(Holdings):
     def _spawn(self) -> None:
         place = b"spec"
         try:
-            block = spec_exec_block(_read(self._folder + b"/spec"))
+            block = spec_exec_block(read_whole(self._folder + b"/spec"))
             program, cwd, argv, env = decode_exec(block)
+            if program == _EXTENDED:
+                _steps, program, argv = split_extended(argv)
+                add_secrets(env, self._fds.get("S", -1))
             place = b"pid"
-            record = _open_empty(self._folder + b"/pid")
+            record = open_empty(self._folder + b"/pid")
             try:
                 os.write(record, b"starting\n")
                 place = b"cwd"
@@ -292,7 +302,7 @@ class Shim(Holdings):
         self._ended = ExitRecord(kind="failed", number=number, ended_ns=time.time_ns(), note=place.decode())
         self._empty = True
         with contextlib.suppress(OSError):
-            _add(self._folder + b"/pid", encode_exit(self._ended))
+            add_line(self._folder + b"/pid", encode_exit(self._ended))
         self._say(b"failed %d %s" % (number, place))
 
     def _reap(self) -> None:
@@ -316,7 +326,7 @@ class Shim(Holdings):
     def _record(self, ended: ExitRecord) -> bool:
         hit("shim.exiting")
         try:
-            _add(self._folder + b"/pid", encode_exit(ended))
+            add_line(self._folder + b"/pid", encode_exit(ended))
         except OSError as error:
             if error.errno != errno.ENOENT:
                 # A full disk: keep the zombie, come back. SIGALRM is not used, a short sleep is harmless here.
@@ -352,33 +362,3 @@ class Shim(Holdings):
                 os.stat(self._folder)
             except OSError:
                 self._release()
-
-
-def _read(path: bytes) -> bytes:
-    fd = os.open(path, _READ)
-    try:
-        content = chunk = os.read(fd, _READ_BYTES)
-        while len(chunk) == _READ_BYTES:
-            chunk = os.read(fd, _READ_BYTES)
-            content += chunk
-    finally:
-        os.close(fd)
-    return content
-
-
-def _open_empty(path: bytes) -> int:
-    """Open a file that is nearly always empty or missing (see `files.write_prepared` for why without O_TRUNC)."""
-    fd = os.open(path, _CREATE, 0o600)
-    if os.lseek(fd, 0, 2):
-        os.ftruncate(fd, 0)
-        os.lseek(fd, 0, 0)
-    return fd
-
-
-def _add(path: bytes, content: bytes) -> None:
-    """Add a line to a file within a page: it is written whole or not at all."""
-    fd = os.open(path, _ADD, 0o600)
-    try:
-        os.write(fd, content)
-    finally:
-        os.close(fd)

@@ -80,8 +80,13 @@ class Starts:
         """Prepare a folder if there are few: nobody waits for this process any more."""
         self._prepared.replace_one()
 
-    def start(self, process_id: str, raw_spec: bytes, script: bytes, answer: Answer) -> None:
-        """Start a command whose id is new here; the answer comes when the shim has spawned it."""
+    def start(
+        self, process_id: str, raw_spec: bytes, script: bytes, answer: Answer, *, secrets: bytes | None = None
+    ) -> None:
+        """Start a command whose id is new here; the answer comes when the shim has spawned it.
+
+        `secrets` (`frames.encode_secrets`) stay in memory: a command that lost them does not start.
+        """
         spec = decode_spec(raw_spec, with_command=False)  # the shim reads that part
         folder = self._layout.process(process_id)
         if self._count() >= self.max_processes and not os.path.exists(folder):
@@ -121,6 +126,7 @@ class Starts:
         kept = Kept(process_id, folder, spec)
         kept.answers.append(answer)
         kept.lent = lent
+        kept.secrets = secrets
         self._open(kept, prepared)
 
     def again(self, kept: Kept) -> None:
@@ -157,24 +163,13 @@ class Starts:
 
     def _give(self, kept: Kept, shim: ShimLink) -> None:
         assert kept.listener is not None
-        ends: dict[str, int] = {}
-        if kept.spec.stdin == "lent" and kept.lent < 0:  # the supervisor that had it was killed
-            for stream in kept.streams:
-                stream.is_open = False
-            self._pool.give_back(shim)
-            self._failed(kept, errno.EBADF, "stdin")
+        if (lost := _lost(kept)) is not None:  # with the supervisor that had it
+            self._give_up(kept, shim, errno.EBADF, lost)
             return
         try:
-            (_open_terminal if kept.spec.stdio == "pty" else _open_pipes)(kept, ends)
+            ends = _open_ends(kept)
         except OSError as error:  # no more descriptors, or terminals
-            for fd in ends.values():
-                os.close(fd)
-            for letter in list(kept.fds):
-                kept.close_fd(letter)
-            for stream in kept.streams:
-                stream.is_open = False
-            self._pool.give_back(shim)
-            self._failed(kept, error.errno or errno.EIO, "pipes")
+            self._give_up(kept, shim, error.errno or errno.EIO, "pipes")
             return
         letters = "L" + "".join(kept.fds) + "".join(ends)
         fds = [kept.listener.fileno(), *kept.fds.values(), *ends.values()]
@@ -203,6 +198,14 @@ class Starts:
         for stream in kept.streams:
             self._pump.add(stream)
 
+    def _give_up(self, kept: Kept, shim: ShimLink, number: int, place: str) -> None:
+        for letter in list(kept.fds):
+            kept.close_fd(letter)
+        for stream in kept.streams:
+            stream.is_open = False
+        self._pool.give_back(shim)
+        self._failed(kept, number, place)
+
 
 def open_logs(folder: str) -> tuple[int, int, int]:
     """Open a process folder's out, err and idx for writing; err is -1 as long as nothing was written to it.
@@ -224,6 +227,34 @@ def _pipe(kept: Kept, letter: str, *, keeper_reads: bool) -> int:
     os.set_blocking(ours, False)
     kept.fds[letter] = ours
     return theirs
+
+
+def _lost(kept: Kept) -> str | None:
+    """Name what was handed over for a start and is not there any more."""
+    if kept.spec.stdin == "lent" and kept.lent < 0:
+        return "stdin"
+    return "secrets" if kept.spec.secrets and kept.secrets is None else None
+
+
+def _in_memory(content: bytes) -> int:
+    """Return a file that has no name and no place on any disk (memfd_create(2))."""
+    fd = os.memfd_create("outlive-secrets", os.MFD_CLOEXEC)
+    os.pwrite(fd, content, 0)
+    return fd
+
+
+def _open_ends(kept: Kept) -> dict[str, int]:
+    """Open pipes or terminal; return the command's own ends. An OSError leaves the keeper's ends in `kept.fds` only."""
+    ends: dict[str, int] = {}
+    try:
+        (_open_terminal if kept.spec.stdio == "pty" else _open_pipes)(kept, ends)
+        if kept.secrets:
+            ends["S"] = _in_memory(kept.secrets)
+    except OSError:
+        for fd in ends.values():
+            os.close(fd)
+        raise
+    return ends
 
 
 def _open_pipes(kept: Kept, ends: dict[str, int]) -> None:
@@ -289,6 +320,9 @@ def failed_start(number: int, place: str) -> dict[str, object]:
     elif place == "stdin":
         slug = "stdin_lost"
         text = "The standard input that was lent for the process is not there (any more): it never ran."
+    elif place == "secrets":
+        slug = "secrets_lost"
+        text = "The secrets of the process were in memory only, and are lost: it never ran."
     elif place == "cwd":
         slug = "cwd_missing"
         text = f"The working folder cannot be entered: {os.strerror(number)}."

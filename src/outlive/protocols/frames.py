@@ -11,6 +11,7 @@ import struct
 from collections.abc import Iterator, Mapping
 
 __all__ = [
+    "EXTENDED",
     "IDX",
     "SPEC_VERSION",
     "WITHDRAWN",
@@ -25,12 +26,17 @@ __all__ = [
     "encode_exec",
     "encode_exit",
     "encode_pid",
+    "encode_secrets",
     "exit_from_wait",
     "pid_line",
     "spec_exec_block",
+    "split_extended",
 ]
 
 SPEC_VERSION = b"outlive-spec-1"
+# In the program's place: what follows is more than a program, its words and its environment. A path that no shim can
+# execute, so that one of an earlier version starts nothing rather than a part of it.
+EXTENDED = "/dev/null/outlive-exec-2"
 _STARTING = b"starting"
 WITHDRAWN = "withdrawn"  # an exit record's note: cancelled before the keeper had started it
 IDX = struct.Struct("<QQQQ")  # 32 bytes divide a page: a kill cannot tear a record
@@ -104,8 +110,18 @@ class IdxRecord(_Record):
         return IDX.pack(self.time_ns, self.start, self.offset, self.stream)
 
 
-def encode_exec(program: str, cwd: str, argv: tuple[str, ...], env: Mapping[str, str]) -> bytes:
-    """Return what the shim needs, separated by NUL so that it needs no parser."""
+def encode_exec(
+    program: str,
+    cwd: str,
+    argv: tuple[str, ...],
+    env: Mapping[str, str],
+    *,
+    steps: tuple[str, ...] | None = None,
+) -> bytes:
+    """Return what the shim needs, separated by NUL so that it needs no parser; with `steps` as an extended block."""
+    if steps is not None:
+        argv = (str(len(steps)), *steps, program, *argv)
+        program = EXTENDED
     words = [program, cwd, str(len(argv)), *argv, *[f"{name}={value}" for name, value in env.items()]]
     return "\0".join(words).encode("utf-8", "surrogateescape")
 
@@ -119,6 +135,17 @@ def decode_exec(block: bytes) -> tuple[bytes, bytes, list[bytes], dict[bytes, by
         name, _, value = word.partition(b"=")
         env[name] = value
     return words[0], words[1], words[3:end], env
+
+
+def split_extended(words: list[bytes]) -> tuple[list[bytes], bytes, list[bytes]]:
+    """Return steps, program and argv of an extended exec block, whose words `decode_exec` took for argv."""
+    end = 1 + int(words[0])
+    return words[1:end], words[end], words[end + 1 :]
+
+
+def encode_secrets(secrets: Mapping[str, str]) -> bytes:
+    """Return NAME=VALUE words as a shim reads them from memory that has no name; NUL ends each."""
+    return b"".join(f"{name}={value}\0".encode("utf-8", "surrogateescape") for name, value in secrets.items())
 
 
 def spec_exec_block(raw: bytes) -> bytes:

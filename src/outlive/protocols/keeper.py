@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import IntEnum, IntFlag
 
 from outlive.core.spec import Spec
-from outlive.protocols.frames import SPEC_VERSION, decode_exec, encode_exec
+from outlive.protocols.frames import EXTENDED, SPEC_VERSION, decode_exec, encode_exec, split_extended
 
 __all__ = [
     "DOORBELLS_PER_PACKET",
@@ -35,7 +35,7 @@ VERSION = 1
 MAX_INLINE_BYTES = 96 * 1024  # below the default send buffer (208 KiB); more travels in a memfd
 RECORD = struct.Struct("<16sQQiiBBHI")  # 48 bytes
 DOORBELLS_PER_PACKET = 256
-_NO_COMMAND: tuple[bytes, bytes, tuple[bytes, ...], dict[bytes, bytes]] = (b"", b"", (), {})
+_NO_COMMAND: tuple[bytes, bytes, list[bytes], dict[bytes, bytes]] = (b"", b"", [], {})
 
 
 class Phase(IntEnum):
@@ -125,8 +125,10 @@ def decode_message(packet: bytes) -> tuple[dict[str, object], bytes]:
 
 def encode_spec(spec: Spec) -> bytes:
     """Return the spec file: a version line with the head's length, the JSON head, the exec block."""
+    more = {"secrets": list(spec.secrets)} if spec.secrets else {}
     head = json.dumps(
         {
+            **more,
             "stdio": spec.stdio,
             "stdin": spec.stdin,
             "rows": spec.rows,
@@ -139,7 +141,8 @@ def encode_spec(spec: Spec) -> bytes:
             "meta": dict(spec.meta),
         }
     ).encode()
-    block = encode_exec(spec.program, spec.cwd, spec.argv, spec.env)
+    steps = () if spec.confinement is None and spec.secrets else spec.confinement
+    block = encode_exec(spec.program, spec.cwd, spec.argv, spec.env, steps=steps)
     return b"%s %d\n%s%s" % (SPEC_VERSION, len(head), head, block)
 
 
@@ -155,7 +158,12 @@ def decode_spec(raw: bytes, *, with_command: bool = True) -> Spec:
         raise ValueError(f"unknown spec version {line[:40]!r}")
     head = json.loads(rest[: int(length)])
     program, cwd, argv, env = decode_exec(rest[int(length) :]) if with_command else _NO_COMMAND
+    steps: list[bytes] = []
+    if program == EXTENDED.encode():
+        steps, program, argv = split_extended(argv)
     return Spec(
+        secrets=tuple(head.get("secrets", ())),
+        confinement=tuple(_text(step) for step in steps) or None,
         program=_text(program),
         argv=tuple(_text(word) for word in argv),
         env={_text(name): _text(value) for name, value in env.items()},

@@ -13,11 +13,12 @@ from outlive.core.cursor import Cursor
 from outlive.core.identity import ProcessId
 from outlive.core.lifecycle import Cause, State
 from outlive.core.process import Owner, ProcessRecord
+from outlive.core.sandbox import Profile
 from outlive.core.spec import Spec
 from outlive.protocols.frames import ExitRecord, PidRecord, decode_end, decode_exit, decode_pid
 from outlive.protocols.keeper import decode_spec
 from outlive.store.labels import Labels, read_labels
-from outlive.store.rows import StoredProcess, at_time, to_ns
+from outlive.store.rows import StoredProcess, at_time, read_sandbox, to_ns
 from outlive.store.wording import NEVER_RAN, ended_sentence
 
 __all__ = ["base_record", "encode_meta", "read_folder"]
@@ -33,7 +34,10 @@ _ENDED = {
 
 def encode_meta(record: ProcessRecord) -> dict[str, object]:
     """Return what the spec keeps of a new record, beside what the keeper itself needs."""
+    owner = record.owner
+    came = {"door": owner.door, "address": owner.address} if owner.door else {}
     return {
+        **came,
         "command": record.command,
         "shell": record.shell,
         "principal": record.owner.principal,
@@ -44,6 +48,7 @@ def encode_meta(record: ProcessRecord) -> dict[str, object]:
         "detached": record.is_detached,
         "tags": dict(record.tags),
         "group": record.group,
+        **({"sandbox": record.sandbox.view()} if record.sandbox.profile is not Profile.OPEN else {}),
     }
 
 
@@ -116,6 +121,8 @@ def base_record(spec: Spec, process_id: ProcessId, changed: Labels | None = None
             principal=str(meta.get("principal") or ""),
             connection_id=_text(meta.get("connection_id")),
             request_id=_text(meta.get("request_id")),
+            door=_text(meta.get("door")) or "",
+            address=_text(meta.get("address")) or "",
         ),
         stdio=spec.stdio,
         stdin=spec.stdin,
@@ -126,6 +133,8 @@ def base_record(spec: Spec, process_id: ProcessId, changed: Labels | None = None
         tags={str(name): str(value) for name, value in tags.items()} if isinstance(tags, dict) else {},
         group=group,
         command_id=_text(meta.get("command_id")),
+        sandbox=read_sandbox(meta.get("sandbox")),
+        secret_names=spec.secrets,
     )
 
 

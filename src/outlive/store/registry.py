@@ -88,8 +88,8 @@ class Registry:
             await asyncio.shield(loop.run_in_executor(self._reader, connection.close))
         self._reader.shutdown(wait=False)
 
-    def put(self, stored: StoredProcess) -> None:
-        """Keep this state of a process; committed within milliseconds, readable at once."""
+    def put(self, *stored: StoredProcess) -> None:
+        """Keep these states of processes; committed within milliseconds, readable at once."""
         self._opened.put(stored)
 
     def remove(self, process_ids: Iterable[str]) -> None:

@@ -12,8 +12,9 @@ from outlive.core.cursor import Cursor
 from outlive.core.identity import ProcessId
 from outlive.core.lifecycle import NOT_ENDED, Cause, State
 from outlive.core.process import Owner, ProcessRecord
+from outlive.core.sandbox import Profile, Sandbox
 
-__all__ = ["COLUMNS", "ProcessFilter", "StoredProcess", "at_time", "to_ns"]
+__all__ = ["COLUMNS", "ProcessFilter", "StoredProcess", "at_time", "read_sandbox", "to_ns"]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -26,6 +27,13 @@ def at_time(ns: int) -> datetime:
 def to_ns(moment: datetime) -> int:
     """Return aware UTC as Unix nanoseconds."""
     return (moment - _EPOCH) // timedelta(microseconds=1) * 1000
+
+
+def read_sandbox(view: object) -> Sandbox:
+    """Return what `Sandbox.view` made; nothing stands for none."""
+    if not isinstance(view, dict):
+        return Sandbox()
+    return Sandbox(profile=Profile(str(view["profile"])), features=tuple(map(str, view["features"])))
 
 
 # Order of the columns; `processes` in schema.py has exactly these.
@@ -63,6 +71,8 @@ COLUMNS = (
     "output_limit",
     "tags",
     "group_name",
+    "sandbox",
+    "secret_names",
 )
 
 
@@ -114,6 +124,8 @@ class StoredProcess:
             self.output_limit,
             json.dumps(dict(record.tags)) if record.tags else None,
             _text(record.group),
+            json.dumps(record.sandbox.view()) if record.sandbox.profile is not Profile.OPEN else None,
+            json.dumps(record.secret_names) if record.secret_names else None,
         )
 
     @classmethod
@@ -156,6 +168,8 @@ class StoredProcess:
             tags=tags,
             group=row.text("group_name"),
             command_id=row.text("command_id"),
+            sandbox=read_sandbox(json.loads(row.text("sandbox") or "null")),
+            secret_names=tuple(json.loads(row.text("secret_names") or "[]")),
         )
         complete = None
         if complete_stdout is not None and complete_stderr is not None:

@@ -53,6 +53,10 @@ MIGRATIONS = (
     CREATE INDEX processes_unfinished ON processes (process_id) WHERE is_closed = 0;
     CREATE TABLE counters (name TEXT PRIMARY KEY NOT NULL, value INTEGER NOT NULL) WITHOUT ROWID;
     """,
+    """
+    ALTER TABLE processes ADD COLUMN sandbox TEXT;
+    ALTER TABLE processes ADD COLUMN secret_names TEXT;
+    """,
 )
 
 

@@ -11,7 +11,7 @@ import json
 import os
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from outlive.core.identity import ProcessId, is_process_id
 from outlive.core.layout import STREAM_FILES, Layout
@@ -28,11 +28,12 @@ _END = ".end"  # ends the name of a process folder that is being made for a comm
 
 @dataclass(frozen=True, slots=True)
 class WaitingCommand:
-    """What the keeper will be asked: the encoded spec and the script (empty: none)."""
+    """What the keeper will be asked: the encoded spec, the script (empty: none), and secrets, which no file holds."""
 
     process_id: ProcessId
     spec: bytes
     script: bytes
+    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
 class WaitingRoom:

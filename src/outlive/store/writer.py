@@ -7,7 +7,7 @@ than the number of processes.
 import logging
 import sqlite3
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from outlive.store.rows import COLUMNS, StoredProcess
 
@@ -40,11 +40,15 @@ class RegistryWriter:
         self._thread = threading.Thread(target=self._run, name="outlive-registry", daemon=True)
         self._thread.start()
 
-    def put(self, stored: StoredProcess) -> None:
-        """Write this state of a process soon; an older pending one is forgotten."""
+    def put(self, rows: Sequence[StoredProcess]) -> None:
+        """Write these states of processes soon; older pending ones are forgotten.
+
+        Together: the thread wakes with the first notice, and would wait for this lock before each further one.
+        """
+        ids = [row.record.process_id for row in rows]
         with self._changed:
-            self._rows[stored.record.process_id] = stored
-            self._removed.discard(stored.record.process_id)
+            self._rows.update(zip(ids, rows, strict=True))
+            self._removed.difference_update(ids)
             self._changed.notify()
 
     def remove(self, process_ids: list[str]) -> None:

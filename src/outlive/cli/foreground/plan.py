@@ -26,6 +26,8 @@ class RunOptions:
     group_limit: int | None = None
     cwd: str | None = None
     env: tuple[str, ...] = ()
+    secrets: tuple[str, ...] = ()
+    profile: str | None = None
     grace_s: float | None = None
     detach_keys: str = "ctrl-p,ctrl-q"
     as_json: bool = False

@@ -84,12 +84,15 @@ def _start_options(
     environment: dict[str, str | None] = dict(surroundings.environment)
     if options.cwd is not None:
         environment["PWD"] = folder
+    secrets = _secrets(options.secrets, environment)
     environment.update(_variables(options.env))
     wanted: StartOptions = {
         "title": _title(options),
         "cwd": folder,
         "env": environment,
+        "env_secrets": secrets,
         "inherit_env": False,
+        "profile": options.profile,
         "timeout_s": options.timeout_s,
         "grace_s": options.grace_s,
         "tags": parse_tags(options.tags),
@@ -121,6 +124,17 @@ def _variables(words: tuple[str, ...]) -> Mapping[str, str]:
         name, equals, value = word.partition("=")
         if not name or not equals:
             raise InvalidRequest("invalid_params", f"--env {word!r}: a variable is NAME=VALUE.")
+        found[name] = value
+    return found
+
+
+def _secrets(names: tuple[str, ...], environment: dict[str, str | None]) -> dict[str, str]:
+    """Take variables out of the environment that may be written down."""
+    found = {}
+    for name in names:
+        value = environment.pop(name, None)
+        if value is None:
+            raise InvalidRequest("invalid_params", f"--secret {name[:40]!r}: there is no such variable here.")
         found[name] = value
     return found
 

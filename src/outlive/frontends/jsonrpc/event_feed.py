@@ -9,6 +9,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 
 from outlive.core.events import (
+    Deed,
     Event,
     KeeperConnected,
     KeeperDisconnected,
@@ -84,7 +85,7 @@ class EventFeed:
         self.close()
         self._wanted = wanted
         self._paused = {one.process_id for one in self._engine.live() if one.state is State.PAUSED}
-        self._unsubscribe = self._engine.subscribe_events(self._hear)
+        self._unsubscribe = self._engine.subscribe_events(self._hear, kinds=[StateChanged, *_NAMES])
 
     def close(self) -> None:
         """Tell nothing more. Safe to repeat."""
@@ -108,8 +109,8 @@ class EventFeed:
                 name, reason = _NAMES[StartRejected], event.code
             case KeeperConnected() | KeeperDisconnected():
                 name = _NAMES[type(event)]
-            case ProcessRemoved(record=None):
-                return  # whose it was is not known: nobody may be told
+            case ProcessRemoved(record=None) | Deed():
+                return  # whose it was is not known, or it is the audit log's: nobody may be told
             case _:
                 record = event.record
                 name = _NAMES[type(event)]

@@ -10,7 +10,6 @@ from outlive.core.cursor import BEGINNING, Cursor
 from outlive.core.errors import BackendUnavailable, InvalidRequest, ProcessNotFound, StartFailed
 from outlive.core.identity import ProcessId
 from outlive.core.lifecycle import State
-from outlive.core.process import Owner
 from outlive.core.signals import signal_number
 from outlive.core.tags import merge_tags
 from outlive.engine import Process
@@ -56,12 +55,7 @@ async def execute(context: Context, params: ExecuteParams, label: str | None) ->
     """
     command = params.to_command()
     connection = context.connection
-    owner = Owner(
-        principal=connection.principal,
-        connection_id=connection.connection_id,
-        request_id=label,
-        inside=context.access.inside,
-    )
+    owner = context.owner(label)
     process = None if params.process_id is None else await _started_before(context, params.process_id)
     if process is None:
         wanted = None if params.process_id is None else ProcessId(params.process_id)
@@ -77,6 +71,7 @@ async def execute(context: Context, params: ExecuteParams, label: str | None) ->
             "pgid": record.pid,
             "process_id": record.process_id,
             "shell": record.shell,
+            "sandbox": record.sandbox.view(),
         },
         notifications=()
         if is_queued
@@ -121,11 +116,11 @@ async def control(context: Context, params: ControlParams, _label: str | None) -
     try:
         match params.verb:
             case "PAUSE":
-                await context.engine.pause(process)
+                await context.acting.pause(process)
             case "RESUME":
-                await context.engine.resume(process)
+                await context.acting.resume(process)
             case "CANCEL":
-                await context.engine.cancel(process, grace_s=params.grace)
+                await context.acting.cancel(process, grace_s=params.grace)
     except BaseException:
         release()
         raise
@@ -149,7 +144,7 @@ async def signal(context: Context, params: SignalParams, _label: str | None) -> 
     process = await context.find(params.process_id)
     release = context.followers.hold(process.process_id)
     try:
-        await context.engine.signal(
+        await context.acting.signal(
             process, number, whole_tree=params.whole_tree, whole_group=params.whole_group
         )
     except BaseException:
@@ -162,7 +157,7 @@ async def write(context: Context, params: WriteParams, _label: str | None) -> Re
     """Write to the process's input; answered when all of it is in the pipe or terminal."""
     data = _input_bytes(params)
     process = await context.find(params.process_id)
-    await context.engine.write(process, data)
+    await context.acting.write(process, data)
     return Reply(result={"written": len(data)})
 
 
@@ -178,14 +173,14 @@ def _input_bytes(params: WriteParams) -> bytes:
 async def close_stdin(context: Context, params: ProcessParams, _label: str | None) -> Reply:
     """Let the process read end-of-file; served after the writes before it."""
     process = await context.find(params.process_id)
-    await context.engine.close_stdin(process)
+    await context.acting.close_stdin(process)
     return Reply(result={"status": "closed"})
 
 
 async def close_output(context: Context, params: CloseOutputParams, _label: str | None) -> Reply:
     """Close the reading end of a pipe of the process: whoever writes to it gets SIGPIPE."""
     process = await context.find(params.process_id)
-    await context.engine.close_output(process, STREAM_NAMES.index(params.type))
+    await context.acting.close_output(process, STREAM_NAMES.index(params.type))
     return Reply(result={"status": "closed"})
 
 
@@ -203,7 +198,7 @@ async def release(context: Context, params: ReleaseParams, _label: str | None) -
 async def resize(context: Context, params: ResizeParams, _label: str | None) -> Reply:
     """Set the terminal's window size."""
     process = await context.find(params.process_id)
-    await context.engine.resize(process, params.rows, params.cols)
+    await context.acting.resize(process, params.rows, params.cols)
     return Reply(result={"rows": params.rows, "cols": params.cols})
 
 
@@ -212,12 +207,12 @@ async def relabel(context: Context, params: RelabelParams, _label: str | None) -
     process = await context.find(params.process_id)
     record = process.record
     group = record.group if isinstance(params.group, UnsetType) else params.group
-    await context.engine.relabel(process, tags=merge_tags(record.tags, params.tags), group=group)
+    await context.acting.relabel(process, tags=merge_tags(record.tags, params.tags), group=group)
     return Reply(result=process_view(process.record))
 
 
 async def remove(context: Context, params: RemoveParams, _label: str | None) -> Reply:
     """Forget a finished process: record, output and folder."""
     process = await context.find(params.process_id)
-    await context.engine.remove(process, force=params.force, note="Removed by request.")
+    await context.acting.remove(process, force=params.force, note="Removed by request.")
     return Reply(result={"process_id": process.process_id, "removed": True})

@@ -139,6 +139,8 @@ class CommandTools:
             tags=asked.tags,
             group=asked.group,
             group_limit=asked.group_limit,
+            env_secrets=asked.env_secrets,
+            profile=asked.profile,
         )
 
     async def _run(

@@ -100,7 +100,7 @@ class ProcessTools:
             if process is None:
                 return Outcome(text=unknown_pid(pid), is_error=True)
             was_killed = await self._runner.end(
-                process, note="Terminated manually via terminate_process tool"
+                process, caller, note="Terminated manually via terminate_process tool"
             )
         except OutliveError as error:
             return _failed(error)
@@ -150,6 +150,8 @@ class ProcessTools:
             tags=asked.tags,
             group=asked.group,
             group_limit=asked.group_limit,
+            env_secrets=asked.env_secrets,
+            profile=asked.profile,
         )
 
     def _wait_s(self, asked: ShellArguments) -> float:

@@ -12,6 +12,7 @@ from msgspec import UNSET, Meta, UnsetType
 from outlive.core.command import Command
 from outlive.core.errors import InvalidRequest
 from outlive.core.lifecycle import State
+from outlive.core.sandbox import NO_LIMITS, Limits
 from outlive.protocols.jsonrpc.happenings import EventName
 from outlive.protocols.jsonrpc.views import Encoding
 
@@ -23,6 +24,7 @@ __all__ = [
     "EventsParams",
     "ExecuteParams",
     "GetParams",
+    "LimitParams",
     "ListParams",
     "OutputMode",
     "ProcessParams",
@@ -61,6 +63,19 @@ class GetParams(ProcessParams, kw_only=True, frozen=True):
     stats: bool = False
 
 
+class LimitParams(msgspec.Struct, kw_only=True, frozen=True):
+    """`limits` of `execute`: bounds below the server's own; sizes are bytes, `cpu` is seconds."""
+
+    cpu: _Count | None = None
+    memory: _Bytes | None = None
+    files: _Count | None = None
+    processes: _Count | None = None
+
+    def to_limits(self) -> Limits:
+        """Return them as the engine takes them."""
+        return Limits(cpu_s=self.cpu, memory_bytes=self.memory, files=self.files, processes=self.processes)
+
+
 class ExecuteParams(msgspec.Struct, kw_only=True, frozen=True):
     """`execute`: a shell line or an argument vector, and how to run it; repeated with one `process_id` it runs once."""
 
@@ -69,6 +84,7 @@ class ExecuteParams(msgspec.Struct, kw_only=True, frozen=True):
     argv: tuple[str, ...] | None = None
     cwd: str | None = None
     env: dict[str, str | None] = {}
+    env_secrets: dict[str, str] = {}
     inherit_env: bool = True
     words: Encoding = "utf-8"
     title: str | None = None
@@ -89,7 +105,8 @@ class ExecuteParams(msgspec.Struct, kw_only=True, frozen=True):
     tags: dict[str, str] = {}
     group: str | None = None
     group_limit: _Count | None = None
-    profile: str = "open"
+    profile: str | None = None
+    limits: LimitParams | None = None
 
     def __post_init__(self) -> None:
         """Refuse what no shell and no kernel could run."""
@@ -136,6 +153,8 @@ class ExecuteParams(msgspec.Struct, kw_only=True, frozen=True):
             group=self.group,
             group_limit=self.group_limit,
             profile=self.profile,
+            limits=NO_LIMITS if self.limits is None else self.limits.to_limits(),
+            env_secrets={read(name): read(value) for name, value in self.env_secrets.items()},
         )
 
 

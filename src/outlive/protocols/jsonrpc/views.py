@@ -57,6 +57,8 @@ def process_view(record: ProcessRecord) -> dict[str, object]:
         "grace": record.grace_s,
         "tags": dict(record.tags),
         "group": record.group,
+        "sandbox": record.sandbox.view(),
+        "env_secrets": list(record.secret_names),
         "session_id": record.owner.connection_id,
     }
 

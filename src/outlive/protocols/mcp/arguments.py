@@ -40,6 +40,8 @@ class _Options(msgspec.Struct, kw_only=True, frozen=True):
 
     cwd: str | None = None
     env: dict[str, str | None] = {}
+    env_secrets: dict[str, str] = {}
+    profile: str | None = None
     wait_s: WaitSeconds | None = None
     background: bool = False
     grace: Seconds | None = None

@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
+from outlive.core.sandbox import Profile
 from outlive.protocols.mcp.arguments import GroupLimit, Seconds, WaitSeconds, WorkspaceName
 from outlive.protocols.mcp.schemas import Schema, describe_tool
 
@@ -62,6 +63,8 @@ class RunArguments(_Lean, kw_only=True, frozen=True):
     interpreter: str = "/bin/bash"
     cwd: str | None = None
     env: dict[str, str | None] = {}
+    env_secrets: dict[str, str] = {}
+    profile: str | None = None
     stdin: Literal["none", "pipe"] = "none"
     pty: bool = False
     wait_s: WaitSeconds | None = None
@@ -161,6 +164,12 @@ def _object(required: tuple[str, ...] = (), /, **properties: Schema) -> Schema:
 
 
 _TEXTS: Schema = {"type": "object", "additionalProperties": {"type": "string"}}
+
+
+def _described(schema: Schema, description: str) -> Schema:
+    return {**schema, "description": description}
+
+
 _BUDGET = _whole("Most characters of output to show (8000).")
 _RAW = _flag("Keep ANSI codes, progress bars and repeated lines.")
 
@@ -177,6 +186,8 @@ LEAN_TOOLS: tuple[Schema, ...] = (
             interpreter=_text("For script (/bin/bash)."),
             cwd=_text(),
             env={"type": "object", "description": "Added variables; null removes one."},
+            env_secrets=_described(_TEXTS, "Variables that are written nowhere."),
+            profile={"enum": list(map(str, Profile)), "description": "Sandbox, weakest first."},
             stdin={"enum": ["none", "pipe"], "description": "pipe: send can write to it."},
             pty=_flag("Run in a terminal."),
             wait_s=_number("Seconds to wait for the end (45); 0 starts in the background."),

@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
+from outlive.core.sandbox import Profile
+
 __all__ = ["COMMAND_TOOLS", "PROCESS_TOOLS", "Schema", "describe_tool"]
 
 Schema = dict[str, object]
@@ -58,6 +60,15 @@ _OPTIONS: Schema = {
         "type": "object",
         "additionalProperties": _NULLABLE,
         "description": "Variables added to the environment; null removes one.",
+    },
+    "env_secrets": {
+        "type": "object",
+        "additionalProperties": _STRING,
+        "description": "Variables whose values are written nowhere.",
+    },
+    "profile": {
+        "enum": [profile.value for profile in Profile],
+        "description": "The sandbox: the server's default, or a stronger one.",
     },
     "wait_s": _described(
         _NUMBER, "Seconds this call waits for the end before it answers that the command goes on.", minimum=0

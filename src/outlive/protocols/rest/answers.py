@@ -6,6 +6,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from outlive.core.lifecycle import State
+from outlive.core.sandbox import Profile
 from outlive.core.status import Status
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "ProcessPage",
     "ProcessView",
     "Ready",
+    "SandboxView",
     "Started",
     "Terminated",
     "TrackedProcess",
@@ -34,6 +36,13 @@ _Cause = Literal["cancel", "timeout", "output_limit", "oom", "shutdown"]
 
 class _Answer(BaseModel):
     model_config = ConfigDict(extra="forbid")
+
+
+class SandboxView(_Answer):
+    """What it runs in, and what took effect of that."""
+
+    profile: Profile
+    features: list[str]
 
 
 class ProcessView(_Answer):
@@ -69,6 +78,8 @@ class ProcessView(_Answer):
     grace: float
     tags: dict[str, str]
     group: str | None
+    sandbox: SandboxView
+    env_secrets: list[str] = Field(description="Names of variables whose values are kept nowhere.")
 
 
 class Waited(ProcessView):

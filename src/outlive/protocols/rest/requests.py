@@ -9,12 +9,14 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from outlive.core.command import Command, Stdio
 from outlive.core.errors import InvalidRequest
+from outlive.core.sandbox import NO_LIMITS, Limits, Profile
 from outlive.core.tags import MAX_TAG_NAME, MAX_TAG_VALUE, MAX_TAGS
 
 __all__ = [
     "BackgroundRequest",
     "Changes",
     "ControlRequest",
+    "LimitsRequest",
     "Resize",
     "SignalRequest",
     "StartRequest",
@@ -51,6 +53,23 @@ class _Strict(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
 
+class LimitsRequest(_Strict):
+    """Bounds of what it may take, below the server's own."""
+
+    cpu: Annotated[int, Field(ge=1)] | None = Field(
+        None, description="Seconds of processor time of each process."
+    )
+    memory: Annotated[int, Field(ge=1, le=2**62)] | None = Field(None, description="Bytes.")
+    files: Annotated[int, Field(ge=1, le=2**31)] | None = Field(
+        None, description="Open files of each process."
+    )
+    processes: Annotated[int, Field(ge=1, le=2**31)] | None = None
+
+    def to_limits(self) -> Limits:
+        """Return them as the engine takes them."""
+        return Limits(cpu_s=self.cpu, memory_bytes=self.memory, files=self.files, processes=self.processes)
+
+
 class StartRequest(_Strict):
     """A command and how to run it: exactly one of `command`, `argv` and `script`."""
 
@@ -70,6 +89,13 @@ class StartRequest(_Strict):
     env: dict[str, str | None] = Field(
         default_factory=dict, description="Added to the server's clean environment; null removes a name."
     )
+    env_secrets: dict[str, str] = Field(
+        default_factory=dict,
+        repr=False,
+        description="Variables whose values are given to it and written nowhere; only their names are kept.",
+    )
+    profile: Profile | None = Field(None, description="The sandbox; the server's default, or a stronger one.")
+    limits: LimitsRequest | None = None
     stdin: Literal["none", "pipe"] = Field("none", description="`pipe` lets you write to its input.")
     pty: bool = Field(default=False, description="Run it in a terminal of `rows` by `cols`.")
     rows: _Cells = 24
@@ -127,6 +153,9 @@ class StartRequest(_Strict):
             tags=self.tags,
             group=self.group,
             group_limit=self.group_limit,
+            env_secrets=self.env_secrets,
+            profile=self.profile,
+            limits=NO_LIMITS if self.limits is None else self.limits.to_limits(),
         )
 
 

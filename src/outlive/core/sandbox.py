@@ -1,0 +1,87 @@
+"""What keeps a command within bounds: the profiles in order of their strength, and the limits of resources. Pure."""
+
+from dataclasses import dataclass, fields
+from enum import StrEnum
+
+from outlive.core.errors import InvalidRequest
+
+__all__ = ["NO_LIMITS", "Limits", "Profile", "Sandbox", "parse_profile"]
+
+
+class Profile(StrEnum):
+    """How much a command is kept from, weakest first; each does what the one before it does, and more."""
+
+    OPEN = "open"
+    GUARDED = "guarded"  # no new privileges, limits, an environment of listed names
+    WORKSPACE = "workspace"  # writes below its folder and the temporary folders only
+    OFFLINE = "offline"  # and no network
+    SEALED = "sealed"  # and nobody else's processes and files
+
+    @property
+    def strength(self) -> int:
+        """The place in the order, from 0."""
+        return list(Profile).index(self)
+
+
+def parse_profile(text: str) -> Profile:
+    """Return the profile of a name.
+
+    Raises:
+        InvalidRequest: There is none of that name.
+    """
+    try:
+        return Profile(text)
+    except ValueError:
+        known = ", ".join(Profile)
+        raise InvalidRequest(
+            "invalid_params", f"profile: {text[:40]!r} is not known; there are {known}."
+        ) from None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Bounds of what a command may take; None leaves the system's.
+
+    `cpu_s` is processor time of each process, seconds. `memory_bytes` and `processes` hold for the whole tree where there
+    is a control group, else for each process and for the user. `files` are open files of each process.
+    """
+
+    cpu_s: int | None = None
+    memory_bytes: int | None = None
+    files: int | None = None
+    processes: int | None = None
+
+    def __bool__(self) -> bool:
+        """Tell whether anything is limited."""
+        return any(getattr(self, entry.name) is not None for entry in fields(self))
+
+    def within(self, most: "Limits") -> "Limits":
+        """Return these limits where they are set, and those of `most` elsewhere.
+
+        Raises:
+            InvalidRequest: One of these is higher than `most` allows.
+        """
+        found: dict[str, int | None] = {}
+        for entry in fields(self):
+            wanted, bound = getattr(self, entry.name), getattr(most, entry.name)
+            if wanted is not None and bound is not None and wanted > bound:
+                name = entry.name.removesuffix("_s").removesuffix("_bytes")
+                text = f"limits: {name} may be {bound} at most here, not {wanted}."
+                raise InvalidRequest("invalid_params", text)
+            found[entry.name] = bound if wanted is None else wanted
+        return Limits(**found)
+
+
+NO_LIMITS = Limits()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sandbox:
+    """What a process runs in: the profile, and by name what took effect of it."""
+
+    profile: Profile = Profile.OPEN
+    features: tuple[str, ...] = ()
+
+    def view(self) -> dict[str, object]:
+        """Return it as every door shows it."""
+        return {"profile": self.profile.value, "features": list(self.features)}

@@ -1,0 +1,81 @@
+"""What is noted down of a command before it runs: its first record, and the spec for the keeper."""
+
+from outlive.core.command import Command
+from outlive.core.identity import ProcessId
+from outlive.core.lifecycle import State
+from outlive.core.process import Owner, ProcessRecord
+from outlive.core.spec import Spec
+from outlive.engine.resolve import Resolved
+from outlive.engine.settings import EngineSettings
+from outlive.store.folder import encode_meta
+from outlive.store.rows import at_time
+
+__all__ = ["new_record", "new_spec"]
+
+_MAX_TEXT = 100 * 1024  # characters of a command that records keep; the whole line is in the folder
+
+
+def new_record(
+    command: Command,
+    resolved: Resolved,
+    owner: Owner,
+    *,
+    process_id: ProcessId,
+    command_id: str,
+    created_ns: int,
+    settings: EngineSettings,
+    folder: str,
+    state: State,
+) -> ProcessRecord:
+    """Return what is known of a process that begins in `state`; `folder` is where its script would lie."""
+    text = command.text
+    if command.script is not None and command.title is None:
+        text = " ".join(resolved.argv)
+    if len(text) > _MAX_TEXT:
+        text = f"{text[:1000]} … ({len(text)} characters, whole in {folder}/script)"
+    return ProcessRecord(
+        process_id=process_id,
+        command=_shown(text),
+        shell=resolved.shell,
+        cwd=_shown(resolved.cwd),
+        state=state,
+        owner=owner,
+        stdio=command.stdio,
+        stdin=command.stdin,
+        created_at=at_time(created_ns),
+        is_detached=command.detached,
+        timeout_s=settings.timeout_s if command.timeout_s is None else command.timeout_s,
+        grace_s=settings.grace_s if command.grace_s is None else command.grace_s,
+        tags=dict(command.tags),
+        group=command.group,
+        command_id=command_id,
+        secret_names=tuple(command.env_secrets),
+    )
+
+
+def _shown(text: str) -> str:
+    """Return a text for people: bytes that are no UTF-8 (PEP 383) become U+FFFD. What runs keeps them."""
+    return text if text.isascii() else text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+def new_spec(
+    command: Command, resolved: Resolved, record: ProcessRecord, *, output_limit: int | None
+) -> Spec:
+    """Return what the keeper is asked to run."""
+    return Spec(
+        program=resolved.program,
+        argv=resolved.argv,
+        env=resolved.env,
+        cwd=resolved.cwd,
+        stdio=command.stdio,
+        stdin=command.stdin,
+        rows=command.rows,
+        cols=command.cols,
+        timeout_s=record.timeout_s,
+        grace_s=record.grace_s,
+        output_limit=output_limit,
+        on_limit=command.on_limit,
+        after_exit=command.after_exit,
+        secrets=record.secret_names,
+        meta=encode_meta(record),
+    )

@@ -1,0 +1,1 @@
+"""What bounds a command: profiles as the command itself meets them, limits, secrets that no file holds."""
