@@ -132,7 +132,6 @@ class Application:
             BackendUnavailable: The keeper could not be started.
             StoreCorrupt: The registry could not even be made anew.
         """
-        self._stack.callback(self._peers.close)
         if self._audit is not None:
             self._audit.open()
             self._stack.callback(self._audit.close)

@@ -99,7 +99,7 @@ class Peer:
 
 
 class Peers:
-    """Finds out about peers of one server. Used on its event loop; `close` it in the end."""
+    """Finds out about peers of one server. Used on its event loop."""
 
     def __init__(self, layout: Layout, *, own_uid: int, living: Living) -> None:
         """Take the state folder, whose keeper's trees count, and what says who lives in them."""
@@ -110,10 +110,6 @@ class Peers:
         self._sessions: set[int] = set()
         self._kinship = Kinship(self._of_ours)
         self._table = SocketTable()
-
-    def close(self) -> None:
-        """Let go of what was opened."""
-        self._table.close()
 
     def learn(self, sessions: Collection[int]) -> None:
         """Take the POSIX sessions of the keeper and its shims, as it tells them itself."""
