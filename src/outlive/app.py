@@ -21,6 +21,7 @@ from outlive.config import Settings
 from outlive.core.events import Event, KeeperConnected
 from outlive.core.layout import Layout
 from outlive.engine import Engine, EngineSettings
+from outlive.engine.lists import command_policy, log_openness
 from outlive.frontends.boundary import ErrorBoundary
 from outlive.frontends.dialects import Dialects
 from outlive.frontends.entry import Entry
@@ -132,6 +133,10 @@ class Application:
             BackendUnavailable: The keeper could not be started.
             StoreCorrupt: The registry could not even be made anew.
         """
+        settings, engine = self._settings, self._engine
+        if engine.policy.is_active or settings.allowed_commands:
+            path = engine.environment.get("PATH", "")
+            await asyncio.to_thread(log_openness, settings, engine.policy, path)
         if self._audit is not None:
             self._audit.open()
             self._stack.callback(self._audit.close)
@@ -244,6 +249,8 @@ def _engine_settings(settings: Settings, layout: Layout, working_folder: str) ->
         grace_s=settings.grace_s,
         output_limit=settings.output_limit_bytes,
         allowed_commands=AllowedCommands(frozenset(settings.allowed_commands)),
+        policy=command_policy(settings),
+        approval_timeout_s=settings.approval_timeout_s,
         retention=Retention(
             max_age_s=settings.retention_s,
             max_count=settings.retention_count,
