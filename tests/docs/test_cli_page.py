@@ -17,7 +17,7 @@ from tests.support.server import OutliveServer, run_outlive
 
 _PAGE = page("docs/cli.md")
 _COMMON = {"--help", "--json", "--no-start", "--state-dir"}
-_GROUPS = {"audit", "config", "keeper", "policy", "service"}
+_GROUPS = {"audit", "config", "keeper", "policy", "service", "token"}
 _GO_ON = {"attach", "keeper run", "mcp", "serve"}  # what they print is not theirs, or for people
 
 

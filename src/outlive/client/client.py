@@ -50,7 +50,7 @@ class AsyncClient(AsyncApprovals):
             state_dir: The state folder of the server; by default the usual one (`OUTLIVE_STATE_DIR`, else
                 `~/.local/state/outlive`). Its Unix socket is used.
             url: A `ws://…/ws/mcp` address instead of a state folder.
-            token: Sent as `Authorization: Bearer …`.
+            token: Sent as `Authorization: Bearer …`; by default the one in `OUTLIVE_TOKEN`, if any.
             start_server: Start the server of the state folder where none runs; it outlives this program.
             patience_s: How long a server that went away is waited for.
             say: Told in one line when a server is started.

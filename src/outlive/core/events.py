@@ -107,9 +107,10 @@ class ProcessRemoved:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeeperConnected:
-    """The keeper answers; `pid` is the supervisor's."""
+    """The keeper answers; `pid` is the supervisor's, `sessions` are the POSIX sessions of all its parts."""
 
     pid: int
+    sessions: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -76,7 +76,7 @@ class Engine(Approving, Queries):
         emit = self._announcer.emit
         self._intake = Intake(
             changed=self._changed,
-            ready=lambda keeper_pid: emit(KeeperConnected(pid=keeper_pid)),
+            ready=lambda pid, sessions: emit(KeeperConnected(pid=pid, sessions=sessions)),
             closed=lambda: emit(KeeperDisconnected()),
         )
         self._filing = Filing(self._registry, self._intake)

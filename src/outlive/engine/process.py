@@ -78,6 +78,11 @@ class Process(Told):
         return self._base.is_detached
 
     @property
+    def pid(self) -> int | None:
+        """The main process's pid, once it was started."""
+        return self._pid or None
+
+    @property
     def principal(self) -> str:
         """Whose it is."""
         return self._base.owner.principal
