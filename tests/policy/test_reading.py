@@ -103,6 +103,16 @@ def test_lines_within_lines_end_somewhere() -> None:
     assert "deeply" in str(_read(Command(line=line)).opaque)
 
 
+def test_what_grows_without_end_is_given_up() -> None:
+    """Each eval and watch joins the words behind it, again and again: this would take hours."""
+    assert "too much" in str(_read(Command(argv=("eval",) * 3 + ("watch",) * 60 + ("eval",) * 60)).opaque)
+    script = "ls -l\n" * 30_000
+    reading = _read(Command(argv=("bash",), script=script))
+    assert "too much" in str(reading.hides)
+    assert len(reading.commands) < 30_000
+    assert _read(Command(line="ls " + "a" * 70_000)).opaque
+
+
 def test_a_relative_program_before_a_move_or_an_absolute_one_behind_it_is_certain() -> None:
     assert _read(Command(line="./x && cd /tmp && /bin/ls && ls")).opaque is None
 
