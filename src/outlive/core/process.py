@@ -18,13 +18,15 @@ _UNBOUND = Sandbox()
 class Owner:
     """Whose process it is: the principal, and the connection and request that started it.
 
-    `inside` matters at the start only: the process of ours in whose tree the caller lives.
+    The rest matters at the start only: `inside` is the process of ours in whose tree the caller lives, an administrator
+    (`is_admin`) may choose a weaker profile than the default.
     """
 
     principal: str
     connection_id: str | None = None
     request_id: str | None = None
     inside: str | None = None
+    is_admin: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +37,8 @@ class ProcessRecord:
     runs, when it failed to start, or when it is lost.
 
     `error` is None for a natural end, else one sentence. `is_complete`: ended and its output is whole.
-    `is_closed`: nothing can write to its streams any more. `secret_names` are variables whose values no file holds. Times are aware UTC, sizes bytes.
+    `is_closed`: nothing can write to its streams any more. `secret_names` are variables whose values no file
+    holds. Times are aware UTC, sizes bytes.
     """
 
     process_id: ProcessId

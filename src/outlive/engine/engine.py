@@ -37,12 +37,14 @@ from outlive.engine.drafts import new_record, new_spec
 from outlive.engine.filing import Filing
 from outlive.engine.groups import Groups
 from outlive.engine.intake import Intake
+from outlive.engine.preparation import Preparation
 from outlive.engine.process import Process
 from outlive.engine.queries import Queries
 from outlive.engine.queueing import Queueing
 from outlive.engine.recovery import Recovery
 from outlive.engine.resolve import Resolver, clean_environment, find_shell
-from outlive.engine.secrets import Secrets, check_secrets
+from outlive.engine.sandbox import Sandboxes
+from outlive.engine.secrets import Secrets
 from outlive.engine.settings import EngineSettings
 from outlive.engine.undecided import Undecided
 from outlive.engine.unread import Unread
@@ -56,7 +58,6 @@ __all__ = ["Engine"]
 _SYNC_S = (
     20.0  # a keeper that has just started asks every shim first: 0.15 s for 1000, 3 s if some are stopped
 )
-_OPEN = "open"
 
 
 class Engine(Queueing, Queries):
@@ -86,6 +87,9 @@ class Engine(Queueing, Queries):
         self._groups = Groups(room, self._undecided, admit=self._admit)
         self._folder_of = self._layout.process
         self._registry.on_committed = self._filing.committed
+        self.sandboxes = Sandboxes(
+            settings.sandbox, state_dir=settings.state_dir, environment=settings.environment
+        )
         self.secrets = Secrets()  # values by process id, for whoever hides them in what is shown
         self._recovery = Recovery(
             self._layout,
@@ -103,7 +107,7 @@ class Engine(Queueing, Queries):
         )
         self._unread = Unread(self.release, grace_s=settings.reader_grace_s)
         self.started_count = 0  # of this server; an event for each would cost every start
-        self._resolver: Resolver | None = None
+        self._preparation: Preparation | None = None
         self._recovered: set[str] = set()
         self._input_locks: WeakKeyDictionary[Process, asyncio.Lock] = WeakKeyDictionary()
         self._stack = contextlib.AsyncExitStack()
@@ -121,9 +125,9 @@ class Engine(Queueing, Queries):
     @property
     def shell(self) -> str:
         """The program that runs command lines; known once the engine is open."""
-        if self._resolver is None:
+        if self._preparation is None:
             raise AssertionError("the engine is used inside `async with` only")
-        return self._resolver.shell
+        return self._preparation.shell
 
     async def __aenter__(self) -> Self:
         """Open everything and recover; when this returns, every live process is known.
@@ -150,7 +154,8 @@ class Engine(Queueing, Queries):
         await self._ids.open()
         environment = clean_environment(settings.environment)
         shell = await asyncio.to_thread(find_shell, environment)
-        self._resolver = Resolver(self._layout, environment=environment, cwd=settings.cwd, shell=shell)
+        resolver = Resolver(self._layout, environment=environment, cwd=settings.cwd, shell=shell)
+        self._preparation = Preparation(settings, self._layout, resolver, self.sandboxes)
         self._stack.push_async_callback(self._backend.close)
         await self._backend.open(self._intake)
         try:
@@ -195,7 +200,7 @@ class Engine(Queueing, Queries):
 
         Cancellation: the command may run all the same; it is then found by its owner's connection.
         """
-        if self._resolver is None:
+        if self._preparation is None:
             raise AssertionError("the engine is used inside `async with` only")
         now_ns = time.time_ns()
         if process_id is None:
@@ -205,8 +210,8 @@ class Engine(Queueing, Queries):
         elif (known := self._intake.live.get(id_to_bytes(process_id))) is not None:
             return _own(known, owner)
         try:
-            self._check(command)
-            resolved = await self._resolver.resolve(command, process_id)
+            inside = None if owner.inside is None else (await self.find(owner.inside)).record
+            resolved, confined = await self._preparation.prepare(command, owner, inside, process_id)
         except OutliveError as error:
             self._announcer.emit(StartRejected(principal=owner.principal, code=error.code))
             raise
@@ -221,11 +226,12 @@ class Engine(Queueing, Queries):
             settings=self._settings,
             folder=self._layout.process(process_id),
             state=state,
+            sandbox=confined.sandbox,
         )
         limit = self._settings.output_limit if command.output_limit is None else command.output_limit
         process = Process(record, self._layout.process(process_id), output_limit=limit)
         self.secrets.keep(process_id, command.env_secrets)
-        spec = encode_spec(new_spec(command, resolved, record, output_limit=limit))
+        spec = encode_spec(new_spec(command, resolved, record, output_limit=limit, steps=confined.steps))
         if record.state is State.QUEUED:
             await self._queue(process, WaitingCommand(process_id, spec, resolved.script, command.env_secrets))
             return process
@@ -245,16 +251,6 @@ class Engine(Queueing, Queries):
         It must be quick and must not raise (it is logged if it does); nothing is queued for it.
         """
         return self._announcer.subscribe(callback, kinds)
-
-    def _check(self, command: Command) -> None:
-        self._settings.allowed_commands.check(command)
-        check_secrets(command.env_secrets)
-        if command.profile not in {
-            None,
-            _OPEN,
-        }:  # running it without a sandbox that was asked for would be a lie
-            text = f"profile: {str(command.profile)[:40]!r} is not known here; there is {_OPEN!r} only."
-            raise InvalidRequest("invalid_params", text)
 
     def _settle(self, process: Process, outcome: Started | OutliveError) -> None:
         if isinstance(outcome, Started):

@@ -17,7 +17,7 @@ from outlive.core.identity import ProcessId
 from outlive.core.layout import Layout
 from outlive.engine.programs import check_folder, find_program
 
-__all__ = ["Resolved", "Resolver", "clean_environment", "find_shell"]
+__all__ = ["Resolved", "Resolver", "clean_environment", "find_shell", "listed_environment"]
 
 # execve(2): MAX_ARG_STRLEN is 32 pages (131072 bytes) with the final NUL, for each word of argv and environment.
 _MAX_WORD_BYTES = 131_071
@@ -27,6 +27,14 @@ _MAX_BELIEVED = 256
 _SECRET_NAMES = frozenset({"MCP_API_KEY"})
 _SECRET_PARTS = ("TOKEN", "SECRET", "PASSWORD", "KEY")
 _DEFAULT_TERM = "xterm-256color"
+# What a guarded command finds of the server's environment; the caller's own `env` comes on top.
+_LISTED = frozenset(
+    {
+        "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TERM", "COLORTERM", "NO_COLOR", "TZ",
+        "OUTLIVE_STATE_DIR",
+    }
+)  # fmt: skip
+_LISTED_PREFIX = "LC_"
 
 
 def clean_environment(environment: Mapping[str, str]) -> dict[str, str]:
@@ -36,6 +44,15 @@ def clean_environment(environment: Mapping[str, str]) -> dict[str, str]:
         for name, value in environment.items()
         if name not in _SECRET_NAMES
         and not (name.startswith("OUTLIVE_") and any(part in name for part in _SECRET_PARTS))
+    }
+
+
+def listed_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return what a guarded command finds of an environment."""
+    return {
+        name: value
+        for name, value in environment.items()
+        if name in _LISTED or name.startswith(_LISTED_PREFIX)
     }
 
 
@@ -68,12 +85,13 @@ class Resolver:
         """`environment` is clean already, `cwd` the folder of commands that name none."""
         self._layout = layout
         self._environment = {**environment, "OUTLIVE_STATE_DIR": layout.root}
+        self._listed = listed_environment(self._environment)
         self._cwd = cwd
         self.shell = shell
         self._believed: dict[tuple[str, str, str], tuple[float, str]] = {}
 
-    async def resolve(self, command: Command, process_id: ProcessId) -> Resolved:
-        """Return what will run.
+    async def resolve(self, command: Command, process_id: ProcessId, *, is_listed: bool = False) -> Resolved:
+        """Return what will run; with `is_listed` only listed names of the server's environment are passed on.
 
         Raises:
             InvalidRequest: `invalid_params`: empty, both forms at once, NUL, text that is no text.
@@ -81,7 +99,7 @@ class Resolver:
         """
         _check_words(command)
         cwd = os.path.join(self._cwd, command.cwd) if command.cwd else self._cwd
-        env = self._effective_environment(command, process_id, cwd)
+        env = self._effective_environment(command, process_id, cwd, is_listed=is_listed)
         if command.cwd:
             await self._believe("", "", cwd)
         if command.argv is not None:
@@ -108,11 +126,13 @@ class Resolver:
             script=script,
         )
 
-    def _effective_environment(self, command: Command, process_id: ProcessId, cwd: str) -> dict[str, str]:
+    def _effective_environment(
+        self, command: Command, process_id: ProcessId, cwd: str, *, is_listed: bool
+    ) -> dict[str, str]:
         if not command.inherits_env:
             env = {"OUTLIVE_STATE_DIR": self._environment["OUTLIVE_STATE_DIR"]}
         else:
-            env = {**self._environment, "PWD": cwd}
+            env = {**(self._listed if is_listed else self._environment), "PWD": cwd}
         if command.stdio == "pty":
             env["TERM"] = _DEFAULT_TERM  # the server's own terminal, if any, is not this one
         for name, value in command.env.items():

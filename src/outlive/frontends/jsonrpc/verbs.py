@@ -16,6 +16,7 @@ from outlive.core.tags import merge_tags
 from outlive.engine import Process
 from outlive.frontends.jsonrpc.context import Context, Reply
 from outlive.frontends.jsonrpc.questions import check_position
+from outlive.policy.access import Scope
 from outlive.protocols.jsonrpc.answers import encode_process_notification
 from outlive.protocols.jsonrpc.output import STREAM_NAMES
 from outlive.protocols.jsonrpc.params import (
@@ -61,6 +62,7 @@ async def execute(context: Context, params: ExecuteParams, label: str | None) ->
         connection_id=connection.connection_id,
         request_id=label,
         inside=context.access.inside,
+        is_admin=context.access.scope >= Scope.ADMIN,
     )
     process = None if params.process_id is None else await _started_before(context, params.process_id)
     if process is None:

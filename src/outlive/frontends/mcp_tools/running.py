@@ -17,6 +17,7 @@ from outlive.engine import Engine, Process, ProcessFilter
 from outlive.frontends.mcp_tools.calls import Caller, Progress
 from outlive.frontends.mcp_tools.news import News
 from outlive.frontends.mcp_tools.settings import ToolSettings
+from outlive.policy.access import Scope
 
 __all__ = ["Runner", "is_visible"]
 
@@ -53,6 +54,7 @@ class Runner:
             connection_id=caller.connection_id,
             request_id=caller.request_id,
             inside=caller.access.inside,
+            is_admin=caller.access.scope >= Scope.ADMIN,
         )
         process_id = new_process_id(time.time_ns(), os.urandom(10))
         try:
