@@ -7,6 +7,7 @@ from outlive.config.declaring import option
 from outlive.config.door_settings import DoorSettings
 from outlive.config.options import Option
 from outlive.config.policy_settings import PolicySettings
+from outlive.config.sandbox_settings import SandboxSettings
 from outlive.config.values import (
     parse_count,
     parse_level,
@@ -21,7 +22,7 @@ __all__ = ["OPTIONS", "Settings"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings(PolicySettings, AccessSettings, DoorSettings):
+class Settings(SandboxSettings, PolicySettings, AccessSettings, DoorSettings):
     """Every option of the server, validated. Times are seconds, sizes bytes; a port of None is switched off."""
 
     mcp_tools: str = option(

@@ -42,7 +42,7 @@ class Preparation:
         check_secrets(command.env_secrets)
         profile = self._sandboxes.choose(command, owner, inside)
         resolved = await self._resolver.resolve(command, process_id, is_listed=profile is not Profile.OPEN)
-        self._sandboxes.check_folder(resolved.cwd, inside)
+        await self._sandboxes.check_folder(resolved.cwd, inside)
         confined = await self._sandboxes.confine(
             command,
             profile,

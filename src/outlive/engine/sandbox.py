@@ -92,7 +92,7 @@ class Sandboxes:
             raise CommandRefused("profile_too_weak", text, details={"least": least.value})
         return wanted
 
-    def check_folder(self, cwd: str, inside: ProcessRecord | None) -> None:
+    async def check_folder(self, cwd: str, inside: ProcessRecord | None) -> None:
         """Keep a caller that may write to one folder only from opening another one.
 
         Raises:
@@ -100,7 +100,8 @@ class Sandboxes:
         """
         if inside is None or inside.sandbox.profile.strength < Profile.WORKSPACE.strength:
             return
-        if not _is_within(os.path.realpath(cwd), os.path.realpath(inside.cwd)):
+        folder, own = await asyncio.to_thread(lambda: (os.path.realpath(cwd), os.path.realpath(inside.cwd)))
+        if not _is_within(folder, own):
             text = f"The caller runs in the profile {inside.sandbox.profile.value!r}: it may start in its own folder only."
             raise CommandRefused("profile_too_weak", text)
 
@@ -143,6 +144,10 @@ class Sandboxes:
                 self._offers = await asyncio.to_thread(ask_offers, self._state_dir)
         return self._offers
 
+    def assume(self, offers: Offers) -> None:
+        """Believe somebody who has tried out already what the machine offers."""
+        self._offers = offers
+
     def _place(self, profile: Profile, cwd: str, path: str, script: str | None) -> Place:
         state, workspace = os.path.realpath(self._state_dir), os.path.realpath(cwd)
         if _is_within(state, workspace) or _is_within(workspace, state):
@@ -151,6 +156,8 @@ class Sandboxes:
         temporary = [folder for folder in _TEMPORARY if not _is_within(state, folder)]
         writable = [workspace, *(os.path.realpath(folder) for folder in self._settings.writable)]
         hidden = [place for place in self._private() if not _is_within(place, workspace)]
+        if profile is Profile.SEALED:
+            hidden += [*temporary, "/run"]
         shown = [
             os.path.realpath(folder) for folder in (*path.split(":"), *self._settings.readable) if folder
         ]
@@ -160,7 +167,6 @@ class Sandboxes:
         if script is not None:
             shown.append(script)
         if profile is Profile.SEALED:
-            hidden += [*temporary, "/run"]
             return Place(writable=tuple(writable), hidden=_outermost(hidden), shown=tuple(shown))
         return Place(
             writable=(*writable, *temporary),
@@ -170,7 +176,8 @@ class Sandboxes:
 
     def _private(self) -> list[str]:
         home = os.path.realpath(self._environment.get("HOME") or "/root")
-        return [*_PRIVATE, os.path.realpath(self._state_dir), *([home] if home != "/" else [])]
+        places = [os.path.realpath(place) for place in (*_PRIVATE, self._state_dir)]
+        return [*places, *([home] if home != "/" else [])]
 
     def _readable(self, hidden: list[str]) -> tuple[str, ...]:
         """Return what stands beside the hidden places on the ways to them, asking at most once a second."""
@@ -185,7 +192,8 @@ class Sandboxes:
 def _beside(folder: str, hidden: list[str]) -> Iterable[str]:
     with os.scandir(folder) as entries:
         for entry in entries:
-            if entry.path in hidden:
+            # Where a link leads has a name of its own, which is decided about; by the link's it would be opened always.
+            if entry.path in hidden or entry.is_symlink():
                 continue
             if any(place.startswith(entry.path + "/") for place in hidden):
                 if entry.is_dir(follow_symlinks=False):

@@ -40,11 +40,11 @@ _REPORT_BYTES = 512
 # Ignored by us: what started us ignored, what Python ignores, and what guardian and supervisor do. All the others are
 # default already, or become it by execve(2): 60 calls would be half of what a start costs here.
 _IGNORED = {
-    signal.SIGHUP,
-    signal.SIGINT,
-    signal.SIGPIPE,
-    signal.SIGXFSZ,
-    *(one for one in signal.valid_signals() if signal.getsignal(one) is signal.SIG_IGN),
+    int(signal.SIGHUP),
+    int(signal.SIGINT),
+    int(signal.SIGPIPE),
+    int(signal.SIGXFSZ),
+    *(int(one) for one in signal.valid_signals() if signal.getsignal(one) is signal.SIG_IGN),
 }
 
 
