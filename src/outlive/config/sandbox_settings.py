@@ -33,7 +33,7 @@ class SandboxSettings:
         "",
         "Folders in homes that commands of the profiles from workspace on may read, separated by commas.",
         flag="--sandbox-read",
-        example="/home/me/.nvm",
+        example="/srv/tools",
     )
     sandbox_write: tuple[str, ...] = option(
         "words",
@@ -41,7 +41,7 @@ class SandboxSettings:
         "",
         "Folders that commands of the profiles from workspace on may write to, besides their own and temporary ones.",
         flag="--sandbox-write",
-        example="/home/me/.cache",
+        example="/srv/cache",
     )
     limit_cpu_s: float | None = option(
         "time",

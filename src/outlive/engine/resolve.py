@@ -15,9 +15,10 @@ from outlive.core.command import Command
 from outlive.core.errors import InvalidRequest, StartFailed
 from outlive.core.identity import ProcessId
 from outlive.core.layout import Layout
+from outlive.core.sandbox import listed_environment
 from outlive.engine.programs import check_folder, find_program
 
-__all__ = ["Resolved", "Resolver", "clean_environment", "find_shell", "listed_environment"]
+__all__ = ["Resolved", "Resolver", "clean_environment", "find_shell"]
 
 # execve(2): MAX_ARG_STRLEN is 32 pages (131072 bytes) with the final NUL, for each word of argv and environment.
 _MAX_WORD_BYTES = 131_071
@@ -27,14 +28,6 @@ _MAX_BELIEVED = 256
 _SECRET_NAMES = frozenset({"MCP_API_KEY"})
 _SECRET_PARTS = ("TOKEN", "SECRET", "PASSWORD", "KEY")
 _DEFAULT_TERM = "xterm-256color"
-# What a guarded command finds of the server's environment; the caller's own `env` comes on top.
-_LISTED = frozenset(
-    {
-        "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TERM", "COLORTERM", "NO_COLOR", "TZ",
-        "OUTLIVE_STATE_DIR",
-    }
-)  # fmt: skip
-_LISTED_PREFIX = "LC_"
 
 
 def clean_environment(environment: Mapping[str, str]) -> dict[str, str]:
@@ -44,15 +37,6 @@ def clean_environment(environment: Mapping[str, str]) -> dict[str, str]:
         for name, value in environment.items()
         if name not in _SECRET_NAMES
         and not (name.startswith("OUTLIVE_") and any(part in name for part in _SECRET_PARTS))
-    }
-
-
-def listed_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return what a guarded command finds of an environment."""
-    return {
-        name: value
-        for name, value in environment.items()
-        if name in _LISTED or name.startswith(_LISTED_PREFIX)
     }
 
 
@@ -85,7 +69,7 @@ class Resolver:
         """`environment` is clean already, `cwd` the folder of commands that name none."""
         self._layout = layout
         self._environment = {**environment, "OUTLIVE_STATE_DIR": layout.root}
-        self._listed = listed_environment(self._environment)
+        self._listed = {**listed_environment(environment), "OUTLIVE_STATE_DIR": layout.root}
         self._cwd = cwd
         self.shell = shell
         self._believed: dict[tuple[str, str, str], tuple[float, str]] = {}

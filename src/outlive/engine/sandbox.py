@@ -73,6 +73,11 @@ class Sandboxes:
         self._asking = asyncio.Lock()
         self._opened: tuple[float, tuple[str, ...]] = (0.0, ())
 
+    @property
+    def default(self) -> Profile:
+        """The profile of whoever asks for none."""
+        return self._settings.profile
+
     def choose(self, command: Command, owner: Owner, inside: ProcessRecord | None) -> Profile:
         """Return the profile a command gets; `inside` is the process in whose tree the caller lives.
 
