@@ -5,6 +5,7 @@ Owns only what is true for all folders; a folder's own fixtures live in its own 
 
 import os
 import signal
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -14,6 +15,10 @@ __all__ = ["event_loop_watch", "storm_kills", "storm_seed"]
 
 pytest_plugins = ["tests.support.fixtures"]
 
+
+# A server that compiles its changed sources anew at each start takes twice as long, and the tests start hundreds.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 # What nohup or a shell's background job makes us ignore, every command of a test would ignore, too (signal(7)).
 for _number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):

@@ -21,6 +21,7 @@ from outlive.config import Settings
 from outlive.core.layout import Layout
 from outlive.core.sandbox import Limits, Profile
 from outlive.engine import Engine, EngineSettings, SandboxSettings
+from outlive.engine.lists import command_policy, log_openness
 from outlive.frontends.boundary import ErrorBoundary
 from outlive.frontends.dialects import Dialects
 from outlive.frontends.front_page import HEALTH_PATH, front_routes, unknown_path
@@ -36,11 +37,14 @@ from outlive.frontends.rest.door import Service as RestService
 from outlive.frontends.rest.door import dialect as rest_dialect
 from outlive.frontends.rest.slugs import DOCS_PATH
 from outlive.frontends.timing import Timed
+from outlive.frontends.told_refusals import ToldRefusals
 from outlive.keeper.launch import EXTERNAL_VARIABLE, ensure_keeper
 from outlive.keeper.sockets import connect_unix
+from outlive.observability.audit import AuditLog, audited_kinds
 from outlive.observability.metrics import LiveView, Metrics, counted_kinds
 from outlive.observability.process_log import ProcessLog, logged_kinds
 from outlive.policy.commands import AllowedCommands
+from outlive.store.audit_trail import AuditTrail
 from outlive.store.retention import Retention
 
 __all__ = ["Application"]
@@ -86,6 +90,7 @@ class Application:
             backend=LocalBackend(layout.root, connect_unix=connect_unix, ensure_keeper=ensure_keeper),
         )
         self._process_log = ProcessLog()
+        self._audit = None if settings.audit_off else _audit_log(settings, layout)
         self._metrics = metrics = Metrics()
         self._jsonrpc = JsonRpcDoor(
             self._engine,
@@ -111,7 +116,7 @@ class Application:
             own_uid=os.getuid(),
             api_key=settings.mcp_api_key,
             page_paths=frozenset({MCP_PATH}),
-            answer=dialects,
+            answer=ToldRefusals(dialects, self._engine.announce),
         )
 
     async def __aenter__(self) -> Self:
@@ -121,6 +126,16 @@ class Application:
             BackendUnavailable: The keeper could not be started.
             StoreCorrupt: The registry could not even be made anew.
         """
+        settings, engine = self._settings, self._engine
+        if engine.policy.is_active or settings.allowed_commands:
+            path = engine.environment.get("PATH", "")
+            await asyncio.to_thread(log_openness, settings, engine.policy, path)
+        if self._audit is not None:
+            self._audit.open()
+            self._stack.callback(self._audit.close)
+            self._stack.callback(self._audit.enter, "server_stopped", pid=os.getpid())
+            self._audit.enter("server_started", pid=os.getpid(), version=__version__)
+            self._stack.callback(self._engine.subscribe_events(self._audit.note, kinds=audited_kinds()))
         self._stack.callback(self._process_log.flush)
         self._stack.callback(self._engine.subscribe_events(self._process_log.note, kinds=logged_kinds()))
         self._stack.callback(self._engine.subscribe_events(self._metrics.note, kinds=tuple(counted_kinds())))
@@ -204,6 +219,11 @@ def _router(routes: Iterable[BaseRoute]) -> Router:
     return Router(known, default=unknown_path(known), redirect_slashes=False)
 
 
+def _audit_log(settings: Settings, layout: Layout) -> AuditLog:
+    trail = AuditTrail(layout.audit, max_bytes=settings.audit_max_bytes, max_files=settings.audit_files)
+    return AuditLog(trail, redact=lambda text: text)
+
+
 def _engine_settings(settings: Settings, layout: Layout, working_folder: str) -> EngineSettings:
     return EngineSettings(
         state_dir=layout.root,
@@ -213,6 +233,8 @@ def _engine_settings(settings: Settings, layout: Layout, working_folder: str) ->
         output_limit=settings.output_limit_bytes,
         allowed_commands=AllowedCommands(frozenset(settings.allowed_commands)),
         sandbox=_sandbox_settings(settings),
+        policy=command_policy(settings),
+        approval_timeout_s=settings.approval_timeout_s,
         retention=Retention(
             max_age_s=settings.retention_s,
             max_count=settings.retention_count,

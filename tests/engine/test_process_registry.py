@@ -14,8 +14,8 @@ from tests.keeper.house import House
 from tests.support.processes import Marker, is_alive, wait_file, wait_for
 
 
-def _registry(engine: Engine, principal: str, **options: float) -> ProcessRegistry:
-    return ProcessRegistry(engine, principal=principal, **options)
+def _registry(engine: Engine, principal: str, termination_timeout_s: float = 30.0) -> ProcessRegistry:
+    return ProcessRegistry(engine, principal=principal, termination_timeout_s=termination_timeout_s)
 
 
 @pytest.fixture

@@ -10,11 +10,13 @@ from typing import Annotated, Any
 import typer
 
 from outlive import __version__
+from outlive.cli.audit_commands import add_audit_verbs
 from outlive.cli.completing import candidates
 from outlive.cli.control_commands import add_control_verbs
 from outlive.cli.flags import Json, StateDir, help_of
 from outlive.cli.live_commands import add_live_verbs
 from outlive.cli.output import say, show, show_json
+from outlive.cli.policy_commands import add_policy_verbs
 from outlive.cli.process_commands import add_process_verbs
 from outlive.cli.record_commands import add_record_verbs
 from outlive.cli.run_commands import add_run_verbs
@@ -46,7 +48,9 @@ add_process_verbs(_app)
 add_control_verbs(_app)
 add_live_verbs(_app)
 add_record_verbs(_app)
+add_policy_verbs(_app)
 add_setup_verbs(_app)
+add_audit_verbs(_app)
 
 
 def run_verbs(words: list[str]) -> int:

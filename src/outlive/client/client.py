@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Self, Unpack
 
 from outlive.client.address import Address, say_nothing
+from outlive.client.approvals import AsyncApprovals
 from outlive.client.events import AsyncEvents
 from outlive.client.follow import AsyncFollow, silence
 from outlive.client.link import Link
@@ -25,7 +26,7 @@ _Infos = list[ProcessInfo]
 _PATIENCE_S = 30.0  # longer than any start of a server
 
 
-class AsyncClient:
+class AsyncClient(AsyncApprovals):
     """Starts, finds, follows and controls processes. Used from one event loop, by any number of its tasks.
 
     `async with` closes its connections at the end; processes go on, except those started with `detach=False`.

@@ -43,6 +43,7 @@ _PROJECT = {
     "off": "off",
     "narrower": "fewer",
     "stronger": "stronger",
+    "stricter": "stricter",
 }
 
 

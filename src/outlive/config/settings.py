@@ -3,6 +3,7 @@
 from dataclasses import dataclass, fields
 
 from outlive.config.access_settings import AccessSettings
+from outlive.config.audit_settings import AuditSettings
 from outlive.config.declaring import option
 from outlive.config.door_settings import DoorSettings
 from outlive.config.options import Option
@@ -22,7 +23,7 @@ __all__ = ["OPTIONS", "Settings"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings(SandboxSettings, PolicySettings, AccessSettings, DoorSettings):
+class Settings(SandboxSettings, AuditSettings, PolicySettings, AccessSettings, DoorSettings):
     """Every option of the server, validated. Times are seconds, sizes bytes; a port of None is switched off."""
 
     mcp_tools: str = option(

@@ -7,6 +7,8 @@ from outlive.core.sandbox import Profile
 
 __all__ = ["is_tighter"]
 
+_VERDICTS = ("allow", "ask", "deny")
+
 
 def is_tighter(rule: Tightening, value: Any, *, than: Any) -> bool:  # noqa: ANN401 -- one type for each option
     """Tell whether a value allows at most what another one does (the same value does).
@@ -31,6 +33,8 @@ def is_tighter(rule: Tightening, value: Any, *, than: Any) -> bool:  # noqa: ANN
             return bool(than in {value, "all"})
         case "stronger":
             return Profile(value).strength >= Profile(than).strength
+        case "stricter":
+            return _VERDICTS.index(value) >= _VERDICTS.index(than)
         case _:
             assert_never(rule)
 

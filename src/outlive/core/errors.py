@@ -97,6 +97,14 @@ SLUGS: Mapping[str, tuple[type[OutliveError], str]] = MappingProxyType(
             CommandRefused,
             "With an allow list write only words, quotes, &&, ||, ; and |: no substitutions, no redirections.",
         ),
+        "command_denied": (
+            CommandRefused,
+            "`outlive policy check` names the rule; ask the operator to change it.",
+        ),
+        "approval_denied": (CommandRefused, "A person said no: do something else, or ask that person."),
+        "approval_expired": (CommandRefused, "Start it again while somebody is there to approve it."),
+        "approval_settled": (InvalidState, "`outlive approvals` lists what waits."),
+        "approval_limit": (LimitExceeded, "Approve or deny what waits (`outlive approvals`)."),
         "foreign_origin": (
             AccessDenied,
             "Connect without an Origin header, or from the server's own address.",

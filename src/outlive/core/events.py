@@ -4,11 +4,17 @@ Pure values. The engine makes them (`Engine.subscribe_events`); subscribers neve
 Output is no event: it is read from the log by cursor.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
 
-from outlive.core.process import ProcessRecord
+from outlive.core.process import Owner, ProcessRecord
 
 __all__ = [
+    "ApprovalDecided",
+    "ApprovalRequested",
+    "Decision",
+    "Deed",
     "Event",
     "KeeperConnected",
     "KeeperDisconnected",
@@ -31,10 +37,33 @@ class ProcessStarted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartRejected:
-    """A command was not started; `code` is the error's slug, `principal` who asked."""
+    """A command was not started; `code` is the error's slug, `principal` who asked.
+
+    `by` and `command` tell the audit log more, where they are known.
+    """
 
     principal: str
     code: str
+    by: Owner | None = None
+    command: str = ""
+    process_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApprovalRequested:
+    """A command waits until a person decides (`record.approval`)."""
+
+    record: ProcessRecord
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApprovalDecided:
+    """A command does not wait for an approval any more; `by` is who decided ("" for the time), `reason` what he said."""
+
+    record: ProcessRecord
+    verdict: Literal["approved", "denied", "expired", "withdrawn"]
+    by: str = ""
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,9 +117,31 @@ class KeeperDisconnected:
     """The keeper stopped answering; the commands go on and the engine reconnects by itself."""
 
 
+Decision = Literal["allowed", "denied", "asked", "failed"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deed:
+    """Somebody did something beside starting a command, or was refused: for the audit log alone.
+
+    `what` is one word of `docs/audit.md`; `reason` the slug of the refusal or failure; `details` are small plain values,
+    never input, output, environment values or keys.
+    """
+
+    what: str
+    by: Owner
+    decision: Decision = "allowed"
+    reason: str = ""
+    process_id: str | None = None
+    command: str = ""
+    details: Mapping[str, str | int | bool] = field(default_factory=dict)
+
+
 Event = (
     ProcessStarted
     | StartRejected
+    | ApprovalRequested
+    | ApprovalDecided
     | ProcessRecovered
     | StateChanged
     | ProcessCompleted
@@ -98,4 +149,5 @@ Event = (
     | ProcessRemoved
     | KeeperConnected
     | KeeperDisconnected
+    | Deed
 )

@@ -112,6 +112,11 @@ class Layout:
         """Names of the MCP sessions that their clients have ended, one a line."""
         return f"{self.root}/mcp.ended"
 
+    @property
+    def audit(self) -> str:
+        """Folder of the audit log: files named by the number of their first entry, and a note of the newest one."""
+        return f"{self.root}/audit"
+
     def process(self, process_id: str) -> str:
         """Folder of one process."""
         return f"{self.root}/processes/{process_id}"

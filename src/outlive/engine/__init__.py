@@ -1,5 +1,6 @@
 """The one facade of all doors: start, control, find, list, read, follow, wait. Knows no frontend."""
 
+from outlive.engine.asked import Asked
 from outlive.engine.engine import Engine
 from outlive.engine.follow import follow
 from outlive.engine.process import Process
@@ -10,6 +11,7 @@ from outlive.store.output_log import OutputChunk
 from outlive.store.rows import ProcessFilter
 
 __all__ = [
+    "Asked",
     "Engine",
     "EngineSettings",
     "OutputChunk",

@@ -1,5 +1,6 @@
 """What is noted down of a command before it runs: its first record, and the spec for the keeper."""
 
+from outlive.core.approval import Approval
 from outlive.core.command import Command
 from outlive.core.identity import ProcessId
 from outlive.core.lifecycle import State
@@ -28,6 +29,7 @@ def new_record(
     folder: str,
     state: State,
     sandbox: Sandbox,
+    approval: Approval | None = None,
 ) -> ProcessRecord:
     """Return what is known of a process that begins in `state`; `folder` is where its script would lie."""
     text = command.text
@@ -53,6 +55,7 @@ def new_record(
         command_id=command_id,
         sandbox=sandbox,
         secret_names=tuple(command.env_secrets),
+        approval=approval,
     )
 
 

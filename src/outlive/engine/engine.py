@@ -10,7 +10,6 @@ import contextlib
 import functools
 import os
 import time
-from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import Self
 from weakref import WeakKeyDictionary
@@ -19,28 +18,28 @@ from outlive.backends.contract import Backend, Started
 from outlive.core.command import Command
 from outlive.core.errors import BackendUnavailable, InvalidRequest, OutliveError, StartFailed
 from outlive.core.events import (
-    Event,
     KeeperConnected,
     KeeperDisconnected,
     ProcessRecovered,
     ProcessRemoved,
     ProcessStarted,
-    StartRejected,
 )
 from outlive.core.identity import ProcessId, id_to_bytes, is_process_id, new_process_id
 from outlive.core.layout import Layout
 from outlive.core.lifecycle import State
 from outlive.core.process import Owner, ProcessRecord
 from outlive.engine.announcer import Announcer
+from outlive.engine.approving import Approving
 from outlive.engine.command_ids import CommandIds
 from outlive.engine.drafts import new_record, new_spec
 from outlive.engine.filing import Filing
 from outlive.engine.groups import Groups
 from outlive.engine.intake import Intake
+from outlive.engine.pending import Pending
+from outlive.engine.policing import Policing
 from outlive.engine.preparation import Preparation
 from outlive.engine.process import Process
 from outlive.engine.queries import Queries
-from outlive.engine.queueing import Queueing
 from outlive.engine.recovery import Recovery
 from outlive.engine.resolve import Resolver, clean_environment, find_shell
 from outlive.engine.sandbox import Sandboxes
@@ -60,7 +59,7 @@ _SYNC_S = (
 )
 
 
-class Engine(Queueing, Queries):
+class Engine(Approving, Queries):
     """Starts, controls, finds and remembers processes.
 
     `async with Engine(...)` opens the registry, connects to the keeper (starting it when nobody listens) and
@@ -82,8 +81,10 @@ class Engine(Queueing, Queries):
             closed=lambda: emit(KeeperDisconnected()),
         )
         self._filing = Filing(self._registry, self._intake)
-        room = WaitingRoom(self._layout)
+        self._room = room = WaitingRoom(self._layout)
         self._undecided = Undecided(room)
+        self._asked = Pending(expire=self._expire)
+        self._policing = Policing(settings.policy, environment=self.environment)
         self._groups = Groups(room, self._undecided, admit=self._admit)
         self._folder_of = self._layout.process
         self._registry.on_committed = self._filing.committed
@@ -154,7 +155,9 @@ class Engine(Queueing, Queries):
         await self._ids.open()
         environment = clean_environment(settings.environment)
         shell = await asyncio.to_thread(find_shell, environment)
-        resolver = Resolver(self._layout, environment=environment, cwd=settings.cwd, shell=shell)
+        resolver = Resolver(
+            self._layout, environment=environment, cwd=settings.cwd, shell=shell, is_strict=self._is_strict
+        )
         self._preparation = Preparation(settings, self._layout, resolver, self.sandboxes)
         self._stack.push_async_callback(self._backend.close)
         await self._backend.open(self._intake)
@@ -180,10 +183,12 @@ class Engine(Queueing, Queries):
         ):
             self._stack.callback(task.cancel)
         self._groups.begin(group)
+        self._asked.begin()
         self._stack.callback(self._groups.close)
+        self._stack.callback(self._asked.close)
 
     async def start(self, command: Command, *, owner: Owner, process_id: ProcessId | None = None) -> Process:
-        """Start a command and return once it runs, or waits for its group's turn.
+        """Start a command and return once it runs, or waits for an approval or for its group's turn.
 
         Args:
             command: What to run; defaults are filled in from the engine's settings.
@@ -191,12 +196,11 @@ class Engine(Queueing, Queries):
             process_id: A permanent id chosen by the caller; a repeated start with it starts nothing twice.
 
         Raises:
-            StartFailed: Program or folder missing, not executable, an argument too long.
-            CommandRefused: The operator's list does not allow it.
-            InvalidRequest: The command makes no sense (empty, NUL inside), or asks for a profile that is not there.
+            StartFailed: Program or folder missing, not executable, an argument too long; no such sandbox here.
+            CommandRefused: The operator's lists, or its profile, do not allow it.
+            InvalidRequest: The command makes no sense (empty, NUL inside).
             LimitExceeded: Too many processes, or the disk is full.
-            BackendUnavailable: The keeper did not answer within 25 s; the command may still start, and is then
-                found by its owner.
+            BackendUnavailable: The keeper did not answer within 25 s; it may still start, for its owner to find.
 
         Cancellation: the command may run all the same; it is then found by its owner's connection.
         """
@@ -212,8 +216,9 @@ class Engine(Queueing, Queries):
         try:
             inside = None if owner.inside is None else (await self.find(owner.inside)).record
             resolved, confined = await self._preparation.prepare(command, owner, inside, process_id)
+            approval = await self._approval_for(command, resolved) if self._policing.is_active else None
         except OutliveError as error:
-            self._announcer.emit(StartRejected(principal=owner.principal, code=error.code))
+            self._announce_rejection(owner, error.code, command=command.text)
             raise
         state = await self._first_state(command, owner)  # from here on to `enter` nothing is awaited
         record = new_record(
@@ -225,8 +230,9 @@ class Engine(Queueing, Queries):
             created_ns=now_ns,
             settings=self._settings,
             folder=self._layout.process(process_id),
-            state=state,
             sandbox=confined.sandbox,
+            state=state if approval is None else State.QUEUED,
+            approval=approval,
         )
         limit = self._settings.output_limit if command.output_limit is None else command.output_limit
         process = Process(record, self._layout.process(process_id), output_limit=limit)
@@ -237,20 +243,14 @@ class Engine(Queueing, Queries):
             return process
         self._intake.live[process.key] = process
         self._groups.enter(process)
-        settle = functools.partial(self._settle, process)
-        await self._backend.start(
-            process_id, spec, resolved.script, settle=settle, secrets=command.env_secrets
-        )
+        settle, secrets = functools.partial(self._settle, process), command.env_secrets
+        await self._backend.start(process_id, spec, resolved.script, settle=settle, secrets=secrets)
         return process
 
-    def subscribe_events(
-        self, callback: Callable[[Event], None], *, kinds: Collection[type[Event]] | None = None
-    ) -> Callable[[], None]:
-        """Call `callback` on the loop for every event (of these kinds) from now on; return what ends that.
-
-        It must be quick and must not raise (it is logged if it does); nothing is queued for it.
-        """
-        return self._announcer.subscribe(callback, kinds)
+    @property
+    def _is_strict(self) -> bool:
+        """Whether lists are in force, so that nothing but the command may decide what a shell runs."""
+        return bool(self._settings.allowed_commands.names) or self._policing.is_active
 
     def _settle(self, process: Process, outcome: Started | OutliveError) -> None:
         if isinstance(outcome, Started):
@@ -288,7 +288,9 @@ class Engine(Queueing, Queries):
             process.kick()
             if isinstance(error, StartFailed):
                 self._registry.put(stored)
-        self._announcer.emit(StartRejected(principal=record.owner.principal, code=error.code))
+        self._announce_rejection(
+            record.owner, error.code, command=record.command, process_id=record.process_id
+        )
 
     def _changed(self, process: Process, changes: int) -> None:
         """Keep and tell what a doorbell (or the files) changed."""

@@ -5,7 +5,7 @@ from outlive.core.identity import ProcessId
 from outlive.core.layout import Layout
 from outlive.core.process import Owner, ProcessRecord
 from outlive.core.sandbox import Profile
-from outlive.engine.resolve import Resolved, Resolver
+from outlive.engine.resolve import Resolved, Resolver, clean_environment
 from outlive.engine.sandbox import Confined, Sandboxes
 from outlive.engine.secrets import check_secrets
 from outlive.engine.settings import EngineSettings
@@ -23,6 +23,7 @@ class Preparation:
         self._settings = settings
         self._layout = layout
         self._resolver = resolver
+        self._environment = clean_environment(settings.environment)
         self._sandboxes = sandboxes
 
     @property
@@ -38,7 +39,7 @@ class Preparation:
         Raises:
             OutliveError: As `Engine.start`.
         """
-        self._settings.allowed_commands.check(command)
+        self._settings.allowed_commands.check(command, self._environment)
         check_secrets(command.env_secrets)
         profile = self._sandboxes.choose(command, owner, inside)
         resolved = await self._resolver.resolve(command, process_id, is_listed=profile is not Profile.OPEN)

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Literal, TypedDict
 
 from outlive.core.errors import InvalidRequest, InvalidState, ProcessNotFound
-from outlive.core.process import ProcessRecord
+from outlive.core.process import Owner, ProcessRecord
 from outlive.core.status import Status, status_of, termination_signal
 from outlive.engine.engine import Engine
 from outlive.engine.process import Process
@@ -58,10 +58,16 @@ class ProcessRegistry:
     event loop of the engine, inside `async with engine`.
     """
 
-    def __init__(self, engine: Engine, *, principal: str, termination_timeout_s: float = 30.0) -> None:
-        """Look at `engine`; `termination_timeout_s` lies between TERM and KILL (promise S4.9)."""
+    def __init__(
+        self, engine: Engine, *, principal: str, termination_timeout_s: float = 30.0, by: Owner | None = None
+    ) -> None:
+        """Look at `engine`; `termination_timeout_s` lies between TERM and KILL (promise S4.9).
+
+        `by`: who asks, for the audit log; the principal unless given.
+        """
         self._engine = engine
         self._principal = principal
+        self._by = by or Owner(principal=principal)
         self._termination_timeout_s = termination_timeout_s
 
     async def register(self, request_id: str, pid: int, command: str | None = None) -> ProcessInfo:
@@ -137,7 +143,9 @@ class ProcessRegistry:
         process = await self._find(request_id, pid)
         if process.is_finished:
             raise InvalidState("process_ended", f"Process {process.record.pid} has ended already.")
-        was_killed = await self._engine.end(process, grace_s=self._termination_timeout_s, note=reason)
+        was_killed = await self._engine.on_behalf(self._by).end(
+            process, grace_s=self._termination_timeout_s, note=reason
+        )
         signal: Literal["SIGTERM", "SIGKILL"] = "SIGKILL" if was_killed else "SIGTERM"
         return Termination(
             success=True,

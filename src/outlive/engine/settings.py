@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from outlive.engine.sandbox import SandboxSettings
 from outlive.policy.commands import AllowedCommands
+from outlive.policy.judgement import CommandPolicy
 from outlive.store.retention import Retention
 
 __all__ = ["EngineSettings"]
@@ -16,7 +17,7 @@ class EngineSettings:
 
     `environment` is the server's own; its secrets are filtered before a command sees it. Paths are absolute.
     `timeout_s` None means that a command may run for ever. What waits for a reader (`on_limit` "block") waits
-    `reader_grace_s` for one that is gone.
+    `reader_grace_s` for one that is gone, what waits for a person's approval `approval_timeout_s`.
     """
 
     state_dir: str
@@ -28,5 +29,7 @@ class EngineSettings:
     reader_grace_s: float = 10.0
     allowed_commands: AllowedCommands = field(default_factory=AllowedCommands)
     sandbox: SandboxSettings = field(default_factory=SandboxSettings)
+    policy: CommandPolicy = field(default_factory=CommandPolicy)
+    approval_timeout_s: float = 600.0
     retention: Retention = field(default_factory=Retention)
     retention_interval_s: float = 60.0

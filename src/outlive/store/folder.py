@@ -9,6 +9,7 @@ import json
 import os
 from dataclasses import replace
 
+from outlive.core.approval import Approval
 from outlive.core.cursor import Cursor
 from outlive.core.identity import ProcessId
 from outlive.core.lifecycle import Cause, State
@@ -34,7 +35,10 @@ _ENDED = {
 
 def encode_meta(record: ProcessRecord) -> dict[str, object]:
     """Return what the spec keeps of a new record, beside what the keeper itself needs."""
+    owner = record.owner
+    came = {"door": owner.door, "address": owner.address} if owner.door else {}
     return {
+        **came,
         "command": record.command,
         "shell": record.shell,
         "principal": record.owner.principal,
@@ -45,6 +49,7 @@ def encode_meta(record: ProcessRecord) -> dict[str, object]:
         "detached": record.is_detached,
         "tags": dict(record.tags),
         "group": record.group,
+        **({} if record.approval is None else {"approval": _encode_approval(record.approval)}),
         **({"sandbox": record.sandbox.view()} if record.sandbox.profile is not Profile.OPEN else {}),
     }
 
@@ -118,6 +123,8 @@ def base_record(spec: Spec, process_id: ProcessId, changed: Labels | None = None
             principal=str(meta.get("principal") or ""),
             connection_id=_text(meta.get("connection_id")),
             request_id=_text(meta.get("request_id")),
+            door=_text(meta.get("door")) or "",
+            address=_text(meta.get("address")) or "",
         ),
         stdio=spec.stdio,
         stdin=spec.stdin,
@@ -128,8 +135,30 @@ def base_record(spec: Spec, process_id: ProcessId, changed: Labels | None = None
         tags={str(name): str(value) for name, value in tags.items()} if isinstance(tags, dict) else {},
         group=group,
         command_id=_text(meta.get("command_id")),
+        approval=_approval(meta.get("approval")),
         sandbox=read_sandbox(meta.get("sandbox")),
         secret_names=spec.secrets,
+    )
+
+
+def _encode_approval(approval: Approval) -> dict[str, object]:
+    return {
+        "reason": approval.reason,
+        "expires_ns": to_ns(approval.expires_at),
+        "variables": list(approval.variables),
+        "approved_by": approval.approved_by,
+    }
+
+
+def _approval(meta: object) -> Approval | None:
+    if not isinstance(meta, dict):
+        return None
+    variables = meta.get("variables")
+    return Approval(
+        reason=str(meta.get("reason") or ""),
+        expires_at=at_time(_number(meta, "expires_ns")),
+        variables=tuple(map(str, variables)) if isinstance(variables, list) else (),
+        approved_by=_text(meta.get("approved_by")),
     )
 
 

@@ -42,6 +42,10 @@ class _PlayedControls:
         self.failure: Exception | None = None
         self.unblock = asyncio.Event()
 
+    def on_behalf(self, by: Owner) -> "_PlayedControls":
+        assert (by.door, by.principal) != ("", "")
+        return self
+
     async def pause(self, process: Process) -> None:
         await self._note("pause", process)
 

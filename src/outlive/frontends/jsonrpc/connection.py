@@ -35,7 +35,15 @@ class Connection:
         grace: Ends the place when the client stays away; None while it is here.
     """
 
-    __slots__ = ("_engine", "_starting", "connection_id", "grace", "holder", "principal", "undelivered")
+    __slots__ = (
+        "_engine",
+        "_starting",
+        "connection_id",
+        "grace",
+        "holder",
+        "principal",
+        "undelivered",
+    )
 
     def __init__(self, engine: Engine, connection_id: str, principal: str) -> None:
         """Begin without a channel."""

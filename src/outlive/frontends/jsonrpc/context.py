@@ -4,13 +4,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from outlive.core.errors import InvalidRequest, ProcessNotFound
-from outlive.engine import Engine, Process
+from outlive.core.process import Owner
+from outlive.engine import Asked, Engine, Process
 from outlive.frontends.jsonrpc.connection import Connection
 from outlive.frontends.jsonrpc.connections import Connections
 from outlive.frontends.jsonrpc.event_feed import EventFeed
 from outlive.frontends.jsonrpc.followers import Followers, OutputFormat
 from outlive.frontends.jsonrpc.settings import DoorSettings
-from outlive.policy.access import Access
+from outlive.policy.access import Access, Scope
 from outlive.protocols.jsonrpc.params import OutputMode
 
 __all__ = ["Context", "Observe", "Reply"]
@@ -42,6 +43,23 @@ class Context:
     events: EventFeed
     settings: DoorSettings
     observe: Observe
+
+    @property
+    def acting(self) -> Asked:
+        """The verbs that change something, on this client's behalf."""
+        return self.engine.on_behalf(self.owner())
+
+    def owner(self, request_id: str | None = None) -> Owner:
+        """Return who asks here."""
+        return Owner(
+            principal=self.connection.principal,
+            connection_id=self.connection.connection_id,
+            request_id=request_id,
+            inside=self.access.inside,
+            door="jsonrpc",
+            address=self.access.address,
+            is_admin=self.access.scope >= Scope.ADMIN,
+        )
 
     async def find(self, process_id: str | None) -> Process:
         """Return the process that is meant: by id, or the one that runs in this connection.

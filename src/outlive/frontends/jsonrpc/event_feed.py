@@ -9,6 +9,9 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 
 from outlive.core.events import (
+    ApprovalDecided,
+    ApprovalRequested,
+    Deed,
     Event,
     KeeperConnected,
     KeeperDisconnected,
@@ -39,6 +42,8 @@ _NAMES: dict[type[Event], EventName] = {
     ProcessClosed: "closed",
     ProcessRemoved: "removed",
     StartRejected: "rejected",
+    ApprovalRequested: "approval_requested",
+    ApprovalDecided: "approval_decided",
     KeeperConnected: "keeper_connected",
     KeeperDisconnected: "keeper_disconnected",
 }
@@ -84,7 +89,7 @@ class EventFeed:
         self.close()
         self._wanted = wanted
         self._paused = {one.process_id for one in self._engine.live() if one.state is State.PAUSED}
-        self._unsubscribe = self._engine.subscribe_events(self._hear)
+        self._unsubscribe = self._engine.subscribe_events(self._hear, kinds=[StateChanged, *_NAMES])
 
     def close(self) -> None:
         """Tell nothing more. Safe to repeat."""
@@ -108,8 +113,10 @@ class EventFeed:
                 name, reason = _NAMES[StartRejected], event.code
             case KeeperConnected() | KeeperDisconnected():
                 name = _NAMES[type(event)]
-            case ProcessRemoved(record=None):
-                return  # whose it was is not known: nobody may be told
+            case ApprovalDecided():
+                record, reason, name = event.record, event.verdict, _NAMES[ApprovalDecided]
+            case ProcessRemoved(record=None) | Deed():
+                return  # whose it was is not known, or it is the audit log's: nobody may be told
             case _:
                 record = event.record
                 name = _NAMES[type(event)]

@@ -7,17 +7,21 @@ import binascii
 from msgspec import UnsetType
 
 from outlive.core.cursor import BEGINNING, Cursor
-from outlive.core.errors import BackendUnavailable, InvalidRequest, ProcessNotFound, StartFailed
+from outlive.core.errors import (
+    BackendUnavailable,
+    CommandRefused,
+    InvalidRequest,
+    ProcessNotFound,
+    StartFailed,
+)
 from outlive.core.identity import ProcessId
-from outlive.core.lifecycle import State
-from outlive.core.process import Owner
+from outlive.core.lifecycle import Cause, State
 from outlive.core.signals import signal_number
 from outlive.core.tags import merge_tags
 from outlive.engine import Process
 from outlive.frontends.jsonrpc.context import Context, Reply
 from outlive.frontends.jsonrpc.questions import check_position
-from outlive.policy.access import Scope
-from outlive.protocols.jsonrpc.answers import encode_process_notification
+from outlive.protocols.jsonrpc.answers import encode_process_notification, encode_queued
 from outlive.protocols.jsonrpc.output import STREAM_NAMES
 from outlive.protocols.jsonrpc.params import (
     CloseOutputParams,
@@ -53,17 +57,12 @@ _START_S = 25.0  # what a start may take (`Engine.start`)
 async def execute(context: Context, params: ExecuteParams, label: str | None) -> Reply:
     """Start a command; its output follows the answer (promises S0.3-S0.5, S0.13).
 
-    One whose group is full is answered as queued; process.started follows when its turn has come.
+    One that needs an approval, or whose group is full, is answered as queued, and process.queued says what it waits for;
+    process.started follows when its turn has come.
     """
     command = params.to_command()
     connection = context.connection
-    owner = Owner(
-        principal=connection.principal,
-        connection_id=connection.connection_id,
-        request_id=label,
-        inside=context.access.inside,
-        is_admin=context.access.scope >= Scope.ADMIN,
-    )
+    owner = context.owner(label)
     process = None if params.process_id is None else await _started_before(context, params.process_id)
     if process is None:
         wanted = None if params.process_id is None else ProcessId(params.process_id)
@@ -81,9 +80,11 @@ async def execute(context: Context, params: ExecuteParams, label: str | None) ->
             "shell": record.shell,
             "sandbox": record.sandbox.view(),
         },
-        notifications=()
-        if is_queued
-        else (encode_process_notification("started", record, cursor=str(BEGINNING)),),
+        notifications=(
+            encode_queued(record)
+            if is_queued
+            else encode_process_notification("started", record, cursor=str(BEGINNING)),
+        ),
         then=lambda: context.followers.follow(process, BEGINNING, form),
     )
 
@@ -112,8 +113,11 @@ async def _started_before(context: Context, process_id: str) -> Process | None:
         raise BackendUnavailable("timeout", "The process is still starting.") from None
     finally:
         unsubscribe()
-    if process.record.state is State.FAILED_TO_START:
-        raise StartFailed("start_failed", process.record.error or "The program was not started.")
+    record = process.record
+    if record.cause in {Cause.APPROVAL_DENIED, Cause.APPROVAL_EXPIRED}:
+        raise CommandRefused(record.cause.value, record.error or "It was not approved.")
+    if record.state is State.FAILED_TO_START:
+        raise StartFailed("start_failed", record.error or "The program was not started.")
     return process
 
 
@@ -124,11 +128,11 @@ async def control(context: Context, params: ControlParams, _label: str | None) -
     try:
         match params.verb:
             case "PAUSE":
-                await context.engine.pause(process)
+                await context.acting.pause(process)
             case "RESUME":
-                await context.engine.resume(process)
+                await context.acting.resume(process)
             case "CANCEL":
-                await context.engine.cancel(process, grace_s=params.grace)
+                await context.acting.cancel(process, grace_s=params.grace)
     except BaseException:
         release()
         raise
@@ -152,7 +156,7 @@ async def signal(context: Context, params: SignalParams, _label: str | None) -> 
     process = await context.find(params.process_id)
     release = context.followers.hold(process.process_id)
     try:
-        await context.engine.signal(
+        await context.acting.signal(
             process, number, whole_tree=params.whole_tree, whole_group=params.whole_group
         )
     except BaseException:
@@ -165,7 +169,7 @@ async def write(context: Context, params: WriteParams, _label: str | None) -> Re
     """Write to the process's input; answered when all of it is in the pipe or terminal."""
     data = _input_bytes(params)
     process = await context.find(params.process_id)
-    await context.engine.write(process, data)
+    await context.acting.write(process, data)
     return Reply(result={"written": len(data)})
 
 
@@ -181,14 +185,14 @@ def _input_bytes(params: WriteParams) -> bytes:
 async def close_stdin(context: Context, params: ProcessParams, _label: str | None) -> Reply:
     """Let the process read end-of-file; served after the writes before it."""
     process = await context.find(params.process_id)
-    await context.engine.close_stdin(process)
+    await context.acting.close_stdin(process)
     return Reply(result={"status": "closed"})
 
 
 async def close_output(context: Context, params: CloseOutputParams, _label: str | None) -> Reply:
     """Close the reading end of a pipe of the process: whoever writes to it gets SIGPIPE."""
     process = await context.find(params.process_id)
-    await context.engine.close_output(process, STREAM_NAMES.index(params.type))
+    await context.acting.close_output(process, STREAM_NAMES.index(params.type))
     return Reply(result={"status": "closed"})
 
 
@@ -206,7 +210,7 @@ async def release(context: Context, params: ReleaseParams, _label: str | None) -
 async def resize(context: Context, params: ResizeParams, _label: str | None) -> Reply:
     """Set the terminal's window size."""
     process = await context.find(params.process_id)
-    await context.engine.resize(process, params.rows, params.cols)
+    await context.acting.resize(process, params.rows, params.cols)
     return Reply(result={"rows": params.rows, "cols": params.cols})
 
 
@@ -215,12 +219,12 @@ async def relabel(context: Context, params: RelabelParams, _label: str | None) -
     process = await context.find(params.process_id)
     record = process.record
     group = record.group if isinstance(params.group, UnsetType) else params.group
-    await context.engine.relabel(process, tags=merge_tags(record.tags, params.tags), group=group)
+    await context.acting.relabel(process, tags=merge_tags(record.tags, params.tags), group=group)
     return Reply(result=process_view(process.record))
 
 
 async def remove(context: Context, params: RemoveParams, _label: str | None) -> Reply:
     """Forget a finished process: record, output and folder."""
     process = await context.find(params.process_id)
-    await context.engine.remove(process, force=params.force, note="Removed by request.")
+    await context.acting.remove(process, force=params.force, note="Removed by request.")
     return Reply(result={"process_id": process.process_id, "removed": True})

@@ -124,14 +124,16 @@ class Calls:
             call.note = note
         process = await self._process_of(caller)
         if process is not None:
-            await self.end(process, note=note)
+            await self.end(process, caller, note=note)
         elif call is not None and call.task is not None:
             call.task.cancel()  # it has not started anything yet, or waits for what others started
 
-    async def end(self, process: Process, *, note: str) -> None:
+    async def end(self, process: Process, caller: Caller, *, note: str) -> None:
         """Ask for the end of a process as a cancel does; one that has ended is a success."""
         with contextlib.suppress(InvalidState):  # it ended at this moment
-            await self._engine.cancel(process, grace_s=self._termination_timeout_s, note=note)
+            await self._engine.on_behalf(caller.owner).cancel(
+                process, grace_s=self._termination_timeout_s, note=note
+            )
 
     async def _process_of(self, caller: Caller) -> Process | None:
         wanted = ProcessFilter(

@@ -45,7 +45,7 @@ async def stream_background(
     try:
         process = await toolbox.start_background(message.arguments, caller)
         if request.note is not None:
-            await calls.end(process, note=request.note)
+            await calls.end(process, caller, note=request.note)
     except OutliveError as error:
         outcome = Outcome(text=f"{error.message} {error.hint}".strip(), is_error=True)
         await stream.write(_result_event(message, outcome), is_last=True)

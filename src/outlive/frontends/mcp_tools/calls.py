@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
 from outlive.core.errors import InvalidRequest
+from outlive.core.process import Owner
 from outlive.engine import Process
 from outlive.policy.access import Access, Scope
 from outlive.protocols.mcp.tasks import Task, TaskCall
@@ -26,6 +27,19 @@ class Caller:
     connection_id: str | None = None
     request_id: str | None = None
     has_tasks: bool = False
+
+    @property
+    def owner(self) -> Owner:
+        """Whose a process becomes that it starts, and who asks for what is done."""
+        return Owner(
+            principal=self.principal,
+            connection_id=self.connection_id,
+            request_id=self.request_id,
+            inside=self.access.inside,
+            door="mcp",
+            address=self.access.address,
+            is_admin=self.access.scope >= Scope.ADMIN,
+        )
 
     @property
     def principal(self) -> str:

@@ -41,6 +41,7 @@ _Arguments = Mapping[str, object]
 # The tag that makes a key findable again, after a restart too.
 _KEY_TAG = "key"
 _SETTLED_S = 0.2  # this long without output after an input, and the answer is there
+_CANCELLED = "Cancelled by the client."
 
 
 class LeanTools:
@@ -135,13 +136,14 @@ class LeanTools:
         try:
             asked = read_arguments(arguments, SendArguments)
             process = await self._find(asked.id, caller)
+            acting = self._engine.on_behalf(caller.owner)
             before = Cursor(process.log.size(0), process.log.size(1))
             start = before if asked.cursor is None else Cursor.parse(asked.cursor)
             text = (asked.text or "") + "".join(KEYS[key.lower()] for key in asked.keys or ())
             if text:
-                await self._engine.write(process, text.encode("utf-8", "replace"))
+                await acting.write(process, text.encode("utf-8", "replace"))
             if asked.eof:
-                await self._engine.close_stdin(process)
+                await acting.close_stdin(process)
         except OutliveError as error:
             return _failed(error)
         await self._settle(process, before, wait_s=asked.wait_s)
@@ -153,15 +155,16 @@ class LeanTools:
         try:
             asked = read_arguments(arguments, ControlArguments)
             process = await self._find(asked.id, caller)
+            acting = self._engine.on_behalf(caller.owner)
             match asked.action:
                 case "pause":
-                    await self._engine.pause(process)
+                    await acting.pause(process)
                 case "resume":
-                    await self._engine.resume(process)
+                    await acting.resume(process)
                 case "cancel":
-                    await self._runner.end(process, note="Cancelled by the client.", grace_s=asked.grace)
+                    await self._runner.end(process, caller, note=_CANCELLED, grace_s=asked.grace)
                 case "signal":
-                    await self._engine.signal(process, signal_number(asked.signal or ""))
+                    await acting.signal(process, signal_number(asked.signal or ""))
         except OutliveError as error:
             return _failed(error)
         return Outcome(text=await self._header(process))

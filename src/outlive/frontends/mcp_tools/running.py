@@ -12,12 +12,10 @@ import time
 from outlive.core.command import Command
 from outlive.core.errors import OutliveError, ProcessNotFound
 from outlive.core.identity import ProcessId, new_process_id
-from outlive.core.process import Owner
 from outlive.engine import Engine, Process, ProcessFilter
 from outlive.frontends.mcp_tools.calls import Caller, Progress
 from outlive.frontends.mcp_tools.news import News
 from outlive.frontends.mcp_tools.settings import ToolSettings
-from outlive.policy.access import Scope
 
 __all__ = ["Runner", "is_visible"]
 
@@ -49,16 +47,9 @@ class Runner:
 
         Cancellation: unless `in_background`, what may have been started is ended.
         """
-        owner = Owner(
-            principal=caller.principal,
-            connection_id=caller.connection_id,
-            request_id=caller.request_id,
-            inside=caller.access.inside,
-            is_admin=caller.access.scope >= Scope.ADMIN,
-        )
         process_id = new_process_id(time.time_ns(), os.urandom(10))
         try:
-            return await self.engine.start(command, owner=owner, process_id=process_id)
+            return await self.engine.start(command, owner=caller.owner, process_id=process_id)
         except asyncio.CancelledError:
             if not in_background:
                 await self.abandon(process_id)
@@ -121,8 +112,8 @@ class Runner:
             if not (process.is_complete or news.is_waiting):
                 await _woken(woken, at=min(deadline, told + self.settings.heartbeat_s))
 
-    async def end(self, process: Process, *, note: str, grace_s: float | None = None) -> bool:
-        """End a process's whole tree and wait for that; tell whether the KILL was needed.
+    async def end(self, process: Process, caller: Caller, *, note: str, grace_s: float | None = None) -> bool:
+        """End a process's whole tree for a caller and wait for that; tell whether the KILL was needed.
 
         Raises:
             BackendUnavailable: The keeper does not answer, or the tree is not gone some seconds after the KILL.
@@ -130,7 +121,7 @@ class Runner:
         Cancellation: the end goes on.
         """
         grace_s = self.settings.termination_timeout_s if grace_s is None else grace_s
-        return await self.engine.end(process, grace_s=grace_s, note=note)
+        return await self.engine.on_behalf(caller.owner).end(process, grace_s=grace_s, note=note)
 
     async def find(self, wanted: ProcessFilter, caller: Caller) -> Process:
         """Return the newest of a caller's processes that matches.

@@ -122,7 +122,7 @@ class ProcessTasks:
         if process.is_ended:
             return
         with contextlib.suppress(InvalidState):  # it ended at this moment
-            await self._runner.engine.cancel(
+            await self._runner.engine.on_behalf(caller.owner).cancel(
                 process, grace_s=self._settings.termination_timeout_s, note="Cancelled by the client."
             )
 

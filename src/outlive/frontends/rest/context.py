@@ -13,7 +13,7 @@ from starlette.responses import Response
 
 from outlive.core.errors import ProcessNotFound
 from outlive.core.process import Owner
-from outlive.engine import Engine, Process, ProcessRegistry
+from outlive.engine import Asked, Engine, Process, ProcessRegistry
 from outlive.frontends.rest.settings import RestSettings
 from outlive.frontends.rest.slugs import MEDIA_TYPE
 from outlive.policy.access import Access, Scope
@@ -75,6 +75,7 @@ class RestContext:
             self.engine,
             principal=self.access.principal,
             termination_timeout_s=self.settings.termination_timeout_s,
+            by=self.owner(),
         )
 
     async def find(self, process_id: str) -> Process:
@@ -100,7 +101,14 @@ class RestContext:
             request_id=request_id,
             inside=access.inside,
             is_admin=access.scope >= Scope.ADMIN,
+            door="rest",
+            address=access.address,
         )
+
+    @property
+    def acting(self) -> Asked:
+        """The verbs that change something, on the caller's behalf."""
+        return self.engine.on_behalf(self.owner())
 
     async def first_of(self, happening: Awaitable[None], *, within_s: float | None = None) -> bool:
         """Wait for something, until the server stops or time is up; tell whether it happened."""

@@ -156,7 +156,7 @@ class ProcessRoutes:
         if "tags" in given:
             tags = {} if body.tags is None else merge_tags(tags, body.tags)
         group = body.group if "group" in given else record.group
-        await self._context.engine.relabel(process, tags=tags, group=group)
+        await self._context.acting.relabel(process, tags=tags, group=group)
         return json_answer(process_view(process.record))
 
     async def remove(
@@ -167,7 +167,7 @@ class ProcessRoutes:
     ) -> Response:
         """Forget a finished process: record, output and folder."""
         process = await self._context.find(process_id)
-        await self._context.engine.remove(process, force=force, note="Removed by request.")
+        await self._context.acting.remove(process, force=force, note="Removed by request.")
         return json_answer({"process_id": process_id, "removed": True})
 
 

@@ -52,28 +52,28 @@ class VerbRoutes:
 
     async def control(self, process_id: ProcessIdPath, body: ControlRequest) -> Response:
         """Pause, resume or cancel the whole tree. Repeating it is a success; a cancel is answered before the end."""
-        engine = self._context.engine
+        acting = self._context.acting
         process = await self._context.find(process_id)
         match body.action:
             case "pause":
-                await engine.pause(process)
+                await acting.pause(process)
             case "resume":
-                await engine.resume(process)
+                await acting.resume(process)
             case "cancel":
-                await engine.cancel(process, grace_s=body.grace, note="Cancelled by request.")
+                await acting.cancel(process, grace_s=body.grace, note="Cancelled by request.")
         return _shown(process)
 
     async def signal(self, process_id: ProcessIdPath, body: SignalRequest) -> Response:
         """Send a signal to the main process, or to its whole tree."""
         number = signal_number(body.signal)
         process = await self._context.find(process_id)
-        await self._context.engine.signal(process, number, whole_tree=body.whole_tree)
+        await self._context.acting.signal(process, number, whole_tree=body.whole_tree)
         return _shown(process)
 
     async def resize(self, process_id: ProcessIdPath, body: Resize) -> Response:
         """Set the terminal's window size."""
         process = await self._context.find(process_id)
-        await self._context.engine.resize(process, body.rows, body.cols)
+        await self._context.acting.resize(process, body.rows, body.cols)
         return _shown(process)
 
     async def write(
@@ -87,9 +87,9 @@ class VerbRoutes:
         process = await self._context.find(process_id)
         data = await request.body()
         if data or not eof:
-            await self._context.engine.write(process, data)
+            await self._context.acting.write(process, data)
         if eof:
-            await self._context.engine.close_stdin(process)
+            await self._context.acting.close_stdin(process)
         return json_answer({"written": len(data), "eof": eof})
 
     async def wait(

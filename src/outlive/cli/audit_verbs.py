@@ -1,0 +1,105 @@
+"""`outlive audit verify` and `outlive audit show`: read the audit log's files; the server is not asked for anything."""
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+from outlive.cli.moments import parse_since
+from outlive.cli.output import say, show, show_json
+from outlive.core.cursor import Cursor
+from outlive.core.errors import InvalidRequest
+from outlive.core.layout import Layout
+from outlive.store.audit_chain import FIRST
+from outlive.store.audit_trail import AuditTrail
+
+__all__ = ["show_audit", "verify_audit"]
+
+_SHOWN = ("principal", "address", "door", "decision", "reason", "process_id", "exit", "command")
+_TOLD_BY_ITSELF = {"n", "at", "what", "prev", "connection", "request"}
+
+
+def verify_audit(layout: Layout, *, known: str | None, as_json: bool) -> int:
+    """Check the chain; return 0 when nothing speaks of a change, else 1.
+
+    Args:
+        layout: Where the log lies.
+        known: "NUMBER:DIGEST" of an entry, as an earlier check has told it.
+        as_json: Answer with one line of JSON.
+
+    Raises:
+        InvalidRequest: `known` is not of that form.
+    """
+    report = AuditTrail(layout.audit).verify(known=None if known is None else _known(known))
+    if as_json:
+        show_json(
+            {
+                "whole": report.is_whole,
+                "entries": report.entries,
+                "first": report.first,
+                "last": report.last,
+                "head": report.head,
+                "files": report.files,
+                "breaks": report.breaks,
+                "notes": report.notes,
+            }
+        )
+        return 0 if report.is_whole else 1
+    for sentence in report.notes:
+        say(f"outlive: {sentence}")
+    for sentence in report.breaks:
+        show(sentence)
+    if not report.is_whole:
+        show("The audit log was changed.")
+        return 1
+    if report.entries:
+        show(
+            f"{report.entries} entries fit together: {report.first} to {report.last}, in {report.files} files."
+        )
+        show(f"head {report.last}:{report.head}")
+    return 0
+
+
+def show_audit(
+    layout: Layout, *, since: str | None, principal: str | None, process: str | None, as_json: bool
+) -> int:
+    """Print entries, oldest first: a line each, or the JSON objects as they lie in the log.
+
+    Raises:
+        InvalidRequest: `since` is no moment.
+    """
+    begin = None if since is None else _moment(since)
+    for entry in AuditTrail(layout.audit).entries():
+        if begin is not None and str(entry.get("at", "")) < begin:
+            continue
+        if principal is not None and entry.get("principal") != principal:
+            continue
+        if process is not None and not str(entry.get("process_id", "")).endswith(process.lower()):
+            continue
+        show(json.dumps(entry, ensure_ascii=False) if as_json else _line(entry))
+    return 0
+
+
+def _line(entry: dict[str, Any]) -> str:
+    words = [str(entry.get("at", "-" * 27)), str(entry["n"]), str(entry.get("what", "?"))]
+    more = sorted(set(entry) - set(_SHOWN) - _TOLD_BY_ITSELF)
+    for name in (*_SHOWN[:-1], *more, _SHOWN[-1]):
+        if name in entry:
+            value = entry[name]
+            words.append(f"{name}={json.dumps(value, ensure_ascii=False) if name == 'command' else value}")
+    return " ".join(words)
+
+
+def _moment(text: str) -> str:
+    moment = parse_since(text, datetime.now().astimezone())
+    if isinstance(moment, Cursor):
+        raise InvalidRequest("invalid_params", f"--since {text[:60]!r} is no time.")
+    return f"{moment.astimezone(UTC):%Y-%m-%dT%H:%M:%S.%fZ}"
+
+
+def _known(text: str) -> tuple[int, str]:
+    number, _, wanted = text.partition(":")
+    if not number.isdecimal() or len(wanted) != len(FIRST):
+        raise InvalidRequest(
+            "invalid_params", "--head takes NUMBER:DIGEST as `outlive audit verify` tells it."
+        )
+    return int(number), wanted.lower()

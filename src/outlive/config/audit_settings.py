@@ -1,0 +1,38 @@
+"""What is recorded of who did what: `AuditSettings`."""
+
+from dataclasses import dataclass
+
+from outlive.config.declaring import option
+from outlive.config.values import parse_count, parse_size, parse_switch
+
+__all__ = ["AuditSettings"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditSettings:
+    """The part of `Settings` that decides about the audit log."""
+
+    audit_off: bool = option(
+        "switch",
+        parse_switch,
+        "off",
+        "Keep no audit log: nobody can tell later who started, controlled or was refused what.",
+        flag="--no-audit",
+        example="on",
+        project="off",
+    )
+    audit_max_bytes: int = option(
+        "size",
+        parse_size,
+        "16M",
+        "Size at which the audit log goes on in a new file.",
+        flag="--audit-max-size",
+        unit="bytes",
+    )
+    audit_files: int = option(
+        "count",
+        parse_count,
+        "8",
+        "How many files of the audit log are kept; beyond it the oldest is removed.",
+        flag="--audit-files",
+    )

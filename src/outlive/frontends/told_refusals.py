@@ -1,0 +1,48 @@
+"""Refusals at the door, told to somebody else before they are answered: `ToldRefusals`, around a `SendError`."""
+
+from collections.abc import Callable
+
+from starlette.types import Scope, Send
+
+from outlive.core.events import Deed
+from outlive.core.process import Owner
+from outlive.frontends.answers import Headers
+from outlive.frontends.dialects import SendError
+
+__all__ = ["ToldRefusals", "address_of"]
+
+_MOST_SHOWN = 200  # characters of a path
+
+
+class ToldRefusals:
+    """A `SendError` that tells `announce` whom the guard did not let in, then answers as `answer` does."""
+
+    def __init__(self, answer: SendError, announce: Callable[[Deed], None]) -> None:
+        """Stand before `answer`."""
+        self._answer = answer
+        self._announce = announce
+
+    async def __call__(
+        self,
+        scope: Scope,
+        send: Send,
+        *,
+        status: int,
+        error: str,
+        message: str,
+        hint: str,
+        headers: Headers = (),
+    ) -> None:
+        """Tell, and answer."""
+        path = str(scope.get("path", ""))[:_MOST_SHOWN]  # without the query: it may hold a token
+        by = Owner(principal="", door="guard", address=address_of(scope))
+        self._announce(Deed(what="access", by=by, decision="denied", reason=error, details={"path": path}))
+        await self._answer(
+            scope, send, status=status, error=error, message=message, hint=hint, headers=headers
+        )
+
+
+def address_of(scope: Scope) -> str:
+    """Return where a caller is: "127.0.0.1:50124", or that it came over the Unix socket."""
+    client = scope.get("client")
+    return f"{client[0]}:{client[1]}" if client and client[0] else "unix"

@@ -1,0 +1,321 @@
+"""The audit log on disk: `AuditTrail`, files that only grow, one after the other, and a note of their newest entry.
+
+Several programs may append (the server, and the command line where it makes tokens): each batch under a lock of its own.
+Blocking: not for the event loop. Files are named by the number of their first entry; the oldest are removed when there are
+more than the setting says. The note `head` (number and digest of the newest entry, file, size; number of the oldest) is
+what tells that lines are missing at an end: a chain alone cannot.
+"""
+
+import contextlib
+import fcntl
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from outlive.store.audit_chain import FIRST, ChainCheck, digest, make_line, read_line
+
+__all__ = ["AuditReport", "AuditTrail"]
+
+_SUFFIX = ".jsonl"
+_HEAD_BYTES = 512  # written in place and in one piece, padded: never longer nor shorter
+_DIGITS = 12
+_READ_BYTES = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class _Head:
+    """Where the log stands: the newest entry, the file it lies in and that file's size, the oldest entry kept."""
+
+    n: int = 0
+    hash: str = FIRST
+    file: str = ""
+    size: int = 0
+    first: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditReport:
+    """What a check has found: `breaks` are proof of a change, `notes` are not.
+
+    `first`, `last`, `head`: number of the oldest entry, number and digest of the newest one.
+    """
+
+    entries: int
+    first: int
+    last: int
+    head: str
+    files: int
+    breaks: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing was found that speaks of a change."""
+        return not self.breaks
+
+
+class AuditTrail:
+    """The audit log of one state folder. Not for several threads at once."""
+
+    def __init__(self, folder: str, *, max_bytes: int = 16 * 1024 * 1024, max_files: int = 8) -> None:
+        """Write into `folder`, which is made at the first append; nothing is opened yet."""
+        self._folder = folder
+        self._max_bytes = max_bytes
+        self._max_files = max(1, max_files)
+
+    def append(self, entries: Sequence[Mapping[str, object]]) -> None:
+        """Write entries behind the newest one; they are in the kernel when this returns.
+
+        Raises:
+            OSError: The disk is full or refuses; then nothing of them was written.
+        """
+        os.makedirs(self._folder, mode=0o700, exist_ok=True)
+        with self._locked(fcntl.LOCK_EX), self._open("head", os.O_RDWR | os.O_CREAT) as head_fd:
+            head, surprise = self._settle(_read_head(head_fd))
+            todo = [surprise, *entries] if surprise else list(entries)
+            while todo:
+                head, todo = self._write_some(head, todo, head_fd)
+
+    def sync(self) -> None:
+        """Let the newest file and the note reach the disk (fdatasync)."""
+        names = self._files()
+        for name in [*names[-1:], "head"]:
+            with contextlib.suppress(FileNotFoundError), self._open(name, os.O_RDONLY) as fd:
+                os.fdatasync(fd)
+
+    def lines(self) -> Iterator[bytes]:
+        """Yield all lines that are whole, oldest first."""
+        for name in self._files():
+            yield from _whole_lines(f"{self._folder}/{name}")
+
+    def entries(self) -> Iterator[dict[str, Any]]:
+        """Yield all entries, oldest first."""
+        for line in self.lines():
+            entry = read_line(line)
+            if entry is not None:
+                yield entry
+
+    def verify(self, *, known: tuple[int, str] | None = None) -> AuditReport:
+        """Read everything and tell whether it fits together.
+
+        Args:
+            known: Number and digest of an entry that somebody noted earlier, elsewhere.
+        """
+        if not os.path.isdir(self._folder):
+            return AuditReport(
+                entries=0, first=1, last=0, head=FIRST, files=0, notes=["There is no audit log."]
+            )
+        check = ChainCheck()
+        with self._locked(fcntl.LOCK_SH):
+            head = self._noted_head()
+            for number, wanted in [(head.n, head.hash)] if head else []:
+                check.watch(number, wanted)
+            if known is not None and (head is None or known[0] != head.n):
+                check.watch(*known)
+            files = self._files()
+            for line in self.lines():
+                check.feed(line)
+            torn = _torn_bytes(f"{self._folder}/{files[-1]}") if files else 0
+        notes = [f"The last line is torn ({torn} bytes): a crash; it was never acknowledged."] if torn else []
+        breaks = [*check.breaks, *_judge_ends(check, head, notes)]
+        if known is not None and not _was_met(check, head, known):
+            breaks.append(f"Entry {known[0]} is not the one that was noted.")
+        return AuditReport(
+            entries=check.count,
+            first=check.first or 1,
+            last=check.last,
+            head=check.head,
+            files=len(files),
+            breaks=breaks,
+            notes=notes,
+        )
+
+    def _settle(self, head: _Head | None) -> tuple[_Head, dict[str, object] | None]:
+        """Return where to go on, and an entry about what was found there that nobody noted; None when all is well."""
+        files = self._files()
+        if head is None:
+            return self._found_head(files)
+        size = _size(f"{self._folder}/{head.file}") if head.file else 0
+        following = _name_of(head.n + 1)
+        if size == head.size and head.file != following and files[-1:] == [following]:
+            head = replace(head, file=following, size=0)  # killed right behind the beginning of a new file
+            size = _size(f"{self._folder}/{following}")
+        is_newest = files[-1:] == ([head.file] if head.file else [])
+        if size == head.size and is_newest:
+            return head, None
+        if size < head.size or not is_newest:
+            # Go on behind what was noted: the missing entries stay missing, and every check tells it.
+            newest = files[-1] if files else ""
+            head = _Head(n=head.n, hash=head.hash, file=newest, size=_size(f"{self._folder}/{newest}"))
+            return head, _surprise("entries_missing", 0)
+        return self._adopt(head, f"{self._folder}/{head.file}", size)
+
+    def _adopt(self, head: _Head, path: str, size: int) -> tuple[_Head, dict[str, object] | None]:
+        """Take over what a writer has written without noting it: it was killed in between."""
+        with open(path, "rb") as file:
+            file.seek(head.size)
+            rest = file.read(size - head.size)
+        whole = rest[: rest.rfind(b"\n") + 1]
+        for line in whole.splitlines(keepends=True):
+            entry = read_line(line)
+            if entry is None or entry["n"] != head.n + 1 or entry["prev"] != head.hash:
+                return replace(head, size=size), _surprise("foreign_lines", 0)
+            head = replace(head, n=head.n + 1, hash=digest(line), size=head.size + len(line))
+        torn = len(rest) - len(whole)
+        if not torn:
+            return head, None
+        os.truncate(path, head.size)
+        return head, _surprise("torn_line", torn)
+
+    def _found_head(self, files: Sequence[str]) -> tuple[_Head, dict[str, object] | None]:
+        """Return where the files themselves end: of a new log, or of one whose note is gone."""
+        if not files:
+            return _Head(), None
+        check = ChainCheck()
+        for line in self.lines():
+            check.feed(line)
+        path = f"{self._folder}/{files[-1]}"
+        torn = _torn_bytes(path)
+        if torn:
+            os.truncate(path, _size(path) - torn)
+        head = _Head(check.last, check.head, files[-1], _size(path), check.first or 1)
+        return head, _surprise("note_missing", torn)
+
+    def _write_some(
+        self, head: _Head, entries: list[Mapping[str, object]], head_fd: int
+    ) -> tuple[_Head, list[Mapping[str, object]]]:
+        """Write as many entries as the file takes, at least one; return where the log stands and what is left."""
+        if not head.file or head.size >= self._max_bytes:
+            head = _Head(head.n, head.hash, _name_of(head.n + 1), 0, head.first)
+        lines: list[bytes] = []
+        number, prev, size = head.n, head.hash, head.size
+        for entry in entries:
+            if size >= self._max_bytes:
+                break
+            number += 1
+            line = make_line(entry, number=number, prev=prev)
+            prev, size = digest(line), size + len(line)
+            lines.append(line)
+        with self._open(head.file, os.O_WRONLY | os.O_APPEND | os.O_CREAT) as fd:
+            try:
+                _write_all(fd, b"".join(lines))
+            except OSError:
+                os.ftruncate(fd, head.size)
+                raise
+        files = self._files()
+        is_full = len(files) > self._max_files
+        first = int(files[-self._max_files].removesuffix(_SUFFIX)) if is_full else head.first
+        head = _Head(number, prev, head.file, size, first)
+        os.pwrite(head_fd, json.dumps(asdict(head)).encode().ljust(_HEAD_BYTES - 1) + b"\n", 0)
+        # Only now: a file that goes before the note says so looks like one that somebody has removed.
+        for name in files[: -self._max_files] if is_full else ():
+            os.unlink(f"{self._folder}/{name}")
+        return head, entries[len(lines) :]
+
+    def _files(self) -> list[str]:
+        try:
+            names = os.listdir(self._folder)
+        except FileNotFoundError:
+            return []
+        return sorted(name for name in names if name.endswith(_SUFFIX) and name[: -len(_SUFFIX)].isdecimal())
+
+    def _noted_head(self) -> _Head | None:
+        try:
+            with self._open("head", os.O_RDONLY) as fd:
+                return _read_head(fd)
+        except FileNotFoundError:
+            return None
+
+    @contextlib.contextmanager
+    def _open(self, name: str, flags: int) -> Iterator[int]:
+        fd = os.open(f"{self._folder}/{name}", flags | os.O_CLOEXEC, 0o600)
+        try:
+            yield fd
+        finally:
+            os.close(fd)
+
+    @contextlib.contextmanager
+    def _locked(self, how: int) -> Iterator[None]:
+        with self._open("lock", os.O_RDWR | os.O_CREAT) as fd:
+            fcntl.flock(fd, how)
+            yield
+
+
+def _judge_ends(check: ChainCheck, head: _Head | None, notes: list[str]) -> list[str]:
+    """Compare the lines with the note; what a crash explains goes to `notes`."""
+    if head is None:
+        return ["The note of the newest entry is missing."] if check.count else []
+    breaks = []
+    if check.last < head.n:
+        breaks.append(f"Entries {check.last + 1} to {head.n} are missing at the end.")
+    elif not check.known[head.n][1] and head.n:
+        breaks.append(f"Entry {head.n} is not the one that was noted.")
+    if check.last > head.n:
+        notes.append(f"Entries {head.n + 1} to {check.last} were not noted: their writer was killed.")
+    if (check.first or 1) > head.first:
+        breaks.append(f"Entries {head.first} to {(check.first or 1) - 1} are missing at the beginning.")
+    return breaks
+
+
+def _was_met(check: ChainCheck, head: _Head | None, known: tuple[int, str]) -> bool:
+    if head is not None and known[0] == head.n:
+        return known[1] == head.hash and check.known[head.n][1]
+    return check.known[known[0]][1]
+
+
+def _name_of(first: int) -> str:
+    return f"{first:0{_DIGITS}}{_SUFFIX}"
+
+
+def _surprise(what: str, torn: int) -> dict[str, object]:
+    entry: dict[str, object] = {"what": "audit", "reason": what}
+    return entry | ({"torn_bytes": torn} if torn else {})
+
+
+def _read_head(fd: int) -> _Head | None:
+    try:
+        document = json.loads(os.pread(fd, _HEAD_BYTES, 0))
+        return _Head(
+            n=int(document["n"]),
+            hash=str(document["hash"]),
+            file=str(document["file"]),
+            size=int(document["size"]),
+            first=int(document["first"]),
+        )
+    except (ValueError, LookupError, TypeError):
+        return None
+
+
+def _write_all(fd: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]
+
+
+def _whole_lines(path: str) -> Iterator[bytes]:
+    try:
+        file = open(path, "rb")  # noqa: SIM115 -- closed below, and a file may be removed by then
+    except FileNotFoundError:
+        return
+    with file:
+        for line in file:
+            if line.endswith(b"\n"):
+                yield line
+
+
+def _torn_bytes(path: str) -> int:
+    """Return the bytes behind the last newline."""
+    size = _size(path)
+    with open(path, "rb") as file:
+        file.seek(max(0, size - _READ_BYTES))
+        rest = file.read()
+    return len(rest) - (rest.rfind(b"\n") + 1)
+
+
+def _size(path: str) -> int:
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return 0
