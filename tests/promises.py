@@ -185,6 +185,9 @@ _SECURITY: Mapping[str, str] = {
     "A.inside": "A process that we have started, or a descendant of it, is let in nowhere by its uid, nor by the keeper.",
     "A.token": "A token counts until it is revoked or expires; what its holder has open ends within a second then.",
     "A.scope": "Every method, tool and route needs a scope; a caller with a narrower one is refused with scope_missing.",
+    "P.rules": "deny, ask and allow are held against the words of every simple command, before every start, at every door.",
+    "P.only": "With an allow list nothing that is not on it is started by us, whatever is tried.",
+    "P.approval": "What is asked about starts once, after an administrator outside of our trees approved it, across crashes.",
     "S4.9.key": "With MCP_API_KEY set, every TCP caller sends it (Bearer, bare or X-API-Key), else 401.",
     "S4.10": "Origin must be localhost, compared as a parsed host: http://localhost.evil.com gets 403.",
 }

@@ -100,6 +100,7 @@ def _until_listed(client: Client) -> Iterator[str]:
         yield known[0].process_id if known else str(next(iter(events)).process_id)
 
 
+@pytest.mark.promise("P.rules")
 def test_rest_lists_approves_and_denies(asking: OutliveServer, tmp_path: Path) -> None:
     rest = _Rest(str(asking.state_dir / "server.sock"))
     made = [
@@ -165,6 +166,7 @@ def test_mcp_tools_answer_that_it_waits_with_its_id(asking: OutliveServer, at_ha
         at_hand.deny(one.process_id)
 
 
+@pytest.mark.promise("P.approval")
 def test_a_token_approves_by_its_scope_but_not_from_within(asking: OutliveServer, at_hand: Client) -> None:
     """The run token is too narrow; the admin token counts outside of what was started here, and not inside."""
     rest = RestCaller(asking.rest_url)

@@ -91,7 +91,7 @@ async def _try(engine: Engine, command: Command) -> str:
     return process.state.value
 
 
-@pytest.mark.promise("S0.12")
+@pytest.mark.promise("S0.12", "P.only")
 @pytest.mark.parametrize("kind", ["names", "rules"])
 async def test_nothing_off_the_list_is_ever_started(shared_house: House, tmp_path: Path, kind: str) -> None:
     ground = await asyncio.to_thread(_Ground, tmp_path)
