@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from outlive.core.lifecycle import Cause
 from outlive.core.spec import Spec
 from outlive.keeper.journal import Journal, read_journal
 from outlive.keeper.limits import read_gaps
+from outlive.keeper.shim_files import add_secrets
 from outlive.protocols.frames import (
     IDX,
     ExitRecord,
@@ -25,8 +27,10 @@ from outlive.protocols.frames import (
     decode_pid,
     encode_exit,
     encode_pid,
+    encode_secrets,
     exit_from_wait,
     spec_exec_block,
+    split_extended,
 )
 from outlive.protocols.keeper import (
     DOORBELLS_PER_PACKET,
@@ -41,29 +45,12 @@ from outlive.protocols.keeper import (
 )
 
 # What can stand in an argument or a variable: any bytes but NUL; those that are no UTF-8 travel as surrogates.
-_words = st.binary(max_size=30).map(lambda raw: raw.replace(b"\0", b"").decode("utf-8", "surrogateescape"))
-_names = _words.filter(lambda word: word and "=" not in word)
-_json = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(max_size=20),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
-    max_leaves=8,
-)
-_specs = st.builds(
-    Spec,
-    program=_words,
-    argv=st.lists(_words, min_size=1, max_size=6).map(tuple),
-    env=st.dictionaries(_names, _words, max_size=5),
-    cwd=_words,
-    stdio=st.sampled_from(["pipes", "merge", "pty"]),
-    stdin=st.sampled_from(["none", "pipe"]),
-    rows=st.integers(1, 1000),
-    cols=st.integers(1, 1000),
-    timeout_s=st.none() | st.floats(0, 1e9),
-    grace_s=st.floats(0, 1e9),
-    output_limit=st.none() | st.integers(1, 2**62),
-    on_limit=st.sampled_from(["truncate", "block", "kill"]),
-    after_exit=st.sampled_from(["keep", "kill", "wait"]),
-    meta=st.dictionaries(st.text(max_size=8), _json, max_size=3),
+_words = st.lists(st.text(st.characters(exclude_characters="\0", codec="utf-8"), max_size=8), max_size=4)
+_bounded_specs = st.builds(
+    lambda spec, names, steps: replace(spec, secrets=tuple(names), confinement=tuple(steps) or None),
+    _specs,
+    _words,
+    _words,
 )
 _ids = st.binary(min_size=16, max_size=16).map(id_from_bytes)
 _u64 = st.integers(0, 2**64 - 1)
@@ -81,6 +68,32 @@ def test_the_shim_finds_what_to_execute_without_reading_the_head(spec: Spec) -> 
     assert (os.fsdecode(program), os.fsdecode(cwd)) == (spec.program, spec.cwd)
     assert tuple(map(os.fsdecode, argv)) == spec.argv
     assert {os.fsdecode(name): os.fsdecode(value) for name, value in env.items()} == spec.env
+
+
+@given(_bounded_specs)
+def test_a_spec_with_bounds_or_secrets_comes_back_and_names_no_program_to_old_shims(spec: Spec) -> None:
+    raw = encode_spec(spec)
+    assert decode_spec(raw) == spec
+    program, _, words, _ = decode_exec(spec_exec_block(raw))
+    if not spec.secrets and spec.confinement is None:
+        assert os.fsdecode(program) == spec.program
+        return
+    assert not os.path.lexists(program)
+    steps, program, argv = split_extended(words)
+    assert tuple(map(os.fsdecode, steps)) == (spec.confinement or ())
+    assert (os.fsdecode(program), tuple(map(os.fsdecode, argv))) == (spec.program, spec.argv)
+
+
+@given(
+    st.dictionaries(st.text("AB", min_size=1), st.text(st.characters(exclude_characters="\0", codec="utf-8")))
+)
+def test_secrets_are_read_as_they_were_handed_over(secrets: dict[str, str]) -> None:
+    fd = os.memfd_create("test")
+    os.write(fd, encode_secrets(secrets))
+    env: dict[bytes, bytes] = {}
+    add_secrets(env, fd)
+    os.close(fd)
+    assert {os.fsdecode(name): os.fsdecode(value) for name, value in env.items()} == secrets
 
 
 @given(st.binary(max_size=200))
