@@ -45,12 +45,36 @@ from outlive.protocols.keeper import (
 )
 
 # What can stand in an argument or a variable: any bytes but NUL; those that are no UTF-8 travel as surrogates.
-_words = st.lists(st.text(st.characters(exclude_characters="\0", codec="utf-8"), max_size=8), max_size=4)
+_words = st.binary(max_size=30).map(lambda raw: raw.replace(b"\0", b"").decode("utf-8", "surrogateescape"))
+_names = _words.filter(lambda word: word and "=" not in word)
+_json = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+)
+_specs = st.builds(
+    Spec,
+    program=_words,
+    argv=st.lists(_words, min_size=1, max_size=6).map(tuple),
+    env=st.dictionaries(_names, _words, max_size=5),
+    cwd=_words,
+    stdio=st.sampled_from(["pipes", "merge", "pty"]),
+    stdin=st.sampled_from(["none", "pipe"]),
+    rows=st.integers(1, 1000),
+    cols=st.integers(1, 1000),
+    timeout_s=st.none() | st.floats(0, 1e9),
+    grace_s=st.floats(0, 1e9),
+    output_limit=st.none() | st.integers(1, 2**62),
+    on_limit=st.sampled_from(["truncate", "block", "kill"]),
+    after_exit=st.sampled_from(["keep", "kill", "wait"]),
+    meta=st.dictionaries(st.text(max_size=8), _json, max_size=3),
+)
+_no_nul = st.text(st.characters(exclude_characters="\0", codec="utf-8"), max_size=8)
 _bounded_specs = st.builds(
     lambda spec, names, steps: replace(spec, secrets=tuple(names), confinement=tuple(steps) or None),
     _specs,
-    _words,
-    _words,
+    st.lists(_no_nul, max_size=4),
+    st.lists(_no_nul, max_size=4),
 )
 _ids = st.binary(min_size=16, max_size=16).map(id_from_bytes)
 _u64 = st.integers(0, 2**64 - 1)
@@ -84,9 +108,7 @@ def test_a_spec_with_bounds_or_secrets_comes_back_and_names_no_program_to_old_sh
     assert (os.fsdecode(program), tuple(map(os.fsdecode, argv))) == (spec.program, spec.argv)
 
 
-@given(
-    st.dictionaries(st.text("AB", min_size=1), st.text(st.characters(exclude_characters="\0", codec="utf-8")))
-)
+@given(st.dictionaries(st.text("AB", min_size=1), _no_nul))
 def test_secrets_are_read_as_they_were_handed_over(secrets: dict[str, str]) -> None:
     fd = os.memfd_create("test")
     os.write(fd, encode_secrets(secrets))
