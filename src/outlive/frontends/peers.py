@@ -19,7 +19,7 @@ from functools import partial
 from typing import TypeVar
 
 from outlive.core.layout import Layout
-from outlive.frontends.socket_table import Address, SocketTable, find_pid
+from outlive.frontends.socket_table import Address, SocketTable, find_pid, is_held_by
 from outlive.keeper.kinship import Kinship, Verdict
 from outlive.keeper.locks import holder_of
 from outlive.keeper.sockets import peer_of
@@ -32,7 +32,7 @@ PEER = "outlive.peer"  # in scope["state"]; set by `http_server` for each connec
 Living = Callable[[], Iterable[tuple[int | None, str]]]
 
 _SO_PEERPIDFD = 77  # asm-generic/socket.h, Linux 6.5
-_MAX_LIKELY = 16  # processes looked at first for a socket: who has come before comes again
+_MAX_LIKELY = 4  # processes looked at first for a socket: who has come before comes again
 _PATIENCE_S = 2.0  # for files of /proc that another process can make slow
 _MAX_ENVIRONMENT = 256 * 1024
 _CANNOT_SAY = frozenset({errno.ENOPROTOOPT})
@@ -142,21 +142,26 @@ class Peers:
             return Standing(uid=None if owner is None else owner.uid)
         if not any(True for _ in self._living()):
             return Standing(uid=owner.uid, place=Place.OUTSIDE)  # there is no tree to be in
-        pid = await _aside(partial(find_pid, owner.inode, self._kinship.outside()[:_MAX_LIKELY]))
-        if pid is None:
+        likely = self._kinship.outside(_MAX_LIKELY)
+        known = next((pid for pid in likely if is_held_by(owner.inode, pid)), None)
+        if known is not None:
+            place, inside = await self._place(known)
+            return Standing(uid=owner.uid, pid=known, place=place, inside=inside)
+        found = await _aside(partial(_holder, owner.inode))
+        if found is None or found[0] is None:
             return Standing(uid=owner.uid)
-        place, inside = await self._place(pid)
-        return Standing(uid=owner.uid, pid=pid, place=place, inside=inside)
+        place, inside = await self._place(found[0], environment=found[1])
+        return Standing(uid=owner.uid, pid=found[0], place=place, inside=inside)
 
-    async def _place(self, pid: int) -> tuple[Place, str | None]:
+    async def _place(self, pid: int, *, environment: bytes | None = None) -> tuple[Place, str | None]:
         verdict = self._kinship.judge(pid)
         if verdict.is_inside is None:
             return Place.UNKNOWN, None
         if verdict.is_inside:
-            return Place.INSIDE, self._named(verdict) or await self._carried(pid) or ""
+            return Place.INSIDE, self._named(verdict) or await self._carried(pid, environment) or ""
         if verdict.is_known or not any(True for _ in self._living()):
             return Place.OUTSIDE, None
-        carried = await self._carried(pid)
+        carried = await self._carried(pid, environment)
         if carried == "":
             return Place.OUTSIDE, None
         self._kinship.forget(pid)
@@ -173,9 +178,9 @@ class Peers:
         commands = dict(self._living())
         return next((commands[one.session] for one in verdict.chain if one.session in commands), None)
 
-    async def _carried(self, pid: int) -> str | None:
+    async def _carried(self, pid: int, environment: bytes | None) -> str | None:
         """Return the process id in a process's environment, "" when it has none of ours, None when that is not told."""
-        raw = await _aside(partial(_environment_of, pid))
+        raw = await _aside(partial(_environment_of, pid)) if environment is None else environment
         if raw is None:
             return None
         variables = dict(entry.partition(b"=")[::2] for entry in raw.split(b"\0"))
@@ -211,6 +216,12 @@ def _is_loopback(host: str) -> bool:
 def _plain(end: Address) -> Address:
     """Return an end with an IPv4 address that came as a mapped one as what it is: the kernel looks there first."""
     return (end[0].removeprefix("::ffff:") if "." in end[0] else end[0]), end[1]
+
+
+def _holder(inode: int) -> tuple[int | None, bytes | None]:
+    """Return the process that holds a socket, and its environment."""
+    pid = find_pid(inode, [])
+    return pid, None if pid is None else _environment_of(pid)
 
 
 def _environment_of(pid: int) -> bytes | None:
