@@ -244,7 +244,7 @@ async def _steps(profile: Profile, machine: Machine, folder: Path, outside: Outs
     )
     sandboxes.assume(Offers(machine=machine, obstacles=dict.fromkeys(Profile, "")))
     confined = await sandboxes.confine(
-        Command(line="x"), profile, cwd=str(folder / "workspace"), path="/usr/bin:/bin", script=None
+        Command(line="x"), profile, name="x", cwd=str(folder / "workspace"), path="/usr/bin:/bin", script=None
     )
     return list(confined.steps or ())
 

@@ -237,7 +237,7 @@ class Engine(Approving, Queries):
         limit = self._settings.output_limit if command.output_limit is None else command.output_limit
         process = Process(record, self._layout.process(process_id), output_limit=limit)
         self.secrets.keep(process_id, command.env_secrets)
-        spec = encode_spec(new_spec(command, resolved, record, output_limit=limit, steps=confined.steps))
+        spec = encode_spec(new_spec(command, resolved, record, output_limit=limit, confined=confined))
         if record.state is State.QUEUED:
             await self._queue(process, WaitingCommand(process_id, spec, resolved.script, command.env_secrets))
             return process

@@ -47,6 +47,7 @@ class Preparation:
         confined = await self._sandboxes.confine(
             command,
             profile,
+            name=process_id,
             cwd=resolved.cwd,
             path=resolved.env.get("PATH", ""),
             script=f"{self._layout.process(process_id)}/script" if resolved.script else None,

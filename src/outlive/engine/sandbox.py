@@ -47,6 +47,7 @@ class Confined:
 
     sandbox: Sandbox
     steps: tuple[str, ...] | None = None
+    groups: tuple[str, ...] = ()
 
 
 class Sandboxes:
@@ -111,13 +112,14 @@ class Sandboxes:
             raise CommandRefused("profile_too_weak", text)
 
     async def confine(
-        self, command: Command, profile: Profile, *, cwd: str, path: str, script: str | None
+        self, command: Command, profile: Profile, *, name: str, cwd: str, path: str, script: str | None
     ) -> Confined:
         """Return the bounds of a command in a profile.
 
         Args:
             command: What is asked for; its limits may lower the operator's.
             profile: As `choose` returned it.
+            name: The process's id, after which its control groups are called.
             cwd: The folder it runs in.
             path: Its PATH: programs are found there even in a home that is otherwise hidden.
             script: The file of ours that it must be able to read.
@@ -132,15 +134,19 @@ class Sandboxes:
         offers = await self.offers()
         if obstacle := offers.obstacles[profile]:
             raise _unavailable(profile, obstacle)
-        if limits.processes is not None and offers.machine.is_root:
-            raise _unavailable(profile, "a limit of processes does not bind root (setrlimit(2))")
+        machine = offers.machine
+        if limits.processes is not None and machine.is_root and not machine.pids_file:
+            raise _unavailable(
+                profile, "a limit of processes binds root in a control group only, and none can be made"
+            )
         place = Place()
         if profile.strength >= Profile.WORKSPACE.strength:
             place = await asyncio.to_thread(self._place, profile, cwd, path, script)
-        bounds = bounds_of(profile, offers.machine, place, limits=limits)
+        bounds = bounds_of(profile, machine, place, limits=limits, name=name)
         if bounds is None:
             return Confined(sandbox=Sandbox(profile=profile))
-        return Confined(sandbox=Sandbox(profile=profile, features=bounds.features), steps=bounds.steps)
+        sandbox = Sandbox(profile=profile, features=bounds.features)
+        return Confined(sandbox=sandbox, steps=bounds.steps, groups=bounds.groups)
 
     async def offers(self) -> Offers:
         """Return what this machine offers; tried out at the first call."""
