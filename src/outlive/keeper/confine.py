@@ -221,8 +221,10 @@ def _restrict(rules: list[tuple[bytes, int]], version: int) -> None:
     for path, rights in rules:
         try:
             calls.add_landlock_rule(ruleset, path, rights, version=version)
-        except FileNotFoundError:
-            continue  # nothing is allowed there, then
+        except OSError as error:
+            if error.errno not in {errno.ENOENT, errno.ELOOP, errno.ENOTDIR}:
+                raise
+            # Nothing is there (any more), or a link: nothing is allowed there, then.
     calls.restrict_self(ruleset)
 
 
