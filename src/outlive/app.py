@@ -27,7 +27,7 @@ from outlive.frontends.boundary import ErrorBoundary
 from outlive.frontends.dialects import Dialects
 from outlive.frontends.entry import Entry
 from outlive.frontends.front_page import HEALTH_PATH, front_routes, unknown_path
-from outlive.frontends.guard import Guard
+from outlive.frontends.guard import Guard, Names
 from outlive.frontends.jsonrpc.door import JsonRpcDoor
 from outlive.frontends.jsonrpc.settings import DoorSettings
 from outlive.frontends.mcp_http.door import PATH as MCP_PATH
@@ -40,6 +40,7 @@ from outlive.frontends.rest.door import Service as RestService
 from outlive.frontends.rest.door import dialect as rest_dialect
 from outlive.frontends.rest.slugs import DOCS_PATH
 from outlive.frontends.timing import Timed
+from outlive.frontends.tls import certificate_names
 from outlive.frontends.token_book import TokenBook
 from outlive.frontends.told_refusals import ToldRefusals
 from outlive.keeper.launch import EXTERNAL_VARIABLE, ensure_keeper
@@ -123,6 +124,7 @@ class Application:
                 doors={MCP_PATH: "mcp", REST_PATH: "rest", "/api/": "rest"},
             ),
             Entry(self._peers, self._tokens, own_uid=own_uid, api_key=settings.mcp_api_key),
+            names=_names(settings),
             page_paths=frozenset({MCP_PATH}),
             answer=ToldRefusals(dialects, self._engine.announce),
         )
@@ -230,6 +232,13 @@ class Application:
             "processes": self.living_count,
             "connections": self._jsonrpc.open_count,
         }
+
+
+def _names(settings: Settings) -> Names:
+    found = frozenset(settings.public_name)
+    if settings.tls_cert:
+        found |= certificate_names(settings.tls_cert)
+    return Names(found)
 
 
 def _router(routes: Iterable[BaseRoute]) -> Router:
