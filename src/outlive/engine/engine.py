@@ -34,8 +34,9 @@ from outlive.engine.command_ids import CommandIds
 from outlive.engine.drafts import new_record, new_spec
 from outlive.engine.filing import Filing
 from outlive.engine.groups import Groups
+from outlive.engine.hiding import Hider
 from outlive.engine.intake import Intake
-from outlive.engine.process import Process
+from outlive.engine.process import Change, Process
 from outlive.engine.queries import Queries
 from outlive.engine.recovery import Recovery
 from outlive.engine.resolve import Resolver, clean_environment, find_shell
@@ -83,7 +84,8 @@ class Engine(Announcing, Queries):
         self._groups = Groups(room, self._undecided, admit=self._admit)
         self._folder_of = self._layout.process
         self._registry.on_committed = self._filing.committed
-        self.secrets = Secrets()  # values by process id, for whoever hides them in what is shown
+        self.hider = Hider(settings.redactor, secrets := Secrets())
+        self.secrets = secrets  # values by process id, for whoever hides them in what is shown
         self._recovery = Recovery(
             self._layout,
             self._registry,
@@ -91,6 +93,7 @@ class Engine(Announcing, Queries):
             recovered=self._adopted,
             settled=self._changed,
             secrets=self.secrets,
+            hider=self.hider,
         )
         self._upkeep = Upkeep(
             self._layout,
@@ -144,6 +147,7 @@ class Engine(Announcing, Queries):
         settings = self._settings
         await self._stack.enter_async_context(self._registry)
         self._stack.push_async_callback(self._filing.close)
+        self._stack.push_async_callback(self.hider.close)
         await self._ids.open()
         environment = clean_environment(settings.environment)
         shell = await asyncio.to_thread(find_shell, environment)
@@ -220,7 +224,7 @@ class Engine(Announcing, Queries):
             state=state,
         )
         limit = self._settings.output_limit if command.output_limit is None else command.output_limit
-        process = Process(record, self._layout.process(process_id), output_limit=limit)
+        process = Process(record, self._layout.process(process_id), output_limit=limit, hider=self.hider)
         self.secrets.keep(process_id, command.env_secrets)
         spec = encode_spec(new_spec(command, resolved, record, output_limit=limit))
         if record.state is State.QUEUED:
@@ -286,6 +290,8 @@ class Engine(Announcing, Queries):
 
     def _changed(self, process: Process, changes: int) -> None:
         """Keep and tell what a doorbell (or the files) changed."""
+        if changes & (Change.COMPLETED | Change.CLOSED) and process.has_secrets:
+            self.hider.note_masks(process.record, process.folder)
         if process.is_ended:  # what lives is told by the keeper; its row needs no update
             self._filing.note(process)
             self._groups.leave(process)

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from outlive.policy.commands import AllowedCommands
+from outlive.policy.redaction import Redactor
 from outlive.store.retention import Retention
 
 __all__ = ["EngineSettings"]
@@ -15,7 +16,7 @@ class EngineSettings:
 
     `environment` is the server's own; its secrets are filtered before a command sees it. Paths are absolute.
     `timeout_s` None means that a command may run for ever. What waits for a reader (`on_limit` "block") waits
-    `reader_grace_s` for one that is gone.
+    `reader_grace_s` for one that is gone. `redactor` hides secrets in output, in commands' texts and in errors.
     """
 
     state_dir: str
@@ -28,3 +29,4 @@ class EngineSettings:
     allowed_commands: AllowedCommands = field(default_factory=AllowedCommands)
     retention: Retention = field(default_factory=Retention)
     retention_interval_s: float = 60.0
+    redactor: Redactor = field(default_factory=Redactor)

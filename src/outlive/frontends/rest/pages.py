@@ -113,7 +113,7 @@ async def tail_of(process: Process, count: int, stream: int | None) -> Cursor:
     """Return the cursor before the last `count` lines."""
 
     def find() -> Cursor:
-        log = OutputLog(process.folder)
+        log = process.open_log()
         try:
             return tail_start(log, count, stream=stream)
         finally:
@@ -148,7 +148,7 @@ async def search(
         InvalidRequest: No line can contain it.
     """
     is_complete = process.is_complete  # asked before the search: then it sees everything
-    log = OutputLog(process.folder)
+    log = process.open_log()
     searching = LogSearch(
         log,
         text.encode(),
