@@ -42,10 +42,11 @@ from outlive.observability.audit import AuditLog, audited_kinds
 from outlive.observability.metrics import LiveView, Metrics, counted_kinds
 from outlive.observability.process_log import ProcessLog, logged_kinds
 from outlive.policy.commands import AllowedCommands
+from outlive.policy.redaction import Redactor
 from outlive.store.audit_trail import AuditTrail
 from outlive.store.retention import Retention
 
-__all__ = ["Application"]
+__all__ = ["Application", "redactor_of"]
 
 # Beyond a process's own grace period: KILL, the walk over its tree, and the drain of its pipes.
 _STOP_PATIENCE_S = 5.0
@@ -82,13 +83,14 @@ class Application:
         """
         self._settings = settings
         self._begun = time.monotonic()
+        redactor = redactor_of(settings)
         self._stack = contextlib.AsyncExitStack()
         self._engine = Engine(
-            _engine_settings(settings, layout, working_folder),
+            _engine_settings(settings, layout, working_folder, redactor),
             backend=LocalBackend(layout.root, connect_unix=connect_unix, ensure_keeper=ensure_keeper),
         )
         self._process_log = ProcessLog()
-        self._audit = None if settings.audit_off else _audit_log(settings, layout)
+        self._audit = None if settings.audit_off else _audit_log(settings, layout, redactor)
         self._metrics = metrics = Metrics()
         self._jsonrpc = JsonRpcDoor(
             self._engine,
@@ -213,12 +215,20 @@ def _router(routes: Iterable[BaseRoute]) -> Router:
     return Router(known, default=unknown_path(known), redirect_slashes=False)
 
 
-def _audit_log(settings: Settings, layout: Layout) -> AuditLog:
+def redactor_of(settings: Settings) -> Redactor:
+    """Return what is hidden in everything that this server shows and writes."""
+    own = [] if settings.redact == "off" else [settings.mcp_api_key.encode()]
+    return Redactor(patterns=settings.redact == "all", values=own)
+
+
+def _audit_log(settings: Settings, layout: Layout, redactor: Redactor) -> AuditLog:
     trail = AuditTrail(layout.audit, max_bytes=settings.audit_max_bytes, max_files=settings.audit_files)
-    return AuditLog(trail, redact=lambda text: text)
+    return AuditLog(trail, redact=redactor.mask_text)
 
 
-def _engine_settings(settings: Settings, layout: Layout, working_folder: str) -> EngineSettings:
+def _engine_settings(
+    settings: Settings, layout: Layout, working_folder: str, redactor: Redactor
+) -> EngineSettings:
     return EngineSettings(
         state_dir=layout.root,
         environment={name: text for name, text in os.environ.items() if name not in _OF_THE_UNIT},
@@ -226,6 +236,8 @@ def _engine_settings(settings: Settings, layout: Layout, working_folder: str) ->
         grace_s=settings.grace_s,
         output_limit=settings.output_limit_bytes,
         allowed_commands=AllowedCommands(frozenset(settings.allowed_commands)),
+        redactor=redactor,
+        hides_secrets=settings.redact != "off",
         retention=Retention(
             max_age_s=settings.retention_s,
             max_count=settings.retention_count,

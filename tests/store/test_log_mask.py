@@ -26,8 +26,11 @@ def write(folder: Path, text: bytes, *, age_s: float = 0.0) -> None:
     os.utime(path, (then, then))
 
 
-def hidden(folder: Path, *, is_over: bool = True, redactor: Redactor = REDACTOR, **more: bool) -> OutputLog:
-    return OutputLog(str(folder), hiding=Hiding(redactor=redactor, is_over=lambda: is_over, **more))
+def hidden(
+    folder: Path, *, is_over: bool = True, redactor: Redactor = REDACTOR, needs_masks: bool = False
+) -> OutputLog:
+    hiding = Hiding(redactor=redactor, is_over=lambda: is_over, needs_masks=needs_masks)
+    return OutputLog(str(folder), hiding=hiding)
 
 
 def whole(log: OutputLog, size: int, *, piece: int) -> bytes:
@@ -55,8 +58,8 @@ def test_however_a_log_is_cut_the_same_is_hidden(
         read += more
     assert read == expected[start:]
     # Anywhere, by a reader that knows nothing yet, and by the one that has read before.
-    for place in (begin, len(text) - begin):
-        place = max(0, min(place, len(text)))
+    for wanted in (begin, len(text) - begin):
+        place = max(0, min(wanted, len(text)))
         assert hidden(tmp_path).pread(0, piece, place) == expected[place : place + piece]
         assert log.pread(0, piece, place) == expected[place : place + piece]
     assert b"".join(chunk.data for chunk in log.read(BEGINNING, 1 << 18)) == expected[: 1 << 18]

@@ -12,7 +12,7 @@ from typing import Literal, cast
 import uvloop
 
 from outlive import __version__
-from outlive.app import Application
+from outlive.app import Application, redactor_of
 from outlive.cli.notify import Notifier
 from outlive.cli.output import say, show_json
 from outlive.config import Settings
@@ -35,7 +35,7 @@ def run_server(settings: Settings, layout: Layout, listeners: Listeners, *, work
     """
     form = cast("Literal['auto', 'console', 'json']", settings.log_form)  # its parser knows these three
     with (
-        logging_to(settings.log_level, form=form),
+        logging_to(settings.log_level, form=form, hide=redactor_of(settings).mask_text),
         asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
     ):
         notifier = Notifier(os.environ)

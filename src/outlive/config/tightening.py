@@ -3,6 +3,7 @@
 from typing import Any, assert_never
 
 from outlive.config.options import Tightening
+from outlive.config.values import HIDING
 
 __all__ = ["is_tighter"]
 
@@ -28,6 +29,8 @@ def is_tighter(rule: Tightening, value: Any, *, than: Any) -> bool:  # noqa: ANN
             return not value or bool(than)
         case "narrower":
             return bool(than in {value, "all"})
+        case "stricter":
+            return HIDING.index(value) >= HIDING.index(than)
         case _:
             assert_never(rule)
 

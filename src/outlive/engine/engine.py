@@ -84,7 +84,7 @@ class Engine(Announcing, Queries):
         self._groups = Groups(room, self._undecided, admit=self._admit)
         self._folder_of = self._layout.process
         self._registry.on_committed = self._filing.committed
-        self.hider = Hider(settings.redactor, secrets := Secrets())
+        self.hider = Hider(settings.redactor, secrets := Secrets(), hides_values=settings.hides_secrets)
         self.secrets = secrets  # values by process id, for whoever hides them in what is shown
         self._recovery = Recovery(
             self._layout,
@@ -209,6 +209,7 @@ class Engine(Announcing, Queries):
             self._check(command)
             resolved = await self._resolver.resolve(command, process_id)
         except OutliveError as error:
+            self.hider.hide_error(error)
             self._announce_rejection(owner, error.code, command=command.text)
             raise
         state = await self._first_state(command, owner)  # from here on to `enter` nothing is awaited
@@ -223,6 +224,9 @@ class Engine(Announcing, Queries):
             folder=self._layout.process(process_id),
             state=state,
         )
+        hidden = self.hider.hide_text(record.command, command.env_secrets.values())
+        if hidden is not record.command:
+            record = replace(record, command=hidden)
         limit = self._settings.output_limit if command.output_limit is None else command.output_limit
         process = Process(record, self._layout.process(process_id), output_limit=limit, hider=self.hider)
         self.secrets.keep(process_id, command.env_secrets)
@@ -272,6 +276,7 @@ class Engine(Announcing, Queries):
 
     def _rejected(self, process: Process, error: OutliveError) -> None:
         """Forget a start that failed; after a timeout it may still come to life and is then a stranger."""
+        self.hider.hide_error(error)
         self._intake.live.pop(process.key, None)
         self._groups.leave(process)
         record = process.record

@@ -6,15 +6,16 @@ Hands every `Process` what its log is read through, and notes in the folder wher
 import asyncio
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
+from outlive.core.errors import OutliveError
 from outlive.core.process import ProcessRecord
 from outlive.engine.secrets import Secrets
 from outlive.policy.redaction import Redactor
 from outlive.store.log_mask import Hiding, write_masks
 from outlive.store.output_log import OutputLog
 
-__all__ = ["Hider", "hiding_of_folder"]
+__all__ = ["Hider"]
 
 _logger = logging.getLogger(__name__)
 
@@ -22,9 +23,10 @@ _logger = logging.getLogger(__name__)
 class Hider:
     """Makes the `Hiding` of processes. `redactor` has what is hidden everywhere; used on the event loop."""
 
-    def __init__(self, redactor: Redactor, secrets: Secrets) -> None:
-        """Share both."""
+    def __init__(self, redactor: Redactor, secrets: Secrets, *, hides_values: bool = True) -> None:
+        """Share both; `hides_values` False shows the values of `env_secrets`, too."""
         self.redactor = redactor
+        self._hides_values = hides_values
         self._secrets = secrets
         self._tasks: set[asyncio.Task[None]] = set()
         self._turn = asyncio.Lock()
@@ -38,11 +40,22 @@ class Hider:
 
     def note_masks(self, record: ProcessRecord, folder: str) -> None:
         """Have it noted in the folder of an ended process where its secrets are; in a thread, some time later."""
-        if not self._known(record):
+        if not self._hides_values or not self._known(record):
             return
         task = asyncio.get_running_loop().create_task(self._note(record, folder), name="note masks")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+    def hide_text(self, text: str, values: Iterable[str] = ()) -> str:
+        """Return a command's text without its secrets; `values` are those given to it."""
+        known = [os.fsencode(value) for value in values] if self._hides_values else []
+        redactor = self.redactor.with_values(known) if known else self.redactor
+        return redactor.mask_text(text)
+
+    def hide_error(self, error: OutliveError) -> None:
+        """Take secrets out of an error's sentence: it may name the command's words."""
+        error.message = self.redactor.mask_text(error.message)
+        error.args = (error.message,)
 
     async def close(self) -> None:
         """Return when everything is noted."""
@@ -65,7 +78,7 @@ class Hider:
             log.close()
 
     def _redactor_of(self, record: ProcessRecord) -> tuple[Redactor, bool]:
-        if not record.secret_names:
+        if not record.secret_names or not self._hides_values:
             return self.redactor, True
         values = self._known(record)
         # Not one of the values may be missing: half of the secrets shown would be worse than nothing at all.
@@ -76,10 +89,3 @@ class Hider:
         if any(name not in values for name in record.secret_names):
             return []
         return [os.fsencode(values[name]) for name in record.secret_names]
-
-
-def hiding_of_folder(record: ProcessRecord, redactor: Redactor, *, is_over: bool) -> Hiding:
-    """Return what is hidden where there is no server: values are read from the process itself while it runs. Blocking."""
-    secrets = Secrets()
-    secrets.recover(record)
-    return Hider(redactor, secrets).hiding(record, is_over=lambda: is_over, held=lambda: None)

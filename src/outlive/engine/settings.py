@@ -16,7 +16,8 @@ class EngineSettings:
 
     `environment` is the server's own; its secrets are filtered before a command sees it. Paths are absolute.
     `timeout_s` None means that a command may run for ever. What waits for a reader (`on_limit` "block") waits
-    `reader_grace_s` for one that is gone. `redactor` hides secrets in output, in commands' texts and in errors.
+    `reader_grace_s` for one that is gone. `redactor` hides secrets in output, in commands'
+    texts and in errors; `hides_secrets` also the values of `env_secrets`.
     """
 
     state_dir: str
@@ -30,3 +31,4 @@ class EngineSettings:
     retention: Retention = field(default_factory=Retention)
     retention_interval_s: float = 60.0
     redactor: Redactor = field(default_factory=Redactor)
+    hides_secrets: bool = True
