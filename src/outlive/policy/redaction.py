@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 
 from ahocorasick_rs import BytesAhoCorasick, MatchKind
 
-from outlive.policy.secret_patterns import PATTERNS, REACH_BYTES, URL_ANCHOR
+from outlive.policy.secret_patterns import PASSWORD_IN_ADDRESS, PATTERNS, REACH_BYTES
 
 __all__ = ["LEAST_VALUE_BYTES", "REACH_BYTES", "Redactor", "blank"]
 
@@ -28,7 +28,8 @@ _BY_ANCHOR = [pattern for pattern in PATTERNS for _ in pattern.anchors]
 _LONGEST = max(map(len, _ANCHORS))
 _WHOLE = [pattern.whole() for pattern in _BY_ANCHOR]
 _UNFINISHED = [pattern.unfinished() for pattern in _BY_ANCHOR]
-_PLAIN = [anchor for anchor in _ANCHORS if anchor != URL_ANCHOR]
+_ADDRESS, _CUT_ADDRESS = PASSWORD_IN_ADDRESS.whole(), PASSWORD_IN_ADDRESS.unfinished()
+_ADDRESS_BYTES = 3 + 64 + 1 + 256 + 1
 
 
 class Redactor:
@@ -39,32 +40,36 @@ class Redactor:
         seam_bytes: What begins further back than this before a piece is found in the bytes before it.
     """
 
-    __slots__ = ("_all", "_anchors", "_plain", "_with_patterns", "seam_bytes", "values")
+    __slots__ = ("_anchors", "_beginnings", "_with_patterns", "seam_bytes", "values")
 
     def __init__(self, *, patterns: bool = True, values: Iterable[bytes] = ()) -> None:
         """Look for values, and for patterns unless told otherwise."""
         self.values = _forms(values)
         self._with_patterns = patterns
-        self.seam_bytes = max([_LONGEST if patterns else 1, *map(len, self.values)]) - 1
-        beginnings = [value[:REACH_BYTES] for value in self.values]
+        longest = max(_LONGEST, _ADDRESS_BYTES) if patterns else 1
+        self.seam_bytes = max([longest, *map(len, self.values)]) - 1
         self._anchors = _automaton(_ANCHORS) if patterns else None
-        self._plain = _automaton([*(_PLAIN if patterns else ()), *beginnings])
-        self._all = _automaton([*(_ANCHORS if patterns else ()), *beginnings])
+        self._beginnings = _automaton([*(_ANCHORS if patterns else ()), *self.values])
 
     @property
     def is_idle(self) -> bool:
         """Whether it hides nothing at all."""
-        return self._all is None
+        return self._beginnings is None
 
     def with_values(self, values: Iterable[bytes]) -> "Redactor":
         """Return one that hides these values as well."""
         return Redactor(patterns=self._with_patterns, values=[*self.values, *values])
 
     def is_suspect(self, data: bytes) -> bool:
-        """Tell whether a secret could begin in `data`; a beginning that is cut off by its end is not seen."""
-        # A password in an address has an "@" (memchr: 100 GB/s); without one the commonest anchor needs no look.
-        automaton = self._all if b"@" in data else self._plain
-        return automaton is not None and bool(automaton.find_matches_as_indexes(data))
+        """Tell whether a secret could begin in `data`; the beginning of an anchor or a value at its end is not seen."""
+        if self._beginnings is None:
+            return False
+        if self._beginnings.find_matches_as_indexes(data):
+            return True
+        if not self._with_patterns:
+            return False
+        # An "@" is looked for by memchr, at 100 GB/s; few pieces have one.
+        return (b"@" in data and _ADDRESS.search(data) is not None) or _has_cut_address(data)
 
     def may_begin_at_end(self, data: bytes) -> bool:
         """Tell whether a known value begins in `data` and is cut off by its end."""
@@ -109,6 +114,12 @@ class Redactor:
                 and (match := _UNFINISHED[place].match(data, begin)) is not None
             ):
                 undecided = min(undecided, match.start(1))
+        if b"@" in data:
+            spans += [match.span(1) for match in _ADDRESS.finditer(data)]
+        tail = data[-_ADDRESS_BYTES:]
+        match = _CUT_ADDRESS.search(tail)
+        if match is not None:
+            undecided = min(undecided, len(data) - len(tail) + match.start(1))
         return spans, undecided
 
     def _cut_value(self, data: bytes) -> int:
@@ -132,6 +143,11 @@ def blank(data: bytes, spans: Iterable[_Span]) -> bytes:
         hidden = data[begin : max(begin, last)]
         masked[begin : begin + len(hidden)] = hidden.translate(_STARS)
     return bytes(masked)
+
+
+def _has_cut_address(data: bytes) -> bool:
+    tail = data[-_ADDRESS_BYTES:]
+    return b"://" in tail and _CUT_ADDRESS.search(tail) is not None
 
 
 def _automaton(literals: Sequence[bytes]) -> "BytesAhoCorasick | None":
