@@ -18,10 +18,13 @@ from starlette.types import ASGIApp
 from outlive import __version__
 from outlive.backends.local import LocalBackend
 from outlive.config import Settings
+from outlive.core.events import Event, KeeperConnected
 from outlive.core.layout import Layout
 from outlive.engine import Engine, EngineSettings
+from outlive.engine.lists import command_policy, log_openness
 from outlive.frontends.boundary import ErrorBoundary
 from outlive.frontends.dialects import Dialects
+from outlive.frontends.entry import Entry
 from outlive.frontends.front_page import HEALTH_PATH, front_routes, unknown_path
 from outlive.frontends.guard import Guard
 from outlive.frontends.jsonrpc.door import JsonRpcDoor
@@ -29,12 +32,14 @@ from outlive.frontends.jsonrpc.settings import DoorSettings
 from outlive.frontends.mcp_http.door import PATH as MCP_PATH
 from outlive.frontends.mcp_http.door import McpHttpDoor, Service
 from outlive.frontends.mcp_http.refusals import send_rpc_error
+from outlive.frontends.peers import Peers
 from outlive.frontends.rest.door import PATH as REST_PATH
 from outlive.frontends.rest.door import RestDoor
 from outlive.frontends.rest.door import Service as RestService
 from outlive.frontends.rest.door import dialect as rest_dialect
 from outlive.frontends.rest.slugs import DOCS_PATH
 from outlive.frontends.timing import Timed
+from outlive.frontends.token_book import TokenBook
 from outlive.frontends.told_refusals import ToldRefusals
 from outlive.keeper.launch import EXTERNAL_VARIABLE, ensure_keeper
 from outlive.keeper.sockets import connect_unix
@@ -45,6 +50,7 @@ from outlive.policy.commands import AllowedCommands
 from outlive.policy.redaction import Redactor
 from outlive.store.audit_trail import AuditTrail
 from outlive.store.retention import Retention
+from outlive.store.token_file import TokenFile
 
 __all__ = ["Application", "redactor_of"]
 
@@ -61,6 +67,7 @@ class Application:
 
     Attributes:
         asgi: What the HTTP server serves, only inside the `async with`.
+        routes: What it answers, behind the guard.
 
     Leaving it stops no process: the keeper has them.
     """
@@ -99,7 +106,7 @@ class Application:
         )
         self._mcp = McpHttpDoor(lambda: _mcp_service(self._engine, layout, settings, extend_mcp))
         self._rest = RestDoor(lambda: _rest_service(self._engine, settings), self._engine.check)
-        routes = [
+        self.routes = routes = [
             *front_routes(self._describe, self._health),
             *self._jsonrpc.routes(),
             *self._mcp.routes(),
@@ -107,14 +114,16 @@ class Application:
             Route("/metrics", self._show_metrics, methods=["GET"]),
         ]
         dialects = Dialects({MCP_PATH: send_rpc_error, **rest_dialect()})
+        own_uid = os.getuid()
+        self._tokens = TokenBook(TokenFile(layout))
+        self._peers = Peers(layout, own_uid=own_uid, living=self._living)
         self.asgi: ASGIApp = Guard(
             Timed(
                 ErrorBoundary(_router(routes), dialects),
                 metrics.observe_request,
                 doors={MCP_PATH: "mcp", REST_PATH: "rest", "/api/": "rest"},
             ),
-            own_uid=os.getuid(),
-            api_key=settings.mcp_api_key,
+            Entry(self._peers, self._tokens, own_uid=own_uid, api_key=settings.mcp_api_key),
             page_paths=frozenset({MCP_PATH}),
             answer=ToldRefusals(dialects, self._engine.announce),
         )
@@ -126,6 +135,10 @@ class Application:
             BackendUnavailable: The keeper could not be started.
             StoreCorrupt: The registry could not even be made anew.
         """
+        settings, engine = self._settings, self._engine
+        if engine.policy.is_active or settings.allowed_commands:
+            path = engine.environment.get("PATH", "")
+            await asyncio.to_thread(log_openness, settings, engine.policy, path)
         if self._audit is not None:
             self._audit.open()
             self._stack.callback(self._audit.close)
@@ -133,9 +146,12 @@ class Application:
             self._audit.enter("server_started", pid=os.getpid(), version=__version__)
             self._stack.callback(self._engine.subscribe_events(self._audit.note, kinds=audited_kinds()))
         self._stack.callback(self._process_log.flush)
+        hear = self._engine.subscribe_events
+        self._stack.callback(hear(self._learn, kinds=(KeeperConnected,)))
         self._stack.callback(self._engine.subscribe_events(self._process_log.note, kinds=logged_kinds()))
         self._stack.callback(self._engine.subscribe_events(self._metrics.note, kinds=tuple(counted_kinds())))
         try:
+            await self._stack.enter_async_context(self._tokens)
             await self._stack.enter_async_context(self._engine)
             await self._stack.enter_async_context(self._jsonrpc)
             await self._stack.enter_async_context(self._mcp)
@@ -154,6 +170,13 @@ class Application:
         """How many processes, or what they left running, live now."""
         # A finished process stays among the live ones until its last state is committed.
         return sum(not process.is_closed or process.record.descendants > 0 for process in self._engine.live())
+
+    def _living(self) -> Iterable[tuple[int | None, str]]:
+        return ((process.pid, process.process_id) for process in self._engine.live())
+
+    def _learn(self, event: Event) -> None:
+        if isinstance(event, KeeperConnected):
+            self._peers.learn(event.sessions)
 
     def hang_up(self) -> None:
         """End what clients merely keep open, before the server waits for its connections to end."""
@@ -238,6 +261,8 @@ def _engine_settings(
         allowed_commands=AllowedCommands(frozenset(settings.allowed_commands)),
         redactor=redactor,
         hides_secrets=settings.redact != "off",
+        policy=command_policy(settings),
+        approval_timeout_s=settings.approval_timeout_s,
         retention=Retention(
             max_age_s=settings.retention_s,
             max_count=settings.retention_count,

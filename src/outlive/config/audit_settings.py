@@ -19,7 +19,7 @@ class AuditSettings:
         "What is hidden in output, commands' texts and logs: all (values of env_secrets, and what looks like a key), "
         "secrets (those values only) or off.",
         flag="--redact",
-        project="stricter",
+        project="hides",
     )
 
     audit_off: bool = option(

@@ -42,7 +42,8 @@ _PROJECT = {
     "on": "on",
     "off": "off",
     "narrower": "fewer",
-    "stricter": "more",
+    "stricter": "stricter",
+    "hides": "more",
 }
 
 

@@ -7,6 +7,8 @@ from outlive.config.values import HIDING
 
 __all__ = ["is_tighter"]
 
+_VERDICTS = ("allow", "ask", "deny")
+
 
 def is_tighter(rule: Tightening, value: Any, *, than: Any) -> bool:  # noqa: ANN401 -- one type for each option
     """Tell whether a value allows at most what another one does (the same value does).
@@ -30,6 +32,8 @@ def is_tighter(rule: Tightening, value: Any, *, than: Any) -> bool:  # noqa: ANN
         case "narrower":
             return bool(than in {value, "all"})
         case "stricter":
+            return _VERDICTS.index(value) >= _VERDICTS.index(than)
+        case "hides":
             return HIDING.index(value) >= HIDING.index(than)
         case _:
             assert_never(rule)

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from outlive.policy.commands import AllowedCommands
+from outlive.policy.judgement import CommandPolicy
 from outlive.policy.redaction import Redactor
 from outlive.store.retention import Retention
 
@@ -18,6 +19,7 @@ class EngineSettings:
     `timeout_s` None means that a command may run for ever. What waits for a reader (`on_limit` "block") waits
     `reader_grace_s` for one that is gone. `redactor` hides secrets in output, in commands'
     texts and in errors; `hides_secrets` also the values of `env_secrets`.
+    `reader_grace_s` for one that is gone, what waits for a person's approval `approval_timeout_s`.
     """
 
     state_dir: str
@@ -28,6 +30,8 @@ class EngineSettings:
     output_limit: int | None = 2 * 1024**3
     reader_grace_s: float = 10.0
     allowed_commands: AllowedCommands = field(default_factory=AllowedCommands)
+    policy: CommandPolicy = field(default_factory=CommandPolicy)
+    approval_timeout_s: float = 600.0
     retention: Retention = field(default_factory=Retention)
     retention_interval_s: float = 60.0
     redactor: Redactor = field(default_factory=Redactor)

@@ -13,10 +13,9 @@ from typing import Any
 
 from starlette.types import ASGIApp
 
-from outlive.frontends.guard import PEER_UID
+from outlive.frontends.peers import PEER, Peer
 from outlive.frontends.raw_websocket import RawWebSocketProtocol
 from outlive.frontends.uvicorn_parts import Config, HttpToolsProtocol, ServerState
-from outlive.keeper.sockets import peer_of
 
 __all__ = ["HttpProtocol", "serving"]
 
@@ -26,15 +25,18 @@ _POLL_S = 0.01
 
 
 class HttpProtocol(HttpToolsProtocol):
-    """uvicorn's HTTP connection; on a Unix socket it notes the peer's uid for the guard."""
+    """uvicorn's HTTP connection; it notes for the guard who is at the other end."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as in uvicorn
         """Begin a connection."""
         super().connection_made(transport)
         connection = transport.get_extra_info("socket")
         if connection is not None and connection.family == socket.AF_UNIX:
-            _, uid = peer_of(connection)
-            self.app_state = {**self.app_state, PEER_UID: uid}
+            peer = Peer.of_unix(connection, transport.abort)
+        else:
+            local, remote = transport.get_extra_info("sockname"), transport.get_extra_info("peername")
+            peer = Peer(local=local and local[:2], remote=remote and remote[:2], hang_up=transport.abort)
+        self.app_state = {**self.app_state, PEER: peer}
 
 
 @contextlib.asynccontextmanager
