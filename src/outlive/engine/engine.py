@@ -34,7 +34,7 @@ from outlive.engine.command_ids import CommandIds
 from outlive.engine.drafts import new_record, new_spec
 from outlive.engine.filing import Filing
 from outlive.engine.groups import Groups
-from outlive.engine.hiding import Hider
+from outlive.engine.hiding import Hider, hide_error
 from outlive.engine.intake import Intake
 from outlive.engine.pending import Pending
 from outlive.engine.policing import Policing
@@ -113,16 +113,6 @@ class Engine(Approving, Queries):
         self._stack = contextlib.AsyncExitStack()
 
     @property
-    def default_cwd(self) -> str:
-        """The folder of commands that name none."""
-        return self._settings.cwd
-
-    @property
-    def environment(self) -> dict[str, str]:
-        """What commands start with, before their own additions."""
-        return clean_environment(self._settings.environment)
-
-    @property
     def shell(self) -> str:
         """The program that runs command lines; known once the engine is open."""
         if self._resolver is None:
@@ -191,7 +181,6 @@ class Engine(Approving, Queries):
 
         Args:
             command: What to run; defaults are filled in from the engine's settings.
-            owner: Whose process it becomes.
             process_id: A permanent id chosen by the caller; a repeated start with it starts nothing twice.
 
         Raises:
@@ -212,13 +201,14 @@ class Engine(Approving, Queries):
             raise InvalidRequest("invalid_params", f"Not a process id: {process_id[:40]!r}.")
         elif (known := self._intake.live.get(id_to_bytes(process_id))) is not None:
             return _own(known, owner)
+        hide = self.hider.texts(secrets := command.env_secrets)
         try:
             self._check(command)
             resolved = await self._resolver.resolve(command, process_id)
             approval = await self._approval_for(command, resolved) if self._policing.is_active else None
         except OutliveError as error:
-            self.hider.hide_error(error)
-            self._announce_rejection(owner, error.code, command=command.text)
+            hide_error(error, hide)
+            self._announce_rejection(owner, error.code, command=hide(command.text))
             raise
         state = await self._first_state(command, owner)  # from here on to `enter` nothing is awaited
         record = new_record(
@@ -232,23 +222,19 @@ class Engine(Approving, Queries):
             folder=self._layout.process(process_id),
             state=state if approval is None else State.QUEUED,
             approval=approval,
+            hide=hide,
         )
-        hidden = self.hider.hide_text(record.command, command.env_secrets.values())
-        if hidden is not record.command:
-            record = replace(record, command=hidden)
         limit = self._settings.output_limit if command.output_limit is None else command.output_limit
         process = Process(record, self._layout.process(process_id), output_limit=limit, hider=self.hider)
-        self.secrets.keep(process_id, command.env_secrets)
+        self.secrets.keep(process_id, secrets)
         spec = encode_spec(new_spec(command, resolved, record, output_limit=limit))
         if record.state is State.QUEUED:
-            await self._queue(process, WaitingCommand(process_id, spec, resolved.script, command.env_secrets))
+            await self._queue(process, WaitingCommand(process_id, spec, resolved.script, secrets))
             return process
         self._intake.live[process.key] = process
         self._groups.enter(process)
         settle = functools.partial(self._settle, process)
-        await self._backend.start(
-            process_id, spec, resolved.script, settle=settle, secrets=command.env_secrets
-        )
+        await self._backend.start(process_id, spec, resolved.script, settle=settle, secrets=secrets)
         return process
 
     @property
@@ -290,7 +276,7 @@ class Engine(Approving, Queries):
 
     def _rejected(self, process: Process, error: OutliveError) -> None:
         """Forget a start that failed; after a timeout it may still come to life and is then a stranger."""
-        self.hider.hide_error(error)
+        hide_error(error, self.hider.texts(self.secrets.of(process.process_id)))
         self._intake.live.pop(process.key, None)
         self._groups.leave(process)
         record = process.record

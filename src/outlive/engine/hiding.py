@@ -6,7 +6,7 @@ Hands every `Process` what its log is read through, and notes in the folder wher
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 
 from outlive.core.errors import OutliveError
 from outlive.core.process import ProcessRecord
@@ -15,7 +15,7 @@ from outlive.policy.redaction import Redactor
 from outlive.store.log_mask import Hiding, write_masks
 from outlive.store.output_log import OutputLog
 
-__all__ = ["Hider"]
+__all__ = ["Hider", "hide_error"]
 
 _logger = logging.getLogger(__name__)
 
@@ -46,16 +46,11 @@ class Hider:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    def hide_text(self, text: str, values: Iterable[str] = ()) -> str:
-        """Return a command's text without its secrets; `values` are those given to it."""
-        known = [os.fsencode(value) for value in values] if self._hides_values else []
-        redactor = self.redactor.with_values(known) if known else self.redactor
-        return redactor.mask_text(text)
-
-    def hide_error(self, error: OutliveError) -> None:
-        """Take secrets out of an error's sentence: it may name the command's words."""
-        error.message = self.redactor.mask_text(error.message)
-        error.args = (error.message,)
+    def texts(self, secrets: Mapping[str, str]) -> Callable[[str], str]:
+        """Return what takes secrets out of a command's texts, these values (by name) among them."""
+        if not secrets or not self._hides_values:
+            return self.redactor.mask_text
+        return self.redactor.with_values(map(os.fsencode, secrets.values())).mask_text
 
     async def close(self) -> None:
         """Return when everything is noted."""
@@ -89,3 +84,9 @@ class Hider:
         if any(name not in values for name in record.secret_names):
             return []
         return [os.fsencode(values[name]) for name in record.secret_names]
+
+
+def hide_error(error: OutliveError, hide: Callable[[str], str]) -> None:
+    """Take secrets out of an error's sentence: it may name the command's words."""
+    error.message = hide(error.message)
+    error.args = (error.message,)

@@ -13,6 +13,8 @@ from outlive.engine.hiding import Hider
 from outlive.engine.intake import Intake
 from outlive.engine.process import Process
 from outlive.engine.recovery import Recovery
+from outlive.engine.resolve import clean_environment
+from outlive.engine.settings import EngineSettings
 from outlive.store.output_log import MAX_PREAD_BYTES, OutputChunk
 from outlive.store.registry import Registry
 from outlive.store.rows import ProcessFilter
@@ -36,6 +38,17 @@ class Queries:
     _recovery: Recovery
     _recovered: set[str]
     hider: Hider
+    _settings: EngineSettings
+
+    @property
+    def default_cwd(self) -> str:
+        """The folder of commands that name none."""
+        return self._settings.cwd
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What commands start with, before their own additions."""
+        return clean_environment(self._settings.environment)
 
     def live(self) -> Iterable[Process]:
         """Return the processes that can still change: running, draining, or with open streams or descendants.

@@ -96,9 +96,12 @@ class Redactor:
 
     def mask_text(self, text: str) -> str:
         """Return a text without its secrets."""
-        data = text.encode("utf-8", "surrogatepass")
+        try:
+            data, errors = text.encode("utf-8", "surrogateescape"), "surrogateescape"
+        except UnicodeEncodeError:  # half of a surrogate pair
+            data, errors = text.encode("utf-8", "surrogatepass"), "surrogatepass"
         masked = self.mask(data)
-        return text if masked is data else masked.decode("utf-8", "surrogatepass")
+        return text if masked is data else masked.decode("utf-8", errors)
 
     def _patterned(self, data: bytes) -> tuple[list[_Span], int]:
         spans: list[_Span] = []

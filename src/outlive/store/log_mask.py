@@ -12,11 +12,13 @@ not known either, everything is hidden.
 import contextlib
 import json
 import os
+import time
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from outlive.core.layout import STREAM_FILES
 from outlive.policy.redaction import LEAST_VALUE_BYTES, REACH_BYTES, Redactor, blank
 
 __all__ = ["NOTHING_HIDDEN", "REST_S", "Hiding", "LogMask", "RawLog", "read_masks", "write_masks"]
@@ -37,9 +39,6 @@ class RawLog(Protocol):
 
     def gap(self, stream: int) -> tuple[int, int] | None:
         """Return the released range."""
-
-    def rested_s(self, stream: int) -> float:
-        """Return how long ago the stream was written to."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,11 +64,12 @@ NOTHING_HIDDEN = Hiding(redactor=Redactor(patterns=False))
 class LogMask:
     """The mask of one log. Keeps what was found clean, so that reading on looks at every byte once."""
 
-    __slots__ = ("_clean", "_hiding", "_log", "_ranges", "_shown")
+    __slots__ = ("_clean", "_folder", "_hiding", "_log", "_ranges", "_shown")
 
     def __init__(self, log: RawLog, folder: str, hiding: Hiding) -> None:
         """Hide what `hiding` says in what is read of `log`."""
         self._log = log
+        self._folder = folder
         self._hiding = hiding
         self._ranges = read_masks(folder) if hiding.needs_masks else None
         # By stream: up to where nothing suspicious was seen, from where on, and its last bytes.
@@ -147,7 +147,7 @@ class LogMask:
             if behind:
                 spans, undecided, cut = redactor.examine(window + behind)
             if min(undecided, cut) < end:
-                if not (hiding.is_over() or self._log.rested_s(stream) >= REST_S):
+                if not (hiding.is_over() or self._rested_s(stream) >= REST_S):
                     hiding.held()
                     end = max(min(undecided, cut, end), self._shown[stream] - offset + start)
                     end = max(start, min(end, len(window)))
@@ -158,6 +158,13 @@ class LogMask:
                     ]  # so much of a value is not shown, whatever comes of it
         self._shown[stream] = max(self._shown[stream], offset + end - start)
         return blank(window, spans)[start:end]
+
+    def _rested_s(self, stream: int) -> float:
+        """Return how long ago a stream was written to."""
+        try:
+            return time.time() - os.stat(f"{self._folder}/{STREAM_FILES[stream]}").st_mtime
+        except OSError:  # removed meanwhile
+            return REST_S
 
     def _apply_ranges(self, stream: int, data: bytes, offset: int) -> bytes:
         """Hide what the process's folder tells; everything behind what it tells of, and where it tells nothing."""

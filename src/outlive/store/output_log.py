@@ -6,7 +6,6 @@ at the first read and closed by `close` (or with the last reference); a closed l
 """
 
 import os
-import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -135,17 +134,8 @@ class OutputLog:
 
     def size(self, stream: int) -> int:
         """Return the bytes of a stream that can be read (merged and pty output are stream 0)."""
-        size = self._size(stream)
+        size = _size(self._open(stream))
         return size if self._mask is None or not size else self._mask.visible_end(stream, size)
-
-    def rested_s(self, stream: int) -> float:
-        """Return how long ago the stream was written to."""
-        fd = self._open(stream)
-        return 0.0 if fd == _CLOSED else time.time() - os.fstat(fd).st_mtime
-
-    def _size(self, stream: int) -> int:
-        fd = self._open(stream)
-        return 0 if fd == _CLOSED else os.fstat(fd).st_size
 
     def gap(self, stream: int) -> tuple[int, int] | None:
         """Return the released range [from, to) of a stream; None when everything is there. Always read anew."""
@@ -176,7 +166,7 @@ class OutputLog:
         same moment to both streams is the order in which the keeper took them from two pipes.
         """
         # Sizes before idx: whatever they count is then told by idx, since a run is recorded before its bytes.
-        sizes = (self._size(0), self._size(1))
+        sizes = (_size(self._open(0)), _size(self._open(1)))
         taking = _Taking(self, cursor, limit_bytes)
         if taking.is_behind(sizes):
             for time_ns, stream, ends in self._segments(cursor, sizes):
@@ -189,7 +179,7 @@ class OutputLog:
 
     def tail_cursor(self, limit_bytes: int) -> Cursor:
         """Return the cursor `limit_bytes` before the end, in the order of writing."""
-        sizes = (self._size(0), self._size(1))
+        sizes = (_size(self._open(0)), _size(self._open(1)))
         target = sum(sizes) - limit_bytes
         if target <= 0:
             return BEGINNING
@@ -215,7 +205,7 @@ class OutputLog:
         What was written in the tenth of a second before may lie behind it, too: so much a run of the idx spans. The end
         of the output where nothing was written since.
         """
-        sizes = (self._size(0), self._size(1))
+        sizes = (_size(self._open(0)), _size(self._open(1)))
         fd = self._open(_IDX)
         if fd == _CLOSED:
             return BEGINNING
@@ -315,3 +305,7 @@ class _Taking:
             start, ahead = offset, self._log.pread(stream, self.budget, offset)
             self._ahead[stream] = start, ahead
         return ahead[offset - start : min(end - start, offset - start + self.budget)]
+
+
+def _size(fd: int) -> int:
+    return 0 if fd == _CLOSED else os.fstat(fd).st_size

@@ -6,7 +6,8 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from outlive.core.errors import OutliveError
+from outlive.core.errors import AccessDenied, OutliveError
+from outlive.core.events import Deed
 from outlive.frontends.jsonrpc.context import Context
 from outlive.frontends.jsonrpc.methods import Call, Lane, prepare
 from outlive.protocols.jsonrpc.answers import encode_batch, encode_error, encode_result
@@ -54,6 +55,12 @@ class _Job:
                 reply = await self.call.run(context, self.label)
             except OutliveError as refusal:
                 error = refusal
+                if isinstance(error, AccessDenied):
+                    path = {"path": f"/ws/mcp {self.call.method}"}
+                    by = context.owner(self.label)
+                    context.engine.announce(
+                        Deed(what="access", by=by, decision="denied", reason=error.code, details=path)
+                    )
             except Exception:
                 reference = secrets.token_hex(4)
                 _logger.exception("a request failed", extra={"reference": reference})

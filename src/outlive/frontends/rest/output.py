@@ -92,6 +92,8 @@ _SkipGaps = Annotated[
     bool, Query(description="With bytes: leave out what is no longer kept, rather than refuse.")
 ]
 
+_Raw = Annotated[bool, Query(description="Hide no secrets; needs the scope admin, and is not for grep.")]
+
 
 class OutputRoutes:
     """The route of what a process has written."""
@@ -127,15 +129,11 @@ class OutputRoutes:
         encoding: Annotated[Encoding, Query(description="Of the data in a page.")] = "utf-8",
         format: _Format = None,  # noqa: A002 -- the parameter's name in the address
         skip_gaps: _SkipGaps = False,
-        raw: Annotated[
-            bool, Query(description="Hide no secrets; needs the scope admin, and is not for grep.")
-        ] = False,
+        raw: _Raw = False,
     ) -> Response:
         """Read output that was written: from a cursor, a range of one stream, the last lines, or lines with a text."""
         process = await self._context.find(process_id)
-        if raw:
-            self._context.access.require(Scope.ADMIN)
-        log = process.raw_log if raw else process.log
+        log = self._log(process, raw=raw)
         number = stream_number(stream)
         has_range = start is not None or end is not None
         if (cursor is not None) + (tail is not None) + has_range > 1:
@@ -172,6 +170,11 @@ class OutputRoutes:
         return _page_answer(
             process, log, extent, limit or _PAGE_BYTES, encoding=encoding, has_end=end is not None
         )
+
+    def _log(self, process: Process, *, raw: bool) -> OutputLog:
+        if raw:
+            self._context.access.require(Scope.ADMIN)
+        return process.raw_log if raw else process.log
 
 
 def _wants_bytes(request: Request) -> bool:
