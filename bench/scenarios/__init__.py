@@ -4,7 +4,19 @@ from collections.abc import Callable
 
 from bench.context import Bench
 from bench.measure import Section
-from bench.scenarios import cli, latency, live, mcp, readers, starts, startup, throughput, unread, volume
+from bench.scenarios import (
+    cli,
+    latency,
+    live,
+    mcp,
+    readers,
+    sandbox,
+    starts,
+    startup,
+    throughput,
+    unread,
+    volume,
+)
 
 __all__ = ["SCENARIOS"]
 
@@ -17,6 +29,7 @@ SCENARIOS: dict[str, Callable[[Bench], Section]] = {
     "streams100": latency.run_streams100,
     "true": starts.run_true,
     "echo": starts.run_echo,
+    "sandbox": sandbox.run,
     "mcp_echo": mcp.run_echo,
     "startup": startup.run,
     "unread": unread.run,

@@ -20,13 +20,14 @@ from outlive.backends.local import LocalBackend
 from outlive.config import Settings
 from outlive.core.events import Event, KeeperConnected
 from outlive.core.layout import Layout
-from outlive.engine import Engine, EngineSettings
+from outlive.core.sandbox import Limits, Profile
+from outlive.engine import Engine, EngineSettings, SandboxSettings
 from outlive.engine.lists import command_policy, log_openness
 from outlive.frontends.boundary import ErrorBoundary
 from outlive.frontends.dialects import Dialects
 from outlive.frontends.entry import Entry
 from outlive.frontends.front_page import HEALTH_PATH, front_routes, unknown_path
-from outlive.frontends.guard import Guard
+from outlive.frontends.guard import Guard, Names
 from outlive.frontends.jsonrpc.door import JsonRpcDoor
 from outlive.frontends.jsonrpc.settings import DoorSettings
 from outlive.frontends.mcp_http.door import PATH as MCP_PATH
@@ -39,6 +40,7 @@ from outlive.frontends.rest.door import Service as RestService
 from outlive.frontends.rest.door import dialect as rest_dialect
 from outlive.frontends.rest.slugs import DOCS_PATH
 from outlive.frontends.timing import Timed
+from outlive.frontends.tls import certificate_names
 from outlive.frontends.token_book import TokenBook
 from outlive.frontends.told_refusals import ToldRefusals
 from outlive.keeper.launch import EXTERNAL_VARIABLE, ensure_keeper
@@ -124,6 +126,7 @@ class Application:
                 doors={MCP_PATH: "mcp", REST_PATH: "rest", "/api/": "rest"},
             ),
             Entry(self._peers, self._tokens, own_uid=own_uid, api_key=settings.mcp_api_key),
+            names=_names(settings),
             page_paths=frozenset({MCP_PATH}),
             answer=ToldRefusals(dialects, self._engine.announce),
         )
@@ -233,6 +236,13 @@ class Application:
         }
 
 
+def _names(settings: Settings) -> Names:
+    found = frozenset(settings.public_name)
+    if settings.tls_cert:
+        found |= certificate_names(settings.tls_cert)
+    return Names(found)
+
+
 def _router(routes: Iterable[BaseRoute]) -> Router:
     known = list(routes)
     return Router(known, default=unknown_path(known), redirect_slashes=False)
@@ -261,6 +271,7 @@ def _engine_settings(
         allowed_commands=AllowedCommands(frozenset(settings.allowed_commands)),
         redactor=redactor,
         hides_secrets=settings.redact != "off",
+        sandbox=_sandbox_settings(settings),
         policy=command_policy(settings),
         approval_timeout_s=settings.approval_timeout_s,
         retention=Retention(
@@ -268,6 +279,21 @@ def _engine_settings(
             max_count=settings.retention_count,
             max_bytes=settings.state_quota_bytes,
         ),
+    )
+
+
+def _sandbox_settings(settings: Settings) -> SandboxSettings:
+    cpu_s = settings.limit_cpu_s
+    return SandboxSettings(
+        profile=Profile(settings.profile),
+        limits=Limits(
+            cpu_s=None if cpu_s is None else round(cpu_s),
+            memory_bytes=settings.limit_memory_bytes,
+            files=settings.limit_files,
+            processes=settings.limit_processes,
+        ),
+        readable=settings.sandbox_read,
+        writable=settings.sandbox_write,
     )
 
 

@@ -11,7 +11,8 @@ import threading
 from collections.abc import Mapping
 
 from outlive.cli.output import say
-from outlive.config import Resolution, misspelt_names, resolve
+from outlive.cli.reach import check_reach
+from outlive.config import Resolution, Settings, misspelt_names, resolve
 from outlive.core.errors import ConfigInvalid, OutliveError
 from outlive.core.layout import Layout
 from outlive.frontends.listeners import Listeners
@@ -42,6 +43,8 @@ def serve(flags: Mapping[str, str]) -> int:
     for name, meant in misspelt_names(os.environ):
         say(f"outlive: {name} is not a setting; did you mean {meant}?")
     layout = open_state_folder(resolution.settings.state_dir)
+    check_reach(resolution.settings, layout)
+    _check_tls(resolution.settings)
     with ServerLock(layout), Listeners() as listeners:
         listeners.add_unix(layout.server_socket)
         _open_ports(listeners, resolution)
@@ -54,6 +57,14 @@ def serve(flags: Mapping[str, str]) -> int:
         gc.set_threshold(*_GC_THRESHOLDS)
         gc.enable()
         return run_server(resolution.settings, layout, listeners, working_folder=folder)
+
+
+def _check_tls(settings: Settings) -> None:
+    """See that TLS can be spoken while nobody waits yet; the context itself is made with the event loop."""
+    if settings.tls_cert:
+        from outlive.frontends.tls import server_context  # noqa: PLC0415 -- start-up time: ssl takes 10 ms
+
+        server_context(settings.tls_cert, settings.tls_key, settings.tls_client_ca)
 
 
 def _open_ports(listeners: Listeners, resolution: Resolution) -> None:

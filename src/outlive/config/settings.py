@@ -8,6 +8,7 @@ from outlive.config.declaring import option
 from outlive.config.door_settings import DoorSettings
 from outlive.config.options import Option
 from outlive.config.policy_settings import PolicySettings
+from outlive.config.sandbox_settings import SandboxSettings
 from outlive.config.values import (
     parse_count,
     parse_level,
@@ -22,7 +23,7 @@ __all__ = ["OPTIONS", "Settings"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings(AuditSettings, PolicySettings, AccessSettings, DoorSettings):
+class Settings(SandboxSettings, AuditSettings, PolicySettings, AccessSettings, DoorSettings):
     """Every option of the server, validated. Times are seconds, sizes bytes; a port of None is switched off."""
 
     mcp_tools: str = option(

@@ -6,18 +6,25 @@ the option's name and the source.
 
 import math
 
+from outlive.core.sandbox import Profile
+
 __all__ = [
     "HIDING",
     "LOG_LEVELS",
+    "parse_bound",
     "parse_count",
     "parse_folder",
     "parse_hiding",
     "parse_host",
     "parse_level",
     "parse_log_form",
+    "parse_names",
     "parse_port",
+    "parse_profile_name",
     "parse_seconds",
+    "parse_seconds_bound",
     "parse_size",
+    "parse_size_bound",
     "parse_switch",
     "parse_text",
     "parse_tool_set",
@@ -37,6 +44,7 @@ _TIME_UNITS = {"": 1.0, "s": 1.0, "ms": 0.001, "m": 60.0, "min": 60.0, "h": 3600
 _YES = frozenset({"1", "true", "yes", "on"})
 _NO = frozenset({"0", "false", "no", "off"})
 _MAX_PORT = 65535
+_OFF = "off"
 
 
 def parse_folder(text: str) -> str:
@@ -47,14 +55,19 @@ def parse_folder(text: str) -> str:
 
 
 def parse_host(text: str) -> str:
-    """Return a loopback address; "127.0.0.1" stands for both families."""
-    host = _LOOPBACK.get(text.strip().lower())
-    if host is None:
+    """Return an address to listen on; "127.0.0.1" stands for both families' loopback."""
+    word = text.strip().lower()
+    if (host := _LOOPBACK.get(word)) is not None:
+        return host
+    import ipaddress  # noqa: PLC0415 -- start-up time: few listen beyond loopback
+
+    try:
+        return str(ipaddress.ip_address(word.removeprefix("[").removesuffix("]")))
+    except ValueError:
         raise ValueError(
-            "only this machine's own address is served for now (127.0.0.1, ::1 or localhost): "
-            "listening beyond it needs a token and TLS, which do not exist yet"
-        )
-    return host
+            "an address of this machine is needed: 127.0.0.1, ::1, localhost, or another IP address "
+            "(0.0.0.0 for all)"
+        ) from None
 
 
 def parse_port(text: str) -> int | None:
@@ -93,6 +106,34 @@ def parse_seconds(text: str) -> float:
     return number * _TIME_UNITS[unit]
 
 
+def parse_bound(text: str) -> int | None:
+    """Return a whole number of 1 or more, None for "off"."""
+    return None if text.strip().lower() == _OFF else parse_count(text)
+
+
+def parse_size_bound(text: str) -> int | None:
+    """Return bytes, None for "off"."""
+    return None if text.strip().lower() == _OFF else parse_size(text)
+
+
+def parse_seconds_bound(text: str) -> float | None:
+    """Return seconds, at least one, None for "off"."""
+    if text.strip().lower() == _OFF:
+        return None
+    seconds = parse_seconds(text)
+    if seconds < 1:
+        raise ValueError("processor time is counted in whole seconds: 1 or more is needed")
+    return seconds
+
+
+def parse_profile_name(text: str) -> str:
+    """Return the name of a sandbox profile."""
+    word = text.strip().lower()
+    if word not in set(Profile):
+        raise ValueError(f"one of {', '.join(Profile)} is needed")
+    return word
+
+
 def parse_words(text: str) -> tuple[str, ...]:
     """Return the words between commas, without the blanks around them."""
     return tuple(word for piece in text.split(",") if (word := piece.strip()))
@@ -104,6 +145,22 @@ def parse_verdict(text: str) -> str:
     if word not in _VERDICTS:
         raise ValueError(f"one of {', '.join(_VERDICTS)} is needed")
     return word
+
+
+def parse_names(text: str) -> tuple[str, ...]:
+    """Return host names between commas, in lower case."""
+    names = tuple(word.lower() for word in parse_words(text))
+    for name in names:
+        if (
+            not name.replace("*.", "", 1)
+            .replace(".", "")
+            .replace("-", "")
+            .replace(":", "")
+            .strip("[]")
+            .isalnum()
+        ):
+            raise ValueError(f"{name[:60]!r} is no host name: without scheme, port and path")
+    return names
 
 
 def parse_switch(text: str) -> bool:

@@ -7,6 +7,7 @@ from outlive.core.command import Command
 from outlive.core.identity import ProcessId
 from outlive.core.lifecycle import State
 from outlive.core.process import Owner, ProcessRecord
+from outlive.core.sandbox import Sandbox
 from outlive.core.spec import Spec
 from outlive.engine.resolve import Resolved
 from outlive.engine.settings import EngineSettings
@@ -30,6 +31,7 @@ def new_record(
     folder: str,
     state: State,
     hide: Callable[[str], str],
+    sandbox: Sandbox,
     approval: Approval | None = None,
 ) -> ProcessRecord:
     """Return what is known of a process that begins in `state`.
@@ -58,6 +60,7 @@ def new_record(
         tags=dict(command.tags),
         group=command.group,
         command_id=command_id,
+        sandbox=sandbox,
         secret_names=tuple(command.env_secrets),
         approval=approval,
     )
@@ -69,7 +72,12 @@ def _shown(text: str) -> str:
 
 
 def new_spec(
-    command: Command, resolved: Resolved, record: ProcessRecord, *, output_limit: int | None
+    command: Command,
+    resolved: Resolved,
+    record: ProcessRecord,
+    *,
+    output_limit: int | None,
+    steps: tuple[str, ...] | None,
 ) -> Spec:
     """Return what the keeper is asked to run."""
     return Spec(
@@ -87,5 +95,6 @@ def new_spec(
         on_limit=command.on_limit,
         after_exit=command.after_exit,
         secrets=record.secret_names,
+        confinement=steps,
         meta=encode_meta(record),
     )

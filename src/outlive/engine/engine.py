@@ -38,11 +38,13 @@ from outlive.engine.hiding import Hider, hide_error
 from outlive.engine.intake import Intake
 from outlive.engine.pending import Pending
 from outlive.engine.policing import Policing
+from outlive.engine.preparation import Preparation
 from outlive.engine.process import Change, Process
 from outlive.engine.queries import Queries
 from outlive.engine.recovery import Recovery
 from outlive.engine.resolve import Resolver, clean_environment, find_shell
-from outlive.engine.secrets import Secrets, check_secrets
+from outlive.engine.sandbox import Sandboxes
+from outlive.engine.secrets import Secrets
 from outlive.engine.settings import EngineSettings
 from outlive.engine.undecided import Undecided
 from outlive.engine.unread import Unread
@@ -56,7 +58,6 @@ __all__ = ["Engine"]
 _SYNC_S = (
     20.0  # a keeper that has just started asks every shim first: 0.15 s for 1000, 3 s if some are stopped
 )
-_OPEN = "open"
 
 
 class Engine(Approving, Queries):
@@ -90,6 +91,9 @@ class Engine(Approving, Queries):
         self._registry.on_committed = self._filing.committed
         self.hider = Hider(settings.redactor, secrets := Secrets(), hides_values=settings.hides_secrets)
         self.secrets = secrets  # values by process id, for whoever hides them in what is shown
+        self.sandboxes = Sandboxes(
+            settings.sandbox, state_dir=settings.state_dir, environment=settings.environment
+        )
         self._recovery = Recovery(
             self._layout,
             self._registry,
@@ -107,7 +111,7 @@ class Engine(Approving, Queries):
         )
         self._unread = Unread(self.release, grace_s=settings.reader_grace_s)
         self.started_count = 0  # of this server; an event for each would cost every start
-        self._resolver: Resolver | None = None
+        self._preparation: Preparation | None = None
         self._recovered: set[str] = set()
         self._input_locks: WeakKeyDictionary[Process, asyncio.Lock] = WeakKeyDictionary()
         self._stack = contextlib.AsyncExitStack()
@@ -115,9 +119,9 @@ class Engine(Approving, Queries):
     @property
     def shell(self) -> str:
         """The program that runs command lines; known once the engine is open."""
-        if self._resolver is None:
+        if self._preparation is None:
             raise AssertionError("the engine is used inside `async with` only")
-        return self._resolver.shell
+        return self._preparation.shell
 
     async def __aenter__(self) -> Self:
         """Open everything and recover; when this returns, every live process is known.
@@ -145,9 +149,10 @@ class Engine(Approving, Queries):
         await self._ids.open()
         environment = clean_environment(settings.environment)
         shell = await asyncio.to_thread(find_shell, environment)
-        self._resolver = Resolver(
+        resolver = Resolver(
             self._layout, environment=environment, cwd=settings.cwd, shell=shell, is_strict=self._is_strict
         )
+        self._preparation = Preparation(settings, self._layout, resolver, self.sandboxes)
         self._stack.push_async_callback(self._backend.close)
         await self._backend.open(self._intake)
         try:
@@ -181,30 +186,28 @@ class Engine(Approving, Queries):
 
         Args:
             command: What to run; defaults are filled in from the engine's settings.
+            owner: Whose process it becomes.
             process_id: A permanent id chosen by the caller; a repeated start with it starts nothing twice.
 
         Raises:
-            StartFailed: Program or folder missing, not executable, an argument too long.
-            CommandRefused: The operator's lists do not allow it.
-            InvalidRequest: The command makes no sense (empty, NUL inside), or asks for a profile that is not there.
+            StartFailed: Program or folder missing, not executable, an argument too long; no such sandbox here.
+            CommandRefused: The operator's lists, or its profile, do not allow it.
+            InvalidRequest: The command makes no sense (empty, NUL inside).
             LimitExceeded: Too many processes, or the disk is full.
             BackendUnavailable: The keeper did not answer within 25 s; it may still start, for its owner to find.
 
         Cancellation: the command may run all the same; it is then found by its owner's connection.
         """
-        if self._resolver is None:
+        if self._preparation is None:
             raise AssertionError("the engine is used inside `async with` only")
         now_ns = time.time_ns()
-        if process_id is None:
-            process_id = new_process_id(now_ns, os.urandom(10))
-        elif not is_process_id(process_id):
-            raise InvalidRequest("invalid_params", f"Not a process id: {process_id[:40]!r}.")
-        elif (known := self._intake.live.get(id_to_bytes(process_id))) is not None:
+        process_id = _id_of(process_id, now_ns)
+        if (known := self._intake.live.get(id_to_bytes(process_id))) is not None:
             return _own(known, owner)
         hide = self.hider.texts(secrets := command.env_secrets)
         try:
-            self._check(command)
-            resolved = await self._resolver.resolve(command, process_id)
+            inside = None if owner.inside is None else (await self.find(owner.inside)).record
+            resolved, confined = await self._preparation.prepare(command, owner, inside, process_id)
             approval = await self._approval_for(command, resolved) if self._policing.is_active else None
         except OutliveError as error:
             hide_error(error, hide)
@@ -220,6 +223,7 @@ class Engine(Approving, Queries):
             created_ns=now_ns,
             settings=self._settings,
             folder=self._layout.process(process_id),
+            sandbox=confined.sandbox,
             state=state if approval is None else State.QUEUED,
             approval=approval,
             hide=hide,
@@ -227,7 +231,7 @@ class Engine(Approving, Queries):
         limit = self._settings.output_limit if command.output_limit is None else command.output_limit
         process = Process(record, self._layout.process(process_id), output_limit=limit, hider=self.hider)
         self.secrets.keep(process_id, secrets)
-        spec = encode_spec(new_spec(command, resolved, record, output_limit=limit))
+        spec = encode_spec(new_spec(command, resolved, record, output_limit=limit, steps=confined.steps))
         if record.state is State.QUEUED:
             await self._queue(process, WaitingCommand(process_id, spec, resolved.script, secrets))
             return process
@@ -241,16 +245,6 @@ class Engine(Approving, Queries):
     def _is_strict(self) -> bool:
         """Whether lists are in force, so that nothing but the command may decide what a shell runs."""
         return bool(self._settings.allowed_commands.names) or self._policing.is_active
-
-    def _check(self, command: Command) -> None:
-        self._settings.allowed_commands.check(command, self._policing.environment)
-        check_secrets(command.env_secrets)
-        if command.profile not in {
-            None,
-            _OPEN,
-        }:  # running it without a sandbox that was asked for would be a lie
-            text = f"profile: {str(command.profile)[:40]!r} is not known here; there is {_OPEN!r} only."
-            raise InvalidRequest("invalid_params", text)
 
     def _settle(self, process: Process, outcome: Started | OutliveError) -> None:
         if isinstance(outcome, Started):
@@ -302,6 +296,14 @@ class Engine(Approving, Queries):
             self._groups.leave(process)
         self._unread.changed(process)
         self._announcer.tell_changes(process, changes)
+
+
+def _id_of(process_id: ProcessId | None, now_ns: int) -> ProcessId:
+    if process_id is None:
+        return new_process_id(now_ns, os.urandom(10))
+    if not is_process_id(process_id):
+        raise InvalidRequest("invalid_params", f"Not a process id: {process_id[:40]!r}.")
+    return process_id
 
 
 def _own(known: Process, owner: Owner) -> Process:

@@ -6,6 +6,7 @@ Owns connections from accept to close. Signals, readiness and what is served bel
 import asyncio
 import contextlib
 import socket
+import ssl
 import time
 from collections.abc import AsyncIterator, Sequence
 from email.utils import formatdate
@@ -22,6 +23,7 @@ __all__ = ["HttpProtocol", "serving"]
 _PING_INTERVAL_S = 20.0  # keep-alive by ping frames alone (promise S0.21)
 _CLOSE_PATIENCE_S = 2.0  # for clients that do not read their last messages
 _POLL_S = 0.01
+_HANDSHAKE_S = 10.0  # of TLS; who says nothing for so long is no client
 
 
 class HttpProtocol(HttpToolsProtocol):
@@ -41,16 +43,20 @@ class HttpProtocol(HttpToolsProtocol):
 
 @contextlib.asynccontextmanager
 async def serving(
-    app: ASGIApp, sockets: Sequence[socket.socket], *, max_message_bytes: int
+    app: ASGIApp,
+    sockets: Sequence[socket.socket],
+    *,
+    max_message_bytes: int,
+    tls: ssl.SSLContext | None = None,
 ) -> AsyncIterator[None]:
-    """Serve `app` on listening sockets while the block runs; the caller closes the sockets afterwards.
+    """Serve `app` on listening sockets while the block runs, over TCP with `tls`; the caller closes the sockets afterwards.
 
     Leaving sends WebSocket clients a close frame (1012, the service restarts), lets requests end for
     2 seconds, then cuts what is left.
     """
     server = _Server(app, max_message_bytes=max_message_bytes)
     try:
-        await server.open(sockets)
+        await server.open(sockets, tls)
         yield
     finally:
         await asyncio.shield(server.close())
@@ -81,7 +87,7 @@ class _Server:
         self._servers: list[asyncio.Server] = []
         self._date_timer: asyncio.TimerHandle | None = None
 
-    async def open(self, sockets: Sequence[socket.socket]) -> None:
+    async def open(self, sockets: Sequence[socket.socket], tls: ssl.SSLContext | None) -> None:
         """Accept connections from now on."""
         loop = asyncio.get_running_loop()
         self._refresh_date(loop)
@@ -90,7 +96,10 @@ class _Server:
             if listener.family == socket.AF_UNIX:
                 server = await loop.create_unix_server(self._protocol, sock=listener)
             else:
-                server = await loop.create_server(self._protocol, sock=listener)
+                patience_s = None if tls is None else _HANDSHAKE_S
+                server = await loop.create_server(
+                    self._protocol, sock=listener, ssl=tls, ssl_handshake_timeout=patience_s
+                )
             self._servers.append(server)
 
     def _protocol(self) -> asyncio.Protocol:

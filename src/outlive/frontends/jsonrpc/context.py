@@ -58,6 +58,7 @@ class Context:
             inside=self.access.inside,
             door="jsonrpc",
             address=self.access.address,
+            is_admin=self.access.scope >= Scope.ADMIN,
         )
 
     async def find(self, process_id: str | None) -> Process:
