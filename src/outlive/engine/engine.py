@@ -152,7 +152,7 @@ class Engine(Approving, Queries):
         resolver = Resolver(
             self._layout, environment=environment, cwd=settings.cwd, shell=shell, is_strict=self._is_strict
         )
-        self._preparation = Preparation(settings, self._layout, resolver, self.sandboxes)
+        self._preparation = Preparation(settings, resolver, self.sandboxes, queries=self)
         self._stack.push_async_callback(self._backend.close)
         await self._backend.open(self._intake)
         try:
@@ -206,8 +206,7 @@ class Engine(Approving, Queries):
             return _own(known, owner)
         hide = self.hider.texts(secrets := command.env_secrets)
         try:
-            inside = None if owner.inside is None else (await self.find(owner.inside)).record
-            resolved, confined = await self._preparation.prepare(command, owner, inside, process_id)
+            resolved, confined = await self._preparation.prepare(command, owner, process_id)
             approval = await self._approval_for(command, resolved) if self._policing.is_active else None
         except OutliveError as error:
             hide_error(error, hide)
@@ -231,7 +230,7 @@ class Engine(Approving, Queries):
         limit = self._settings.output_limit if command.output_limit is None else command.output_limit
         process = Process(record, self._layout.process(process_id), output_limit=limit, hider=self.hider)
         self.secrets.keep(process_id, secrets)
-        spec = encode_spec(new_spec(command, resolved, record, output_limit=limit, steps=confined.steps))
+        spec = encode_spec(new_spec(command, resolved, record, output_limit=limit, confined=confined))
         if record.state is State.QUEUED:
             await self._queue(process, WaitingCommand(process_id, spec, resolved.script, secrets))
             return process

@@ -50,7 +50,7 @@ class Hider:
         """Return what takes secrets out of a command's texts, these values (by name) among them."""
         if not secrets or not self._hides_values:
             return self.redactor.mask_text
-        return self.redactor.with_values(map(os.fsencode, secrets.values())).mask_text
+        return self.redactor.with_values(map(_bytes_of, secrets.values())).mask_text
 
     async def close(self) -> None:
         """Return when everything is noted."""
@@ -90,3 +90,11 @@ def hide_error(error: OutliveError, hide: Callable[[str], str]) -> None:
     """Take secrets out of an error's sentence: it may name the command's words."""
     error.message = hide(error.message)
     error.args = (error.message,)
+
+
+def _bytes_of(value: str) -> bytes:
+    """Return a value as a process has it; one that no process can have (it is refused yet) as near as can be."""
+    try:
+        return os.fsencode(value)
+    except UnicodeEncodeError:
+        return value.encode("utf-8", "surrogatepass")

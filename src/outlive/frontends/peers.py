@@ -114,6 +114,8 @@ class Peers:
 
     def learn(self, sessions: Collection[int]) -> None:
         """Take the POSIX sessions of the keeper and its shims, as it tells them itself."""
+        if not self._sessions.issuperset(sessions):
+            self._kinship.forget_all()
         self._sessions = set(sessions)
 
     async def standing(self, peer: Peer) -> Standing:

@@ -78,6 +78,10 @@ class Kinship:
         for key in [key for key in self._outside if key[0] == pid]:
             del self._outside[key]
 
+    def forget_all(self) -> None:
+        """Judge everybody anew: sessions are known now that were not before."""
+        self._outside.clear()
+
     def outside(self, most: int) -> list[int]:
         """Return the pids that were found outside, the latest first; some may be gone, or somebody else's by now."""
         return [pid for pid, _ in itertools.islice(reversed(self._outside), most)]
