@@ -29,8 +29,9 @@ from outlive.frontends.jsonrpc.settings import DoorSettings
 from outlive.frontends.mcp_http.door import PATH as MCP_PATH
 from outlive.frontends.mcp_http.door import McpHttpDoor, Service
 from outlive.frontends.mcp_http.refusals import send_rpc_error
+from outlive.frontends.pace import Pace, counting
 from outlive.frontends.rest.door import PATH as REST_PATH
-from outlive.frontends.rest.door import RestDoor
+from outlive.frontends.rest.door import PROBE_PATHS, RestDoor
 from outlive.frontends.rest.door import Service as RestService
 from outlive.frontends.rest.door import dialect as rest_dialect
 from outlive.frontends.rest.slugs import DOCS_PATH
@@ -38,6 +39,7 @@ from outlive.frontends.timing import Timed
 from outlive.frontends.told_refusals import ToldRefusals
 from outlive.keeper.launch import EXTERNAL_VARIABLE, ensure_keeper
 from outlive.keeper.sockets import connect_unix
+from outlive.keeper.spawn import SOFT_LIMIT_VARIABLE
 from outlive.observability.audit import AuditLog, audited_kinds
 from outlive.observability.metrics import LiveView, Metrics, counted_kinds
 from outlive.observability.process_log import ProcessLog, logged_kinds
@@ -51,7 +53,14 @@ __all__ = ["Application"]
 _STOP_PATIENCE_S = 5.0
 # What systemd (systemd.exec(5)) and our unit tell the server about itself: none of a command's business.
 _OF_THE_UNIT = frozenset(
-    {EXTERNAL_VARIABLE, "INVOCATION_ID", "JOURNAL_STREAM", "NOTIFY_SOCKET", "SYSTEMD_EXEC_PID"}
+    {
+        EXTERNAL_VARIABLE,
+        SOFT_LIMIT_VARIABLE,
+        "INVOCATION_ID",
+        "JOURNAL_STREAM",
+        "NOTIFY_SOCKET",
+        "SYSTEMD_EXEC_PID",
+    }
 )
 
 
@@ -90,9 +99,11 @@ class Application:
         self._process_log = ProcessLog()
         self._audit = None if settings.audit_off else _audit_log(settings, layout)
         self._metrics = metrics = Metrics()
+        take = counting(settings.max_request_rate)
         self._jsonrpc = JsonRpcDoor(
             self._engine,
             _door_settings(settings),
+            take=take,
             observe=functools.partial(metrics.observe_request, "jsonrpc"),
         )
         self._mcp = McpHttpDoor(lambda: _mcp_service(self._engine, layout, settings, extend_mcp))
@@ -107,7 +118,12 @@ class Application:
         dialects = Dialects({MCP_PATH: send_rpc_error, **rest_dialect()})
         self.asgi: ASGIApp = Guard(
             Timed(
-                ErrorBoundary(_router(routes), dialects),
+                Pace(
+                    ErrorBoundary(_router(routes), dialects),
+                    take,
+                    free_paths=frozenset({HEALTH_PATH, *PROBE_PATHS}),
+                    answer=dialects,
+                ),
                 metrics.observe_request,
                 doors={MCP_PATH: "mcp", REST_PATH: "rest", "/api/": "rest"},
             ),
@@ -224,6 +240,7 @@ def _engine_settings(settings: Settings, layout: Layout, working_folder: str) ->
         environment={name: text for name, text in os.environ.items() if name not in _OF_THE_UNIT},
         cwd=working_folder,
         grace_s=settings.grace_s,
+        max_processes=settings.max_processes,
         output_limit=settings.output_limit_bytes,
         allowed_commands=AllowedCommands(frozenset(settings.allowed_commands)),
         retention=Retention(

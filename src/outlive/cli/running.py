@@ -48,7 +48,12 @@ async def _serve(
 ) -> int:
     with _stop_signals() as stop:
         async with application as app:
-            async with serving(app.asgi, listeners.sockets, max_message_bytes=settings.max_message_bytes):
+            async with serving(
+                app.asgi,
+                listeners.sockets,
+                max_message_bytes=settings.max_message_bytes,
+                max_http_connections=settings.max_http_connections,
+            ):
                 with _published(layout, listeners):
                     _announce(settings, layout, listeners)
                     notifier.tell("READY=1", f"STATUS=Serves {layout.root}")

@@ -34,6 +34,7 @@ from outlive.engine.command_ids import CommandIds
 from outlive.engine.drafts import new_record, new_spec
 from outlive.engine.filing import Filing
 from outlive.engine.groups import Groups
+from outlive.engine.headcount import check_headcount
 from outlive.engine.intake import Intake
 from outlive.engine.process import Process
 from outlive.engine.queries import Queries
@@ -202,6 +203,7 @@ class Engine(Announcing, Queries):
         elif (known := self._intake.live.get(id_to_bytes(process_id))) is not None:
             return _own(known, owner)
         try:
+            check_headcount(self._intake.live.values(), owner.principal, self._settings.max_processes)
             self._check(command)
             resolved = await self._resolver.resolve(command, process_id)
         except OutliveError as error:
