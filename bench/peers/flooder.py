@@ -14,7 +14,7 @@ import struct
 import sys
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 
 __all__ = ["KINDS", "main"]
 
@@ -129,12 +129,12 @@ async def bodies(flood: Flood) -> None:
 async def frames(flood: Flood) -> None:
     """Frames too large, messages of endless fragments, and a hundred thousand tiny ones at a time."""
 
-    async def one(pieces: Callable[[], list[bytes]]) -> None:
+    async def one(pieces: Sequence[bytes]) -> None:
         while flood.is_on:
             with contextlib.suppress(OSError, asyncio.IncompleteReadError):
                 _, writer = await flood.websocket()
                 while flood.is_on:
-                    for piece in pieces():
+                    for piece in pieces:
                         writer.write(piece)
                         await writer.drain()
                     flood.counted["rounds"] += 1
@@ -145,7 +145,7 @@ async def frames(flood: Flood) -> None:
     fragments = [frame(b"x" * 60_000, 0x01), *([frame(b"x" * 60_000, 0x00)] * 300)]
     tiny = [frame(b"{}") * 10_000]
     pings = [frame(b"", 0x89) * 10_000]
-    await asyncio.gather(*(one(lambda chosen=chosen: chosen) for chosen in (large, fragments, tiny, pings)))
+    await asyncio.gather(*map(one, (large, fragments, tiny, pings)))
 
 
 async def deep(flood: Flood) -> None:

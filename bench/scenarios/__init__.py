@@ -4,7 +4,19 @@ from collections.abc import Callable
 
 from bench.context import Bench
 from bench.measure import Section
-from bench.scenarios import cli, latency, live, mcp, readers, starts, startup, throughput, unread, volume
+from bench.scenarios import (
+    cli,
+    floods,
+    latency,
+    live,
+    mcp,
+    readers,
+    starts,
+    startup,
+    throughput,
+    unread,
+    volume,
+)
 
 __all__ = ["SCENARIOS"]
 
@@ -22,4 +34,5 @@ SCENARIOS: dict[str, Callable[[Bench], Section]] = {
     "unread": unread.run,
     "live": live.run,
     "cli": cli.run,
+    "floods": floods.run,
 }

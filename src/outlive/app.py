@@ -18,10 +18,13 @@ from starlette.types import ASGIApp
 from outlive import __version__
 from outlive.backends.local import LocalBackend
 from outlive.config import Settings
+from outlive.core.events import Event, KeeperConnected
 from outlive.core.layout import Layout
 from outlive.engine import Engine, EngineSettings
+from outlive.engine.lists import command_policy, log_openness
 from outlive.frontends.boundary import ErrorBoundary
 from outlive.frontends.dialects import Dialects
+from outlive.frontends.entry import Entry
 from outlive.frontends.front_page import HEALTH_PATH, front_routes, unknown_path
 from outlive.frontends.guard import Guard
 from outlive.frontends.jsonrpc.door import JsonRpcDoor
@@ -30,12 +33,14 @@ from outlive.frontends.mcp_http.door import PATH as MCP_PATH
 from outlive.frontends.mcp_http.door import McpHttpDoor, Service
 from outlive.frontends.mcp_http.refusals import send_rpc_error
 from outlive.frontends.pace import Pace, counting
+from outlive.frontends.peers import Peers
 from outlive.frontends.rest.door import PATH as REST_PATH
 from outlive.frontends.rest.door import PROBE_PATHS, RestDoor
 from outlive.frontends.rest.door import Service as RestService
 from outlive.frontends.rest.door import dialect as rest_dialect
 from outlive.frontends.rest.slugs import DOCS_PATH
 from outlive.frontends.timing import Timed
+from outlive.frontends.token_book import TokenBook
 from outlive.frontends.told_refusals import ToldRefusals
 from outlive.keeper.launch import EXTERNAL_VARIABLE, ensure_keeper
 from outlive.keeper.sockets import connect_unix
@@ -46,6 +51,7 @@ from outlive.observability.process_log import ProcessLog, logged_kinds
 from outlive.policy.commands import AllowedCommands
 from outlive.store.audit_trail import AuditTrail
 from outlive.store.retention import Retention
+from outlive.store.token_file import TokenFile
 
 __all__ = ["Application"]
 
@@ -69,6 +75,7 @@ class Application:
 
     Attributes:
         asgi: What the HTTP server serves, only inside the `async with`.
+        routes: What it answers, behind the guard.
 
     Leaving it stops no process: the keeper has them.
     """
@@ -108,7 +115,7 @@ class Application:
         )
         self._mcp = McpHttpDoor(lambda: _mcp_service(self._engine, layout, settings, extend_mcp))
         self._rest = RestDoor(lambda: _rest_service(self._engine, settings), self._engine.check)
-        routes = [
+        self.routes = routes = [
             *front_routes(self._describe, self._health),
             *self._jsonrpc.routes(),
             *self._mcp.routes(),
@@ -116,6 +123,9 @@ class Application:
             Route("/metrics", self._show_metrics, methods=["GET"]),
         ]
         dialects = Dialects({MCP_PATH: send_rpc_error, **rest_dialect()})
+        own_uid = os.getuid()
+        self._tokens = TokenBook(TokenFile(layout))
+        self._peers = Peers(layout, own_uid=own_uid, living=self._living)
         self.asgi: ASGIApp = Guard(
             Timed(
                 Pace(
@@ -127,8 +137,7 @@ class Application:
                 metrics.observe_request,
                 doors={MCP_PATH: "mcp", REST_PATH: "rest", "/api/": "rest"},
             ),
-            own_uid=os.getuid(),
-            api_key=settings.mcp_api_key,
+            Entry(self._peers, self._tokens, own_uid=own_uid, api_key=settings.mcp_api_key),
             page_paths=frozenset({MCP_PATH}),
             answer=ToldRefusals(dialects, self._engine.announce),
         )
@@ -140,6 +149,10 @@ class Application:
             BackendUnavailable: The keeper could not be started.
             StoreCorrupt: The registry could not even be made anew.
         """
+        settings, engine = self._settings, self._engine
+        if engine.policy.is_active or settings.allowed_commands:
+            path = engine.environment.get("PATH", "")
+            await asyncio.to_thread(log_openness, settings, engine.policy, path)
         if self._audit is not None:
             self._audit.open()
             self._stack.callback(self._audit.close)
@@ -147,9 +160,12 @@ class Application:
             self._audit.enter("server_started", pid=os.getpid(), version=__version__)
             self._stack.callback(self._engine.subscribe_events(self._audit.note, kinds=audited_kinds()))
         self._stack.callback(self._process_log.flush)
+        hear = self._engine.subscribe_events
+        self._stack.callback(hear(self._learn, kinds=(KeeperConnected,)))
         self._stack.callback(self._engine.subscribe_events(self._process_log.note, kinds=logged_kinds()))
         self._stack.callback(self._engine.subscribe_events(self._metrics.note, kinds=tuple(counted_kinds())))
         try:
+            await self._stack.enter_async_context(self._tokens)
             await self._stack.enter_async_context(self._engine)
             await self._stack.enter_async_context(self._jsonrpc)
             await self._stack.enter_async_context(self._mcp)
@@ -168,6 +184,13 @@ class Application:
         """How many processes, or what they left running, live now."""
         # A finished process stays among the live ones until its last state is committed.
         return sum(not process.is_closed or process.record.descendants > 0 for process in self._engine.live())
+
+    def _living(self) -> Iterable[tuple[int | None, str]]:
+        return ((process.pid, process.process_id) for process in self._engine.live())
+
+    def _learn(self, event: Event) -> None:
+        if isinstance(event, KeeperConnected):
+            self._peers.learn(event.sessions)
 
     def hang_up(self) -> None:
         """End what clients merely keep open, before the server waits for its connections to end."""
@@ -243,6 +266,8 @@ def _engine_settings(settings: Settings, layout: Layout, working_folder: str) ->
         max_processes=settings.max_processes,
         output_limit=settings.output_limit_bytes,
         allowed_commands=AllowedCommands(frozenset(settings.allowed_commands)),
+        policy=command_policy(settings),
+        approval_timeout_s=settings.approval_timeout_s,
         retention=Retention(
             max_age_s=settings.retention_s,
             max_count=settings.retention_count,

@@ -17,7 +17,7 @@ from tests.support.server import OutliveServer, run_outlive
 
 _PAGE = page("docs/cli.md")
 _COMMON = {"--help", "--json", "--no-start", "--state-dir"}
-_GROUPS = {"audit", "config", "keeper", "service"}
+_GROUPS = {"audit", "config", "keeper", "policy", "service", "token"}
 _GO_ON = {"attach", "keeper run", "mcp", "serve"}  # what they print is not theirs, or for people
 
 
@@ -40,6 +40,8 @@ _GO_ON = {"attach", "keeper run", "mcp", "serve"}  # what they print is not thei
         ("## `outlive tag`", [["tag"]]),
         ("## `outlive rm`", [["rm"]]),
         ("## `outlive prune`", [["prune"]]),
+        ("## `outlive approvals`, `approve`, `deny`", [["approvals"], ["approve"], ["deny"]]),
+        ("## `outlive policy check`", [["policy", "check"]]),
         ("## `outlive audit`", [["audit", verb] for verb in ("show", "verify")]),
         ("## `outlive install`", [["install"]]),
         ("## `outlive service`", [["service", verb] for verb in ("install", "uninstall", "status")]),

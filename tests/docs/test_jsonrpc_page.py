@@ -81,6 +81,9 @@ async def test_every_notification_is_told_with_its_params(client: RpcClient) -> 
     for verb in ("PAUSE", "RESUME", "CANCEL"):
         await client.request("control", type=verb, process_id=process_id)
     await client.completed(process_id)
+    for _ in range(2):  # the second one waits until its group has room
+        await client.execute("sleep 60", group="one", group_limit=1, concurrent=True, detach=False)
+    await client.notification("process.queued")
     seen = {"connected": set(client.hello)}
     for message in client.messages:
         if "method" in message:

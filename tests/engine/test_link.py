@@ -34,7 +34,7 @@ class Listener:
         """Remember."""
         self.told.append("opened")
 
-    def link_ready(self, keeper_pid: int) -> None:
+    def link_ready(self, keeper_pid: int, sessions: tuple[int, ...] = ()) -> None:  # noqa: ARG002 -- the protocol's
         """Remember."""
         self.told.append(f"ready {keeper_pid}")
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import os
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,12 +10,17 @@ from pathlib import Path
 from starlette.types import ASGIApp, Receive, Send
 from starlette.types import Scope as ASGIScope
 
+from outlive.core.layout import Layout
+from outlive.frontends.entry import Entry
 from outlive.frontends.guard import ACCESS
 from outlive.frontends.http_server import serving
 from outlive.frontends.listeners import Listeners
+from outlive.frontends.peers import Living, Peers
+from outlive.frontends.token_book import TokenBook
 from outlive.policy.access import Access, Scope
+from outlive.store.token_file import TokenFile
 
-__all__ = ["Served", "admitted", "served"]
+__all__ = ["Served", "admitted", "entry", "served"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +39,13 @@ def admitted(app: ASGIApp, access: Access | None = None) -> ASGIApp:
         await app({**scope, "state": {**scope.get("state", {}), ACCESS: known}}, receive, send)
 
     return serve
+
+
+def entry(folder: Path, living: Living = lambda: (), *, api_key: str = "") -> Entry:
+    """Return what lets our own uid in, for the keeper of `folder`."""
+    layout = Layout(str(folder))
+    peers = Peers(layout, own_uid=os.getuid(), living=living)
+    return Entry(peers, TokenBook(TokenFile(layout)), own_uid=os.getuid(), api_key=api_key)
 
 
 @contextlib.asynccontextmanager

@@ -22,7 +22,7 @@ from outlive.frontends.boundary import ErrorBoundary
 from outlive.frontends.front_page import front_routes, unknown_path
 from outlive.frontends.guard import Guard
 from outlive.frontends.listeners import Listeners, open_port
-from tests.frontends.serving import served
+from tests.frontends.serving import entry, served
 from tests.support.raw import Answer, http_get, upgrade
 
 _NOBODY = 65534
@@ -73,7 +73,7 @@ def _application() -> ASGIApp:
         *front_routes(lambda: {"name": "outlive"}, lambda: {"status": "ok"}),
         WebSocketRoute("/ws", _talk),
     ]
-    return Guard(ErrorBoundary(Router(routes, default=unknown_path(routes))), own_uid=os.getuid())
+    return Guard(ErrorBoundary(Router(routes, default=unknown_path(routes))), entry(Path("/nowhere")))
 
 
 def _upgrade_whole(port: int, *, host: str | None = None, headers: dict[str, str] | None = None) -> Answer:

@@ -17,12 +17,14 @@ from outlive.protocols.mcp.lean import LEAN_TOOLS
 from outlive.protocols.mcp.schemas import COMMAND_TOOLS, PROCESS_TOOLS
 
 _LOOKS = {"attach", "list", "get", "read", "events", "wait"}
+_DECIDES = {"approvals", "approve", "deny"}
 
 
 @pytest.mark.promise("A.scope")
-def test_methods_that_only_look_need_the_scope_read_and_all_others_run() -> None:
+def test_methods_that_only_look_need_the_scope_read_those_that_decide_admin_and_all_others_run() -> None:
     assert {name for name, method in METHODS.items() if method.scope is Scope.READ} == _LOOKS
-    assert {method.scope for method in METHODS.values()} == {Scope.READ, Scope.RUN}
+    assert {name for name, method in METHODS.items() if method.scope is Scope.ADMIN} == _DECIDES
+    assert {method.scope for method in METHODS.values()} == set(Scope) - {Scope.BRIDGE}
 
 
 @pytest.mark.promise("A.scope")
@@ -41,7 +43,10 @@ def test_every_rest_route_has_a_scope_and_a_forgotten_one_is_closed() -> None:
     service = RestService(cast("Engine", None), RestSettings(version="1"))  # nothing is asked of it
     assert service.routes() == set(ROUTE_SCOPES)
     assert scope_of("GET", "/v1/new") is Scope.ADMIN
-    for (method, _), scope in ROUTE_SCOPES.items():
+    for (method, path), scope in ROUTE_SCOPES.items():
+        if path.startswith("/v1/approvals"):
+            assert scope is Scope.ADMIN
+            continue
         assert scope is (Scope.READ if method in {"GET", "WEBSOCKET"} else Scope.RUN)
 
 

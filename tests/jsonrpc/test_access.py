@@ -75,8 +75,8 @@ def test_the_servers_own_names_are_welcome(server: OutliveServer, host: str) -> 
 
 @pytest.mark.promise("A.origin")
 def test_the_servers_own_origin_is_not_refused(server: OutliveServer) -> None:
-    """From the first day: every Origin *except the server's own*."""
-    assert upgrade(server.port, headers={"Origin": f"http://127.0.0.1:{server.port}"}).status == 101
+    """From the first day: every Origin *except the server's own*; that one has to show a token."""
+    assert upgrade(server.port, headers={"Origin": f"http://127.0.0.1:{server.port}"}).status == 401
 
 
 @pytest.mark.promise("A.origin", "A.host")

@@ -34,6 +34,8 @@ async def test_who_waits_is_queued_then_started_then_completed(client: RpcClient
         for message in client.messages
         if "method" in message and message["params"].get("process_id") == second
     ]
+    queued = mine.pop(0)
+    assert (queued["method"], queued["params"]["waits_for"]) == ("process.queued", "group")
     assert [message["method"] for message in mine] == [
         "process.started",
         "process.output",

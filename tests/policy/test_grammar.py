@@ -152,13 +152,13 @@ for name in : . ; do eval "$name() { command_not_found_handle $name \"\$@\"; }";
 """
 
 
-def _what_bash_runs(line: str, status: int, folder: Path) -> list[tuple[str, ...]]:
+def _what_bash_runs(line: str, status: int, folder: Path, *, locale: str) -> list[tuple[str, ...]]:
     trace = folder / "trace"
     trace.write_bytes(b"")
     with trace.open("ab") as note:
         subprocess.run(
             ["/bin/bash", "--norc", "-c", f'exec 9>&{note.fileno()}\n{_TRACE}\neval -- "$1"', "bash", line],
-            env={"PATH": "/nonexistent", "STATUS": str(status), "HOME": "/home", "LC_ALL": "C.UTF-8"},
+            env={"PATH": "/nonexistent", "STATUS": str(status), "HOME": "/home", "LC_ALL": locale},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -191,26 +191,42 @@ def _expected(commands: tuple[SimpleCommand, ...], status: int) -> list[tuple[st
     return runs
 
 
-@pytest.mark.skipif(not os.path.exists("/bin/bash"), reason="this machine has no bash")
-@settings(
-    max_examples=200,
-    deadline=None,
-    suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.function_scoped_fixture],
-)
-@given(line=_lines)
-def test_what_is_accepted_means_the_same_to_bash(line: str, tmp_path: Path) -> None:
-    """S0.12: the same programs with the same words, for both ways through && and ||."""
+def _compare(line: str, folder: Path, *, locale: str = "C.UTF-8") -> None:
+    """Compare what the grammar says of a line with what bash runs, for both ways through && and ||."""
     commands = parse_line(line)
     assume(commands is not None)
     assert commands is not None
     for status in (0, 1):
-        ran = _what_bash_runs(line, status, tmp_path)
+        ran = _what_bash_runs(line, status, folder, locale=locale)
         if all(command.is_literal for command in commands):
             assert sorted(ran) == sorted(_expected(commands, status))  # the parts of a pipe run in any order
         else:
             assert sorted(words[0] for words in ran) == sorted(
                 words[0] for words in _expected(commands, status)
             )
+
+
+_has_bash = pytest.mark.skipif(not os.path.exists("/bin/bash"), reason="this machine has no bash")
+_UNHINDERED = [HealthCheck.filter_too_much, HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+
+
+@_has_bash
+@settings(max_examples=200, deadline=None, derandomize=True, suppress_health_check=_UNHINDERED)
+@given(line=_lines)
+def test_what_is_accepted_means_the_same_to_bash(line: str, tmp_path: Path) -> None:
+    """S0.12: the same programs with the same words. The same lines in every run; the slow suite tries others."""
+    _compare(line, tmp_path)
+
+
+@_has_bash
+@pytest.mark.slow
+@settings(max_examples=6000, deadline=None, suppress_health_check=_UNHINDERED)
+@given(line=_lines, locale=st.sampled_from(["C.UTF-8", "C"]))
+def test_what_is_accepted_means_the_same_to_bash_however_long_one_looks(
+    line: str, locale: str, tmp_path: Path
+) -> None:
+    """S0.12, with thousands of new lines in each run."""
+    _compare(line, tmp_path, locale=locale)
 
 
 @settings(max_examples=500)

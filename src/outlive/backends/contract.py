@@ -34,8 +34,8 @@ class BackendListener(Protocol):
     def link_opened(self) -> None:
         """From now on everything live is told anew, ended by a bell with `Flags.SYNC`."""
 
-    def link_ready(self, keeper_pid: int) -> None:
-        """The other side answers requests; unanswered starts have been sent again."""
+    def link_ready(self, keeper_pid: int, sessions: tuple[int, ...] = ()) -> None:
+        """The other side answers requests; unanswered starts have been sent again. `sessions`: POSIX's, of its parts."""
 
     def link_closed(self) -> None:
         """The other side is gone for the moment; commands go on."""

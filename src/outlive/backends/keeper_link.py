@@ -44,14 +44,14 @@ class KeeperLink:
         connect: Callable[[], socket.socket],
         ensure: Callable[[], None],
         opened: Callable[[], None],
-        ready: Callable[[int], None],
+        ready: Callable[[int, tuple[int, ...]], None],
         closed: Callable[[], None],
         doorbells: Callable[[memoryview], None],
     ) -> None:
         """Take how to connect (returns a non-blocking SEQPACKET socket) and how to start the keeper (blocks).
 
-        `opened` is called before anything is read from a new connection, `ready` with the supervisor's pid when it
-        has answered, `doorbells` with the records of each packet (valid during the call only).
+        `opened` is called before anything is read from a new connection, `ready` with the supervisor's pid and the
+        POSIX sessions of the keeper's parts when it has answered, `doorbells` with the records of each packet (valid during the call only).
         """
         self._connect = connect
         self._ensure = ensure
@@ -260,7 +260,10 @@ class KeeperLink:
         self._send(hello)
         try:
             reply = await hello.future
-        except OutliveError:
+        except OutliveError as error:
+            if error.code == "inside_process":  # and stays so: a command of ours may not drive the keeper
+                self._unanswered.trouble = error
+                await asyncio.sleep(_PATIENCE_S)
             return False
         finally:
             self._hello = None
@@ -272,7 +275,9 @@ class KeeperLink:
             self._send(request)
         supervisor = reply.get("supervisor")
         pid = supervisor.get("pid") if isinstance(supervisor, dict) else None
-        self._ready(pid if isinstance(pid, int) else 0)
+        sessions = reply.get("sessions")
+        known = tuple(one for one in sessions if isinstance(one, int)) if isinstance(sessions, list) else ()
+        self._ready(pid if isinstance(pid, int) else 0, known)
         return True
 
 

@@ -11,6 +11,7 @@ __all__ = [
     "describe",
     "exit_status",
     "outcome",
+    "plain",
     "process_rows",
     "shown_command",
     "shown_size",
@@ -83,16 +84,17 @@ def shown_size(count: int) -> str:
 
 def shown_command(info: ProcessInfo) -> str:
     """Return the command on one line, cut to what a table has room for."""
-    return _one_line(info.command)
+    return plain(info.command, _COMMAND_WIDTH)
 
 
 def describe(info: ProcessInfo) -> str:
     """Return everything about a process, a line each; what is not there is left out."""
     facts: list[tuple[str, object]] = [
         ("id", info.process_id),
-        ("command", _one_line(info.command, 2000)),
+        ("command", plain(info.command, 2000)),
         ("state", outcome(info)),
         ("error", info.error),
+        ("hint", info.hint),
         ("pid", info.pid),
         ("folder", info.cwd),
         ("shell", info.shell),
@@ -125,7 +127,8 @@ def _span(seconds: float) -> str:
     return f"{max(0.0, seconds):.1f}s" if seconds < 10 else f"{int(seconds)}s"
 
 
-def _one_line(text: str, width: int = _COMMAND_WIDTH) -> str:
+def plain(text: str, width: int = 2000) -> str:
+    """Return a text on one line, cut to a width, without characters that a terminal would obey."""
     shown = "".join(letter if letter.isprintable() else " " for letter in text)
     return shown if len(shown) <= width else f"{shown[: width - 1]}…"
 

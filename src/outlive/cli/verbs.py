@@ -16,10 +16,12 @@ from outlive.cli.control_commands import add_control_verbs
 from outlive.cli.flags import Json, StateDir, help_of
 from outlive.cli.live_commands import add_live_verbs
 from outlive.cli.output import say, show, show_json
+from outlive.cli.policy_commands import add_policy_verbs
 from outlive.cli.process_commands import add_process_verbs
 from outlive.cli.record_commands import add_record_verbs
 from outlive.cli.run_commands import add_run_verbs
 from outlive.cli.setup_verbs import add_setup_verbs
+from outlive.cli.token_commands import add_token_verbs
 from outlive.config import OPTIONS, Option
 from outlive.presence.state_folder import layout_of
 
@@ -47,7 +49,9 @@ add_process_verbs(_app)
 add_control_verbs(_app)
 add_live_verbs(_app)
 add_record_verbs(_app)
+add_policy_verbs(_app)
 add_setup_verbs(_app)
+add_token_verbs(_app)
 add_audit_verbs(_app)
 
 

@@ -17,7 +17,16 @@ from outlive.client.events import AsyncEvents
 from outlive.client.follow import AsyncFollow
 from outlive.client.options import StartOptions
 from outlive.client.process import AsyncProcess
-from outlive.client.results import Completion, Gap, Output, Page, ProcessEvent, ProcessInfo, ProcessStats
+from outlive.client.results import (
+    Completion,
+    Gap,
+    Output,
+    Page,
+    PendingApproval,
+    ProcessEvent,
+    ProcessInfo,
+    ProcessStats,
+)
 from outlive.core.cursor import BEGINNING, Cursor
 from outlive.core.errors import (
     AccessDenied,
@@ -55,6 +64,7 @@ __all__ = [
     "OutliveError",
     "Output",
     "Page",
+    "PendingApproval",
     "Process",
     "ProcessEvent",
     "ProcessInfo",

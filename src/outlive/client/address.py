@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from urllib.parse import urlencode
 
 from outlive.client.world import Unreachable, Wire, World
+from outlive.presence.own_token import own_token, token_headers
 from outlive.presence.server import Server
 from outlive.presence.state_folder import layout_of, open_state_folder
 
@@ -39,14 +40,14 @@ class Address:
         Args:
             state_dir: Its state folder; None for the usual one (`OUTLIVE_STATE_DIR`, else in the home folder).
             url: Its `ws://…` address instead.
-            token: Sent as `Authorization: Bearer …`.
+            token: Sent as `Authorization: Bearer …`; None takes the one in `OUTLIVE_TOKEN`, if any.
             starts_server: Whether a server is started for the state folder where none runs.
             say: Told in one line that a server is started.
         """
         if url is not None and state_dir is not None:
             raise ValueError("pass either state_dir or url")
         self._url = f"ws://localhost{_PATH}" if url is None else url
-        self._headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+        self._headers = token_headers(own_token() if token is None else token)
         self._is_local = url is None
         self._state_dir = None if state_dir is None else os.fspath(state_dir)
         self._say = say

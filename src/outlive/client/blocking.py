@@ -13,7 +13,16 @@ from outlive.client.events import AsyncEvents
 from outlive.client.follow import AsyncFollow
 from outlive.client.options import StartOptions
 from outlive.client.process import AsyncProcess, Until
-from outlive.client.results import Completion, Gap, Output, Page, ProcessEvent, ProcessInfo, Stream
+from outlive.client.results import (
+    Completion,
+    Gap,
+    Output,
+    Page,
+    PendingApproval,
+    ProcessEvent,
+    ProcessInfo,
+    Stream,
+)
 from outlive.client.thread_world import ThreadWorld
 from outlive.client.world import run
 from outlive.core.cursor import BEGINNING, Cursor
@@ -23,6 +32,7 @@ __all__ = ["Client", "Events", "Follow", "Process"]
 
 # Spelled out here because inside the class `list` is the method.
 _Infos = list[ProcessInfo]
+_Approvals = list[PendingApproval]
 
 
 async def _next(follow: AsyncFollow) -> Output | Gap | None:
@@ -265,6 +275,18 @@ class Client:
     ) -> _Infos:
         """Return processes of this user, newest first; see `AsyncClient.list`."""
         return run(self._client.list(active=active, group=group, tags=tags, before=before, limit=limit))
+
+    def approvals(self) -> _Approvals:
+        """Return what waits for an approval; see `AsyncClient.approvals`."""
+        return run(self._client.approvals())
+
+    def approve(self, process_id: str) -> ProcessInfo:
+        """Let a process start that waits for an approval; see `AsyncClient.approve`."""
+        return run(self._client.approve(process_id))
+
+    def deny(self, process_id: str, reason: str = "") -> ProcessInfo:
+        """End a process that waits for an approval; see `AsyncClient.deny`."""
+        return run(self._client.deny(process_id, reason))
 
     def remove(self, process_id: str, *, force: bool = False) -> None:
         """Forget a finished process; see `AsyncClient.remove`."""

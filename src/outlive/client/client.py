@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Self, Unpack
 
 from outlive.client.address import Address, say_nothing
+from outlive.client.approvals import AsyncApprovals
 from outlive.client.events import AsyncEvents
 from outlive.client.follow import AsyncFollow, silence
 from outlive.client.link import Link
@@ -25,7 +26,7 @@ _Infos = list[ProcessInfo]
 _PATIENCE_S = 30.0  # longer than any start of a server
 
 
-class AsyncClient:
+class AsyncClient(AsyncApprovals):
     """Starts, finds, follows and controls processes. Used from one event loop, by any number of its tasks.
 
     `async with` closes its connections at the end; processes go on, except those started with `detach=False`.
@@ -49,7 +50,7 @@ class AsyncClient:
             state_dir: The state folder of the server; by default the usual one (`OUTLIVE_STATE_DIR`, else
                 `~/.local/state/outlive`). Its Unix socket is used.
             url: A `ws://…/ws/mcp` address instead of a state folder.
-            token: Sent as `Authorization: Bearer …`.
+            token: Sent as `Authorization: Bearer …`; by default the one in `OUTLIVE_TOKEN`, if any.
             start_server: Start the server of the state folder where none runs; it outlives this program.
             patience_s: How long a server that went away is waited for.
             say: Told in one line when a server is started.

@@ -15,6 +15,7 @@ from outlive.client.results import (
     Gap,
     Output,
     Page,
+    PendingApproval,
     ProcessEvent,
     ProcessInfo,
     ProcessStats,
@@ -34,6 +35,7 @@ __all__ = [
     "Piece",
     "Told",
     "encode_request",
+    "read_approval",
     "read_error",
     "read_frame",
     "read_info",
@@ -196,10 +198,30 @@ def read_info(view: _Object) -> ProcessInfo:
         tags=view["tags"],
         group=view["group"],
         session_id=view["session_id"],
+        waits_for=view.get("waits_for"),
+        hint=view.get("hint"),
         profile=view["sandbox"]["profile"],
         features=tuple(view["sandbox"]["features"]),
         secret_names=tuple(view["env_secrets"]),
         stats=None if stats is None else _read_stats(stats),
+    )
+
+
+def read_approval(view: _Object) -> PendingApproval:
+    """Return what waits for an approval, as `approvals` shows it."""
+    return PendingApproval(
+        process_id=ProcessId(view["process_id"]),
+        command=view["command"],
+        argv=tuple(view["argv"]),
+        script=view["script"],
+        cwd=view["cwd"],
+        variables=tuple(view["variables"]),
+        reason=view["reason"],
+        principal=view["principal"],
+        since=datetime.fromisoformat(view["since"]),
+        expires_at=_read_time(view["expires_at"]),
+        tags=view["tags"],
+        group=view["group"],
     )
 
 

@@ -8,7 +8,17 @@ from typing import Literal
 from outlive.core.cursor import Cursor
 from outlive.core.identity import ProcessId
 
-__all__ = ["Completion", "Gap", "Output", "Page", "ProcessEvent", "ProcessInfo", "ProcessStats", "Stream"]
+__all__ = [
+    "Completion",
+    "Gap",
+    "Output",
+    "Page",
+    "PendingApproval",
+    "ProcessEvent",
+    "ProcessInfo",
+    "ProcessStats",
+    "Stream",
+]
 
 Stream = Literal["stdout", "stderr"]
 
@@ -85,7 +95,8 @@ class ProcessInfo:
     """What is known of a process at one moment. Times are aware UTC, durations seconds, sizes bytes.
 
     `state` is one of queued, starting, running, paused, stopping, exited, signaled, failed_to_start, lost; `cause` one of
-    cancel, timeout, output_limit, oom, shutdown, or None for a natural end. `is_complete`: it has ended and its
+    cancel, timeout, output_limit, oom, shutdown, approval_denied, approval_expired, or None for a natural end. `waits_for`
+    says what a queued one waits for ("approval" or "group"), `hint` what somebody has to do for that. `is_complete`: it has ended and its
     output is whole. `is_closed`: nothing can write to its streams any more. `descendants` counts what is left of its
     tree besides itself. `session_id` names the connection that started it. `profile` is its sandbox and
     `features` what took effect of it; `secret_names` are its `env_secrets`. `stats` is there where it was asked for.
@@ -121,6 +132,8 @@ class ProcessInfo:
     profile: str
     features: tuple[str, ...]
     secret_names: tuple[str, ...]
+    waits_for: str | None = None
+    hint: str | None = None
     stats: ProcessStats | None = None
 
     @property
@@ -130,10 +143,32 @@ class ProcessInfo:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PendingApproval:
+    """What waits for a person's approval. Times are aware UTC.
+
+    `argv` are the words that would be executed, whatever `command` calls itself; `script` is the beginning of the script
+    that would run, `variables` names what the caller set in the environment.
+    """
+
+    process_id: ProcessId
+    command: str
+    argv: tuple[str, ...]
+    script: str | None
+    cwd: str
+    variables: tuple[str, ...]
+    reason: str
+    principal: str
+    since: datetime
+    expires_at: datetime | None
+    tags: Mapping[str, str]
+    group: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessEvent:
     """Something that happened; `at` is aware UTC.
 
-    `event` is queued, started, recovered, paused, resumed, stopping, ended, closed, removed; rejected (a start that was
+    `event` is queued, approval_requested, approval_decided (`reason`: approved, denied, expired, withdrawn), started, recovered, paused, resumed, stopping, ended, closed, removed; rejected (a start that was
     refused: `reason` is the error's slug); keeper_connected, keeper_disconnected; or missed: events were left out here,
     `missed` of them, 0 where nobody can know how many. `info` is the process as it was then.
     """

@@ -6,8 +6,9 @@ from typing import Literal
 
 __all__ = ["Option", "Tightening"]
 
-# How a project's file may change a value: a smaller number, fewer or more words, a switch to one side, a smaller set.
-Tightening = Literal["lower", "subset", "superset", "on", "off", "narrower"]
+# How a project's file may change a value: a smaller number, fewer or more words, a switch to one side, a smaller set,
+# a stricter verdict.
+Tightening = Literal["lower", "subset", "superset", "on", "off", "narrower", "stricter"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,9 +3,17 @@
 from dataclasses import dataclass
 
 from outlive.config.declaring import option
-from outlive.config.values import parse_switch, parse_words
+from outlive.config.values import parse_seconds, parse_switch, parse_verdict, parse_words
 
 __all__ = ["PolicySettings"]
+
+
+def _parse_refusal(text: str) -> str:
+    """Return what becomes of what is not allowed: deny or ask."""
+    verdict = parse_verdict(text)
+    if verdict == "allow":
+        raise ValueError("deny or ask is needed: to allow everything, have no allow rules")
+    return verdict
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,6 +29,60 @@ class PolicySettings:
         env=("ALLOWED_COMMANDS",),
         example="git,ls,make",
         project="subset",
+    )
+    deny: tuple[str, ...] = option(
+        "words",
+        parse_words,
+        "",
+        "Rules of what is never started, separated by commas (docs/policy.md); they count first.",
+        flag="--deny",
+        example="sudo,git push *",
+        project="superset",
+    )
+    ask: tuple[str, ...] = option(
+        "words",
+        parse_words,
+        "",
+        "Rules of what is started only after a person has approved it (`outlive approve`).",
+        flag="--ask",
+        example="git push *,curl",
+        project="superset",
+    )
+    allow: tuple[str, ...] = option(
+        "words",
+        parse_words,
+        "",
+        "Rules of what may be started; empty allows whatever the other lists leave, and so does a rule for a shell.",
+        flag="--allow",
+        example="ls,git status *,make test",
+        project="subset",
+    )
+    policy_default: str = option(
+        "verdict",
+        _parse_refusal,
+        "deny",
+        "What becomes of a command that no rule allows while there are allow rules: deny or ask.",
+        flag="--policy-default",
+        example="ask",
+        project="stricter",
+    )
+    policy_opaque: str = option(
+        "verdict",
+        parse_verdict,
+        "deny",
+        "What becomes of a line that cannot be judged with certainty while there are rules: deny, ask or allow.",
+        flag="--policy-opaque",
+        example="ask",
+        project="stricter",
+    )
+    approval_timeout_s: float = option(
+        "time",
+        parse_seconds,
+        "10m",
+        "How long a command waits for a person's approval.",
+        flag="--approval-timeout",
+        unit="seconds",
+        project="lower",
     )
     tools_disabled: bool = option(
         "switch",

@@ -6,6 +6,8 @@ from outlive.config.options import Tightening
 
 __all__ = ["is_tighter"]
 
+_VERDICTS = ("allow", "ask", "deny")
+
 
 def is_tighter(rule: Tightening, value: Any, *, than: Any) -> bool:  # noqa: ANN401 -- one type for each option
     """Tell whether a value allows at most what another one does (the same value does).
@@ -28,6 +30,8 @@ def is_tighter(rule: Tightening, value: Any, *, than: Any) -> bool:  # noqa: ANN
             return not value or bool(than)
         case "narrower":
             return bool(than in {value, "all"})
+        case "stricter":
+            return _VERDICTS.index(value) >= _VERDICTS.index(than)
         case _:
             assert_never(rule)
 

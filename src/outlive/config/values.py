@@ -19,9 +19,11 @@ __all__ = [
     "parse_switch",
     "parse_text",
     "parse_tool_set",
+    "parse_verdict",
     "parse_words",
 ]
 
+_VERDICTS = ("allow", "ask", "deny")
 _TOOL_SETS = ("lean", "documents", "all")
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
@@ -91,6 +93,14 @@ def parse_seconds(text: str) -> float:
 def parse_words(text: str) -> tuple[str, ...]:
     """Return the words between commas, without the blanks around them."""
     return tuple(word for piece in text.split(",") if (word := piece.strip()))
+
+
+def parse_verdict(text: str) -> str:
+    """Return what becomes of a command: allow, ask or deny."""
+    word = text.strip().lower()
+    if word not in _VERDICTS:
+        raise ValueError(f"one of {', '.join(_VERDICTS)} is needed")
+    return word
 
 
 def parse_switch(text: str) -> bool:

@@ -97,6 +97,14 @@ SLUGS: Mapping[str, tuple[type[OutliveError], str]] = MappingProxyType(
             CommandRefused,
             "With an allow list write only words, quotes, &&, ||, ; and |: no substitutions, no redirections.",
         ),
+        "command_denied": (
+            CommandRefused,
+            "`outlive policy check` names the rule; ask the operator to change it.",
+        ),
+        "approval_denied": (CommandRefused, "A person said no: do something else, or ask that person."),
+        "approval_expired": (CommandRefused, "Start it again while somebody is there to approve it."),
+        "approval_settled": (InvalidState, "`outlive approvals` lists what waits."),
+        "approval_limit": (LimitExceeded, "Approve or deny what waits (`outlive approvals`)."),
         "foreign_origin": (
             AccessDenied,
             "Connect without an Origin header, or from the server's own address.",
@@ -104,6 +112,16 @@ SLUGS: Mapping[str, tuple[type[OutliveError], str]] = MappingProxyType(
         "foreign_host": (AccessDenied, "Use the address the server listens on, for example 127.0.0.1."),
         "foreign_user": (AccessDenied, "Only the user who started the server may use this socket."),
         "key_missing": (AccessDenied, "Send Authorization: Bearer <key>, or X-API-Key: <key>."),
+        "token_missing": (
+            AccessDenied,
+            "Create one with `outlive token create`, and send Authorization: Bearer <token> (OUTLIVE_TOKEN for our client).",
+        ),
+        "token_invalid": (AccessDenied, "`outlive token list` shows those that count; create another one."),
+        "inside_process": (
+            AccessDenied,
+            "Create a token outside (`outlive token create`), and give it to the command as OUTLIVE_TOKEN.",
+        ),
+        "token_not_found": (ProcessNotFound, "`outlive token list` shows those that there are."),
         "scope_missing": (
             AccessDenied,
             "Use a token with a wider scope: `outlive token create --scope run`.",

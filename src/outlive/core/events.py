@@ -11,6 +11,8 @@ from typing import Literal
 from outlive.core.process import Owner, ProcessRecord
 
 __all__ = [
+    "ApprovalDecided",
+    "ApprovalRequested",
     "Decision",
     "Deed",
     "Event",
@@ -45,6 +47,23 @@ class StartRejected:
     by: Owner | None = None
     command: str = ""
     process_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApprovalRequested:
+    """A command waits until a person decides (`record.approval`)."""
+
+    record: ProcessRecord
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApprovalDecided:
+    """A command does not wait for an approval any more; `by` is who decided ("" for the time), `reason` what he said."""
+
+    record: ProcessRecord
+    verdict: Literal["approved", "denied", "expired", "withdrawn"]
+    by: str = ""
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,9 +107,10 @@ class ProcessRemoved:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeeperConnected:
-    """The keeper answers; `pid` is the supervisor's."""
+    """The keeper answers; `pid` is the supervisor's, `sessions` are the POSIX sessions of all its parts."""
 
     pid: int
+    sessions: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,6 +141,8 @@ class Deed:
 Event = (
     ProcessStarted
     | StartRejected
+    | ApprovalRequested
+    | ApprovalDecided
     | ProcessRecovered
     | StateChanged
     | ProcessCompleted

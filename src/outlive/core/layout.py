@@ -113,6 +113,16 @@ class Layout:
         return f"{self.root}/mcp.ended"
 
     @property
+    def tokens(self) -> str:
+        """The tokens, by the hashes of their secrets."""
+        return f"{self.root}/tokens.json"
+
+    @property
+    def tokens_lock(self) -> str:
+        """Locked (flock) by whoever changes the tokens."""
+        return f"{self.root}/tokens.lock"
+
+    @property
     def audit(self) -> str:
         """Folder of the audit log: files named by the number of their first entry, and a note of the newest one."""
         return f"{self.root}/audit"

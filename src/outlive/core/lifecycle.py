@@ -14,7 +14,7 @@ __all__ = ["ACTIVE", "ENDED", "NOT_ENDED", "Cause", "State", "Trigger", "advance
 class State(StrEnum):
     """Where a process is in its life."""
 
-    QUEUED = "queued"  # its group is full: it waits for its turn
+    QUEUED = "queued"  # it waits for a person's approval, or for its turn: its group is full
     STARTING = "starting"
     RUNNING = "running"
     PAUSED = "paused"
@@ -48,6 +48,8 @@ class Cause(StrEnum):
     OUTPUT_LIMIT = "output_limit"
     OOM = "oom"
     SHUTDOWN = "shutdown"
+    APPROVAL_DENIED = "approval_denied"
+    APPROVAL_EXPIRED = "approval_expired"
 
 
 ACTIVE = frozenset({State.STARTING, State.RUNNING, State.PAUSED, State.STOPPING})

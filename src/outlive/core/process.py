@@ -3,7 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Literal
 
+from outlive.core.approval import Approval
 from outlive.core.cursor import Cursor
 from outlive.core.identity import ProcessId
 from outlive.core.lifecycle import ENDED, Cause, State
@@ -38,7 +40,9 @@ class ProcessRecord:
     runs, when it failed to start, or when it is lost.
 
     `error` is None for a natural end, else one sentence. `is_complete`: ended and its output is whole.
-    `is_closed`: nothing can write to its streams any more. `secret_names` are variables whose values no file holds. Times are aware UTC, sizes bytes.
+    `is_closed`: nothing can write to its streams any more. `secret_names` are variables whose values no file holds.
+    `approval`: what policy asked a person about; not known any more of a process that the index alone remembers. Times
+    are aware UTC, sizes bytes.
     """
 
     process_id: ProcessId
@@ -70,6 +74,7 @@ class ProcessRecord:
     tags: Mapping[str, str] = field(default_factory=dict)
     group: str | None = None
     command_id: str | None = None
+    approval: Approval | None = None
     sandbox: Sandbox = _UNBOUND
     secret_names: tuple[str, ...] = ()
 
@@ -77,6 +82,20 @@ class ProcessRecord:
     def is_ended(self) -> bool:
         """Whether the main process has ended (its output may still be drained)."""
         return self.state in ENDED
+
+    @property
+    def waits_for(self) -> Literal["approval", "group"] | None:
+        """What a queued process waits for; None for every other."""
+        if self.state is not State.QUEUED:
+            return None
+        return "group" if self.approval is None or self.approval.approved_by is not None else "approval"
+
+    @property
+    def hint(self) -> str | None:
+        """What somebody has to do so that it goes on; None where nobody has to."""
+        if self.waits_for != "approval":
+            return None
+        return f"A person has to approve it: outlive approve {self.process_id}"
 
     @property
     def cursor(self) -> Cursor:

@@ -211,7 +211,9 @@ def _confirm_pause(announcer: Announcer, process: Process, *, is_paused: bool) -
 
 def _check_turn(process: Process) -> None:
     if process.state is State.QUEUED:
-        raise InvalidState("process_queued", "The process waits for its turn: its group is full.")
+        hint = process.record.hint or ""
+        text = "an approval" if hint else "its turn: its group is full"
+        raise InvalidState("process_queued", f"The process waits for {text}.", hint=hint)
 
 
 def _check_input(process: Process) -> None:

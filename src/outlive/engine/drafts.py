@@ -1,5 +1,6 @@
 """What is noted down of a command before it runs: its first record, and the spec for the keeper."""
 
+from outlive.core.approval import Approval
 from outlive.core.command import Command
 from outlive.core.identity import ProcessId
 from outlive.core.lifecycle import State
@@ -26,6 +27,7 @@ def new_record(
     settings: EngineSettings,
     folder: str,
     state: State,
+    approval: Approval | None = None,
 ) -> ProcessRecord:
     """Return what is known of a process that begins in `state`; `folder` is where its script would lie."""
     text = command.text
@@ -50,6 +52,7 @@ def new_record(
         group=command.group,
         command_id=command_id,
         secret_names=tuple(command.env_secrets),
+        approval=approval,
     )
 
 

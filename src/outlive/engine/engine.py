@@ -29,13 +29,16 @@ from outlive.core.layout import Layout
 from outlive.core.lifecycle import State
 from outlive.core.process import Owner, ProcessRecord
 from outlive.engine.announcer import Announcer
-from outlive.engine.announcing import Announcing
+from outlive.engine.approving import Approving
 from outlive.engine.command_ids import CommandIds
 from outlive.engine.drafts import new_record, new_spec
 from outlive.engine.filing import Filing
 from outlive.engine.groups import Groups
 from outlive.engine.headcount import check_headcount
 from outlive.engine.intake import Intake
+from outlive.engine.pending import Pending
+from outlive.engine.places import Places
+from outlive.engine.policing import Policing
 from outlive.engine.process import Process
 from outlive.engine.queries import Queries
 from outlive.engine.recovery import Recovery
@@ -57,7 +60,7 @@ _SYNC_S = (
 _OPEN = "open"
 
 
-class Engine(Announcing, Queries):
+class Engine(Approving, Queries):
     """Starts, controls, finds and remembers processes.
 
     `async with Engine(...)` opens the registry, connects to the keeper (starting it when nobody listens) and
@@ -72,15 +75,18 @@ class Engine(Announcing, Queries):
         self._registry = Registry(self._layout.registry)
         self._ids = CommandIds(self._registry)
         self._announcer = Announcer()
+        self._places = Places()
         emit = self._announcer.emit
         self._intake = Intake(
             changed=self._changed,
-            ready=lambda keeper_pid: emit(KeeperConnected(pid=keeper_pid)),
+            ready=lambda pid, sessions: emit(KeeperConnected(pid=pid, sessions=sessions)),
             closed=lambda: emit(KeeperDisconnected()),
         )
         self._filing = Filing(self._registry, self._intake)
-        room = WaitingRoom(self._layout)
+        self._room = room = WaitingRoom(self._layout)
         self._undecided = Undecided(room)
+        self._asked = Pending(expire=self._expire)
+        self._policing = Policing(settings.policy, environment=self.environment)
         self._groups = Groups(room, self._undecided, admit=self._admit)
         self._folder_of = self._layout.process
         self._registry.on_committed = self._filing.committed
@@ -148,7 +154,9 @@ class Engine(Announcing, Queries):
         await self._ids.open()
         environment = clean_environment(settings.environment)
         shell = await asyncio.to_thread(find_shell, environment)
-        self._resolver = Resolver(self._layout, environment=environment, cwd=settings.cwd, shell=shell)
+        self._resolver = Resolver(
+            self._layout, environment=environment, cwd=settings.cwd, shell=shell, is_strict=self._is_strict
+        )
         self._stack.push_async_callback(self._backend.close)
         await self._backend.open(self._intake)
         try:
@@ -173,10 +181,12 @@ class Engine(Announcing, Queries):
         ):
             self._stack.callback(task.cancel)
         self._groups.begin(group)
+        self._asked.begin()
         self._stack.callback(self._groups.close)
+        self._stack.callback(self._asked.close)
 
     async def start(self, command: Command, *, owner: Owner, process_id: ProcessId | None = None) -> Process:
-        """Start a command and return once it runs, or waits for its group's turn.
+        """Start a command and return once it runs, or waits for an approval or for its group's turn.
 
         Args:
             command: What to run; defaults are filled in from the engine's settings.
@@ -185,11 +195,10 @@ class Engine(Announcing, Queries):
 
         Raises:
             StartFailed: Program or folder missing, not executable, an argument too long.
-            CommandRefused: The operator's list does not allow it.
+            CommandRefused: The operator's lists do not allow it.
             InvalidRequest: The command makes no sense (empty, NUL inside), or asks for a profile that is not there.
             LimitExceeded: Too many processes, or the disk is full.
-            BackendUnavailable: The keeper did not answer within 25 s; the command may still start, and is then
-                found by its owner.
+            BackendUnavailable: The keeper did not answer within 25 s; it may still start, for its owner to find.
 
         Cancellation: the command may run all the same; it is then found by its owner's connection.
         """
@@ -202,10 +211,20 @@ class Engine(Announcing, Queries):
             raise InvalidRequest("invalid_params", f"Not a process id: {process_id[:40]!r}.")
         elif (known := self._intake.live.get(id_to_bytes(process_id))) is not None:
             return _own(known, owner)
+        await self._places.take(owner.principal)
+        try:
+            return await self._start(self._resolver, command, owner, process_id=process_id, now_ns=now_ns)
+        finally:
+            self._places.give(owner.principal)
+
+    async def _start(
+        self, resolver: Resolver, command: Command, owner: Owner, *, process_id: ProcessId, now_ns: int
+    ) -> Process:
         try:
             check_headcount(self._intake.live.values(), owner.principal, self._settings.max_processes)
             self._check(command)
-            resolved = await self._resolver.resolve(command, process_id)
+            resolved = await resolver.resolve(command, process_id)
+            approval = await self._approval_for(command, resolved) if self._policing.is_active else None
         except OutliveError as error:
             self._announce_rejection(owner, error.code, command=command.text)
             raise
@@ -219,7 +238,8 @@ class Engine(Announcing, Queries):
             created_ns=now_ns,
             settings=self._settings,
             folder=self._layout.process(process_id),
-            state=state,
+            state=state if approval is None else State.QUEUED,
+            approval=approval,
         )
         limit = self._settings.output_limit if command.output_limit is None else command.output_limit
         process = Process(record, self._layout.process(process_id), output_limit=limit)
@@ -236,8 +256,13 @@ class Engine(Announcing, Queries):
         )
         return process
 
+    @property
+    def _is_strict(self) -> bool:
+        """Whether lists are in force, so that nothing but the command may decide what a shell runs."""
+        return bool(self._settings.allowed_commands.names) or self._policing.is_active
+
     def _check(self, command: Command) -> None:
-        self._settings.allowed_commands.check(command)
+        self._settings.allowed_commands.check(command, self._policing.environment)
         check_secrets(command.env_secrets)
         if command.profile not in {
             None,

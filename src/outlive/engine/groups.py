@@ -119,17 +119,14 @@ class Groups:
 
     def rejoin(self, process: Process, command: WaitingCommand) -> None:
         """Put a command that is on disk already at the end of the line."""
-        key = _key(process)
-        if key is None:
-            raise AssertionError("who waits belongs to a group")
-        self._lines.setdefault(key, deque()).append((process, command))
+        self._lines.setdefault(_line(process), deque()).append((process, command))
         self._undecided.add(process, command)
 
     def step_out(self, process: Process) -> bool:
         """Take a process out of the line; tell whether it was there."""
-        key = _key(process)
-        line = self._lines.get(key) if key is not None else None
-        if key is None or line is None:
+        key = _line(process)
+        line = self._lines.get(key)
+        if line is None:
             return False
         rest = deque(one for one in line if one[0] is not process)
         was_there = len(rest) < len(line)
@@ -138,6 +135,10 @@ class Groups:
         else:
             del self._lines[key]
         return was_there
+
+    def advance(self, process: Process) -> None:
+        """Admit who stands in a process's line, as far as there are places."""
+        self._advance(_line(process))
 
     def _advance(self, key: GroupKey) -> None:
         """Admit as many as there are places."""
@@ -162,3 +163,8 @@ class Groups:
 def _key(process: Process) -> GroupKey | None:
     group = process.group
     return None if group is None else (process.principal, group)
+
+
+def _line(process: Process) -> GroupKey:
+    """Return the line that a process stands in: its group's, or one of its own, which nothing limits."""
+    return _key(process) or ("", process.process_id)

@@ -33,7 +33,7 @@ class Intake:
         self,
         *,
         changed: Callable[[Process, int], None],
-        ready: Callable[[int], None],
+        ready: Callable[[int, tuple[int, ...]], None],
         closed: Callable[[], None],
     ) -> None:
         """`changed` is called with `Change` bits before the process is kicked; `ready` and `closed` for the link."""
@@ -54,9 +54,9 @@ class Intake:
         self._expected = {key for key, process in self.live.items() if process.is_acknowledged}
         self._mentioned = set()
 
-    def link_ready(self, keeper_pid: int) -> None:
+    def link_ready(self, keeper_pid: int, sessions: tuple[int, ...] = ()) -> None:
         """Pass on that the keeper answers."""
-        self._ready(keeper_pid)
+        self._ready(keeper_pid, sessions)
 
     def link_closed(self) -> None:
         """Pass on that the keeper is gone for the moment."""

@@ -8,6 +8,7 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+from outlive.core.approval import Approval
 from outlive.core.cursor import Cursor
 from outlive.core.identity import ProcessId, id_to_bytes
 from outlive.core.lifecycle import ENDED, State
@@ -77,9 +78,19 @@ class Process(Told):
         return self._base.is_detached
 
     @property
+    def pid(self) -> int | None:
+        """The main process's pid, once it was started."""
+        return self._pid or None
+
+    @property
     def principal(self) -> str:
         """Whose it is."""
         return self._base.owner.principal
+
+    @property
+    def approval(self) -> Approval | None:
+        """What policy asked a person about; None when it asked nobody."""
+        return self._base.approval
 
     @property
     def group(self) -> str | None:
@@ -187,6 +198,11 @@ class Process(Told):
         self._base = replace(self._base, error=stored.record.error)
         self._snapshot = None
         return self.settle(Process.from_stored(stored, self.folder))
+
+    def approve(self, approval: Approval) -> None:
+        """Take over that it is approved. Engine only."""
+        self._base = replace(self._base, approval=approval)
+        self._snapshot = None
 
     def relabel(self, tags: Mapping[str, str], group: str | None) -> None:
         """Take over other tags and another group. Engine only."""

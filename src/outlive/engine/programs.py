@@ -4,8 +4,11 @@ import os
 import stat
 
 from outlive.core.errors import StartFailed
+from outlive.policy.program_file import ProgramFile
 
-__all__ = ["check_folder", "find_program"]
+__all__ = ["check_folder", "find_program", "look_up"]
+
+_MAX_LINKS = 40  # as the kernel follows (path_resolution(7))
 
 
 def check_folder(cwd: str) -> str:
@@ -58,3 +61,43 @@ def find_program(name: str, *, path: str, cwd: str) -> str:
             details={"program": name},
         )
     raise StartFailed("not_found", f"No program {name!r} was found.", details={"program": name})
+
+
+def look_up(word: str, *, path: str, cwd: str, own_path: str) -> ProgramFile | None:
+    """Return the file that a program's name or path leads to, with every link on the way; None where there is none.
+
+    `own_path` is the server's PATH: only its absolute folders count for `is_own`.
+    """
+    try:
+        found = find_program(word, path=path, cwd=cwd)
+        state = os.stat(found)
+    except (StartFailed, OSError):
+        return None
+    identity = (state.st_dev, state.st_ino)
+    paths = [_settled(found)]
+    while len(paths) <= _MAX_LINKS:
+        try:
+            target = os.readlink(paths[-1])
+        except OSError:  # no link: the file itself
+            break
+        paths.append(_settled(os.path.join(os.path.dirname(paths[-1]), target)))
+    return ProgramFile(
+        paths=tuple(paths),
+        identity=identity,
+        is_own=_identity_of(word.rpartition("/")[2], own_path) == identity,
+    )
+
+
+def _settled(path: str) -> str:
+    """Return a path whose folder has no links in it; its last part may be one."""
+    folder, name = os.path.split(path)
+    return os.path.join(os.path.realpath(folder), name)
+
+
+def _identity_of(name: str, own_path: str) -> tuple[int, int] | None:
+    folders = ":".join(folder for folder in own_path.split(":") if folder.startswith("/"))
+    try:
+        state = os.stat(find_program(name, path=folders or "/nonexistent", cwd="/"))
+    except (StartFailed, OSError):
+        return None
+    return state.st_dev, state.st_ino

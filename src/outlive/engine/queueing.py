@@ -18,6 +18,7 @@ from outlive.engine.intake import Intake
 from outlive.engine.process import Process
 from outlive.engine.records import Records
 from outlive.engine.undecided import Undecided
+from outlive.engine.waiting import until
 from outlive.protocols.keeper import decode_spec
 from outlive.store.folder import base_record
 from outlive.store.registry import Registry
@@ -79,7 +80,7 @@ class Queueing(Records):
         async with self._undecided.decision_on(process):
             if process.is_ended:  # another cancel was first, or it could not be started
                 return True
-            has_waited = self._groups.step_out(process)
+            has_waited = self._step_out(process)
             if not await self._undecided.withdraw(process, has_waited=has_waited, cause=cause, note=note):
                 return False
             self._never_start(process, cause=cause, error=note)
@@ -125,13 +126,13 @@ class Queueing(Records):
         async def end(process: Process) -> None:
             with contextlib.suppress(OutliveError):  # it may end, or the keeper vanish, at the same moment
                 await self.cancel(process, cause=cause, note=note, grace_s=grace_s)
-                await self.wait(process, until="closed")
+                await until(process, lambda one: one.is_closed)
 
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(deadline_s), asyncio.TaskGroup() as group:
                 for process in list(self._intake.live.values()):
                     group.create_task(end(process))
-        return sum(not process.is_complete for process in list(self._intake.live.values()))
+        return sum(not process.is_complete for process in self._intake.live.values())
 
     async def _first_state(self, command: Command, owner: Owner) -> State:
         """Set the group's limit if the command says one, and tell whether it must wait for its turn."""
@@ -162,9 +163,17 @@ class Queueing(Records):
             record = replace(base_record(spec, command.process_id), state=State.QUEUED)
             process = Process(record, self._folder_of(command.process_id), output_limit=spec.output_limit)
             self._intake.live[process.key] = process
-            self._groups.rejoin(process, command)
+            self._rejoin(process, command)
             if spec.secrets:  # they were in the memory of the server that has ended
                 await self._withdraw(process, cause=Cause.NONE, note=_SECRETS_LOST)
+
+    def _rejoin(self, process: Process, command: WaitingCommand) -> None:
+        """Let a process wait that waited when an earlier server ended."""
+        self._groups.rejoin(process, command)
+
+    def _step_out(self, process: Process) -> bool:
+        """Let a process wait no more; tell whether it did."""
+        return self._groups.step_out(process)
 
     async def _admit(self, process: Process, command: WaitingCommand) -> None:
         """Start a process whose turn it is, however long the keeper is away; asking twice starts nothing twice."""

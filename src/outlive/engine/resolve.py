@@ -64,8 +64,15 @@ class Resolved:
 class Resolver:
     """Resolves commands against one clean environment and one default folder; `shell` runs command lines."""
 
-    def __init__(self, layout: Layout, *, environment: Mapping[str, str], cwd: str, shell: str) -> None:
-        """`environment` is clean already, `cwd` the folder of commands that name none."""
+    def __init__(
+        self, layout: Layout, *, environment: Mapping[str, str], cwd: str, shell: str, is_strict: bool = False
+    ) -> None:
+        """`environment` is clean already, `cwd` the folder of commands that name none.
+
+        `is_strict`: bash reads no start-up file. It would read ~/.bashrc before a command line when SSH_CLIENT is set or
+        its input is a socket, and SHLVL says that it is the first shell (bash(1), "INVOCATION").
+        """
+        self._shell_options = ("--norc",) if is_strict and shell.rpartition("/")[2] == "bash" else ()
         self._layout = layout
         self._environment = {**environment, "OUTLIVE_STATE_DIR": layout.root}
         self._cwd = cwd
@@ -101,7 +108,7 @@ class Resolver:
             line = " " + line  # else the shell takes it for an option
         return Resolved(
             program=self.shell,
-            argv=(self.shell, "-c", line),
+            argv=(self.shell, *self._shell_options, "-c", line),
             env=env,
             cwd=cwd,
             shell=self.shell,

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from outlive.policy.commands import AllowedCommands
+from outlive.policy.judgement import CommandPolicy
 from outlive.store.retention import Retention
 
 __all__ = ["EngineSettings"]
@@ -15,8 +16,8 @@ class EngineSettings:
 
     `environment` is the server's own; its secrets are filtered before a command sees it. Paths are absolute.
     `timeout_s` None means that a command may run for ever,
-    `max_processes` None that a principal may have any number of them. What waits for a reader (`on_limit` "block") waits
-    `reader_grace_s` for one that is gone.
+    `max_processes` None that a principal may have any number. What waits for a reader (`on_limit` "block") waits
+    `reader_grace_s` for one that is gone, what waits for a person's approval `approval_timeout_s`.
     """
 
     state_dir: str
@@ -28,5 +29,7 @@ class EngineSettings:
     output_limit: int | None = 2 * 1024**3
     reader_grace_s: float = 10.0
     allowed_commands: AllowedCommands = field(default_factory=AllowedCommands)
+    policy: CommandPolicy = field(default_factory=CommandPolicy)
+    approval_timeout_s: float = 600.0
     retention: Retention = field(default_factory=Retention)
     retention_interval_s: float = 60.0

@@ -13,11 +13,10 @@ from typing import Any
 
 from starlette.types import ASGIApp
 
-from outlive.frontends.guard import PEER_UID
+from outlive.frontends.peers import PEER, Peer
 from outlive.frontends.raw_websocket import RawWebSocketProtocol
 from outlive.frontends.turnstile import Phase, Turnstile
 from outlive.frontends.uvicorn_parts import STATUS_LINE, Config, HttpToolsProtocol, ServerState
-from outlive.keeper.sockets import peer_of
 
 __all__ = ["HttpProtocol", "serving"]
 
@@ -31,7 +30,7 @@ _MOST_HEAD_BYTES = 64 * 1024  # of a request line and its headers; beyond it not
 class HttpProtocol(HttpToolsProtocol):
     """uvicorn's HTTP connection.
 
-    It passes the turnstile, and on a Unix socket it notes the peer's uid for the guard. A `turnstile.Guest`.
+    It passes the turnstile, and notes for the guard who is at the other end. A `turnstile.Guest`.
     """
 
     def __init__(self, *, turnstile: Turnstile, **uvicorns: Any) -> None:  # noqa: ANN401 -- passed on as they are
@@ -55,8 +54,11 @@ class HttpProtocol(HttpToolsProtocol):
         self._turnstile.enter(self)
         connection = transport.get_extra_info("socket")
         if connection is not None and connection.family == socket.AF_UNIX:
-            _, uid = peer_of(connection)
-            self.app_state = {**self.app_state, PEER_UID: uid}
+            peer = Peer.of_unix(connection, transport.abort)
+        else:
+            local, remote = transport.get_extra_info("sockname"), transport.get_extra_info("peername")
+            peer = Peer(local=local and local[:2], remote=remote and remote[:2], hang_up=transport.abort)
+        self.app_state = {**self.app_state, PEER: peer}
 
     def connection_lost(self, exc: Exception | None) -> None:
         """End a connection."""

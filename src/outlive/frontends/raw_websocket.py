@@ -10,11 +10,14 @@ from typing import Any
 
 from websockets.http11 import Request
 
+from outlive.frontends.peers import PEER, Peer
 from outlive.frontends.uvicorn_parts import WebSocketsSansIOProtocol
 
 __all__ = ["EXTENSION", "RawWebSocketProtocol"]
 
 EXTENSION = "outlive.send_raw"
+_POLICY_VIOLATION = 1008  # RFC 6455, section 7.4.1
+_DISMISSED = "the token was revoked or has expired"
 _PIECE_BYTES = 4096  # parsed in one go: 700 of the smallest frames, 20 ms
 _TURN_S = 0.005  # for larger messages: piece after piece, then others have their turn
 _DISCARD_S = 5.0  # how long a client may go on sending what was refused
@@ -82,6 +85,9 @@ class RawWebSocketProtocol(WebSocketsSansIOProtocol):
         """Put the extension into the scope before the application's task runs."""
         super().handle_connect(event)
         if self.response.status_code == 101:  # otherwise the handshake was refused and there is no scope
+            peer: Peer | None = self.app_state.get(PEER)
+            if peer is not None:
+                peer.hang_up = self.dismiss
             extensions = self.scope["extensions"]
             assert extensions is not None
             extensions[EXTENSION] = {
@@ -90,6 +96,16 @@ class RawWebSocketProtocol(WebSocketsSansIOProtocol):
                 "writable": self.writable,
                 "is_closed": self.is_closed,
             }
+
+    def dismiss(self) -> None:
+        """End the connection because its caller may no longer be here (1008); what it has not read is lost."""
+        if not self.close_sent and self.handshake_complete:
+            self.conn.send_close(_POLICY_VIOLATION, _DISMISSED)
+            self.transport.write(b"".join(self.conn.data_to_send()))
+            self.close_sent = True
+        self.queue.put_nowait({"type": "websocket.disconnect", "code": _POLICY_VIOLATION})
+        self.transport.close()
+        self.loop.call_later(_DISCARD_S, self.transport.abort)
 
     def handle_parser_exception(self) -> None:
         """Say why the connection ends (1009: too big), and go on reading for a while.

@@ -3,6 +3,7 @@
 A slow server never blocks the pump: a doorbell that cannot be sent waits as "the newest state" in a dict.
 """
 
+import os
 import select
 import socket
 from collections.abc import Callable, Iterable
@@ -28,11 +29,16 @@ _MAX_UNSENT = 4096  # replies to a client that does not read; then it is dropped
 class Client:
     """One connection; `bells` holds the newest unsent state by key."""
 
-    __slots__ = ("bells", "is_server", "is_waiting", "replies", "socket")
+    __slots__ = ("bells", "is_inside", "is_server", "is_waiting", "pid", "replies", "socket")
 
-    def __init__(self, connection: socket.socket) -> None:
-        """Begin without doorbells; a hello with role "server" asks for them."""
+    def __init__(self, connection: socket.socket, pid: int, *, is_inside: bool) -> None:
+        """Begin without doorbells; a hello with role "server" asks for them.
+
+        `is_inside`: it lives in a tree that we started (or nobody can say), and may lend its stdin, nothing more.
+        """
         self.socket = connection
+        self.pid = pid
+        self.is_inside = is_inside
         self.is_server = False
         self.is_waiting = False
         self.bells: dict[bytes, bytes] = {}
@@ -47,16 +53,17 @@ class Clients:
         loop: Loop,
         listener: socket.socket,
         *,
-        uid: int,
         handle: Callable[[Client, dict[str, object], bytes, list[int], Answer], None],
         dropped: Callable[[Client], None],
+        is_inside: Callable[[int], bool],
     ) -> None:
-        """Watch the listener; `dropped` hears of every connection that ends."""
+        """Watch the listener; `dropped` hears of every connection that ends, `is_inside` judges a pid."""
         self._loop = loop
         self._listener = listener
-        self._uid = uid
+        self._uid = os.getuid()
         self._handle = handle
         self._dropped = dropped
+        self._is_inside = is_inside
         self._clients: set[Client] = set()
         self._dirty: dict[bytes, Kept] = {}
         loop.watch(listener.fileno(), self._meet)
@@ -67,12 +74,18 @@ class Clients:
 
     def _meet(self, _events: int) -> None:
         while (connection := sockets.accept(self._listener)) is not None:
-            if sockets.peer_of(connection)[1] not in {self._uid, 0}:
+            pid, uid = sockets.peer_of(connection)
+            if uid not in {self._uid, 0}:
                 connection.close()
                 continue
-            client = Client(connection)
+            client = Client(connection, pid, is_inside=self._is_inside(pid))
             self._clients.add(client)
             self._loop.watch(connection.fileno(), partial(self._ready, client))
+
+    def judge_again(self) -> None:
+        """Look at everybody once more, and drop those who live inside after all: more is known now."""
+        for client in [one for one in self._clients if not one.is_inside and self._is_inside(one.pid)]:
+            self.drop(client)
 
     def _ready(self, client: Client, events: int) -> None:
         if events & select.EPOLLOUT and not self._send_waiting(client):

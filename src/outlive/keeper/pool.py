@@ -65,6 +65,7 @@ class GuardianLink:
         self._retired = False
         self.is_leaving = False  # told to end: a guardian that ends now has been told, too
         self.spawned: set[int] = set()  # guardians that are children of this process
+        self.met: set[int] = set()  # all that forked shims for us
 
     def begin(self) -> None:
         """Connect, now and whenever the connection is lost."""
@@ -92,6 +93,7 @@ class GuardianLink:
         self._link = link
         self._is_met = False
         self.pid = sockets.peer_of(link)[0]
+        self.met.add(self.pid)
         self._loop.watch(link.fileno(), self._hear)
         self._connected()
 

@@ -1,12 +1,14 @@
 """The supervisor as its clients see it: who is there, greeting servers, ending, retiring, ending when idle."""
 
+import contextlib
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from outlive.keeper.clients import Client, Clients
 from outlive.keeper.guardian import log
 from outlive.keeper.kept import Answer
+from outlive.keeper.kinship import Kinship
 from outlive.keeper.loop import Loop
 from outlive.keeper.pool import GuardianLink, ShimPool
 from outlive.keeper.stops import Stops
@@ -53,10 +55,13 @@ class Presence:
         self.clients: Clients | None = None
         self._greet_later: list[Client] | None = []
         self._last_seen = time.monotonic()
+        self._kinship = Kinship(self._of_ours)
         loop.later(_LOOK_S, self._look_idle)
 
     def recovered(self) -> None:
         """Greet the servers that waited: everything live is known."""
+        if self.clients is not None:
+            self.clients.judge_again()
         waiting, self._greet_later = self._greet_later or [], None
         for client in waiting:
             self.greet(client)
@@ -81,10 +86,28 @@ class Presence:
             "supervisor": {"pid": os.getpid()},
             "processes": len(self._table.living()),
             "redundant": redundant,
+            "sessions": sorted(self.sessions()),
             "version": VERSION,
             "idle_shims": len(self._pool),
             "lost_holders": sum(bool(kept.flags & Flags.HOLDER_LOST) for kept in alive),
         }
+
+    def sessions(self) -> set[int]:
+        """Return the POSIX sessions of the keeper: ours, the guardians', and those of the shims that live on."""
+        found = {os.getpid(), *self._guardian.met}
+        for kept in self._table.by_key.values():
+            if kept.shim is not None and kept.shim.pid:
+                with contextlib.suppress(ProcessLookupError):
+                    found.add(os.getsid(kept.shim.pid))
+        return found
+
+    def is_inside(self, pid: int) -> bool:
+        """Tell whether a process lives in a tree that we started; also when nobody can say."""
+        return self._kinship.judge(pid).is_inside is not False
+
+    def _of_ours(self, sessions: Collection[int]) -> Collection[int]:
+        found = self.sessions().intersection(sessions)
+        return found or {kept.pid for kept in self._table.by_key.values() if kept.pid in sessions}
 
     def told_to_end(self) -> None:
         """Serve until nothing lives any more, a minute at most; SIGTERM says so, repeating it changes nothing.

@@ -24,6 +24,7 @@ from outlive.protocols.keeper import VERSION, CauseCode, Phase
 __all__ = ["Requests"]
 
 _Message = Mapping[str, object]
+_INSIDE = "A process that outlive has started may not tell the keeper what to do."
 
 
 class Requests:
@@ -69,6 +70,9 @@ class Requests:
     ) -> None:
         """Carry out one request; descriptors that came with it are closed."""
         try:
+            if client.is_inside and not _is_harmless(message):
+                answer({"error": "inside_process", "message": _INSIDE})
+                return
             self._route(client, message, payload, fds, answer)
         except (KeyError, ValueError, TypeError) as error:
             answer({"error": "invalid_params", "message": f"The keeper does not understand this: {error!r}."})
@@ -215,6 +219,13 @@ class Requests:
             return
         fds.pop(0)
         answer({})
+
+
+def _is_harmless(message: _Message) -> bool:
+    """Tell whether a process that we started may ask this: lending its stdin to what the server then starts for it."""
+    return message.get("op") in {"status", "lend"} or (
+        message.get("op") == "hello" and message.get("role") != "server"
+    )
 
 
 def _read_all(fd: int) -> bytes:

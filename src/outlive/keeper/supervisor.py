@@ -130,7 +130,7 @@ class Supervisor:
         Reaper(loop, layout, guardians=self._guardian.spawned, claimed=table.unread_pids)
         listener = sockets.listen_unix(layout.keeper_socket, backlog=128)
         self._clients = presence.clients = Clients(
-            loop, listener, uid=os.getuid(), handle=requests.handle, dropped=lending.forget
+            loop, listener, handle=requests.handle, dropped=lending.forget, is_inside=presence.is_inside
         )
         loop.after_turns(self._clients.flush)
         loop.after_turns(pump.pause)

@@ -14,6 +14,8 @@ from collections.abc import Callable, Collection
 from datetime import UTC, datetime
 
 from outlive.core.events import (
+    ApprovalDecided,
+    ApprovalRequested,
     Deed,
     Event,
     ProcessCompleted,
@@ -92,6 +94,10 @@ class AuditLog:
                 self._put("start", record.owner, decision="allowed", **_about(record), command=record.command)
             case StartRejected(code=code):
                 self._note_rejection(event, code)
+            case ApprovalRequested(record=record):
+                self._put("start", record.owner, decision="asked", **_about(record), command=record.command)
+            case ApprovalDecided():
+                self._note_approval(event)
             case ProcessRecovered(record=record):
                 self._put("found", record.owner, **_about(record), command=record.command)
             case ProcessCompleted(record=record):
@@ -119,6 +125,19 @@ class AuditLog:
             reason=code,
             process_id=event.process_id,
             command=event.command or None,
+        )
+
+    def _note_approval(self, event: ApprovalDecided) -> None:
+        record = event.record
+        self._put(
+            "approval",
+            record.owner,
+            decision="allowed" if event.verdict == "approved" else "denied",
+            reason=event.verdict,
+            approver=event.by or None,
+            note=event.reason or None,
+            process_id=record.process_id,
+            command=record.command,
         )
 
     def _note_deed(self, deed: Deed) -> None:
@@ -209,7 +228,16 @@ class AuditLog:
 
 def audited_kinds() -> Collection[type[Event]]:
     """Return the kinds of events that are entered; the others need not be made."""
-    return (ProcessStarted, StartRejected, ProcessRecovered, ProcessCompleted, ProcessRemoved, Deed)
+    return (
+        ProcessStarted,
+        StartRejected,
+        ApprovalRequested,
+        ApprovalDecided,
+        ProcessRecovered,
+        ProcessCompleted,
+        ProcessRemoved,
+        Deed,
+    )
 
 
 def _about(record: ProcessRecord) -> dict[str, str | int | None]:

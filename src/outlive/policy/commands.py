@@ -4,20 +4,18 @@ The honest promise: nothing off the list is started by us. A shell, an interpret
 programs on the list allows everything; what an allowed program does is bounded by a sandbox only.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from outlive.core.command import Command
 from outlive.core.errors import CommandRefused
+from outlive.policy.deciding import is_deciding
 from outlive.policy.grammar import parse_line
 
 __all__ = ["AllowedCommands"]
 
-# Variables that decide what a name means, or make a shell or the loader run something first (bash(1), "Shell
-# Variables" and "INVOCATION"; ld.so(8)). Who may choose them chooses programs.
-_DECIDING_NAMES = frozenset(
-    {"BASHOPTS", "BASH_ENV", "ENV", "IFS", "PATH", "POSIXLY_CORRECT", "PS4", "SHELLOPTS"}
-)
-_DECIDING_PREFIXES = ("BASH_FUNC_", "LD_")
+_NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,19 +29,20 @@ class AllowedCommands:
         """Read a comma list."""
         return cls(frozenset(name for part in text.split(",") if (name := part.strip())))
 
-    def check(self, command: Command) -> None:
+    def check(self, command: Command, own: Mapping[str, str] = _NOTHING) -> None:
         """Let a command pass.
 
         The first word of every simple command must be on the list as it is written, a path too; a line that is not
-        certain to mean what it says is refused as a whole.
+        certain to mean what it says is refused as a whole. So is one that sets a variable that decides what a name
+        means to something else than the server has in `own`, its own environment.
 
         Raises:
             CommandRefused: `command_not_allowed` or `command_opaque`.
         """
         if not self.names:
             return
-        for name in command.env:
-            if name in _DECIDING_NAMES or name.startswith(_DECIDING_PREFIXES):
+        for name, value in (*command.env.items(), *command.env_secrets.items()):
+            if is_deciding(name) and value != own.get(name):
                 raise CommandRefused(
                     "command_not_allowed",
                     f"The variable {name[:40]} may not be set while only listed programs are allowed.",

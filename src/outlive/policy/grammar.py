@@ -20,13 +20,18 @@ class SimpleCommand:
     """One command of a line.
 
     `argv` holds its words with the quotes removed; the first is plain text. `joint` is the operator before it, ""
-    for the first. `is_literal` is False when the shell may still replace words behind the first: an unquoted
-    pattern (`*.py`) or tilde stands in one of them.
+    for the first. `open_words` are the places of words behind the first that the shell may still replace by any
+    number of others: an unquoted pattern (`*.py`) or tilde stands in them.
     """
 
-    joint: Joint
+    joint: Joint = ""
     argv: tuple[str, ...]
-    is_literal: bool
+    open_words: tuple[int, ...] = ()
+
+    @property
+    def is_literal(self) -> bool:
+        """Whether the words are what the program will get."""
+        return not self.open_words
 
 
 _BLANKS = " \t"
@@ -129,5 +134,5 @@ def _simple_command(joint: Joint, words: list[_Word]) -> SimpleCommand | None:
     return SimpleCommand(
         joint=joint,
         argv=tuple(word.text for word in words),
-        is_literal=not any(word.has_pattern for word in words),
+        open_words=tuple(place for place, word in enumerate(words) if word.has_pattern),
     )

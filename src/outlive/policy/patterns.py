@@ -60,7 +60,7 @@ class CommandPatterns:
         Raises:
             CommandRefused: With one of the texts of promise S1.7.
         """
-        self._check([SimpleCommand(joint="", argv=tuple(argv) or ("",), is_literal=True)])
+        self._check([SimpleCommand(argv=tuple(argv) or ("",))])
 
     def check_script(self, interpreter: str, content: str) -> None:
         """Let a script pass: its interpreter, and for a shell each of its lines.
@@ -71,15 +71,17 @@ class CommandPatterns:
         Raises:
             CommandRefused: With one of the texts of promise S1.7.
         """
-        self._check([SimpleCommand(joint="", argv=(interpreter, "script"), is_literal=True)])
+        self._check([SimpleCommand(argv=(interpreter, "script"))])
         is_shell = interpreter.rpartition("/")[2] in _SHELLS
         if not is_shell:
             if self.blocked:
                 raise _refused("command_opaque", _blocked_text(self.blocked[0]), hint=_OPAQUE_HINT)
             return
-        for line in content.splitlines():
-            if line.strip() and not line.lstrip().startswith("#"):
-                self.check_line(line.strip())
+        # Only "\n" ends a line for a shell, and only blanks may stand before "#": any other character is part of a word.
+        for raw in content.split("\n"):
+            line = raw.strip(" \t")
+            if line and not line.startswith("#"):
+                self.check_line(line)
 
     def _check(self, commands: Sequence[SimpleCommand]) -> None:
         for command in commands:

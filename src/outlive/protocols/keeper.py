@@ -73,6 +73,8 @@ class CauseCode(IntEnum):
     OUTPUT_LIMIT = 3
     OOM = 4
     SHUTDOWN = 5
+    APPROVAL_DENIED = 6  # these two only in files that the server writes
+    APPROVAL_EXPIRED = 7
 
 
 @dataclass(frozen=True, slots=True)

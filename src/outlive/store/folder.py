@@ -9,6 +9,7 @@ import json
 import os
 from dataclasses import replace
 
+from outlive.core.approval import Approval
 from outlive.core.cursor import Cursor
 from outlive.core.identity import ProcessId
 from outlive.core.lifecycle import Cause, State
@@ -48,6 +49,7 @@ def encode_meta(record: ProcessRecord) -> dict[str, object]:
         "detached": record.is_detached,
         "tags": dict(record.tags),
         "group": record.group,
+        **({} if record.approval is None else {"approval": _encode_approval(record.approval)}),
         **({"sandbox": record.sandbox.view()} if record.sandbox.profile is not Profile.OPEN else {}),
     }
 
@@ -133,8 +135,30 @@ def base_record(spec: Spec, process_id: ProcessId, changed: Labels | None = None
         tags={str(name): str(value) for name, value in tags.items()} if isinstance(tags, dict) else {},
         group=group,
         command_id=_text(meta.get("command_id")),
+        approval=_approval(meta.get("approval")),
         sandbox=read_sandbox(meta.get("sandbox")),
         secret_names=spec.secrets,
+    )
+
+
+def _encode_approval(approval: Approval) -> dict[str, object]:
+    return {
+        "reason": approval.reason,
+        "expires_ns": to_ns(approval.expires_at),
+        "variables": list(approval.variables),
+        "approved_by": approval.approved_by,
+    }
+
+
+def _approval(meta: object) -> Approval | None:
+    if not isinstance(meta, dict):
+        return None
+    variables = meta.get("variables")
+    return Approval(
+        reason=str(meta.get("reason") or ""),
+        expires_at=at_time(_number(meta, "expires_ns")),
+        variables=tuple(map(str, variables)) if isinstance(variables, list) else (),
+        approved_by=_text(meta.get("approved_by")),
     )
 
 

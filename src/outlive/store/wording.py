@@ -41,3 +41,5 @@ def ended_sentence(
             return "Ended by the kernel: the machine or its group ran out of memory."
         case Cause.SHUTDOWN:
             return note or "Ended because the server was told to stop its processes."
+        case Cause.APPROVAL_DENIED | Cause.APPROVAL_EXPIRED:  # of what never ran: told by its state
+            return note or "It was not approved."

@@ -1,5 +1,6 @@
 """`outlive run`: a command in the foreground that can be left, or one that is left at once."""
 
+import contextlib
 import functools
 import os
 import threading
@@ -43,16 +44,21 @@ def run_command(options: RunOptions, *, state_dir: str | None, no_start: bool) -
     )
     size = terminal.size if terminal is not None and plan.stdio == "pty" else None
     layout = layout_of(state_dir)
-    with Client(layout.root, start_server=not no_start) as client:
+    with (
+        Client(layout.root, start_server=not no_start) as client,
+        contextlib.ExitStack() as loan,
+    ):
         early = None if options.is_detached else EarlySignals(terminal)
         if size is not None and terminal is not None and plan.stdin == "typed" and terminal.is_ours:
             terminal.hush()
         try:
-            process = start(client, layout, options, plan, size=size, surroundings=surroundings)
+            process = start(client, layout, options, plan, size=size, surroundings=surroundings, loan=loan)
         except OutliveError as error:
             if terminal is not None:
                 terminal.restore()
             return failed_start(error, options.argv[0] if options.argv else "sh")
+        if process.pid is None and (hint := process.info().hint) is not None:
+            say(f"outlive: {hint}")
         if early is None:
             return _leave_at_once(process, options, readiness)
         return _stay(

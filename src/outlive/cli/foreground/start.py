@@ -40,6 +40,7 @@ def start(
     *,
     size: tuple[int, int] | None,
     surroundings: Surroundings,
+    loan: contextlib.ExitStack,
 ) -> Process:
     """Start what the command line says.
 
@@ -50,6 +51,7 @@ def start(
         plan: How it gets its standard streams.
         size: Rows and columns of its terminal.
         surroundings: What else it is to find as we did.
+        loan: Holds what keeps our standard input lent while the command waits for its turn or for an approval.
 
     Raises:
         OutliveError: It does not run.
@@ -64,9 +66,14 @@ def start(
     while True:
         process_id = new_process_id(time.time_ns() // 1_000_000, os.urandom(10))
         try:
-            with _lent(client, layout, process_id) if plan.stdin == "lent" else contextlib.nullcontext():
+            with contextlib.ExitStack() as lent:
+                if plan.stdin == "lent":
+                    lent.enter_context(_lent(client, layout, process_id))
                 wanted["process_id"] = process_id
-                return client.start(command, **wanted)
+                process = client.start(command, **wanted)
+                if process.pid is None:
+                    loan.push(lent.pop_all())
+                return process
         except StartFailed as error:
             tries -= 1
             if error.code == "stdin_lost" and tries:

@@ -7,6 +7,8 @@ import os
 import signal
 from collections.abc import Mapping, Sequence
 
+from outlive.presence.own_token import TOKEN_VARIABLE
+
 __all__ = ["Surroundings"]
 
 _USUAL_UMASK = 0o022
@@ -75,11 +77,11 @@ class Surroundings:
 
 
 def _environment() -> Mapping[str, str]:
-    """Return the environment as it was before Python added to it (LC_CTYPE, PEP 538)."""
+    """Return the environment as it was before Python added to it (LC_CTYPE, PEP 538), without our own token."""
     try:
         with open("/proc/self/environ", "rb") as file:
             raw = file.read()
     except OSError:
-        return dict(os.environ)
+        return {name: value for name, value in os.environ.items() if name != TOKEN_VARIABLE}
     pairs = (os.fsdecode(entry).partition("=") for entry in reversed(raw.split(b"\0")))
-    return {name: value for name, equals, value in pairs if name and equals}
+    return {name: value for name, equals, value in pairs if equals and name not in {"", TOKEN_VARIABLE}}

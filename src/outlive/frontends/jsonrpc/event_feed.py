@@ -9,6 +9,8 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 
 from outlive.core.events import (
+    ApprovalDecided,
+    ApprovalRequested,
     Deed,
     Event,
     KeeperConnected,
@@ -40,6 +42,8 @@ _NAMES: dict[type[Event], EventName] = {
     ProcessClosed: "closed",
     ProcessRemoved: "removed",
     StartRejected: "rejected",
+    ApprovalRequested: "approval_requested",
+    ApprovalDecided: "approval_decided",
     KeeperConnected: "keeper_connected",
     KeeperDisconnected: "keeper_disconnected",
 }
@@ -109,6 +113,8 @@ class EventFeed:
                 name, reason = _NAMES[StartRejected], event.code
             case KeeperConnected() | KeeperDisconnected():
                 name = _NAMES[type(event)]
+            case ApprovalDecided():
+                record, reason, name = event.record, event.verdict, _NAMES[ApprovalDecided]
             case ProcessRemoved(record=None) | Deed():
                 return  # whose it was is not known, or it is the audit log's: nobody may be told
             case _:

@@ -9,17 +9,20 @@ from typing import TypeVar
 import msgspec
 
 from outlive.core.errors import ProtocolViolation
-from outlive.frontends.jsonrpc import questions, verbs
+from outlive.frontends.jsonrpc import approvals, questions, verbs
 from outlive.frontends.jsonrpc.context import Context, Reply
 from outlive.policy.access import Scope
 from outlive.protocols.jsonrpc.params import (
+    ApprovalsParams,
     AttachParams,
     CloseOutputParams,
     ControlParams,
+    DenyParams,
     EventsParams,
     ExecuteParams,
     GetParams,
     ListParams,
+    ProcessIdParams,
     ProcessParams,
     ReadParams,
     RelabelParams,
@@ -96,6 +99,9 @@ METHODS: Mapping[str, _Method] = MappingProxyType(
         "signal": _method(Scope.RUN, SignalParams, verbs.signal),
         "relabel": _method(Scope.RUN, RelabelParams, verbs.relabel),
         "remove": _method(Scope.RUN, RemoveParams, verbs.remove, lambda _: Lane.LONG),
+        "approvals": _method(Scope.ADMIN, ApprovalsParams, approvals.approvals),
+        "approve": _method(Scope.ADMIN, ProcessIdParams, approvals.approve, lambda _: Lane.LONG),
+        "deny": _method(Scope.ADMIN, DenyParams, approvals.deny, lambda _: Lane.LONG),
         "events": _method(Scope.READ, EventsParams, questions.events),
         "wait": _method(Scope.READ, WaitParams, questions.wait, lambda _: Lane.LONG),
     }

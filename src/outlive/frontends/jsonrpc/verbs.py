@@ -7,15 +7,21 @@ import binascii
 from msgspec import UnsetType
 
 from outlive.core.cursor import BEGINNING, Cursor
-from outlive.core.errors import BackendUnavailable, InvalidRequest, ProcessNotFound, StartFailed
+from outlive.core.errors import (
+    BackendUnavailable,
+    CommandRefused,
+    InvalidRequest,
+    ProcessNotFound,
+    StartFailed,
+)
 from outlive.core.identity import ProcessId
-from outlive.core.lifecycle import State
+from outlive.core.lifecycle import Cause, State
 from outlive.core.signals import signal_number
 from outlive.core.tags import merge_tags
 from outlive.engine import Process
 from outlive.frontends.jsonrpc.context import Context, Reply
 from outlive.frontends.jsonrpc.questions import check_position
-from outlive.protocols.jsonrpc.answers import encode_process_notification
+from outlive.protocols.jsonrpc.answers import encode_process_notification, encode_queued
 from outlive.protocols.jsonrpc.output import STREAM_NAMES
 from outlive.protocols.jsonrpc.params import (
     CloseOutputParams,
@@ -51,7 +57,8 @@ _START_S = 25.0  # what a start may take (`Engine.start`)
 async def execute(context: Context, params: ExecuteParams, label: str | None) -> Reply:
     """Start a command; its output follows the answer (promises S0.3-S0.5, S0.13).
 
-    One whose group is full is answered as queued; process.started follows when its turn has come.
+    One that needs an approval, or whose group is full, is answered as queued, and process.queued says what it waits for;
+    process.started follows when its turn has come.
     """
     command = params.to_command()
     connection = context.connection
@@ -73,9 +80,11 @@ async def execute(context: Context, params: ExecuteParams, label: str | None) ->
             "shell": record.shell,
             "sandbox": record.sandbox.view(),
         },
-        notifications=()
-        if is_queued
-        else (encode_process_notification("started", record, cursor=str(BEGINNING)),),
+        notifications=(
+            encode_queued(record)
+            if is_queued
+            else encode_process_notification("started", record, cursor=str(BEGINNING)),
+        ),
         then=lambda: context.followers.follow(process, BEGINNING, form),
     )
 
@@ -104,8 +113,11 @@ async def _started_before(context: Context, process_id: str) -> Process | None:
         raise BackendUnavailable("timeout", "The process is still starting.") from None
     finally:
         unsubscribe()
-    if process.record.state is State.FAILED_TO_START:
-        raise StartFailed("start_failed", process.record.error or "The program was not started.")
+    record = process.record
+    if record.cause in {Cause.APPROVAL_DENIED, Cause.APPROVAL_EXPIRED}:
+        raise CommandRefused(record.cause.value, record.error or "It was not approved.")
+    if record.state is State.FAILED_TO_START:
+        raise StartFailed("start_failed", record.error or "The program was not started.")
     return process
 
 

@@ -11,6 +11,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Self
 
+from outlive.presence.own_token import own_token, token_headers
+
 __all__ = ["Answer", "Exchange"]
 
 _PIECE_BYTES = 64 * 1024
@@ -65,7 +67,7 @@ class Exchange:
             "Content-Type: application/json",
             "Accept: application/json, text/event-stream",
             f"Content-Length: {len(body)}",
-            *(f"{name}: {value}" for name, value in headers),
+            *(f"{name}: {value}" for name, value in (*headers, *token_headers(own_token()).items())),
         ]
         try:
             self._connection.sendall("\r\n".join([*head, "", ""]).encode("ascii") + body)

@@ -6,6 +6,7 @@ from dataclasses import replace
 from outlive.core.command import Command
 from outlive.core.errors import InvalidRequest, InvalidState, OutliveError
 from outlive.core.lifecycle import Cause
+from outlive.core.process import ProcessRecord
 from outlive.engine import Process
 from outlive.frontends.mcp_tools.admission import Admission
 from outlive.frontends.mcp_tools.calls import Caller, Outcome, Progress, Unfinished
@@ -58,7 +59,7 @@ class ProcessTools:
             process = await self.start_background(arguments, caller)
             asked = read_arguments(arguments, ShellArguments)
             if progress is None and asked.wait_s is None:
-                return Outcome(text=started_text(process.record.pid, process.process_id))
+                return Outcome(text=_started(process.record))
             wait_s = self._wait_s(asked)
             await self._runner.wait(process, wait_s=wait_s, progress=progress)
         except OutliveError as error:
@@ -174,9 +175,14 @@ class ProcessTools:
         stdout, stderr = await shown_output(process, limit_bytes=self._settings.max_output_bytes)
         if is_complete:
             return _final(process, stdout, stderr)
-        text = still_running_text(process.record.pid, process.process_id, waited_s=waited_s)
+        record = process.record
+        text = still_running_text(record.pid, record.process_id, waited_s=waited_s, hint=record.hint)
         output = join_streams(stdout, stderr)
         return Outcome(text=f"{text}\n\n{output}" if output else text)
+
+
+def _started(record: ProcessRecord) -> str:
+    return started_text(record.pid, record.process_id, record.hint)
 
 
 def _final(process: Process, stdout: str, stderr: str) -> Outcome:

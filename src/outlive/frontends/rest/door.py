@@ -20,7 +20,7 @@ from outlive.frontends.front_page import refuse_method
 from outlive.frontends.rest.refusals import send_problem
 from outlive.frontends.rest.slugs import DOCS_PATH
 
-__all__ = ["ALIVE", "PATH", "PROBE_PATHS", "READY", "RestDoor", "Service", "dialect"]
+__all__ = ["ALIVE", "PATH", "PROBE_PATHS", "READY", "RestDoor", "RestPaths", "Service", "dialect"]
 
 PATH = "/v1"
 ALIVE = {"status": "alive"}
@@ -81,7 +81,7 @@ class RestDoor:
         return [
             Route(_ALIVE_PATH, _Probe(_alive)),
             Route(_READY_PATH, _Probe(self._ready)),
-            _Paths(self.service),
+            RestPaths(self.service),
         ]
 
     async def service(self) -> Service:
@@ -125,13 +125,15 @@ class _Probe:
             await send_json(scope, send, status=200, body=body)
 
 
-class _Paths(BaseRoute):
+class RestPaths(BaseRoute):
     """Everything that the service answers: HTTP and WebSocket alike, below its prefixes."""
 
     def __init__(self, service: Callable[[], Awaitable[Service]]) -> None:
+        """Ask `service` for who answers."""
         self._service = service
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        """Tell whether a path is one of REST's."""
         if scope["type"] in {"http", "websocket"}:
             path = scope["path"]
             if path in _PATHS or path.startswith(_PREFIXES):
@@ -139,8 +141,10 @@ class _Paths(BaseRoute):
         return Match.NONE, {}
 
     def url_path_for(self, name: str, /, **path_params: object) -> NoMatchFound:  # type: ignore[override] # there are no names here
+        """Raise: there are no names here."""
         raise NoMatchFound(name, path_params)
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request or upgrade."""
         service = await self._service()
         await service(scope, receive, send)

@@ -13,6 +13,7 @@ from starlette.types import Receive, Scope, Send
 
 from outlive.engine import Engine
 from outlive.frontends.guard import access_of
+from outlive.frontends.rest.approvals import ApprovalRoutes
 from outlive.frontends.rest.bodies import BodyLimit
 from outlive.frontends.rest.context import RestContext, json_answer, problems
 from outlive.frontends.rest.documents import DocumentRoutes
@@ -103,7 +104,7 @@ class RestService:
         app.add_middleware(BodyLimit, limit_bytes=self._settings.max_body_bytes)
         install(app, self.openapi)  # its boundary stands around the limit
         resource = APIRouter(prefix=PATH, tags=["processes"])
-        for routes in (ProcessRoutes, VerbRoutes, OutputRoutes, FollowRoutes):
+        for routes in (ProcessRoutes, VerbRoutes, OutputRoutes, FollowRoutes, ApprovalRoutes):
             routes(self._context).add_to(resource)
         documents = APIRouter(tags=["documents"])
         DocumentRoutes(self._context).add_to(documents)

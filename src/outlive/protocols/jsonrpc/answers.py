@@ -15,6 +15,7 @@ __all__ = [
     "encode_gap",
     "encode_notification",
     "encode_process_notification",
+    "encode_queued",
     "encode_result",
 ]
 
@@ -61,6 +62,17 @@ def encode_process_notification(word: str, record: ProcessRecord, *, cursor: str
         "cursor": cursor,
     }
     return encode_notification(f"process.{word}", params)
+
+
+def encode_queued(record: ProcessRecord) -> bytes:
+    """Return `process.queued`: what a process waits for before it starts, and what somebody has to do for that."""
+    params = {
+        "status": "queued",
+        "process_id": record.process_id,
+        "waits_for": record.waits_for,
+        "hint": record.hint,
+    }
+    return encode_notification("process.queued", params)
 
 
 def encode_gap(process_id: str, stream: int, first: int, last: int, *, cursor: str) -> bytes:

@@ -14,6 +14,8 @@ __all__ = ["EVENT_NAMES", "EventFilter", "EventName", "encode_event"]
 
 EventName = Literal[
     "queued",
+    "approval_requested",
+    "approval_decided",
     "started",
     "recovered",
     "paused",

@@ -32,6 +32,12 @@ NOTIFICATIONS: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "resumed": "boolean",
             "processes": "array of processes",
         },
+        "process.queued": {
+            "status": "string",
+            "process_id": "string",
+            "waits_for": '"approval" or "group"',
+            "hint": "string or null",
+        },
         "process.started": _STATUS,
         "process.output": {
             "type": '"stdout" or "stderr"',

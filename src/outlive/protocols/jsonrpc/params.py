@@ -18,15 +18,18 @@ from outlive.protocols.jsonrpc.views import Encoding
 
 __all__ = [
     "MAX_LINE_BYTES",
+    "ApprovalsParams",
     "AttachParams",
     "CloseOutputParams",
     "ControlParams",
+    "DenyParams",
     "EventsParams",
     "ExecuteParams",
     "GetParams",
     "LimitParams",
     "ListParams",
     "OutputMode",
+    "ProcessIdParams",
     "ProcessParams",
     "ReadParams",
     "RelabelParams",
@@ -179,6 +182,22 @@ class ControlParams(ProcessParams, kw_only=True, frozen=True):
         if verb is None:
             raise AssertionError("__post_init__ has refused this")
         return verb
+
+
+class ApprovalsParams(msgspec.Struct, kw_only=True, frozen=True):
+    """`approvals`: takes nothing."""
+
+
+class ProcessIdParams(msgspec.Struct, kw_only=True, frozen=True):
+    """`approve`: exactly this process."""
+
+    process_id: str
+
+
+class DenyParams(ProcessIdParams, kw_only=True, frozen=True):
+    """`deny`: exactly this process, and why, in one sentence."""
+
+    reason: Annotated[str, Meta(max_length=500)] = ""
 
 
 class AttachParams(msgspec.Struct, kw_only=True, frozen=True):

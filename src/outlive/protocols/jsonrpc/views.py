@@ -2,7 +2,7 @@
 
 import base64
 import codecs
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -12,7 +12,7 @@ from outlive.core.observation import Observation
 from outlive.core.process import ProcessRecord
 from outlive.protocols.jsonrpc.output import STREAM_NAMES
 
-__all__ = ["Encoding", "Piece", "page_view", "process_view", "stats_view", "status_word"]
+__all__ = ["Encoding", "Piece", "approval_view", "page_view", "process_view", "stats_view", "status_word"]
 
 Encoding = Literal["utf-8", "base64"]
 _WORDS = {State.PAUSED: "paused", State.QUEUED: "queued"}
@@ -31,6 +31,8 @@ def process_view(record: ProcessRecord) -> dict[str, object]:
         "process_id": record.process_id,
         "status": status_word(record),
         "state": record.state.value,
+        "waits_for": record.waits_for,
+        "hint": record.hint,
         "pid": record.pid,
         "pgid": record.pid,
         "command": record.command,
@@ -60,6 +62,25 @@ def process_view(record: ProcessRecord) -> dict[str, object]:
         "sandbox": record.sandbox.view(),
         "env_secrets": list(record.secret_names),
         "session_id": record.owner.connection_id,
+    }
+
+
+def approval_view(record: ProcessRecord, *, argv: Sequence[str], script: str) -> dict[str, object]:
+    """Return what a person has to know to approve a start; `argv` are the words that would be executed."""
+    approval = record.approval
+    return {
+        "process_id": record.process_id,
+        "command": record.command,
+        "argv": [word.encode("utf-8", "surrogateescape").decode("utf-8", "replace") for word in argv],
+        "script": script or None,
+        "cwd": record.cwd,
+        "variables": [] if approval is None else list(approval.variables),
+        "reason": "" if approval is None else approval.reason,
+        "principal": record.owner.principal,
+        "since": record.created_at,
+        "expires_at": None if approval is None else approval.expires_at,
+        "tags": dict(record.tags),
+        "group": record.group,
     }
 
 

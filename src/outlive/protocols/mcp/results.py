@@ -38,9 +38,11 @@ def _is_natural(record: ProcessRecord) -> bool:
 
 
 def error_sentence(record: ProcessRecord) -> str | None:
-    """Return why a command did not end by itself; None when it did, and while nobody ends it."""
+    """Return why a command did not end by itself, or what somebody has to do so that it starts; else None."""
     if record.error is not None:
         return record.error
+    if record.hint is not None:
+        return f"It waits for an approval. {record.hint}"
     if record.state is State.SIGNALED:
         return f"Command was ended by signal {record.exit_signal} ({_signal_name(record.exit_signal)})"
     if record.state not in ENDED and record.cause is Cause.TIMEOUT:  # the grace period runs

@@ -155,6 +155,8 @@ def _message(record: ProcessRecord) -> str:
         return error_sentence(record) or f"The command exited with code {record.exit_code}."
     size = record.stdout_bytes + record.stderr_bytes
     match record.state:
+        case State.QUEUED:
+            return error_sentence(record) or "The command waits for its turn: its group is full."
         case State.PAUSED:
             return f"The command is paused; {size} bytes of output so far."
         case State.STOPPING:

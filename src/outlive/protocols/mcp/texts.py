@@ -44,8 +44,10 @@ def join_streams(stdout: str, stderr: str) -> str:
     return f"{stdout}\n\nSTDERR:\n{stderr}" if stderr else stdout
 
 
-def started_text(pid: int | None, process_id: str) -> str:
-    """Return the answer to a background start (promise S4.3)."""
+def started_text(pid: int | None, process_id: str, hint: str | None = None) -> str:
+    """Return the answer to a background start (promise S4.3); `hint` is there when it waits for an approval."""
+    if hint is not None:
+        return f"Background process queued: it waits for an approval\nProcess ID: {process_id}\n{hint}"
     if pid is None:
         return (
             f"Background process queued: its group is full, it waits for its turn\nProcess ID: {process_id}"
@@ -53,8 +55,13 @@ def started_text(pid: int | None, process_id: str) -> str:
     return f"Background process started\nPID: {pid}\nProcess ID: {process_id}"
 
 
-def still_running_text(pid: int | None, process_id: str, *, waited_s: float) -> str:
-    """Return the first lines of an answer that did not wait for the end (promise S1.10)."""
+def still_running_text(pid: int | None, process_id: str, *, waited_s: float, hint: str | None = None) -> str:
+    """Return the first lines of an answer that did not wait for the end (promise S1.10); `hint` as in `started_text`."""
+    if hint is not None:
+        return (
+            f"[Still waiting for an approval after {waited_s:g} s; it starts when it is approved]\n"
+            f"Process ID: {process_id}\n{hint}"
+        )
     if pid is None:
         return (
             f"[Still waiting for its turn after {waited_s:g} s: its group is full; it starts when there is room]\n"

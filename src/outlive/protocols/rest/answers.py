@@ -12,6 +12,8 @@ from outlive.core.status import Status
 __all__ = [
     "Acknowledgement",
     "Alive",
+    "Approval",
+    "Approvals",
     "Chunk",
     "Finished",
     "Match",
@@ -31,7 +33,9 @@ __all__ = [
 ]
 
 _Stream = Literal["stdout", "stderr"]
-_Cause = Literal["cancel", "timeout", "output_limit", "oom", "shutdown"]
+_Cause = Literal[
+    "cancel", "timeout", "output_limit", "oom", "shutdown", "approval_denied", "approval_expired"
+]
 
 
 class _Answer(BaseModel):
@@ -51,6 +55,8 @@ class ProcessView(_Answer):
     process_id: str = Field(description="Its permanent id, never used again.")
     status: Status = Field(description="One word for how it is.")
     state: State = Field(description="Where it is in its life.")
+    waits_for: Literal["approval", "group"] | None = Field(description="What it is queued for.")
+    hint: str | None = Field(description="What somebody has to do so that it starts.")
     pid: int | None
     command: str
     shell: str | None
@@ -80,6 +86,29 @@ class ProcessView(_Answer):
     group: str | None
     sandbox: SandboxView
     env_secrets: list[str] = Field(description="Names of variables whose values are kept nowhere.")
+
+
+class Approval(_Answer):
+    """What waits for a person's approval. `argv` are the words that would be executed, whatever `command` says."""
+
+    process_id: str
+    command: str
+    argv: list[str]
+    script: str | None = Field(description="The beginning of the script that would run.")
+    cwd: str
+    variables: list[str] = Field(description="The names of the variables that the caller set.")
+    reason: str = Field(description="Why it is asked about.")
+    principal: str = Field(description="Who wants to start it.")
+    since: datetime
+    expires_at: datetime = Field(description="Then it is refused.")
+    tags: dict[str, str]
+    group: str | None
+
+
+class Approvals(_Answer):
+    """What waits for a person's approval, oldest first."""
+
+    approvals: list[Approval]
 
 
 class Waited(ProcessView):

@@ -16,6 +16,7 @@ __all__ = [
     "BackgroundRequest",
     "Changes",
     "ControlRequest",
+    "Denial",
     "LimitsRequest",
     "Resize",
     "SignalRequest",
@@ -186,6 +187,14 @@ class SignalRequest(_Strict):
 
     signal: int | str
     whole_tree: bool = Field(default=False, description="Everything below the main process gets it, too.")
+
+
+class Denial(_Strict):
+    """Why a start is not approved."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"reason": "Not on a Friday."}]})
+
+    reason: Annotated[str, Field(max_length=500, description="One sentence for whoever asked.")] = ""
 
 
 class Resize(_Strict):

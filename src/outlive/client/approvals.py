@@ -1,0 +1,41 @@
+"""Approvals as the client sees them: what waits for a person, and that person's answer."""
+
+from outlive.client.link import Link
+from outlive.client.messages import read_approval, read_info
+from outlive.client.results import PendingApproval, ProcessInfo
+
+__all__ = ["AsyncApprovals"]
+
+
+class AsyncApprovals:
+    """One part of `AsyncClient`."""
+
+    _link: Link
+
+    async def approvals(self) -> list[PendingApproval]:
+        """Return what waits for an approval, oldest first, whoever asked.
+
+        Raises:
+            AccessDenied: `scope_missing`: this needs the scope `admin`.
+        """
+        result = await self._link.request("approvals", {})
+        return [read_approval(view) for view in result["approvals"]]
+
+    async def approve(self, process_id: str) -> ProcessInfo:
+        """Let a process start that waits for an approval.
+
+        Raises:
+            AccessDenied: `scope_missing`: this needs the scope `admin`, and nothing that was started here may do it.
+            InvalidState: `approval_settled`: it does not wait (any more).
+            ProcessNotFound: There is none.
+        """
+        return read_info(await self._link.request("approve", {"process_id": process_id}, is_repeatable=False))
+
+    async def deny(self, process_id: str, reason: str = "") -> ProcessInfo:
+        """End a process that waits for an approval; it never runs, and `reason` is what its caller reads.
+
+        Raises:
+            AccessDenied, InvalidState, ProcessNotFound: As `approve`.
+        """
+        params = {"process_id": process_id, "reason": reason}
+        return read_info(await self._link.request("deny", params, is_repeatable=False))

@@ -1,0 +1,194 @@
+"""What `Engine` does when policy asks a person: the start waits, on disk, until somebody approves or denies it.
+
+Nobody is asked over the agent's own channel: the answer comes through `approve` and `deny`, which the doors give to
+callers with the scope `admin` only. Under one uid nothing proves that a person has spoken (SECURITY.md).
+"""
+
+import asyncio
+import os
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Literal
+
+from outlive.core.approval import Approval
+from outlive.core.command import Command
+from outlive.core.errors import InvalidState, LimitExceeded
+from outlive.core.events import ApprovalDecided, ApprovalRequested, StateChanged
+from outlive.core.lifecycle import Cause
+from outlive.core.process import ProcessRecord
+from outlive.engine.announcing import Announcing
+from outlive.engine.pending import Pending
+from outlive.engine.policing import Policing
+from outlive.engine.process import Process
+from outlive.engine.resolve import Resolved
+from outlive.policy.judgement import CommandPolicy, Verdict, refusal
+from outlive.protocols.keeper import decode_spec, encode_spec
+from outlive.store.folder import encode_meta
+from outlive.store.waiting import WaitingCommand, WaitingRoom
+
+__all__ = ["Approving", "PendingApproval"]
+
+_MAX_SCRIPT_BYTES = 64 * 1024  # of a script that is shown
+_MAX_NAMES = 200  # of variables
+_MAX_ASKED = 1000  # a person does not read more; each is a file and some 10 KB of memory
+_Verdict = Literal["approved", "denied", "expired"]
+_ENDS: dict[_Verdict, Cause] = {"denied": Cause.APPROVAL_DENIED, "expired": Cause.APPROVAL_EXPIRED}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PendingApproval:
+    """What somebody has to decide about: the words that would be executed, whatever the command calls itself."""
+
+    record: ProcessRecord
+    argv: tuple[str, ...]
+    script: str
+
+
+class Approving(Announcing):
+    """One part of `Engine`: approvals."""
+
+    _room: WaitingRoom
+    _asked: Pending
+    _policing: Policing
+
+    @property
+    def policy(self) -> CommandPolicy:
+        """The rules that decide about every start."""
+        return self._settings.policy
+
+    def approvals(self) -> list[PendingApproval]:
+        """Return what waits for an approval, oldest first, whoever asked."""
+        return [
+            PendingApproval(
+                record=process.record,
+                argv=decode_spec(command.spec).argv,
+                script=command.script[:_MAX_SCRIPT_BYTES].decode("utf-8", "replace"),
+            )
+            for process, command in self._asked.all()
+        ]
+
+    async def approve(self, process: Process, *, by: str) -> None:
+        """Let a process start that waits for an approval; it may have to wait for its group's turn yet.
+
+        Returns when that is on disk: a crash behind it does not ask again, and starts it exactly once.
+
+        Raises:
+            InvalidState: `approval_settled`: it does not wait (any more).
+            LimitExceeded: `disk_full`: it cannot be kept, and goes on waiting.
+        """
+        await self._carry_out(process, "approved", by=by)
+
+    async def deny(self, process: Process, *, by: str, reason: str = "") -> None:
+        """End a process that waits for an approval: it never runs.
+
+        Raises:
+            InvalidState: `approval_settled`: it does not wait (any more).
+        """
+        await self._carry_out(process, "denied", by=by, reason=reason)
+
+    async def _approval_for(self, command: Command, resolved: Resolved) -> Approval | None:
+        """Return the approval that a start needs; None when it needs none.
+
+        Raises:
+            CommandRefused: The rules deny it.
+            LimitExceeded: Too many wait for an approval already.
+        """
+        path = resolved.env.get("PATH", os.defpath)
+        decision = await self._policing.decide(command, cwd=resolved.cwd, path=path)
+        if decision.verdict is Verdict.ALLOW:
+            return None
+        if decision.verdict is Verdict.DENY:
+            raise refusal(decision)
+        if len(self._asked) >= _MAX_ASKED:
+            text = f"{_MAX_ASKED} commands wait for an approval already."
+            raise LimitExceeded("approval_limit", text)
+        expires_at = datetime.now(UTC) + timedelta(seconds=self._settings.approval_timeout_s)
+        return Approval(
+            reason=decision.reason,
+            expires_at=expires_at,
+            variables=tuple(sorted({*command.env, *command.env_secrets}))[:_MAX_NAMES],
+        )
+
+    async def _queue(self, process: Process, command: WaitingCommand) -> None:
+        if process.record.waits_for != "approval":
+            await super()._queue(process, command)
+            return
+        if not await self._undecided.carry_out(self._ask(process, command)):
+            raise LimitExceeded("disk_full", "The command cannot be kept until it is approved.")
+
+    async def _ask(self, process: Process, command: WaitingCommand) -> bool:
+        """Keep a command until somebody decides about it; False when the disk does not take it."""
+        async with self._undecided.decision_on(process):
+            try:
+                await asyncio.to_thread(self._room.put, command)
+            except OSError:
+                return False
+            self._intake.live[process.key] = process
+            self._undecided.add(process, command)
+            self._asked.add(process, command)
+        self._filing.note(process)
+        self._announcer.tell(StateChanged, process)
+        self._announcer.emit(ApprovalRequested(record=process.record))
+        return True
+
+    def _rejoin(self, process: Process, command: WaitingCommand) -> None:
+        if process.record.waits_for != "approval":
+            super()._rejoin(process, command)
+            return
+        self._undecided.add(process, command)
+        self._asked.add(process, command)
+
+    def _step_out(self, process: Process) -> bool:
+        if self._asked.step_out(process) is None:
+            return super()._step_out(process)
+        self._announcer.emit(ApprovalDecided(record=process.record, verdict="withdrawn"))
+        return True
+
+    def _expire(self, process: Process) -> None:
+        """End a process whose time for an approval is up; called by the clock."""
+        self._undecided.spawn(self._decide(process, "expired", by="", reason=""))
+
+    async def _carry_out(self, process: Process, verdict: _Verdict, *, by: str, reason: str = "") -> None:
+        if await self._undecided.carry_out(self._decide(process, verdict, by=by, reason=reason)):
+            return
+        if process in self._asked:
+            raise LimitExceeded("disk_full", "The approval cannot be kept; the command goes on waiting.")
+        text = f"The process {process.process_id} does not wait for an approval: it is {process.state}."
+        raise InvalidState("approval_settled", text, details={"state": process.state.value})
+
+    async def _decide(self, process: Process, verdict: _Verdict, *, by: str, reason: str) -> bool:
+        """Carry out what was decided; False when it was not to be decided any more, or the disk is full."""
+        async with self._undecided.decision_on(process):
+            if process not in self._asked:
+                return False
+            if verdict == "approved":
+                return await self._admit_approved(process, by=by)
+            note = f"Denied by {by}{f': {reason}' if reason else '.'}"
+            if verdict == "expired":
+                note = "Nobody approved it in time."
+            self._asked.step_out(process)
+            await self._undecided.withdraw(process, has_waited=True, cause=_ENDS[verdict], note=note)
+            self._never_start(process, cause=_ENDS[verdict], error=note)
+        self._announcer.emit(ApprovalDecided(record=process.record, verdict=verdict, by=by, reason=reason))
+        return True
+
+    async def _admit_approved(self, process: Process, *, by: str) -> bool:
+        """Put down that a process is approved, then let it take its turn; False when the disk is full."""
+        waiting = self._asked.step_out(process)
+        approval = process.approval
+        if waiting is None or approval is None:
+            raise AssertionError("who is approved has waited for it")
+        approved = replace(approval, approved_by=by)
+        spec = decode_spec(waiting.spec)
+        meta = encode_meta(replace(process.record, approval=approved))
+        command = replace(waiting, spec=encode_spec(replace(spec, meta={**spec.meta, **meta})))
+        try:
+            await asyncio.to_thread(self._room.put, command)
+        except OSError:
+            self._asked.add(process, waiting)
+            return False
+        process.approve(approved)
+        self._announcer.emit(ApprovalDecided(record=process.record, verdict="approved", by=by))
+        self._groups.rejoin(process, command)
+        self._groups.advance(process)
+        return True

@@ -1,0 +1,159 @@
+"""Who may come in, and as whom: `Entry`, which decides for each request and upgrade (decision 70).
+
+In this order: a token counts everywhere; the API key over TCP; else our own uid, over the Unix socket or loopback
+TCP, where nobody forwards, no web page asks, and the process is none that we have started.
+"""
+
+import hmac
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+
+from starlette.types import Scope
+
+from outlive.frontends.peers import PEER, Peer, Peers, Place, Standing
+from outlive.frontends.token_book import TokenBook
+from outlive.policy.access import Access
+from outlive.policy.access import Scope as AccessScope
+from outlive.policy.tokens import PREFIX, Token
+
+__all__ = ["Admission", "Entry", "Refusal", "credentials", "is_forwarded", "values_of"]
+
+# RFC 7239, RFC 9110 section 7.6.3, and what proxies set that are older than both.
+_PROXY_HEADERS = frozenset({b"forwarded", b"via", b"x-real-ip"})
+_PROXY_PREFIX = b"x-forwarded-"
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a caller is not let in: the error's slug and a sentence."""
+
+    error: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """A caller that was let in, and the token it showed, if any."""
+
+    access: Access
+    token: Token | None = None
+
+
+class Entry:
+    """Decides from the headers, the kernel's word and the tokens."""
+
+    def __init__(
+        self,
+        peers: Peers,
+        tokens: TokenBook,
+        *,
+        own_uid: int,
+        api_key: str = "",
+        bridge_paths: frozenset[str] = frozenset(),
+    ) -> None:
+        """Take what finds out about callers.
+
+        Args:
+            peers: Who is at the other end.
+            tokens: Which tokens count.
+            own_uid: The user whose server this is.
+            api_key: What every caller over TCP must send that shows no token; empty asks for none.
+            bridge_paths: Where tokens of the scope bridge count, and nowhere else.
+        """
+        self._peers = peers
+        self._tokens = tokens
+        self._own_uid = own_uid
+        self._api_key = api_key
+        self._bridge_paths = bridge_paths
+
+    async def admit(self, scope: Scope) -> Admission | Refusal:
+        """Decide about one request or upgrade, whose Host and Origin were looked at before.
+
+        Cancellation: safe.
+        """
+        peer: Peer = scope["state"][PEER]
+        standing = await self._peers.standing(peer)
+        if peer.is_unix and standing.uid != self._own_uid:
+            return Refusal("foreign_user", "This socket belongs to another user.")
+        shown = credentials(scope)
+        secrets = [one for one in shown if one.startswith(PREFIX)]
+        if secrets:
+            return await self._by_token(scope, secrets, peer, standing)
+        if self._api_key and not peer.is_unix:
+            if not _has_key(shown, self._api_key):
+                return Refusal("key_missing", "The API key is missing or wrong.")
+            return Admission(self._own(peer, standing, AccessScope.RUN))
+        refusal = self._distrust(scope, standing)
+        if refusal is not None:
+            return refusal
+        # Whoever is on the Unix socket could read the state folder as well; over TCP comes what others may forward.
+        return Admission(self._own(peer, standing, AccessScope.ADMIN if peer.is_unix else AccessScope.RUN))
+
+    def watching(self, found: Admission, peer: Peer) -> AbstractContextManager[None]:
+        """Cut the connection of `peer` if its token is revoked, or expires, while the block runs."""
+        return nullcontext() if found.token is None else self._tokens.using(found.token, peer.hang_up)
+
+    async def _by_token(
+        self, scope: Scope, secrets: list[str], peer: Peer, standing: Standing
+    ) -> Admission | Refusal:
+        for secret in secrets:
+            token = await self._tokens.find(secret)
+            if token is None:
+                continue
+            if token.scope is AccessScope.BRIDGE and scope["path"] not in self._bridge_paths:
+                return Refusal(
+                    "scope_missing", "A token of the scope bridge is for the terminal bridge only."
+                )
+            access = Access(
+                principal=token.principal, scope=token.scope, address=str(peer), inside=standing.inside
+            )
+            return Admission(access, token)
+        return Refusal("token_invalid", "The token is unknown, has expired or was revoked.")
+
+    def _distrust(self, scope: Scope, standing: Standing) -> Refusal | None:
+        """Return why the uid alone is no reason to let somebody in; None when it is."""
+        if standing.place is Place.INSIDE:
+            return Refusal(
+                "inside_process", "A process that outlive has started is not let in by its user alone."
+            )
+        if values_of(scope, b"origin"):
+            return Refusal("token_missing", "A web page has to show a token.")
+        if is_forwarded(scope):
+            return Refusal("token_missing", "A request that somebody forwards has to show a token.")
+        if standing.uid != self._own_uid:
+            return Refusal("token_missing", "Only the user who started the server needs no token.")
+        if standing.place is not Place.OUTSIDE:
+            return Refusal(
+                "token_missing", "Whose connection this is cannot be told: it has to show a token."
+            )
+        return None
+
+    def _own(self, peer: Peer, standing: Standing, scope: AccessScope) -> Access:
+        return Access(
+            principal=f"uid:{self._own_uid}", scope=scope, address=str(peer), inside=standing.inside
+        )
+
+
+def credentials(scope: Scope) -> list[str]:
+    """Return what a request shows: `Authorization: Bearer k`, `Authorization: k` or `X-API-Key: k`; never its address."""
+    shown = values_of(scope, b"x-api-key")
+    for value in values_of(scope, b"authorization"):
+        scheme, _, word = value.partition(" ")
+        shown.append(word if scheme.lower() == "bearer" else value)
+    return [one.strip(" \t") for one in shown]
+
+
+def is_forwarded(scope: Scope) -> bool:
+    """Tell whether a proxy says that it stands between."""
+    return any(name in _PROXY_HEADERS or name.startswith(_PROXY_PREFIX) for name, _ in scope["headers"])
+
+
+def values_of(scope: Scope, name: bytes) -> list[str]:
+    """Return the values of a header, one for each time it was sent."""
+    return [value.decode("latin-1") for key, value in scope["headers"] if key == name]
+
+
+def _has_key(shown: list[str], api_key: str) -> bool:
+    wanted = api_key.encode()
+    # A list: how long this takes tells nothing about which one was right.
+    return any([hmac.compare_digest(one.encode("latin-1"), wanted) for one in shown])  # noqa: C419

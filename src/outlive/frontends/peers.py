@@ -1,0 +1,246 @@
+"""Who is at the other end of a connection: `Peer`, one for each, and `Peers`, which finds out once and remembers.
+
+Facts only, from the kernel: the user, and whether the process lives in a tree that we started. What follows from
+them is decided by `entry`. Whatever cannot be told counts against the caller.
+"""
+
+import asyncio
+import contextlib
+import errno
+import ipaddress
+import os
+import signal
+import socket
+import threading
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+from enum import Enum
+from functools import partial
+from typing import TypeVar
+
+from outlive.core.layout import Layout
+from outlive.frontends.socket_table import Address, SocketTable, find_pid
+from outlive.keeper.kinship import Kinship, Verdict
+from outlive.keeper.locks import holder_of
+from outlive.keeper.sockets import peer_of
+
+__all__ = ["PEER", "Living", "Peer", "Peers", "Place", "Standing"]
+
+PEER = "outlive.peer"  # in scope["state"]; set by `http_server` for each connection
+
+# What lives of ours now: the pid of each command (None while it starts) and its process id.
+Living = Callable[[], Iterable[tuple[int | None, str]]]
+
+_SO_PEERPIDFD = 77  # asm-generic/socket.h, Linux 6.5
+_MAX_LIKELY = 16  # processes looked at first for a socket: who has come before comes again
+_PATIENCE_S = 2.0  # for files of /proc that another process can make slow
+_MAX_ENVIRONMENT = 256 * 1024
+_CANNOT_SAY = frozenset({errno.ENOPROTOOPT})
+
+_T = TypeVar("_T")
+
+
+class Place(Enum):
+    """Where a process lives."""
+
+    OUTSIDE = "outside"
+    INSIDE = "inside"  # in a tree that we started
+    UNKNOWN = "unknown"  # gone, hidden, or of another machine
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """What the kernel says. `inside` is the process of ours in whose tree it lives, "" where nobody can say which."""
+
+    uid: int | None = None
+    pid: int | None = None
+    place: Place = Place.UNKNOWN
+    inside: str | None = None
+
+
+class Peer:
+    """One connection's other end. `standing` is None until somebody has asked; `hang_up` cuts the connection."""
+
+    __slots__ = ("hang_up", "local", "pid", "remote", "standing", "uid")
+
+    def __init__(
+        self,
+        *,
+        uid: int | None = None,
+        pid: int | None = None,
+        local: Address | None = None,
+        remote: Address | None = None,
+        hang_up: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Take user and process behind a Unix socket (no process: it is gone), or both ends of a TCP connection."""
+        self.uid = uid
+        self.pid = pid
+        self.local = local
+        self.remote = remote
+        self.hang_up = hang_up
+        self.standing: Standing | None = None
+
+    @classmethod
+    def of_unix(cls, connection: socket.SocketType, hang_up: Callable[[], None]) -> "Peer":
+        """Return the peer of a Unix socket that was just accepted; later its number may be another one's."""
+        pid, uid = peer_of(connection)
+        return cls(uid=uid, pid=pid if _is_still(connection) else None, hang_up=hang_up)
+
+    @property
+    def is_unix(self) -> bool:
+        """Whether it came over the Unix socket."""
+        return self.uid is not None
+
+    def __str__(self) -> str:
+        """Return where it is, for people: "unix pid 4711" or "127.0.0.1:50124"."""
+        if self.is_unix:
+            return f"unix pid {self.pid}"
+        return "unknown" if self.remote is None else f"{self.remote[0]}:{self.remote[1]}"
+
+
+class Peers:
+    """Finds out about peers of one server. Used on its event loop."""
+
+    def __init__(self, layout: Layout, *, own_uid: int, living: Living) -> None:
+        """Take the state folder, whose keeper's trees count, and what says who lives in them."""
+        self._locks = (layout.guardian_lock, layout.supervisor_lock)
+        self._state_dir = layout.root
+        self._own_uid = own_uid
+        self._living = living
+        self._sessions: set[int] = set()
+        self._kinship = Kinship(self._of_ours)
+        self._table = SocketTable()
+
+    def learn(self, sessions: Collection[int]) -> None:
+        """Take the POSIX sessions of the keeper and its shims, as it tells them itself."""
+        self._sessions = set(sessions)
+
+    async def standing(self, peer: Peer) -> Standing:
+        """Return what the kernel says about a peer; asked once for each connection.
+
+        Cancellation: safe.
+        """
+        if peer.standing is None:
+            peer.standing = await (self._of_unix(peer) if peer.is_unix else self._of_tcp(peer))
+        return peer.standing
+
+    async def _of_unix(self, peer: Peer) -> Standing:
+        if peer.uid != self._own_uid or peer.pid is None:
+            return Standing(uid=peer.uid, pid=peer.pid)
+        place, inside = await self._place(peer.pid)
+        return Standing(uid=peer.uid, pid=peer.pid, place=place, inside=inside)
+
+    async def _of_tcp(self, peer: Peer) -> Standing:
+        local, remote = peer.local, peer.remote
+        if local is None or remote is None or not (_is_loopback(local[0]) and _is_loopback(remote[0])):
+            return Standing()
+        find = partial(
+            self._table.find, _plain(remote), _plain(local)
+        )  # the other end's own end is our other one
+        owner = find() if self._table.is_quick else await _aside(find)
+        if owner is None or owner.uid != self._own_uid:
+            return Standing(uid=None if owner is None else owner.uid)
+        if not any(True for _ in self._living()):
+            return Standing(uid=owner.uid, place=Place.OUTSIDE)  # there is no tree to be in
+        pid = await _aside(partial(find_pid, owner.inode, self._kinship.outside()[:_MAX_LIKELY]))
+        if pid is None:
+            return Standing(uid=owner.uid)
+        place, inside = await self._place(pid)
+        return Standing(uid=owner.uid, pid=pid, place=place, inside=inside)
+
+    async def _place(self, pid: int) -> tuple[Place, str | None]:
+        verdict = self._kinship.judge(pid)
+        if verdict.is_inside is None:
+            return Place.UNKNOWN, None
+        if verdict.is_inside:
+            return Place.INSIDE, self._named(verdict) or await self._carried(pid) or ""
+        if verdict.is_known or not any(True for _ in self._living()):
+            return Place.OUTSIDE, None
+        carried = await self._carried(pid)
+        if carried == "":
+            return Place.OUTSIDE, None
+        self._kinship.forget(pid)
+        return (Place.UNKNOWN, None) if carried is None else (Place.INSIDE, carried)
+
+    def _of_ours(self, sessions: Collection[int]) -> Collection[int]:
+        """Return those of some POSIX sessions that belong to the keeper or to a command of ours."""
+        self._sessions.update(pid for pid in map(holder_of, self._locks) if pid)
+        found = self._sessions.intersection(sessions)
+        return found or {pid for pid, _ in self._living() if pid and pid in sessions}
+
+    def _named(self, verdict: Verdict) -> str | None:
+        """Return the process in whose POSIX session the peer, or its nearest ancestor of that kind, lives."""
+        commands = dict(self._living())
+        return next((commands[one.session] for one in verdict.chain if one.session in commands), None)
+
+    async def _carried(self, pid: int) -> str | None:
+        """Return the process id in a process's environment, "" when it has none of ours, None when that is not told."""
+        raw = await _aside(partial(_environment_of, pid))
+        if raw is None:
+            return None
+        variables = dict(entry.partition(b"=")[::2] for entry in raw.split(b"\0"))
+        if variables.get(b"OUTLIVE_STATE_DIR") != os.fsencode(self._state_dir):
+            return ""
+        return variables.get(b"OUTLIVE_PROCESS_ID", b"").decode("ascii", "replace")
+
+
+def _is_still(connection: socket.SocketType) -> bool:
+    """Tell whether who connected still lives, or is a zombie: then its pid is its own. Older kernels cannot say."""
+    try:
+        pidfd = connection.getsockopt(socket.SOL_SOCKET, _SO_PEERPIDFD)
+    except OSError as error:
+        return error.errno in _CANNOT_SAY
+    try:
+        signal.pidfd_send_signal(pidfd, 0)
+    except OSError:
+        return False
+    finally:
+        os.close(pidfd)
+    return True
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    mapped = getattr(address, "ipv4_mapped", None)
+    return (mapped or address).is_loopback
+
+
+def _plain(end: Address) -> Address:
+    """Return an end with an IPv4 address that came as a mapped one as what it is: the kernel looks there first."""
+    return (end[0].removeprefix("::ffff:") if "." in end[0] else end[0]), end[1]
+
+
+def _environment_of(pid: int) -> bytes | None:
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            return file.read(_MAX_ENVIRONMENT)
+    except OSError:
+        return None
+
+
+async def _aside(work: Callable[[], _T]) -> _T | None:
+    """Return what `work` returns, from a thread of its own; None when it takes too long.
+
+    Not from the pool: what blocks there for ever (reading a process's memory can) would keep everybody waiting.
+    """
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[_T] = loop.create_future()
+
+    def settle(result: _T) -> None:
+        if not done.done():
+            done.set_result(result)
+
+    def run() -> None:
+        result = work()
+        with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile
+            loop.call_soon_threadsafe(settle, result)
+
+    threading.Thread(target=run, name="peer", daemon=True).start()
+    try:
+        async with asyncio.timeout(_PATIENCE_S):
+            return await done
+    except TimeoutError:
+        return None

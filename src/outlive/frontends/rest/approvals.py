@@ -1,0 +1,59 @@
+"""/v1/approvals: what waits for a person's approval, and the answer. For callers with the scope `admin`."""
+
+from fastapi import APIRouter
+from starlette.responses import Response
+
+from outlive.frontends.rest.context import ProcessIdPath, RestContext, json_answer, problems
+from outlive.policy.approver import approver_of
+from outlive.protocols.rest.answers import Approvals, ProcessView
+from outlive.protocols.rest.requests import Denial
+from outlive.protocols.rest.views import approval_view, process_view
+
+__all__ = ["ApprovalRoutes"]
+
+
+class ApprovalRoutes:
+    """The routes of approvals."""
+
+    def __init__(self, context: RestContext) -> None:
+        """Answer from `context`."""
+        self._context = context
+
+    def add_to(self, router: APIRouter) -> None:
+        """Register the routes."""
+        one = "/approvals/{process_id}"
+        router.add_api_route("/approvals", self.approvals, response_model=Approvals, responses=problems(403))
+        router.add_api_route(
+            f"{one}/approve",
+            self.approve,
+            methods=["POST"],
+            response_model=ProcessView,
+            responses=problems(403, 404, 409, 507),
+        )
+        router.add_api_route(
+            f"{one}/deny",
+            self.deny,
+            methods=["POST"],
+            response_model=ProcessView,
+            responses=problems(400, 403, 404, 409, 413, 415),
+        )
+
+    async def approvals(self) -> Response:
+        """List what waits for an approval, oldest first, whoever asked."""
+        waiting = self._context.engine.approvals()
+        shown = [approval_view(one.record, argv=one.argv, script=one.script) for one in waiting]
+        return json_answer({"approvals": shown})
+
+    async def approve(self, process_id: ProcessIdPath) -> Response:
+        """Let a process start that waits for an approval."""
+        by = approver_of(self._context.access)
+        process = await self._context.engine.find(process_id)
+        await self._context.engine.approve(process, by=by)
+        return json_answer(process_view(process.record))
+
+    async def deny(self, process_id: ProcessIdPath, body: Denial) -> Response:
+        """End a process that waits for an approval; it never runs."""
+        by = approver_of(self._context.access)
+        process = await self._context.engine.find(process_id)
+        await self._context.engine.deny(process, by=by, reason=body.reason)
+        return json_answer(process_view(process.record))

@@ -1,0 +1,126 @@
+"""The tokens as a running server knows them: `TokenBook`, never older than the file.
+
+A token that is revoked, or expires, is refused from that moment on, and what its holder has open ends within a second.
+"""
+
+import asyncio
+import contextlib
+import logging
+import os
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import Self
+
+from outlive.core.errors import StoreCorrupt
+from outlive.policy.tokens import Token, find_token
+from outlive.store.token_file import TokenFile
+
+__all__ = ["TokenBook"]
+
+_logger = logging.getLogger(__name__)
+_LOOK_S = 0.25  # four looks a second at a descriptor, only while somebody has something open
+_Mark = tuple[int, int, int]
+
+
+class TokenBook:
+    """Finds tokens and ends what their holders have open. `async with` keeps it up to date; used on one event loop."""
+
+    def __init__(self, file: TokenFile) -> None:
+        """Take the file; nothing is read yet."""
+        self._file = file
+        self._fd = -1
+        self._mark: _Mark = (0, 0, 0)
+        self._tokens: tuple[Token, ...] = ()
+        self._uses: dict[object, tuple[Token, Callable[[], None]]] = {}
+        self._is_used = asyncio.Event()
+        self._reading = asyncio.Lock()
+        self._stack = contextlib.AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        """Read the file and begin to look after what is open."""
+        await self._read()
+        group = await self._stack.enter_async_context(asyncio.TaskGroup())
+        self._stack.callback(group.create_task(self._watch(), name="tokens").cancel)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Stop looking."""
+        await self._stack.aclose()
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    async def find(self, secret: str) -> Token | None:
+        """Return the token of this secret; None when it is unknown, revoked or expired.
+
+        Cancellation: safe.
+        """
+        await self._refresh()
+        return find_token(self._tokens, secret, now=_now())
+
+    @contextlib.contextmanager
+    def using(self, token: Token, hang_up: Callable[[], None]) -> Iterator[None]:
+        """Call `hang_up` if the token is revoked, or expires, while the block runs."""
+        key = object()
+        self._uses[key] = (token, hang_up)
+        self._is_used.set()
+        try:
+            yield
+        finally:
+            self._uses.pop(key, None)
+
+    async def _watch(self) -> None:
+        while True:
+            await self._is_used.wait()
+            await asyncio.sleep(_LOOK_S)
+            await self._refresh()
+            now = _now()
+            valid = {token.digest for token in self._tokens if not token.is_over(now)}
+            for key, (token, hang_up) in list(self._uses.items()):
+                if token.digest not in valid:
+                    self._uses.pop(key, None)
+                    hang_up()
+            if not self._uses:
+                self._is_used.clear()
+
+    async def _refresh(self) -> None:
+        """Read the file again if another has taken its place, or somebody has edited it."""
+        if self._is_stale():
+            async with self._reading:
+                if self._is_stale():
+                    await self._read()
+
+    def _is_stale(self) -> bool:
+        if self._fd < 0:
+            return True
+        found = os.fstat(self._fd)
+        return found.st_nlink == 0 or (found.st_ino, found.st_mtime_ns, found.st_size) != self._mark
+
+    async def _read(self) -> None:
+        try:
+            self._tokens, fd, self._mark = await asyncio.to_thread(self._load)
+        except (OSError, StoreCorrupt) as error:
+            # Nobody gets in with a token that cannot be looked up.
+            _logger.error("the file of the tokens cannot be read: %s", error)  # noqa: TRY400 -- the sentence says it all
+            self._tokens = ()
+            return
+        if self._fd >= 0:
+            os.close(self._fd)
+        self._fd = fd
+
+    def _load(self) -> tuple[tuple[Token, ...], int, _Mark]:
+        fd = self._file.ensure()
+        try:
+            # The descriptor first: what takes the file's place from now on is noticed.
+            found = os.fstat(fd)
+            return self._file.read(), fd, (found.st_ino, found.st_mtime_ns, found.st_size)
+        except BaseException:
+            os.close(fd)
+            raise
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)

@@ -1,0 +1,161 @@
+"""deny -> ask -> allow: `CommandPolicy`, the lists and what follows from them for one command (`Decision`). Pure.
+
+Each simple command gets a verdict of its own, and the whole gets the strictest of them. The promise is that nothing off
+an allow list is started by us; a deny list is no wall, and what an allowed program does only a sandbox bounds.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from outlive.core.errors import CommandRefused
+from outlive.policy.program_file import ProgramFile
+from outlive.policy.reading import Reading
+from outlive.policy.rules import JudgedCommand, Rule
+
+__all__ = ["CommandPolicy", "Decision", "Finding", "Verdict", "refusal"]
+
+_CHECK = "`outlive policy check` explains it; ask the operator to change the rules."
+
+
+class Verdict(StrEnum):
+    """What becomes of a command."""
+
+    ALLOW = "allow"
+    ASK = "ask"
+    DENY = "deny"
+
+
+_STRICTNESS = {Verdict.ALLOW: 0, Verdict.ASK: 1, Verdict.DENY: 2}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """The verdict on one simple command; `rule` and its place in its list (from 1) where one was hit."""
+
+    command: JudgedCommand
+    verdict: Verdict
+    rule: Rule | None = None
+    place: int = 0
+    list_name: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """The verdict on a whole command; `code` and `reason` say why it is not simply allowed."""
+
+    verdict: Verdict
+    code: str = ""
+    reason: str = ""
+    findings: tuple[Finding, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandPolicy:
+    """The three lists. An empty `allow` allows everything that the others leave.
+
+    `opaque` is the verdict on what cannot be read while any list is in force (an allow list never lets it pass),
+    `default` the one on what an allow list does not name.
+    """
+
+    deny: tuple[Rule, ...] = ()
+    ask: tuple[Rule, ...] = ()
+    allow: tuple[Rule, ...] = ()
+    opaque: Verdict = Verdict.DENY
+    default: Verdict = Verdict.DENY
+
+    @property
+    def is_active(self) -> bool:
+        """Whether anything has to be judged."""
+        return bool(self.deny or self.ask or self.allow)
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """All rules."""
+        return (*self.deny, *self.ask, *self.allow)
+
+    def judge(
+        self,
+        reading: Reading,
+        files: Mapping[str, ProgramFile | None],
+        own: Mapping[str, ProgramFile | None],
+    ) -> Decision:
+        """Decide about a command.
+
+        Args:
+            reading: What it would start.
+            files: The file that each first word leads to, by the word.
+            own: The file that each rule's first word leads to, by the word; without those that are patterns.
+        """
+        findings = tuple(
+            self._judge_one(command, files.get(command.argv[0]), own) for command in reading.commands
+        )
+        strictest = max(findings, key=lambda one: _STRICTNESS[one.verdict], default=None)
+        verdict, code, reason = Verdict.ALLOW, "", ""
+        if strictest is not None and strictest.verdict is not Verdict.ALLOW:
+            verdict = strictest.verdict
+            code, reason = _words(strictest)
+        hidden, on_hidden = self._on_hidden(reading)
+        if hidden is not None and _STRICTNESS[on_hidden] > _STRICTNESS[verdict]:
+            verdict, code = on_hidden, "command_opaque"
+            reason = f"It is not certain what this would start: {hidden}."
+        return Decision(verdict=verdict, code=code, reason=reason, findings=findings)
+
+    def _on_hidden(self, reading: Reading) -> tuple[str | None, Verdict]:
+        """Return why not everything is known, and the verdict on that."""
+        if self.allow and reading.hides is not None:
+            return reading.hides, self.default if self.opaque is Verdict.ALLOW else self.opaque
+        if (self.deny or self.ask) and reading.opaque is not None:
+            return reading.opaque, self.opaque
+        return None, Verdict.ALLOW
+
+    def _judge_one(
+        self, command: JudgedCommand, file: ProgramFile | None, own: Mapping[str, ProgramFile | None]
+    ) -> Finding:
+        denied = _first_hit(self.deny, command, file, own)
+        if denied is not None:
+            return _hit(command, Verdict.DENY, "deny", self.deny, denied)
+        asked = _first_hit(self.ask, command, file, own)
+        if command.is_inner or not self.allow:
+            if asked is None:
+                return Finding(command=command, verdict=Verdict.ALLOW)
+            return _hit(command, Verdict.ASK, "ask", self.ask, asked)
+        if asked is not None:
+            return _hit(command, Verdict.ASK, "ask", self.ask, asked)
+        for place, rule in enumerate(self.allow):
+            if rule.surely_matches(command, file, own.get(rule.program)):
+                return _hit(command, Verdict.ALLOW, "allow", self.allow, place)
+        return Finding(command=command, verdict=self.default)
+
+
+def refusal(decision: Decision) -> CommandRefused:
+    """Return the error that tells a caller of a denial."""
+    return CommandRefused(decision.code, decision.reason, hint=_CHECK)
+
+
+def _first_hit(
+    rules: tuple[Rule, ...],
+    command: JudgedCommand,
+    file: ProgramFile | None,
+    own: Mapping[str, ProgramFile | None],
+) -> int | None:
+    for place, rule in enumerate(rules):
+        if rule.may_match(command, file, own.get(rule.program)):
+            return place
+    return None
+
+
+def _hit(
+    command: JudgedCommand, verdict: Verdict, list_name: str, rules: tuple[Rule, ...], place: int
+) -> Finding:
+    return Finding(command=command, verdict=verdict, rule=rules[place], place=place + 1, list_name=list_name)
+
+
+def _words(finding: Finding) -> tuple[str, str]:
+    """Return the slug and the sentence for a verdict that is not "allow"."""
+    program = finding.command.argv[0][:80]
+    if finding.rule is None:
+        return "command_not_allowed", f"The program {program!r} with these words is not on the allow list."
+    if finding.verdict is Verdict.DENY:
+        return "command_denied", f"The rule {finding.rule.text!r} denies {program!r} here."
+    return "approval_needed", f"The rule {finding.rule.text!r} asks for an approval of {program!r}."

@@ -1,0 +1,228 @@
+"""One rule of the deny, ask and allow lists: `Rule`, globs over the words of one simple command. Pure.
+
+The first word names the program, the others are held against its words, one by one: `*` and `?` within a word, `**`
+for any number of words, a last `*` for any that follow. A rule of one word is about the program, whatever follows.
+Never a comparison of text: what the words of a command are, `grammar` and the caller's argv say.
+"""
+
+import re
+from dataclasses import dataclass
+from fnmatch import fnmatchcase, translate
+
+from outlive.policy.program_file import ProgramFile
+from outlive.policy.starters import SHELL_BUILTINS, is_multi_call
+
+__all__ = ["JudgedCommand", "Rule"]
+
+_GLOB = re.compile(r"[*?\[]")
+_QUOTES = re.compile(r"['\"`\\]")
+_OPERATORS = frozenset({"&", "&&", "|", "||", ";"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgedCommand:
+    """One simple command as rules see it.
+
+    `open_words` are the places of words that the shell may replace by any number of others. `ends_open`: further words
+    will follow that nobody knows (xargs). `is_line`: a shell looks its program up, builtins first. `is_inner`: it is
+    what another command of the same line would start, and counts for deny and ask only.
+    """
+
+    argv: tuple[str, ...]
+    open_words: tuple[int, ...] = ()
+    is_line: bool = False
+    is_inner: bool = False
+    ends_open: bool = False
+
+    @property
+    def name(self) -> str:
+        """The program's name, without a folder before it."""
+        return self.argv[0].rpartition("/")[2]
+
+
+@dataclass(frozen=True, slots=True)
+class _Word:
+    """What one word of a command must be; `shape` None stands for any number of words."""
+
+    text: str
+    shape: re.Pattern[str] | None
+
+    @property
+    def is_literal(self) -> bool:
+        return _GLOB.search(self.text) is None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """One rule; `text` is how it was written, `program` its first word."""
+
+    text: str
+    program: str
+    words: tuple[_Word, ...]
+    is_path: bool  # it names a file rather than a name
+    names_one_program: bool  # its first word is no pattern
+
+    @classmethod
+    def parse(cls, text: str) -> "Rule":
+        """Read a rule.
+
+        Raises:
+            ValueError: It is none; the sentence says why.
+        """
+        program, *words = text.split() or [""]
+        if not program:
+            raise ValueError("a rule begins with a program's name")
+        if _QUOTES.search(text):
+            raise ValueError(f"{text!r}: a rule has no quotes; ? stands for a blank within a word")
+        if not _OPERATORS.isdisjoint(words) or program in _OPERATORS:
+            raise ValueError(f"{text!r}: a rule is about one program and its words, not about a line")
+        if "**" in program:
+            raise ValueError(f"{text!r}: ** stands for further words, not for a program")
+        shapes = [_word(word, is_last=place == len(words)) for place, word in enumerate(words, 1)]
+        return cls(
+            text=" ".join((program, *words)),
+            program=program,
+            words=tuple(shapes) or _WHATEVER,
+            is_path="/" in program,
+            names_one_program=_GLOB.search(program) is None,
+        )
+
+    def may_match(
+        self, command: JudgedCommand, file: ProgramFile | None, own: ProgramFile | None = None
+    ) -> bool:
+        """Tell whether a command can be what the rule is about, under any name of its program: for deny and ask.
+
+        Args:
+            command: What is judged.
+            file: The file that its first word leads to; None where there is none.
+            own: The file that the rule's first word leads to; None where there is none or it is a pattern.
+        """
+        if not self._may_be_program(command, file, own):
+            return False
+        if self.words is _WHATEVER:
+            return True
+        open_words = frozenset(place - 1 for place in command.open_words)
+        return _may_match(self.words, command.argv[1:], open_words, ends_open=command.ends_open)
+
+    def surely_matches(
+        self, command: JudgedCommand, file: ProgramFile | None, own: ProgramFile | None = None
+    ) -> bool:
+        """Tell whether a command is what the rule is about, whatever the shell makes of its words: for allow."""
+        if command.ends_open or not self._is_program(command, file, own):
+            return False
+        if self.words is _WHATEVER:
+            return True
+        open_words = frozenset(place - 1 for place in command.open_words)
+        return _surely_matches(self.words, command.argv[1:], open_words)
+
+    def _may_be_program(
+        self, command: JudgedCommand, file: ProgramFile | None, own: ProgramFile | None
+    ) -> bool:
+        if self.names_one_program:
+            if self.program == (command.argv[0] if self.is_path else command.name):
+                return True
+            if file is None:
+                return False
+            # Another name of the same file; not of one that does something else under each of its names (busybox).
+            if own is not None and file.identity == own.identity and not is_multi_call(file.real):
+                return True
+            return self.program in (file.paths if self.is_path else file.names)
+        if self.is_path:
+            known = (command.argv[0],) if file is None else (command.argv[0], *file.paths)
+        else:
+            known = (command.name,) if file is None else (command.name, *file.names)
+        return any(fnmatchcase(one, self.program) for one in known)
+
+    def _is_program(self, command: JudgedCommand, file: ProgramFile | None, own: ProgramFile | None) -> bool:
+        word = command.argv[0]
+        if not self.is_path:
+            if "/" in word or not command.is_line:
+                return file is not None and file.is_own and _matches(command.name, self.program)
+            # A builtin, or what the shell finds in the server's own PATH (`reading` sees to that it has no other).
+            return _matches(word, self.program)
+        if file is None or (command.is_line and word in SHELL_BUILTINS):
+            return False
+        return (
+            _matches(file.found, self.program)
+            or _matches(file.real, self.program)
+            or (own is not None and own.found == file.found)
+        )
+
+
+_ANY_WORDS = _Word("**", None)
+_WHATEVER = (_ANY_WORDS,)
+
+
+def _word(text: str, *, is_last: bool) -> _Word:
+    if text == "**" or (text == "*" and is_last):
+        return _ANY_WORDS
+    return _Word(text, re.compile(translate(text)))
+
+
+def _matches(text: str, glob: str) -> bool:
+    return text == glob or fnmatchcase(text, glob)
+
+
+def _surely_matches(shapes: tuple[_Word, ...], words: tuple[str, ...], open_words: frozenset[int]) -> bool:
+    """Tell whether words match however the open ones are replaced: only what takes any words takes those."""
+    reached = {0}  # how many shapes may be used up before the word that is looked at
+    for place, word in enumerate(words):
+        reached = _over_any(shapes, reached)
+        following: set[int] = set()
+        for used in reached:
+            if used == len(shapes):
+                continue
+            shape = shapes[used].shape
+            if shape is None:
+                following.add(used)
+            elif place not in open_words and shape.match(word) is not None:
+                following.add(used + 1)
+        reached = following
+        if not reached:
+            return False
+    return len(shapes) in _over_any(shapes, reached)
+
+
+def _may_match(
+    shapes: tuple[_Word, ...], words: tuple[str, ...], open_words: frozenset[int], *, ends_open: bool
+) -> bool:
+    """Tell whether words match in one of the ways in which the open ones may be replaced."""
+    reached = {0}
+    for place, word in enumerate(words):
+        reached = _over_any(shapes, reached)
+        following: set[int] = set()
+        for used in reached:
+            if place in open_words:  # it may become nothing, or any number of words
+                following.add(used)
+                while used < len(shapes) and _may_become(word, shapes[used]):
+                    used += 1  # noqa: PLW2901 -- walks on from here
+                    following.add(used)
+                continue
+            if used == len(shapes):
+                continue
+            shape = shapes[used].shape
+            if shape is None:
+                following.add(used)
+            elif shape.match(word) is not None:
+                following.add(used + 1)
+        reached = following
+        if not reached:
+            return False
+    return ends_open or len(shapes) in _over_any(shapes, reached)
+
+
+def _over_any(shapes: tuple[_Word, ...], reached: set[int]) -> set[int]:
+    """Add the places behind shapes that stand for any number of words, none included."""
+    grown = set(reached)
+    for used in reached:
+        while used < len(shapes) and shapes[used].shape is None:
+            used += 1  # noqa: PLW2901 -- walks on from here
+            grown.add(used)
+    return grown
+
+
+def _may_become(word: str, shape: _Word) -> bool:
+    """Tell whether the shell may replace a word, read as its pattern, by one that fits."""
+    if shape.shape is None or not shape.is_literal or "[" in word:
+        return True
+    return fnmatchcase(shape.text, word.replace("~", "*"))

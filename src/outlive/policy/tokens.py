@@ -1,0 +1,102 @@
+"""Tokens: what is kept of one (`Token`, its hash), and how a shown one is recognised. Pure."""
+
+import hashlib
+import hmac
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from outlive.core.errors import StoreCorrupt
+from outlive.policy.access import Scope
+
+__all__ = ["NAME", "PREFIX", "Token", "decode_tokens", "digest_of", "encode_tokens", "find_token"]
+
+PREFIX = "olv_"  # people and secret scanners know one when they see it
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Token:
+    """A token without its secret: `digest` is the SHA-256 of that, in hex. `expires_at` None: never.
+
+    A plain hash is enough: 256 bits of randomness leave nothing to guess.
+    """
+
+    name: str
+    scope: Scope
+    digest: str
+    created_at: datetime
+    expires_at: datetime | None = None
+
+    @property
+    def principal(self) -> str:
+        """Who shows it."""
+        return f"token:{self.name}"
+
+    def is_over(self, now: datetime) -> bool:
+        """Tell whether it has expired."""
+        return self.expires_at is not None and self.expires_at <= now
+
+
+def digest_of(secret: str) -> str:
+    """Return what is kept of a token's secret."""
+    return hashlib.sha256(secret.encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def find_token(tokens: Sequence[Token], secret: str, *, now: datetime) -> Token | None:
+    """Return the token of that secret that has not expired. How long this takes tells nothing about which one it is."""
+    wanted = digest_of(secret)
+    found = [token for token in tokens if hmac.compare_digest(token.digest, wanted)]
+    return next((token for token in found if not token.is_over(now)), None)
+
+
+def encode_tokens(tokens: Sequence[Token]) -> bytes:
+    """Return the content of the file that keeps them."""
+    rows: list[dict[str, str | None]] = [
+        {
+            "name": token.name,
+            "scope": token.scope.name.lower(),
+            "sha256": token.digest,
+            "created_at": token.created_at.isoformat(),
+            "expires_at": None if token.expires_at is None else token.expires_at.isoformat(),
+        }
+        for token in tokens
+    ]
+    return json.dumps({"tokens": rows}, indent=1).encode() + b"\n"
+
+
+def decode_tokens(content: bytes) -> tuple[Token, ...]:
+    """Read the file's content; an empty one keeps none.
+
+    Raises:
+        StoreCorrupt: It is something else.
+    """
+    if not content:
+        return ()
+    try:
+        document = json.loads(content)
+        return tuple(_token(row) for row in document["tokens"])
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        text = f"The file of the tokens cannot be read: {error}."
+        raise StoreCorrupt(
+            "store_corrupt",
+            text,
+            hint="Remove tokens.json from the state folder, and create the tokens anew.",
+        ) from None
+
+
+def _token(row: dict[str, str]) -> Token:
+    expires: str | None = row["expires_at"]
+    return Token(
+        name=row["name"],
+        scope=Scope[row["scope"].upper()],
+        digest=row["sha256"],
+        created_at=_time(row["created_at"]),
+        expires_at=None if expires is None else _time(expires),
+    )
+
+
+def _time(text: str) -> datetime:
+    return datetime.fromisoformat(text).astimezone(UTC)

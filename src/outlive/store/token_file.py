@@ -1,0 +1,127 @@
+"""The file that keeps the tokens of a state folder: `TokenFile`. Secrets are shown once and never kept.
+
+Written whole, under a lock, by whoever creates or revokes one; the server only reads. No server has to run.
+"""
+
+import contextlib
+import fcntl
+import os
+import secrets
+from collections.abc import Callable, Iterator
+from datetime import datetime
+
+from outlive.core.errors import InvalidRequest, ProcessNotFound
+from outlive.core.layout import Layout
+from outlive.policy.access import Scope
+from outlive.policy.tokens import NAME, PREFIX, Token, decode_tokens, digest_of, encode_tokens
+
+__all__ = ["TokenFile"]
+
+_SECRET_BYTES = 32  # 256 bits
+_PRIVATE = 0o600
+
+
+class TokenFile:
+    """The tokens on disk. Every method reads the file anew."""
+
+    def __init__(self, layout: Layout) -> None:
+        """Take the state folder, which exists."""
+        self.path = layout.tokens
+        self._lock = layout.tokens_lock
+
+    def read(self) -> tuple[Token, ...]:
+        """Return all tokens, oldest first, expired ones too.
+
+        Raises:
+            StoreCorrupt: The file is not what it should be.
+        """
+        try:
+            with open(self.path, "rb") as file:
+                return decode_tokens(file.read())
+        except FileNotFoundError:
+            return ()
+
+    def create(
+        self, name: str | None, scope: Scope, *, now: datetime, expires_at: datetime | None = None
+    ) -> tuple[Token, str]:
+        """Add a token and return it with its secret, which nobody can ever show again.
+
+        Without a name it gets the next free one of token-1, token-2 and so on.
+
+        Raises:
+            InvalidRequest: The name is taken or cannot be one.
+            StoreCorrupt: The file is not what it should be.
+        """
+        if name is not None and not NAME.fullmatch(name):
+            text = f"A token's name has up to 64 letters, digits, dots, dashes and underscores, not {name[:64]!r}."
+            raise InvalidRequest("invalid_params", text, hint="Choose another name.")
+        secret = PREFIX + secrets.token_urlsafe(_SECRET_BYTES)
+        made: list[Token] = []
+
+        def add(tokens: tuple[Token, ...]) -> tuple[Token, ...]:
+            taken = {token.name for token in tokens}
+            if name in taken:
+                # Under the same name it would see what the old one has started.
+                text = f"There is a token {name!r} already."
+                raise InvalidRequest(
+                    "invalid_params", text, hint=f"Revoke it: `outlive token revoke {name}`."
+                )
+            chosen = name or next(one for n in range(1, len(taken) + 2) if (one := f"token-{n}") not in taken)
+            made.append(
+                Token(
+                    name=chosen,
+                    scope=scope,
+                    digest=digest_of(secret),
+                    created_at=now,
+                    expires_at=expires_at,
+                )
+            )
+            return (*tokens, *made)
+
+        self._change(add)
+        return made[0], secret
+
+    def revoke(self, name: str) -> Token:
+        """Remove a token; a server that runs ends the connections of whoever shows it.
+
+        Raises:
+            ProcessNotFound: `token_not_found`.
+            StoreCorrupt: The file is not what it should be.
+        """
+        found: list[Token] = []
+
+        def drop(tokens: tuple[Token, ...]) -> tuple[Token, ...]:
+            found.extend(token for token in tokens if token.name == name)
+            if not found:
+                raise ProcessNotFound("token_not_found", f"There is no token {name[:64]!r}.")
+            return tuple(token for token in tokens if token.name != name)
+
+        self._change(drop)
+        return found[0]
+
+    def ensure(self) -> int:
+        """Return a descriptor of the file, made if it is missing: when another takes its place, nothing links to it."""
+        flags = os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        return os.open(self.path, flags, _PRIVATE)
+
+    def _change(self, change: Callable[[tuple[Token, ...]], tuple[Token, ...]]) -> None:
+        with self._locked():
+            content = encode_tokens(change(self.read()))
+            new = f"{self.path}.new"
+            with contextlib.suppress(FileNotFoundError):  # of one that was killed
+                os.unlink(new)
+            fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _PRIVATE)
+            with open(fd, "wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            os.rename(new, self.path)
+
+    @contextlib.contextmanager
+    def _locked(self) -> Iterator[None]:
+        fd = os.open(self._lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _PRIVATE)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(fd)

@@ -1,0 +1,1 @@
+"""Attacks on a real server, each with the refusal that it has to meet."""

@@ -1,0 +1,75 @@
+"""A command that we started calls back on every socket: it gets nowhere without a token of its own."""
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from outlive.keeper.records import read_pid
+from tests.attacks.attacking import Requests, create_token, inside
+from tests.support.fixtures import ServerFactory
+from tests.support.server import OutliveServer
+
+_KEEPER = ("hello", "stop", "end", "retire")
+_DOORS = ("unix", "tcp", "tcp6")
+
+
+@pytest.mark.promise("A.inside")
+@pytest.mark.parametrize("way", ["child", "cleared", "daemon", "grandchild"])
+def test_a_command_is_let_in_nowhere_by_its_user(besieged: OutliveServer, tmp_path: Path, way: str) -> None:
+    mine = Requests(besieged)
+    victim = mine.start("echo a secret; sleep 60")["process_id"]
+    found = inside(besieged, tmp_path, way=way, target=victim)
+    for door in _DOORS:
+        assert found[door] == [401, "inside_process"], found
+        assert found[f"{door} read"] == [401, "inside_process"], found
+    for operation in _KEEPER:
+        assert found[f"keeper {operation}"] == "inside_process", found
+    assert mine("GET", f"/v1/processes/{victim}").body["state"] == "running"
+    mine("POST", f"/v1/processes/{victim}/control", body={"action": "cancel", "grace": 0})
+
+
+@pytest.mark.promise("A.inside", "A.token", "A.owner")
+def test_with_a_token_it_is_that_tokens_principal_and_the_keeper_stays_shut(
+    besieged: OutliveServer, tmp_path: Path
+) -> None:
+    mine = Requests(besieged)
+    victim = mine.start("echo a secret; sleep 60")["process_id"]
+    token = create_token(besieged, "run", name="caller")
+    found = inside(besieged, tmp_path, way="daemon", target=victim, token=token)
+    for door in _DOORS:
+        assert found[door] == [201, None], found
+        assert found[f"{door} read"] == [404, "process_not_found"], found
+    for operation in _KEEPER:
+        assert found[f"keeper {operation}"] == "inside_process", found
+    mine("POST", f"/v1/processes/{victim}/control", body={"action": "cancel", "grace": 0})
+
+
+@pytest.mark.promise("A.inside")
+def test_a_command_whose_shim_was_killed_is_still_known_by_its_session_and_its_environment(
+    serve: ServerFactory, tmp_path: Path
+) -> None:
+    """The ancestry of such a command ends at pid 1 (or at a keeper that adopts it)."""
+    server = serve()
+    mine = Requests(server)
+    gate, answer = tmp_path / "gate", tmp_path / "answer"
+    port = server.ready["ports"]["rest"]
+    call = f"curl -s -o /dev/null -w '%{{http_code}}' http://localhost:{port}/v1/processes > {answer}"
+    line = f"until [ -e {gate} ]; do sleep 0.02; done; {call}; mv {answer} {answer}.done; sleep 60"
+    process = mine.start(line)
+    record = read_pid(f"{server.state_dir}/processes/{process['process_id']}")
+    assert record is not None
+    os.kill(record.shim_pid, signal.SIGKILL)
+    gate.touch()
+    _wait_for(Path(f"{answer}.done"))
+    assert Path(f"{answer}.done").read_text() == "401"
+    mine("POST", f"/v1/processes/{process['process_id']}/control", body={"action": "cancel", "grace": 0})
+
+
+def _wait_for(path: Path) -> None:
+    deadline = time.monotonic() + 20
+    while not path.exists():
+        assert time.monotonic() < deadline, f"{path} never came"
+        time.sleep(0.02)

@@ -1,0 +1,245 @@
+"""Approvals: what a rule asks about waits on disk until a person decides; a crash of the server changes nothing of that."""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from outlive.core.command import Command
+from outlive.core.errors import CommandRefused, InvalidState, LimitExceeded
+from outlive.core.events import ApprovalDecided, ApprovalRequested, Event, StartRejected
+from outlive.core.lifecycle import Cause, State
+from outlive.engine import Engine, Process, ProcessFilter
+from outlive.policy.judgement import CommandPolicy, Verdict
+from outlive.policy.rules import Rule
+from outlive.store.waiting import WaitingRoom
+from tests.engine.engines import ME, an_engine, output_of, run, settled
+from tests.keeper.house import House
+from tests.support.processes import Gate, poll_until
+
+BY = "uid:4711 over unix pid 1"
+
+_SERVER = """
+import asyncio, sys
+sys.path.insert(0, {root!r})
+from pathlib import Path
+from outlive.core.command import Command
+from outlive.policy.judgement import CommandPolicy
+from outlive.policy.rules import Rule
+from tests.engine.engines import ME, an_engine
+
+async def serve():
+    policy = CommandPolicy(ask=(Rule.parse("touch"), Rule.parse("tee")))
+    async with an_engine(Path({state!r}), policy=policy) as engine:
+        for argv in {argvs!r}:
+            process = await engine.start(Command(argv=tuple(argv)), owner=ME)
+            print(process.process_id, flush=True)
+        if {approves!r}:
+            await engine.approve(process, by="me")
+            print("approved", flush=True)
+        await asyncio.sleep(1000)
+
+asyncio.run(serve())
+"""
+
+
+def _rules(*texts: str) -> tuple[Rule, ...]:
+    return tuple(map(Rule.parse, texts))
+
+
+ASKING = CommandPolicy(deny=_rules("rm -rf *"), ask=_rules("echo please *", "cat"))
+
+
+async def _ended(engine: Engine, process: Process) -> None:
+    async with asyncio.timeout(20):
+        await engine.wait(process)
+
+
+@pytest.fixture
+async def asking(shared_house: House) -> AsyncIterator[Engine]:
+    """An engine whose rules ask about some commands and deny others."""
+    async with an_engine(shared_house.state_dir, policy=ASKING) as opened:
+        yield opened
+
+
+async def test_what_a_rule_asks_about_waits_and_runs_once_approved(
+    asking: Engine, shared_house: House
+) -> None:
+    told: list[Event] = []
+    asking.subscribe_events(told.append, kinds=(ApprovalRequested, ApprovalDecided))
+    process = await asking.start(Command(line="echo please me"), owner=ME)
+    assert (process.state, process.record.waits_for) == (State.QUEUED, "approval")
+    assert process.process_id in str(process.record.hint)
+    assert [one.record.process_id for one in asking.approvals()] == [process.process_id]
+    assert await asking.find(process.process_id) is process
+    for verb in (asking.pause(process), asking.write(process, b"x")):
+        with pytest.raises(InvalidState) as refused:
+            await verb
+        assert refused.value.code == "process_queued"
+    await asking.approve(process, by=BY)
+    await _ended(asking, process)
+    assert await output_of(process) == (b"please me\n", b"")
+    assert (process.record.exit_code, process.record.waits_for) == (0, None)
+    assert process.record.approval is not None
+    assert process.record.approval.approved_by == BY
+    assert asking.approvals() == []
+    assert [type(event) for event in told] == [ApprovalRequested, ApprovalDecided]
+    assert isinstance(told[1], ApprovalDecided)
+    assert (told[1].verdict, told[1].by) == ("approved", BY)
+    with pytest.raises(InvalidState) as late:
+        await asking.deny(process, by=BY)
+    assert late.value.code == "approval_settled"
+    assert not (await asyncio.to_thread(WaitingRoom(shared_house.layout).open))[0]
+
+
+async def test_what_is_denied_never_runs_and_says_who_and_why(asking: Engine, tmp_path: Path) -> None:
+    canary = tmp_path / "ran"
+    process = await asking.start(Command(argv=("cat", "/dev/null"), cwd=str(tmp_path)), owner=ME)
+    line = await asking.start(Command(line=f"echo please; touch {canary}"), owner=ME)
+    await asking.deny(process, by=BY, reason="not today")
+    await asking.deny(line, by=BY)
+    for one in (process, line):
+        await _ended(asking, one)
+        assert (one.state, one.record.cause) == (State.FAILED_TO_START, Cause.APPROVAL_DENIED)
+    assert process.record.error == f"Denied by {BY}: not today"
+    assert line.record.error == f"Denied by {BY}."
+    await settled(asking, process)
+    again = await asking.find(process.process_id)
+    assert (again.record.cause, again.record.error) == (Cause.APPROVAL_DENIED, process.record.error)
+    assert not canary.exists()
+
+
+async def test_what_nobody_approves_in_time_never_runs(shared_house: House) -> None:
+    async with an_engine(shared_house.state_dir, policy=ASKING, approval_timeout_s=0.05) as engine:
+        told: list[Event] = []
+        engine.subscribe_events(told.append, kinds=(ApprovalDecided,))
+        process = await engine.start(Command(line="cat"), owner=ME)
+        await _ended(engine, process)
+        assert process.record.cause is Cause.APPROVAL_EXPIRED
+        assert "in time" in str(process.record.error)
+        await poll_until(lambda: bool(told))
+        assert isinstance(told[0], ApprovalDecided)
+        assert (told[0].verdict, told[0].by) == ("expired", "")
+
+
+async def test_a_cancel_takes_the_question_back(asking: Engine) -> None:
+    told: list[Event] = []
+    asking.subscribe_events(told.append, kinds=(ApprovalDecided,))
+    process = await asking.start(Command(line="cat"), owner=ME)
+    await asking.cancel(process, note="never mind")
+    assert (process.state, process.record.cause) == (State.FAILED_TO_START, Cause.CANCEL)
+    assert asking.approvals() == []
+    assert [event.verdict for event in told if isinstance(event, ApprovalDecided)] == ["withdrawn"]
+    with pytest.raises(InvalidState):
+        await asking.approve(process, by=BY)
+
+
+async def test_what_is_denied_by_a_rule_is_refused_at_once(asking: Engine) -> None:
+    told: list[Event] = []
+    asking.subscribe_events(told.append, kinds=(StartRejected,))
+    for command in (
+        Command(line="rm -rf /nonexistent"),
+        Command(argv=("/bin/rm", "-rf", "/nonexistent")),
+        Command(line="nice -n 5 rm -rf /nonexistent"),
+        Command(line="bash -c 'rm -rf /nonexistent'"),
+    ):
+        with pytest.raises(CommandRefused) as refused:
+            await asking.start(command, owner=ME)
+        assert refused.value.code == "command_denied"
+        assert "policy check" in refused.value.hint
+    with pytest.raises(CommandRefused) as opaque:
+        await asking.start(Command(line="echo $(id)"), owner=ME)
+    assert opaque.value.code == "command_opaque"
+    assert len(told) == 5
+    assert (await run(asking, "echo free")).record.exit_code == 0
+
+
+async def test_an_approved_start_still_waits_for_its_groups_turn(own_house: House, gate: Gate) -> None:
+    policy = CommandPolicy(ask=_rules("echo"), opaque=Verdict.ALLOW)
+    async with an_engine(own_house.state_dir, policy=policy) as engine:
+        busy = await engine.start(Command(line=gate.wait, group="g", group_limit=1), owner=ME)
+        waiting = await engine.start(Command(line="echo hi", group="g"), owner=ME)
+        assert waiting.record.waits_for == "approval"
+        await engine.approve(waiting, by=BY)
+        assert (waiting.state, waiting.record.waits_for) == (State.QUEUED, "group")
+    async with an_engine(own_house.state_dir, policy=policy) as engine:
+        found = await engine.find(waiting.process_id)
+        assert (found.state, found.record.waits_for) == (State.QUEUED, "group")
+        gate.open()
+        await _ended(engine, found)
+        assert found.record.exit_code == 0
+        await _ended(engine, await engine.find(busy.process_id))
+
+
+@pytest.mark.parametrize("approves", [False, True])
+async def test_a_killed_server_costs_no_question_and_starts_nothing_twice(
+    own_house: House, tmp_path: Path, *, approves: bool
+) -> None:
+    """SIGKILL while two wait, one of them just approved or not: each runs exactly once, when it is approved."""
+    root = str(Path(__file__).parents[2])
+    notes = [tmp_path / "first", tmp_path / "second"]
+    argvs = [["tee", "-a", str(note)] for note in notes]
+    program = _SERVER.format(root=root, state=str(own_house.state_dir), argvs=argvs, approves=approves)
+    server = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", program, stdout=asyncio.subprocess.PIPE
+    )
+    assert server.stdout is not None
+    ids = [(await server.stdout.readline()).decode().strip() for _ in argvs]
+    if approves:
+        assert await server.stdout.readline() == b"approved\n"
+    os.kill(server.pid, signal.SIGKILL)
+    await server.wait()
+    policy = CommandPolicy(ask=_rules("tee"))
+    async with an_engine(own_house.state_dir, policy=policy) as engine:
+        waiting = [str(one.record.process_id) for one in engine.approvals()]
+        assert waiting == (ids[:1] if approves else ids)
+        listed = await engine.list(ProcessFilter(states=frozenset({State.QUEUED})))
+        assert {record.process_id for record in listed} >= set(waiting)
+    async with an_engine(own_house.state_dir, policy=policy) as engine:  # a quiet restart, too
+        for pending in engine.approvals():
+            assert pending.argv[0] == "tee"
+            await engine.approve(await engine.find(pending.record.process_id), by=BY)
+        found = [await engine.find(process_id) for process_id in ids]
+        for process in found:
+            await _ended(engine, process)
+            assert process.record.exit_code == 0
+            await settled(engine, process)
+    async with an_engine(own_house.state_dir, policy=policy) as engine:
+        assert engine.approvals() == []
+        assert [one.process_id for one in engine.live()] == []
+
+
+async def test_time_goes_on_while_no_server_lives(own_house: House) -> None:
+    async with an_engine(own_house.state_dir, policy=ASKING, approval_timeout_s=0.4) as engine:
+        process = await engine.start(Command(line="cat"), owner=ME)
+    await asyncio.sleep(0.5)  # what is waited for is the clock itself
+    async with an_engine(own_house.state_dir, policy=ASKING) as engine:
+        found = await engine.find(process.process_id)
+        await _ended(engine, found)
+        assert found.record.cause is Cause.APPROVAL_EXPIRED
+
+
+async def test_a_disk_that_takes_no_command_refuses_and_one_that_takes_no_approval_waits_on(
+    own_house: House,
+) -> None:
+    waiting = Path(own_house.layout.waiting)
+    async with an_engine(own_house.state_dir, policy=ASKING) as engine:
+        process = await engine.start(Command(line="cat"), owner=ME)
+        blocker = Path(f"{waiting}/{process.process_id}.new")
+        await asyncio.to_thread(blocker.mkdir)  # nothing can be written there, not even by root
+        with pytest.raises(LimitExceeded) as full:
+            await engine.approve(process, by=BY)
+        assert full.value.code == "disk_full"
+        assert len(engine.approvals()) == 1
+        await asyncio.to_thread(blocker.rmdir)
+        moved = await asyncio.to_thread(waiting.rename, waiting.with_name("moved"))
+        with pytest.raises(LimitExceeded):
+            await engine.start(Command(line="cat"), owner=ME)
+        await asyncio.to_thread(moved.rename, waiting)
+        await engine.approve(process, by=BY)
+        await _ended(engine, process)
+        assert process.record.exit_code == 0

@@ -1,0 +1,194 @@
+"""Rules and approvals through the doors of a real server: command line, REST, JSON-RPC and MCP."""
+
+import asyncio
+import contextlib
+import json
+import os
+import socket
+import subprocess
+from collections.abc import Iterator
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from outlive.client import Client, CommandRefused, InvalidState
+from tests.mcp_http.modern_caller import ModernCaller
+from tests.support.rpc import RpcFailure, connect
+from tests.support.server import OutliveServer, outlive_command, run_outlive
+
+_RULES = {
+    "OUTLIVE_DENY": "rm -rf *",
+    "OUTLIVE_ASK": "touch,tee",
+    "OUTLIVE_POLICY_OPAQUE": "allow",
+    "MCP_API_KEY": "",
+}
+
+
+@pytest.fixture(scope="module")
+def asking(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OutliveServer]:
+    """One server with rules for all tests of this module."""
+    with OutliveServer(tmp_path_factory.mktemp("a") / "state", env=_RULES) as running:
+        yield running
+
+
+@pytest.fixture
+def at_hand(asking: OutliveServer) -> Iterator[Client]:
+    """A client on the Unix socket."""
+    with Client(asking.state_dir, start_server=False) as opened:
+        yield opened
+
+
+def _outlive(server: OutliveServer, *words: str) -> subprocess.CompletedProcess[str]:
+    return run_outlive(*words, state_dir=server.state_dir)
+
+
+def test_the_command_line_lists_approves_and_denies(
+    asking: OutliveServer, at_hand: Client, tmp_path: Path
+) -> None:
+    wanted = [at_hand.start(["touch", str(tmp_path / name)], title="innocent") for name in "ab"]
+    listed = _outlive(asking, "approvals")
+    assert f"'touch' '{tmp_path}/a'" in listed.stdout  # the words, not the title
+    assert "The rule 'touch' asks" in listed.stdout
+    document = json.loads(_outlive(asking, "approvals", "--json").stdout)["approvals"]
+    assert [one["argv"][0] for one in document] == ["touch", "touch"]
+    assert document[0]["process_id"] == wanted[0].process_id
+    assert wanted[0].process_id in _outlive(asking, "inspect", wanted[0].process_id).stdout
+    said = _outlive(asking, "approve", wanted[0].process_id[-6:])
+    assert (said.returncode, said.stderr) == (0, f"{wanted[0].process_id} is approved\n")
+    assert wanted[0].wait(20).exit_code == 0
+    assert _outlive(asking, "deny", wanted[1].process_id, "--reason", "no", "--json").returncode == 0
+    end = wanted[1].wait(20)
+    assert (end.state, end.cause) == ("failed_to_start", "approval_denied")
+    assert end.error is not None
+    assert end.error.endswith(": no")
+    assert [(tmp_path / name).exists() for name in "ab"] == [True, False]
+    again = _outlive(asking, "approve", wanted[1].process_id)
+    assert again.returncode == 1
+    assert "approvals" in again.stderr
+    assert _outlive(asking, "approvals").stderr == "Nothing waits for an approval.\n"
+
+
+def test_a_command_in_the_foreground_waits_and_then_runs(asking: OutliveServer, at_hand: Client) -> None:
+    words = [*outlive_command(), "run", "--", "tee"]
+    with subprocess.Popen(
+        words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=_environment(asking), text=True
+    ) as running:
+        waiting = next(_until_listed(at_hand))
+        at_hand.approve(waiting)
+        out, _ = running.communicate("fed\n", timeout=20)
+    assert (out, running.returncode) == ("fed\n", 0)
+
+
+def _until_listed(client: Client) -> Iterator[str]:
+    with client.events(events=["approval_requested"]) as events:
+        known = client.approvals()
+        yield known[0].process_id if known else str(next(iter(events)).process_id)
+
+
+def test_rest_lists_approves_and_denies(asking: OutliveServer, tmp_path: Path) -> None:
+    rest = _Rest(str(asking.state_dir / "server.sock"))
+    made = [
+        rest.call("POST", "/v1/processes", {"argv": ["touch", str(tmp_path / name)]}, expect=201)
+        for name in "ab"
+    ]
+    assert [(one["state"], one["waits_for"]) for one in made] == [("queued", "approval")] * 2
+    assert f"outlive approve {made[0]['process_id']}" in made[0]["hint"]
+    listed = rest.call("GET", "/v1/approvals")["approvals"]
+    assert [one["process_id"] for one in listed] == [one["process_id"] for one in made]
+    yes, no = (f"/v1/approvals/{one['process_id']}" for one in made)
+    rest.call("POST", f"{yes}/approve")
+    rest.call("POST", f"{no}/deny", {"reason": "not here"})
+    ended = [rest.call("GET", f"/v1/processes/{one['process_id']}/wait") for one in made]
+    assert [one["cause"] for one in ended] == [None, "approval_denied"]
+    assert ended[1]["error"].endswith(": not here")
+    late = rest.call("POST", f"{yes}/approve", expect=409)
+    assert late["slug"] == "approval_settled"
+    refused = rest.call("POST", "/v1/processes", {"command": "rm -rf /nonexistent"}, expect=403)
+    assert refused["slug"] == "command_denied"
+
+
+async def test_json_rpc_says_what_a_start_waits_for_and_what_became_of_it(
+    asking: OutliveServer, at_hand: Client
+) -> None:
+    async with connect(asking.url) as client:
+        result = await client.execute("tee")
+        assert result["status"] == "queued"
+        process_id = result["process_id"]
+        queued = await client.notification("process.queued")
+        assert queued["waits_for"] == "approval"
+        assert process_id in queued["hint"]
+        for method in ("approvals", "approve", "deny"):
+            with pytest.raises(RpcFailure) as narrow:  # over TCP nobody is an administrator without a token
+                await client.request(method, process_id=process_id)
+            assert narrow.value.reason == "scope_missing"
+        await asyncio.to_thread(at_hand.approve, process_id)
+        assert (await client.completed(process_id))["exit_code"] == 0
+        denied = (await client.execute("touch /nonexistent/x"))["process_id"]
+        await asyncio.to_thread(at_hand.deny, denied, "no")
+        assert (await client.completed(denied))["error"].endswith(": no")
+        with pytest.raises(RpcFailure) as again:
+            await client.execute("touch /nonexistent/x", process_id=denied)
+        assert (again.value.code, again.value.reason) == (-32002, "approval_denied")
+        with pytest.raises(RpcFailure) as refused:
+            await client.execute("nice rm -rf /nonexistent")
+        assert (refused.value.code, refused.value.reason) == (-32002, "command_denied")
+
+
+def test_mcp_tools_answer_that_it_waits_with_its_id(asking: OutliveServer, at_hand: Client) -> None:
+    lean = _call(asking, "run", {"command": "tee", "wait_s": 0})
+    named = at_hand.approvals()[-1].process_id
+    assert named in _text(lean)
+    assert "outlive approve" in _text(lean)
+    shell = _call(asking, "execute_linux_shell_command", {"cmd": "tee", "wait_s": 0})
+    assert "approval" in _text(shell)
+    background = _call(asking, "execute_background_linux_shell_command", {"cmd": "tee"})
+    assert "waits for an approval" in _text(background)
+    status = _call(asking, "command_execute", {"command": "tee", "wait_s": 0})["structuredContent"]
+    assert (status["completed"], status["success"]) == (False, False)
+    assert "approval" in status["error"]
+    for one in at_hand.approvals():
+        at_hand.deny(one.process_id)
+
+
+def test_refusals_reach_the_client_with_their_family(at_hand: Client) -> None:
+    with pytest.raises(CommandRefused) as refused:
+        at_hand.start("rm -rf /nonexistent")
+    assert refused.value.code == "command_denied"
+    process = at_hand.start("true")
+    with pytest.raises(InvalidState):
+        at_hand.approve(process.process_id)
+
+
+class _Rest:
+    """REST over the Unix socket, where the caller is an administrator."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def call(self, method: str, path: str, body: object = None, *, expect: int = 200) -> dict[str, Any]:
+        """Send one request; another status than `expect` fails the test."""
+        connection = HTTPConnection("localhost", timeout=30)
+        connection.sock = socket.socket(socket.AF_UNIX)
+        connection.sock.connect(self._path)
+        with contextlib.closing(connection):
+            raw = None if body is None else json.dumps(body)
+            connection.request(method, path, raw, {"Content-Type": "application/json"})
+            answer = connection.getresponse()
+            document: dict[str, Any] = json.loads(answer.read())
+        assert answer.status == expect, document
+        return document
+
+
+def _call(server: OutliveServer, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Call a tool as a caller of the 2026-07-28 revision does: no session."""
+    return ModernCaller(server.mcp_url, extensions={}).result("tools/call", name=tool, arguments=arguments)
+
+
+def _environment(server: OutliveServer) -> dict[str, str]:
+    return {**os.environ, "OUTLIVE_STATE_DIR": str(server.state_dir)}
+
+
+def _text(result: dict[str, Any]) -> str:
+    return str(result["content"][0]["text"])
