@@ -11,7 +11,7 @@ from bench.measure import Section, alternate
 from bench.product import outlive
 from bench.servers import Endpoint, naive, open_available
 
-__all__ = ["run_echo", "run_true"]
+__all__ = ["run_echo", "run_true", "time_starts"]
 
 _SERVERS = {"naive": naive, "outlive": outlive}
 _AT_ONCE = 50
@@ -26,12 +26,12 @@ def run_true(bench: Bench) -> Section:
         opened = open_available(stack, bench, section=section, servers=_SERVERS)
         lanes: list[Endpoint | None] = [None, *opened.values()]
         for endpoint in opened.values():
-            _starts(bench, endpoint, command=["/bin/true"], at_once=1, total=30)
+            time_starts(bench, endpoint, command=["/bin/true"], at_once=1, total=30)
         for lane in alternate(lanes, bench.pick(5, 2)):
             if lane is None:
                 measured = bench.native.run("spawn", count, "/bin/true")
             else:
-                measured = _starts(bench, lane, command=["/bin/true"], at_once=1, total=count)
+                measured = time_starts(bench, lane, command=["/bin/true"], at_once=1, total=count)
             label = lane.label if lane else "posix_spawn in C"
             bench.say(f"true: {label}")
             section.add(label, "ms p50", value=measured["p50_ns"] / 1e6)
@@ -47,12 +47,12 @@ def run_echo(bench: Bench) -> Section:
         opened = open_available(stack, bench, section=section, servers=_SERVERS)
         lanes: list[Endpoint | None] = [None, *opened.values()]
         for endpoint in opened.values():
-            _starts(bench, endpoint, command="echo hi", at_once=_AT_ONCE, total=_AT_ONCE)
+            time_starts(bench, endpoint, command="echo hi", at_once=_AT_ONCE, total=_AT_ONCE)
         for lane in alternate(lanes, bench.pick(9, 3)):
             if lane is None:
                 measured = _asyncio_floor()
             else:
-                measured = _starts(bench, lane, command="echo hi", at_once=_AT_ONCE, total=_ECHOES)
+                measured = time_starts(bench, lane, command="echo hi", at_once=_AT_ONCE, total=_ECHOES)
             label = lane.label if lane else "asyncio in-process"
             bench.say(f"echo: {label}")
             section.add(label, "starts/s", value=_ECHOES / (measured["elapsed_ns"] / 1e9))
@@ -60,9 +60,14 @@ def run_echo(bench: Bench) -> Section:
     return section
 
 
-def _starts(
+def time_starts(
     bench: Bench, endpoint: Endpoint, *, command: str | list[str], at_once: int, total: int
 ) -> Mapping[str, int]:
+    """Execute a command `total` times, `at_once` at a time; return what the measuring program says.
+
+    Raises:
+        RuntimeError: A start failed.
+    """
     where = (endpoint.port, endpoint.path, endpoint.request(command))
     measured = bench.native.run("starts", *where, at_once, total)
     if measured["failed"]:

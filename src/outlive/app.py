@@ -20,7 +20,8 @@ from outlive.backends.local import LocalBackend
 from outlive.config import Settings
 from outlive.core.events import Event, KeeperConnected
 from outlive.core.layout import Layout
-from outlive.engine import Engine, EngineSettings
+from outlive.core.sandbox import Limits, Profile
+from outlive.engine import Engine, EngineSettings, SandboxSettings
 from outlive.engine.lists import command_policy, log_openness
 from outlive.frontends.boundary import ErrorBoundary
 from outlive.frontends.dialects import Dialects
@@ -266,6 +267,7 @@ def _engine_settings(settings: Settings, layout: Layout, working_folder: str) ->
         max_processes=settings.max_processes,
         output_limit=settings.output_limit_bytes,
         allowed_commands=AllowedCommands(frozenset(settings.allowed_commands)),
+        sandbox=_sandbox_settings(settings),
         policy=command_policy(settings),
         approval_timeout_s=settings.approval_timeout_s,
         retention=Retention(
@@ -273,6 +275,21 @@ def _engine_settings(settings: Settings, layout: Layout, working_folder: str) ->
             max_count=settings.retention_count,
             max_bytes=settings.state_quota_bytes,
         ),
+    )
+
+
+def _sandbox_settings(settings: Settings) -> SandboxSettings:
+    cpu_s = settings.limit_cpu_s
+    return SandboxSettings(
+        profile=Profile(settings.profile),
+        limits=Limits(
+            cpu_s=None if cpu_s is None else round(cpu_s),
+            memory_bytes=settings.limit_memory_bytes,
+            files=settings.limit_files,
+            processes=settings.limit_processes,
+        ),
+        readable=settings.sandbox_read,
+        writable=settings.sandbox_write,
     )
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.keeper.client import until
 from tests.support.server import OutliveServer
 
 pytestmark = pytest.mark.slow

@@ -12,6 +12,10 @@ from outlive.cli import cgroups, probes
 from tests.cli.launching import run
 
 _NAMES = {
+    "profile guarded",
+    "profile workspace",
+    "profile offline",
+    "profile sealed",
     "system",
     "splice",
     "pidfd",

@@ -240,5 +240,5 @@ async def test_the_operators_list_holds_for_every_door(shared_house: House) -> N
 
 async def test_a_profile_that_is_not_there_is_refused(engine: Engine) -> None:
     """Running without the sandbox that was asked for would be a lie."""
-    with pytest.raises(InvalidRequest, match="guarded"):
-        await engine.start(Command(line="echo x", profile="guarded"), owner=ME)
+    with pytest.raises(InvalidRequest, match="locked"):
+        await engine.start(Command(line="echo x", profile="locked"), owner=ME)

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from outlive.core.lifecycle import Cause
 from outlive.core.spec import Spec
 from outlive.keeper.journal import Journal, read_journal
 from outlive.keeper.limits import read_gaps
+from outlive.keeper.shim_files import add_secrets
 from outlive.protocols.frames import (
     IDX,
     ExitRecord,
@@ -25,8 +27,10 @@ from outlive.protocols.frames import (
     decode_pid,
     encode_exit,
     encode_pid,
+    encode_secrets,
     exit_from_wait,
     spec_exec_block,
+    split_extended,
 )
 from outlive.protocols.keeper import (
     DOORBELLS_PER_PACKET,
@@ -65,6 +69,13 @@ _specs = st.builds(
     after_exit=st.sampled_from(["keep", "kill", "wait"]),
     meta=st.dictionaries(st.text(max_size=8), _json, max_size=3),
 )
+_no_nul = st.text(st.characters(exclude_characters="\0", codec="utf-8"), max_size=8)
+_bounded_specs = st.builds(
+    lambda spec, names, steps: replace(spec, secrets=tuple(names), confinement=tuple(steps) or None),
+    _specs,
+    st.lists(_no_nul, max_size=4),
+    st.lists(_no_nul, max_size=4),
+)
 _ids = st.binary(min_size=16, max_size=16).map(id_from_bytes)
 _u64 = st.integers(0, 2**64 - 1)
 _idx_records = st.builds(IdxRecord, st.integers(1, 2**64 - 1), _u64, _u64, st.integers(0, 1))
@@ -81,6 +92,30 @@ def test_the_shim_finds_what_to_execute_without_reading_the_head(spec: Spec) -> 
     assert (os.fsdecode(program), os.fsdecode(cwd)) == (spec.program, spec.cwd)
     assert tuple(map(os.fsdecode, argv)) == spec.argv
     assert {os.fsdecode(name): os.fsdecode(value) for name, value in env.items()} == spec.env
+
+
+@given(_bounded_specs)
+def test_a_spec_with_bounds_or_secrets_comes_back_and_names_no_program_to_old_shims(spec: Spec) -> None:
+    raw = encode_spec(spec)
+    assert decode_spec(raw) == spec
+    program, _, words, _ = decode_exec(spec_exec_block(raw))
+    if not spec.secrets and spec.confinement is None:
+        assert os.fsdecode(program) == spec.program
+        return
+    assert not os.path.lexists(program)
+    steps, program, argv = split_extended(words)
+    assert tuple(map(os.fsdecode, steps)) == (spec.confinement or ())
+    assert (os.fsdecode(program), tuple(map(os.fsdecode, argv))) == (spec.program, spec.argv)
+
+
+@given(st.dictionaries(st.text("AB", min_size=1), _no_nul))
+def test_secrets_are_read_as_they_were_handed_over(secrets: dict[str, str]) -> None:
+    fd = os.memfd_create("test")
+    os.write(fd, encode_secrets(secrets))
+    env: dict[bytes, bytes] = {}
+    add_secrets(env, fd)
+    os.close(fd)
+    assert {os.fsdecode(name): os.fsdecode(value) for name, value in env.items()} == secrets
 
 
 @given(st.binary(max_size=200))

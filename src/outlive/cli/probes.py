@@ -19,7 +19,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from outlive.cli.cgroups import probe_cgroup_v1, probe_cgroup_v2
+from outlive.core.sandbox import Profile
 from outlive.keeper.kernel import become_subreaper, pidfd_exit_status, punch_hole
+from outlive.keeper.offers import Offers, ask_offers
 
 __all__ = ["Finding", "existing_folder", "find_out"]
 
@@ -66,10 +68,33 @@ def find_out(state_dir: str) -> list[Finding]:
         _control_groups("cgroup v1 freezer", probe_cgroup_v1()),
         _descriptors(),
         _pipe_pages(),
+        *_profiles(state_dir),
         _attempt("IPv6 loopback", _ipv6, "optional", "only 127.0.0.1 is served"),
         _shell(),
         _state_folder(state_dir, folder),
     ]
+
+
+def _profiles(state_dir: str) -> Iterator[Finding]:
+    offers = ask_offers(state_dir)
+    for profile, obstacle in offers.obstacles.items():
+        if profile is not Profile.OPEN:
+            yield Finding(
+                name=f"profile {profile.value}",
+                is_ok=not obstacle,
+                detail=obstacle or _means(profile, offers),
+                consequence="a command that asks for it is refused (sandbox_unavailable)",
+            )
+
+
+def _means(profile: Profile, offers: Offers) -> str:
+    if profile is Profile.GUARDED:
+        return "no_new_privs, resource limits"
+    namespaces = "namespaces" if offers.machine.can_unshare else "user namespaces"
+    landlock = f"Landlock {offers.machine.landlock}"
+    if profile is Profile.WORKSPACE:
+        return landlock
+    return f"{landlock}, {namespaces}" if profile is Profile.OFFLINE else f"{namespaces}, mounts"
 
 
 def existing_folder(path: str) -> str:

@@ -42,6 +42,7 @@ _PROJECT = {
     "on": "on",
     "off": "off",
     "narrower": "fewer",
+    "stronger": "stronger",
     "stricter": "stricter",
 }
 

@@ -3,6 +3,7 @@
 from typing import Any, assert_never
 
 from outlive.config.options import Tightening
+from outlive.core.sandbox import Profile
 
 __all__ = ["is_tighter"]
 
@@ -19,7 +20,7 @@ def is_tighter(rule: Tightening, value: Any, *, than: Any) -> bool:  # noqa: ANN
     """
     match rule:
         case "lower":
-            return bool(value <= than)
+            return than is None or (value is not None and bool(value <= than))
         case "subset":
             return _allows_all(than) or (not _allows_all(value) and set(value) <= set(than))
         case "superset":
@@ -30,6 +31,8 @@ def is_tighter(rule: Tightening, value: Any, *, than: Any) -> bool:  # noqa: ANN
             return not value or bool(than)
         case "narrower":
             return bool(than in {value, "all"})
+        case "stronger":
+            return Profile(value).strength >= Profile(than).strength
         case "stricter":
             return _VERDICTS.index(value) >= _VERDICTS.index(than)
         case _:

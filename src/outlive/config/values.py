@@ -6,16 +6,22 @@ the option's name and the source.
 
 import math
 
+from outlive.core.sandbox import Profile
+
 __all__ = [
     "LOG_LEVELS",
+    "parse_bound",
     "parse_count",
     "parse_folder",
     "parse_host",
     "parse_level",
     "parse_log_form",
     "parse_port",
+    "parse_profile_name",
     "parse_seconds",
+    "parse_seconds_bound",
     "parse_size",
+    "parse_size_bound",
     "parse_switch",
     "parse_text",
     "parse_tool_set",
@@ -34,6 +40,7 @@ _TIME_UNITS = {"": 1.0, "s": 1.0, "ms": 0.001, "m": 60.0, "min": 60.0, "h": 3600
 _YES = frozenset({"1", "true", "yes", "on"})
 _NO = frozenset({"0", "false", "no", "off"})
 _MAX_PORT = 65535
+_OFF = "off"
 
 
 def parse_folder(text: str) -> str:
@@ -88,6 +95,34 @@ def parse_seconds(text: str) -> float:
     if number is None or unit not in _TIME_UNITS:
         raise ValueError("a time is a number of seconds, or one with ms, s, m, h or d behind it")
     return number * _TIME_UNITS[unit]
+
+
+def parse_bound(text: str) -> int | None:
+    """Return a whole number of 1 or more, None for "off"."""
+    return None if text.strip().lower() == _OFF else parse_count(text)
+
+
+def parse_size_bound(text: str) -> int | None:
+    """Return bytes, None for "off"."""
+    return None if text.strip().lower() == _OFF else parse_size(text)
+
+
+def parse_seconds_bound(text: str) -> float | None:
+    """Return seconds, at least one, None for "off"."""
+    if text.strip().lower() == _OFF:
+        return None
+    seconds = parse_seconds(text)
+    if seconds < 1:
+        raise ValueError("processor time is counted in whole seconds: 1 or more is needed")
+    return seconds
+
+
+def parse_profile_name(text: str) -> str:
+    """Return the name of a sandbox profile."""
+    word = text.strip().lower()
+    if word not in set(Profile):
+        raise ValueError(f"one of {', '.join(Profile)} is needed")
+    return word
 
 
 def parse_words(text: str) -> tuple[str, ...]:

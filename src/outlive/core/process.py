@@ -21,13 +21,15 @@ class Owner:
     """Whose process it is, or who asks: the principal, connection and request, the door, and from where.
 
     `inside` matters at the start only: the process of ours in whose tree the caller lives. `door` and `address`
-    ("127.0.0.1:50124", "unix pid 4711") are for the audit log only.
+    ("127.0.0.1:50124", "unix pid 4711") are for the audit log only. An administrator (`is_admin`) may choose a weaker
+    profile than the default.
     """
 
     principal: str
     connection_id: str | None = None
     request_id: str | None = None
     inside: str | None = None
+    is_admin: bool = False
     door: str = ""
     address: str = ""
 

@@ -1,11 +1,18 @@
 """What keeps a command within bounds: the profiles in order of their strength, and the limits of resources. Pure."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from enum import StrEnum
 
 from outlive.core.errors import InvalidRequest
 
-__all__ = ["NO_LIMITS", "Limits", "Profile", "Sandbox", "parse_profile"]
+__all__ = ["NO_LIMITS", "Limits", "Profile", "Sandbox", "listed_environment", "parse_profile"]
+
+# What a guarded command finds of an environment that nobody chose for it.
+_LISTED = frozenset(
+    {"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TERM", "COLORTERM", "NO_COLOR", "TZ"}
+)
+_LISTED_PREFIX = "LC_"
 
 
 class Profile(StrEnum):
@@ -36,6 +43,15 @@ def parse_profile(text: str) -> Profile:
         raise InvalidRequest(
             "invalid_params", f"profile: {text[:40]!r} is not known; there are {known}."
         ) from None
+
+
+def listed_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return what a guarded command finds of an environment, besides what it was given by name."""
+    return {
+        name: value
+        for name, value in environment.items()
+        if name in _LISTED or name.startswith(_LISTED_PREFIX)
+    }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

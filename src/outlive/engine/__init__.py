@@ -5,6 +5,7 @@ from outlive.engine.engine import Engine
 from outlive.engine.follow import follow
 from outlive.engine.process import Process
 from outlive.engine.process_registry import ProcessInfo, ProcessRegistry, Termination
+from outlive.engine.sandbox import SandboxSettings
 from outlive.engine.settings import EngineSettings
 from outlive.store.output_log import OutputChunk
 from outlive.store.rows import ProcessFilter
@@ -18,6 +19,7 @@ __all__ = [
     "ProcessFilter",
     "ProcessInfo",
     "ProcessRegistry",
+    "SandboxSettings",
     "Termination",
     "follow",
 ]

@@ -5,6 +5,7 @@ from outlive.core.command import Command
 from outlive.core.identity import ProcessId
 from outlive.core.lifecycle import State
 from outlive.core.process import Owner, ProcessRecord
+from outlive.core.sandbox import Sandbox
 from outlive.core.spec import Spec
 from outlive.engine.resolve import Resolved
 from outlive.engine.settings import EngineSettings
@@ -27,6 +28,7 @@ def new_record(
     settings: EngineSettings,
     folder: str,
     state: State,
+    sandbox: Sandbox,
     approval: Approval | None = None,
 ) -> ProcessRecord:
     """Return what is known of a process that begins in `state`; `folder` is where its script would lie."""
@@ -51,6 +53,7 @@ def new_record(
         tags=dict(command.tags),
         group=command.group,
         command_id=command_id,
+        sandbox=sandbox,
         secret_names=tuple(command.env_secrets),
         approval=approval,
     )
@@ -62,7 +65,12 @@ def _shown(text: str) -> str:
 
 
 def new_spec(
-    command: Command, resolved: Resolved, record: ProcessRecord, *, output_limit: int | None
+    command: Command,
+    resolved: Resolved,
+    record: ProcessRecord,
+    *,
+    output_limit: int | None,
+    steps: tuple[str, ...] | None,
 ) -> Spec:
     """Return what the keeper is asked to run."""
     return Spec(
@@ -80,5 +88,6 @@ def new_spec(
         on_limit=command.on_limit,
         after_exit=command.after_exit,
         secrets=record.secret_names,
+        confinement=steps,
         meta=encode_meta(record),
     )

@@ -39,11 +39,13 @@ from outlive.engine.intake import Intake
 from outlive.engine.pending import Pending
 from outlive.engine.places import Places
 from outlive.engine.policing import Policing
+from outlive.engine.preparation import Preparation
 from outlive.engine.process import Process
 from outlive.engine.queries import Queries
 from outlive.engine.recovery import Recovery
 from outlive.engine.resolve import Resolver, clean_environment, find_shell
-from outlive.engine.secrets import Secrets, check_secrets
+from outlive.engine.sandbox import Sandboxes
+from outlive.engine.secrets import Secrets
 from outlive.engine.settings import EngineSettings
 from outlive.engine.undecided import Undecided
 from outlive.engine.unread import Unread
@@ -57,7 +59,6 @@ __all__ = ["Engine"]
 _SYNC_S = (
     20.0  # a keeper that has just started asks every shim first: 0.15 s for 1000, 3 s if some are stopped
 )
-_OPEN = "open"
 
 
 class Engine(Approving, Queries):
@@ -90,6 +91,9 @@ class Engine(Approving, Queries):
         self._groups = Groups(room, self._undecided, admit=self._admit)
         self._folder_of = self._layout.process
         self._registry.on_committed = self._filing.committed
+        self.sandboxes = Sandboxes(
+            settings.sandbox, state_dir=settings.state_dir, environment=settings.environment
+        )
         self.secrets = Secrets()  # values by process id, for whoever hides them in what is shown
         self._recovery = Recovery(
             self._layout,
@@ -107,7 +111,7 @@ class Engine(Approving, Queries):
         )
         self._unread = Unread(self.release, grace_s=settings.reader_grace_s)
         self.started_count = 0  # of this server; an event for each would cost every start
-        self._resolver: Resolver | None = None
+        self._preparation: Preparation | None = None
         self._recovered: set[str] = set()
         self._input_locks: WeakKeyDictionary[Process, asyncio.Lock] = WeakKeyDictionary()
         self._stack = contextlib.AsyncExitStack()
@@ -125,9 +129,9 @@ class Engine(Approving, Queries):
     @property
     def shell(self) -> str:
         """The program that runs command lines; known once the engine is open."""
-        if self._resolver is None:
+        if self._preparation is None:
             raise AssertionError("the engine is used inside `async with` only")
-        return self._resolver.shell
+        return self._preparation.shell
 
     async def __aenter__(self) -> Self:
         """Open everything and recover; when this returns, every live process is known.
@@ -154,9 +158,10 @@ class Engine(Approving, Queries):
         await self._ids.open()
         environment = clean_environment(settings.environment)
         shell = await asyncio.to_thread(find_shell, environment)
-        self._resolver = Resolver(
+        resolver = Resolver(
             self._layout, environment=environment, cwd=settings.cwd, shell=shell, is_strict=self._is_strict
         )
+        self._preparation = Preparation(settings, self._layout, resolver, self.sandboxes)
         self._stack.push_async_callback(self._backend.close)
         await self._backend.open(self._intake)
         try:
@@ -194,15 +199,15 @@ class Engine(Approving, Queries):
             process_id: A permanent id chosen by the caller; a repeated start with it starts nothing twice.
 
         Raises:
-            StartFailed: Program or folder missing, not executable, an argument too long.
-            CommandRefused: The operator's lists do not allow it.
-            InvalidRequest: The command makes no sense (empty, NUL inside), or asks for a profile that is not there.
+            StartFailed: Program or folder missing, not executable, an argument too long; no such sandbox here.
+            CommandRefused: The operator's lists, or its profile, do not allow it.
+            InvalidRequest: The command makes no sense (empty, NUL inside).
             LimitExceeded: Too many processes, or the disk is full.
             BackendUnavailable: The keeper did not answer within 25 s; it may still start, for its owner to find.
 
         Cancellation: the command may run all the same; it is then found by its owner's connection.
         """
-        if self._resolver is None:
+        if self._preparation is None:
             raise AssertionError("the engine is used inside `async with` only")
         now_ns = time.time_ns()
         if process_id is None:
@@ -213,17 +218,17 @@ class Engine(Approving, Queries):
             return _own(known, owner)
         await self._places.take(owner.principal)
         try:
-            return await self._start(self._resolver, command, owner, process_id=process_id, now_ns=now_ns)
+            return await self._start(self._preparation, command, owner, process_id=process_id, now_ns=now_ns)
         finally:
             self._places.give(owner.principal)
 
     async def _start(
-        self, resolver: Resolver, command: Command, owner: Owner, *, process_id: ProcessId, now_ns: int
+        self, preparation: Preparation, command: Command, owner: Owner, *, process_id: ProcessId, now_ns: int
     ) -> Process:
         try:
             check_headcount(self._intake.live.values(), owner.principal, self._settings.max_processes)
-            self._check(command)
-            resolved = await resolver.resolve(command, process_id)
+            inside = None if owner.inside is None else (await self.find(owner.inside)).record
+            resolved, confined = await preparation.prepare(command, owner, inside, process_id)
             approval = await self._approval_for(command, resolved) if self._policing.is_active else None
         except OutliveError as error:
             self._announce_rejection(owner, error.code, command=command.text)
@@ -238,38 +243,27 @@ class Engine(Approving, Queries):
             created_ns=now_ns,
             settings=self._settings,
             folder=self._layout.process(process_id),
+            sandbox=confined.sandbox,
             state=state if approval is None else State.QUEUED,
             approval=approval,
         )
         limit = self._settings.output_limit if command.output_limit is None else command.output_limit
         process = Process(record, self._layout.process(process_id), output_limit=limit)
         self.secrets.keep(process_id, command.env_secrets)
-        spec = encode_spec(new_spec(command, resolved, record, output_limit=limit))
+        spec = encode_spec(new_spec(command, resolved, record, output_limit=limit, steps=confined.steps))
         if record.state is State.QUEUED:
             await self._queue(process, WaitingCommand(process_id, spec, resolved.script, command.env_secrets))
             return process
         self._intake.live[process.key] = process
         self._groups.enter(process)
-        settle = functools.partial(self._settle, process)
-        await self._backend.start(
-            process_id, spec, resolved.script, settle=settle, secrets=command.env_secrets
-        )
+        settle, secrets = functools.partial(self._settle, process), command.env_secrets
+        await self._backend.start(process_id, spec, resolved.script, settle=settle, secrets=secrets)
         return process
 
     @property
     def _is_strict(self) -> bool:
         """Whether lists are in force, so that nothing but the command may decide what a shell runs."""
         return bool(self._settings.allowed_commands.names) or self._policing.is_active
-
-    def _check(self, command: Command) -> None:
-        self._settings.allowed_commands.check(command, self._policing.environment)
-        check_secrets(command.env_secrets)
-        if command.profile not in {
-            None,
-            _OPEN,
-        }:  # running it without a sandbox that was asked for would be a lie
-            text = f"profile: {str(command.profile)[:40]!r} is not known here; there is {_OPEN!r} only."
-            raise InvalidRequest("invalid_params", text)
 
     def _settle(self, process: Process, outcome: Started | OutliveError) -> None:
         if isinstance(outcome, Started):

@@ -15,6 +15,7 @@ from outlive.core.command import Command
 from outlive.core.errors import InvalidRequest, StartFailed
 from outlive.core.identity import ProcessId
 from outlive.core.layout import Layout
+from outlive.core.sandbox import listed_environment
 from outlive.engine.programs import check_folder, find_program
 
 __all__ = ["Resolved", "Resolver", "clean_environment", "find_shell"]
@@ -75,12 +76,13 @@ class Resolver:
         self._shell_options = ("--norc",) if is_strict and shell.rpartition("/")[2] == "bash" else ()
         self._layout = layout
         self._environment = {**environment, "OUTLIVE_STATE_DIR": layout.root}
+        self._listed = {**listed_environment(environment), "OUTLIVE_STATE_DIR": layout.root}
         self._cwd = cwd
         self.shell = shell
         self._believed: dict[tuple[str, str, str], tuple[float, str]] = {}
 
-    async def resolve(self, command: Command, process_id: ProcessId) -> Resolved:
-        """Return what will run.
+    async def resolve(self, command: Command, process_id: ProcessId, *, is_listed: bool = False) -> Resolved:
+        """Return what will run; with `is_listed` only listed names of the server's environment are passed on.
 
         Raises:
             InvalidRequest: `invalid_params`: empty, both forms at once, NUL, text that is no text.
@@ -88,7 +90,7 @@ class Resolver:
         """
         _check_words(command)
         cwd = os.path.join(self._cwd, command.cwd) if command.cwd else self._cwd
-        env = self._effective_environment(command, process_id, cwd)
+        env = self._effective_environment(command, process_id, cwd, is_listed=is_listed)
         if command.cwd:
             await self._believe("", "", cwd)
         if command.argv is not None:
@@ -115,11 +117,13 @@ class Resolver:
             script=script,
         )
 
-    def _effective_environment(self, command: Command, process_id: ProcessId, cwd: str) -> dict[str, str]:
+    def _effective_environment(
+        self, command: Command, process_id: ProcessId, cwd: str, *, is_listed: bool
+    ) -> dict[str, str]:
         if not command.inherits_env:
             env = {"OUTLIVE_STATE_DIR": self._environment["OUTLIVE_STATE_DIR"]}
         else:
-            env = {**self._environment, "PWD": cwd}
+            env = {**(self._listed if is_listed else self._environment), "PWD": cwd}
         if command.stdio == "pty":
             env["TERM"] = _DEFAULT_TERM  # the server's own terminal, if any, is not this one
         for name, value in command.env.items():

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from outlive.engine.sandbox import SandboxSettings
 from outlive.policy.commands import AllowedCommands
 from outlive.policy.judgement import CommandPolicy
 from outlive.store.retention import Retention
@@ -29,6 +30,7 @@ class EngineSettings:
     output_limit: int | None = 2 * 1024**3
     reader_grace_s: float = 10.0
     allowed_commands: AllowedCommands = field(default_factory=AllowedCommands)
+    sandbox: SandboxSettings = field(default_factory=SandboxSettings)
     policy: CommandPolicy = field(default_factory=CommandPolicy)
     approval_timeout_s: float = 600.0
     retention: Retention = field(default_factory=Retention)

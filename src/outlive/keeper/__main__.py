@@ -1,4 +1,4 @@
-"""Entry of the keeper's processes: `python -S -P -s <this file> guardian|supervisor STATE_DIR [generation]`.
+"""Entry of the keeper's processes: `python -S -P -s <this file> guardian|supervisor|offers STATE_DIR [generation]`.
 
 Run by path so that neither site packages nor the environment decide what is imported.
 """
@@ -18,6 +18,10 @@ def _main() -> None:
         from outlive.keeper.guardian import main  # noqa: PLC0415 - as above
 
         main(state_dir, is_first="--first" in sys.argv)
+    elif role == "offers":
+        from outlive.keeper.offers import main as try_out  # noqa: PLC0415 - as above
+
+        try_out()
     else:
         from outlive.keeper.supervisor import main as supervise  # noqa: PLC0415 - as above
 

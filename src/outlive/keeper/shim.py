@@ -33,7 +33,7 @@ import socket
 import time
 from collections.abc import Iterable
 
-from outlive.keeper import sockets
+from outlive.keeper import confine, sockets
 from outlive.keeper.failpoints import hit
 from outlive.keeper.kernel import BOOT_ID, become_subreaper, boottime_ns, start_ticks
 from outlive.keeper.shim_files import add_line, add_secrets, open_empty, read_whole
@@ -236,8 +236,9 @@ class Shim(Holdings):
         try:
             block = spec_exec_block(read_whole(self._folder + b"/spec"))
             program, cwd, argv, env = decode_exec(block)
+            steps: list[bytes] = []
             if program == _EXTENDED:
-                _steps, program, argv = split_extended(argv)
+                steps, program, argv = split_extended(argv)
                 add_secrets(env, self._fds.get("S", -1))
             place = b"pid"
             record = open_empty(self._folder + b"/pid")
@@ -247,15 +248,20 @@ class Shim(Holdings):
                 os.chdir(cwd)
                 place = b"program"
                 hit("shim.starting")
-                self._pid = os.posix_spawn(
-                    program,
-                    argv,
-                    env,
-                    file_actions=self._file_actions(),
-                    setsid=True,
-                    setsigmask=(),
-                    setsigdef=_DEFAULT_SIGNALS,
-                )
+                if steps:
+                    self._pid, init = confine.spawn(steps, program, argv, env, self._fds)
+                    if init:
+                        add_line(self._folder + b"/init", b"%d %d\n" % (init, start_ticks(init)))
+                else:
+                    self._pid = os.posix_spawn(
+                        program,
+                        argv,
+                        env,
+                        file_actions=self._file_actions(),
+                        setsid=True,
+                        setsigmask=(),
+                        setsigdef=_DEFAULT_SIGNALS,
+                    )
                 hit("shim.spawned")
                 place = b"record"
                 self._ticks = start_ticks(self._pid)
@@ -268,7 +274,9 @@ class Shim(Holdings):
                 os.close(record)
         except OSError as error:
             if not self._pid:
-                self._failed(error.errno or errno.EIO, place)
+                self._failed(
+                    error.errno or errno.EIO, error.place if isinstance(error, confine.Refused) else place
+                )
                 return
             now = time.time_ns()  # the record could not be written (full disk); the command runs all the same
         finally:

@@ -323,6 +323,9 @@ def failed_start(number: int, place: str) -> dict[str, object]:
     elif place == "secrets":
         slug = "secrets_lost"
         text = "The secrets of the process were in memory only, and are lost: it never ran."
+    elif place.startswith("sandbox:"):
+        slug = "sandbox_unavailable"
+        text = f"The sandbox cannot be made ({place.removeprefix('sandbox:')}: {os.strerror(number)}): nothing ran."
     elif place == "cwd":
         slug = "cwd_missing"
         text = f"The working folder cannot be entered: {os.strerror(number)}."

@@ -6,7 +6,7 @@ import signal
 from collections.abc import Callable
 
 from outlive.keeper import tree
-from outlive.keeper.files import write_whole
+from outlive.keeper.files import read_small, write_whole
 from outlive.keeper.kept import Kept
 from outlive.keeper.kernel import start_ticks
 from outlive.protocols.keeper import Phase
@@ -31,6 +31,8 @@ class Trees:
         is_running = kept.pid and kept.phase < Phase.EXITED and start_ticks(kept.pid) == kept.ticks
         if is_running and kept.pid not in members:
             members.append(kept.pid)
+        if init := _init_of(kept):  # whoever is in its namespace ends with it, whatever the environment says
+            members.append(init)
         return [], members
 
     def pause(self, kept: Kept) -> bool:
@@ -81,5 +83,12 @@ class Trees:
         return not self.roots(kept)[1]
 
     def count(self, kept: Kept) -> int:
-        """Return how many processes live below the shim."""
-        return len(tree.descendants(self.roots(kept)[0]))
+        """Return how many of the command's processes live below the shim."""
+        found = tree.descendants(self.roots(kept)[0])
+        return len(found) - (_init_of(kept) in found)
+
+
+def _init_of(kept: Kept) -> int:
+    """Return the init of a sealed command's PID namespace (`keeper.sealing`); 0 where there is none."""
+    pid, _, ticks = (read_small(f"{kept.folder}/init") or b"0").partition(b" ")
+    return int(pid) if ticks and start_ticks(int(pid)) == int(ticks) else 0

@@ -23,6 +23,7 @@ from outlive.client import (
 )
 from outlive.core.identity import new_process_id
 from outlive.core.layout import Layout
+from outlive.core.sandbox import Profile, listed_environment
 
 __all__ = ["start"]
 
@@ -88,10 +89,13 @@ def _start_options(
     options: RunOptions, plan: Plan, surroundings: Surroundings, size: tuple[int, int] | None
 ) -> StartOptions:
     folder = os.getcwd() if options.cwd is None else os.path.abspath(options.cwd)
-    environment: dict[str, str | None] = dict(surroundings.environment)
+    ours = surroundings.environment
+    environment: dict[str, str | None] = dict(ours)
     if options.cwd is not None:
         environment["PWD"] = folder
     secrets = _secrets(options.secrets, environment)
+    if options.profile not in {None, Profile.OPEN}:  # what nobody has named is not for it
+        environment = dict(listed_environment(ours))
     environment.update(_variables(options.env))
     wanted: StartOptions = {
         "title": _title(options),

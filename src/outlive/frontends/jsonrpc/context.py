@@ -11,7 +11,7 @@ from outlive.frontends.jsonrpc.connections import Connections
 from outlive.frontends.jsonrpc.event_feed import EventFeed
 from outlive.frontends.jsonrpc.followers import Followers, OutputFormat
 from outlive.frontends.jsonrpc.settings import DoorSettings
-from outlive.policy.access import Access
+from outlive.policy.access import Access, Scope
 from outlive.protocols.jsonrpc.params import OutputMode
 
 __all__ = ["Context", "Observe", "Reply"]
@@ -58,6 +58,7 @@ class Context:
             inside=self.access.inside,
             door="jsonrpc",
             address=self.access.address,
+            is_admin=self.access.scope >= Scope.ADMIN,
         )
 
     async def find(self, process_id: str | None) -> Process:

@@ -38,6 +38,7 @@ class Caller:
             inside=self.access.inside,
             door="mcp",
             address=self.access.address,
+            is_admin=self.access.scope >= Scope.ADMIN,
         )
 
     @property

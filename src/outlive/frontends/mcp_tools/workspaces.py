@@ -15,6 +15,7 @@ from outlive.core.command import Command
 from outlive.core.errors import InvalidRequest, ProcessNotFound
 from outlive.core.lifecycle import Cause, State
 from outlive.core.process import ProcessRecord
+from outlive.core.sandbox import Profile, parse_profile
 from outlive.engine import Engine, Process, ProcessFilter
 from outlive.frontends.mcp_tools.calls import Caller
 from outlive.protocols.mcp.workspace import WorkspaceState, parse_state
@@ -43,8 +44,12 @@ class Workspaces:
         workspace's folder) and `env` come on top.
 
         Raises:
-            InvalidRequest: The server's shell is not bash.
+            InvalidRequest: The server's shell is not bash, or the profile hides the state folder.
         """
+        profile = parse_profile(command.profile or self._engine.sandboxes.default)
+        if profile.strength >= Profile.WORKSPACE.strength:
+            text = f"A named workspace is kept in outlive's state folder, which the profile {profile.value!r} hides."
+            raise InvalidRequest("invalid_params", text, hint="Leave out workspace, and pass cwd and env.")
         base = self._engine.environment
         env: dict[str, str | None] = {}
         cwd = command.cwd

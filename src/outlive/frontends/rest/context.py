@@ -16,7 +16,7 @@ from outlive.core.process import Owner
 from outlive.engine import Asked, Engine, Process, ProcessRegistry
 from outlive.frontends.rest.settings import RestSettings
 from outlive.frontends.rest.slugs import MEDIA_TYPE
-from outlive.policy.access import Access
+from outlive.policy.access import Access, Scope
 
 __all__ = ["ProcessIdPath", "RestContext", "json_answer", "problems"]
 
@@ -100,6 +100,7 @@ class RestContext:
             connection_id=connection_id,
             request_id=request_id,
             inside=access.inside,
+            is_admin=access.scope >= Scope.ADMIN,
             door="rest",
             address=access.address,
         )

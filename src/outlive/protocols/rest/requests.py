@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from outlive.core.command import Command, Stdio
 from outlive.core.errors import InvalidRequest
-from outlive.core.sandbox import NO_LIMITS, Limits, Profile
+from outlive.core.sandbox import NO_LIMITS, Limits
 from outlive.core.tags import MAX_TAG_NAME, MAX_TAG_VALUE, MAX_TAGS
 
 __all__ = [
@@ -33,6 +33,7 @@ _Cells = Annotated[int, Field(ge=1, le=_MAX_CELLS)]
 _TagName = Annotated[str, Field(min_length=1, max_length=MAX_TAG_NAME)]
 _TagValue = Annotated[str, Field(max_length=MAX_TAG_VALUE)]
 _Tags = Annotated[dict[_TagName, _TagValue], Field(max_length=MAX_TAGS)]
+_ProfileName = Literal["open", "guarded", "workspace", "offline", "sealed"]
 _Group = Annotated[str, Field(min_length=1, max_length=128)]
 
 # The schema says what `to_command` checks: exactly one of the three is there.
@@ -95,7 +96,9 @@ class StartRequest(_Strict):
         repr=False,
         description="Variables whose values are given to it and written nowhere; only their names are kept.",
     )
-    profile: Profile | None = Field(None, description="The sandbox; the server's default, or a stronger one.")
+    profile: _ProfileName | None = Field(
+        None, description="The sandbox; the server's default, or a stronger one."
+    )
     limits: LimitsRequest | None = None
     stdin: Literal["none", "pipe"] = Field("none", description="`pipe` lets you write to its input.")
     pty: bool = Field(default=False, description="Run it in a terminal of `rows` by `cols`.")

@@ -1,0 +1,54 @@
+"""What is decided about a command before it is started: whether it may be, what it resolves to, what bounds it."""
+
+from outlive.core.command import Command
+from outlive.core.identity import ProcessId
+from outlive.core.layout import Layout
+from outlive.core.process import Owner, ProcessRecord
+from outlive.core.sandbox import Profile
+from outlive.engine.resolve import Resolved, Resolver, clean_environment
+from outlive.engine.sandbox import Confined, Sandboxes
+from outlive.engine.secrets import check_secrets
+from outlive.engine.settings import EngineSettings
+
+__all__ = ["Preparation"]
+
+
+class Preparation:
+    """Asks everybody who has a say in a start."""
+
+    def __init__(
+        self, settings: EngineSettings, layout: Layout, resolver: Resolver, sandboxes: Sandboxes
+    ) -> None:
+        """Take who decides."""
+        self._settings = settings
+        self._layout = layout
+        self._resolver = resolver
+        self._environment = clean_environment(settings.environment)
+        self._sandboxes = sandboxes
+
+    @property
+    def shell(self) -> str:
+        """The program that runs command lines."""
+        return self._resolver.shell
+
+    async def prepare(
+        self, command: Command, owner: Owner, inside: ProcessRecord | None, process_id: ProcessId
+    ) -> tuple[Resolved, Confined]:
+        """Return what will run, and within which bounds; `inside` is the process in whose tree the caller lives.
+
+        Raises:
+            OutliveError: As `Engine.start`.
+        """
+        self._settings.allowed_commands.check(command, self._environment)
+        check_secrets(command.env_secrets)
+        profile = self._sandboxes.choose(command, owner, inside)
+        resolved = await self._resolver.resolve(command, process_id, is_listed=profile is not Profile.OPEN)
+        await self._sandboxes.check_folder(resolved.cwd, inside)
+        confined = await self._sandboxes.confine(
+            command,
+            profile,
+            cwd=resolved.cwd,
+            path=resolved.env.get("PATH", ""),
+            script=f"{self._layout.process(process_id)}/script" if resolved.script else None,
+        )
+        return resolved, confined

@@ -1,0 +1,232 @@
+"""From a `Command` to the bounds it runs in: which profile, whether that may be, and the steps that make it.
+
+What the machine offers is tried out once, by a process of its own, when it is first needed. The steps are the keeper's
+(`keeper.confine`); one that fails there keeps the command from running.
+"""
+
+import asyncio
+import os
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from outlive.core.command import Command
+from outlive.core.errors import CommandRefused, StartFailed
+from outlive.core.process import Owner, ProcessRecord
+from outlive.core.sandbox import NO_LIMITS, Limits, Profile, Sandbox, parse_profile
+from outlive.keeper.bounds import Place, bounds_of
+from outlive.keeper.offers import Offers, ask_offers
+
+__all__ = ["Confined", "SandboxSettings", "Sandboxes"]
+
+_TEMPORARY = ("/tmp", "/var/tmp", "/dev/shm")  # noqa: S108 - folders that commands may write to, not ours
+_HOMES = ("/root", "/home")
+_PRIVATE = (*_HOMES, "/run/user")
+_NOT_READ = ("/dev",)  # a few devices are opened by name
+_BELIEVED_S = 1.0
+# In a home, and yet to be read: git refuses to work when it may not.
+_HARMLESS = (".gitconfig", ".config/git")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SandboxSettings:
+    """What the operator has decided: the profile of whoever asks for none, bounds, and folders that are opened.
+
+    `readable` and `writable` are absolute; they hold for the profiles from workspace on.
+    """
+
+    profile: Profile = Profile.OPEN
+    limits: Limits = NO_LIMITS
+    readable: tuple[str, ...] = ()
+    writable: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Confined:
+    """What was decided for one command: what its record shows, and what the keeper does (None: nothing)."""
+
+    sandbox: Sandbox
+    steps: tuple[str, ...] | None = None
+
+
+class Sandboxes:
+    """Chooses and prepares the bounds of commands."""
+
+    def __init__(
+        self,
+        settings: SandboxSettings,
+        *,
+        state_dir: str,
+        environment: Mapping[str, str],
+    ) -> None:
+        """Take the settings; nothing is tried out yet.
+
+        Args:
+            settings: What the operator has decided.
+            state_dir: The state folder, which no command of a stronger profile may read.
+            environment: The server's.
+        """
+        self._settings = settings
+        self._state_dir = state_dir
+        self._environment = environment
+        self._offers: Offers | None = None
+        self._asking = asyncio.Lock()
+        self._opened: tuple[float, tuple[str, ...]] = (0.0, ())
+
+    @property
+    def default(self) -> Profile:
+        """The profile of whoever asks for none."""
+        return self._settings.profile
+
+    def choose(self, command: Command, owner: Owner, inside: ProcessRecord | None) -> Profile:
+        """Return the profile a command gets; `inside` is the process in whose tree the caller lives.
+
+        Raises:
+            InvalidRequest: There is none of that name.
+            CommandRefused: `profile_too_weak`: weaker than the default, and the caller is no administrator; or weaker
+                than that of the process in whose tree the caller lives.
+        """
+        least = Profile.OPEN if owner.is_admin else self._settings.profile
+        if inside is not None:
+            least = max(self._settings.profile, inside.sandbox.profile, key=lambda one: one.strength)
+        if command.profile is None:
+            return max(self._settings.profile, least, key=lambda one: one.strength)
+        wanted = parse_profile(command.profile)
+        if wanted.strength < least.strength:
+            text = f"The profile {wanted.value!r} is weaker than {least.value!r}, the least for this caller."
+            raise CommandRefused("profile_too_weak", text, details={"least": least.value})
+        return wanted
+
+    async def check_folder(self, cwd: str, inside: ProcessRecord | None) -> None:
+        """Keep a caller that may write to one folder only from opening another one.
+
+        Raises:
+            CommandRefused: `profile_too_weak`.
+        """
+        if inside is None or inside.sandbox.profile.strength < Profile.WORKSPACE.strength:
+            return
+        folder, own = await asyncio.to_thread(lambda: (os.path.realpath(cwd), os.path.realpath(inside.cwd)))
+        if not _is_within(folder, own):
+            text = f"The caller runs in the profile {inside.sandbox.profile.value!r}: it may start in its own folder only."
+            raise CommandRefused("profile_too_weak", text)
+
+    async def confine(
+        self, command: Command, profile: Profile, *, cwd: str, path: str, script: str | None
+    ) -> Confined:
+        """Return the bounds of a command in a profile.
+
+        Args:
+            command: What is asked for; its limits may lower the operator's.
+            profile: As `choose` returned it.
+            cwd: The folder it runs in.
+            path: Its PATH: programs are found there even in a home that is otherwise hidden.
+            script: The file of ours that it must be able to read.
+
+        Raises:
+            InvalidRequest: A limit is higher than the operator's.
+            StartFailed: `sandbox_unavailable`: this machine cannot keep what the profile promises.
+        """
+        limits = command.limits.within(self._settings.limits)
+        if profile is Profile.OPEN and not limits:
+            return Confined(sandbox=Sandbox())
+        offers = await self.offers()
+        if obstacle := offers.obstacles[profile]:
+            raise _unavailable(profile, obstacle)
+        if limits.processes is not None and offers.machine.is_root:
+            raise _unavailable(profile, "a limit of processes does not bind root (setrlimit(2))")
+        place = Place()
+        if profile.strength >= Profile.WORKSPACE.strength:
+            place = await asyncio.to_thread(self._place, profile, cwd, path, script)
+        bounds = bounds_of(profile, offers.machine, place, limits=limits)
+        if bounds is None:
+            return Confined(sandbox=Sandbox(profile=profile))
+        return Confined(sandbox=Sandbox(profile=profile, features=bounds.features), steps=bounds.steps)
+
+    async def offers(self) -> Offers:
+        """Return what this machine offers; tried out at the first call."""
+        async with self._asking:
+            if self._offers is None:
+                self._offers = await asyncio.to_thread(ask_offers, self._state_dir)
+        return self._offers
+
+    def assume(self, offers: Offers) -> None:
+        """Believe somebody who has tried out already what the machine offers."""
+        self._offers = offers
+
+    def _place(self, profile: Profile, cwd: str, path: str, script: str | None) -> Place:
+        state, workspace = os.path.realpath(self._state_dir), os.path.realpath(cwd)
+        if _is_within(state, workspace) or _is_within(workspace, state):
+            text = f"the working folder {cwd!r} holds outlive's state folder, which no command of this profile may read"
+            raise _unavailable(profile, text, hint="Run it in a folder of its own.")
+        temporary = [folder for folder in _TEMPORARY if not _is_within(state, folder)]
+        writable = [workspace, *(os.path.realpath(folder) for folder in self._settings.writable)]
+        hidden = [place for place in self._private() if not _is_within(place, workspace)]
+        if profile is Profile.SEALED:
+            hidden += [*temporary, "/run"]
+        shown = [
+            os.path.realpath(folder) for folder in (*path.split(":"), *self._settings.readable) if folder
+        ]
+        shown = [folder for folder in shown if _is_in_any(folder, hidden) and not _is_within(folder, state)]
+        home = self._environment.get("HOME") or "/root"
+        shown += [f"{home}/{name}" for name in _HARMLESS]
+        if script is not None:
+            shown.append(script)
+        if profile is Profile.SEALED:
+            return Place(writable=tuple(writable), hidden=_outermost(hidden), shown=tuple(shown))
+        return Place(
+            writable=(*writable, *temporary),
+            readable=self._readable(hidden),
+            shown=tuple(dict.fromkeys(shown)),
+        )
+
+    def _private(self) -> list[str]:
+        home = os.path.realpath(self._environment.get("HOME") or "/root")
+        places = [os.path.realpath(place) for place in (*_PRIVATE, self._state_dir)]
+        return [*places, *([home] if home != "/" else [])]
+
+    def _readable(self, hidden: list[str]) -> tuple[str, ...]:
+        """Return what stands beside the hidden places on the ways to them, asking at most once a second."""
+        then, opened = self._opened
+        now = time.monotonic()
+        if now - then > _BELIEVED_S:
+            opened = tuple(_beside("/", [*hidden, *_NOT_READ]))
+            self._opened = (now, opened)
+        return opened
+
+
+def _beside(folder: str, hidden: list[str]) -> Iterable[str]:
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            # Where a link leads has a name of its own, which is decided about; by the link's it would be opened always.
+            if entry.path in hidden or entry.is_symlink():
+                continue
+            if any(place.startswith(entry.path + "/") for place in hidden):
+                if entry.is_dir(follow_symlinks=False):
+                    yield from _beside(entry.path, hidden)
+                continue
+            yield entry.path
+
+
+def _is_within(path: str, folder: str) -> bool:
+    return folder in {path, "/"} or path.startswith(folder + "/")
+
+
+def _is_in_any(path: str, folders: Iterable[str]) -> bool:
+    return any(_is_within(path, folder) for folder in folders)
+
+
+def _outermost(folders: list[str]) -> tuple[str, ...]:
+    return tuple(
+        folder
+        for folder in dict.fromkeys(folders)
+        if not any(folder != other and _is_within(folder, other) for other in folders)
+    )
+
+
+def _unavailable(profile: Profile, obstacle: str, *, hint: str = "") -> StartFailed:
+    return StartFailed(
+        "sandbox_unavailable",
+        f"The profile {profile.value!r} cannot be had here: {obstacle}.",
+        hint=hint,
+        details={"profile": profile.value},
+    )

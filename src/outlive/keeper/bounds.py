@@ -1,0 +1,118 @@
+"""Which steps make a profile on this machine, and what they give: `bounds_of`. Pure; `confine` carries the steps out."""
+
+import resource
+from dataclasses import dataclass
+
+from outlive.core.sandbox import NO_LIMITS, Limits, Profile
+
+__all__ = ["DEVICES", "MIN_LANDLOCK", "Bounds", "Machine", "Place", "bounds_of"]
+
+_NEWNS, _NEWCGROUP, _NEWUTS, _NEWIPC = 0x20000, 0x02000000, 0x04000000, 0x08000000
+_NEWUSER, _NEWPID, _NEWNET = 0x10000000, 0x20000000, 0x40000000  # clone(2)
+# What root keeps: to change owners and modes of files, and to become somebody less (capabilities(7)). Nothing that
+# reaches the kernel, other processes, devices or the network's configuration.
+_ROOT_KEEPS = sum(1 << number for number in (0, 1, 3, 4, 6, 7))
+# Landlock before ABI 3 lets files be truncated everywhere (Linux 6.2).
+MIN_LANDLOCK = 3
+DEVICES = (
+    "/dev/null",
+    "/dev/zero",
+    "/dev/full",
+    "/dev/random",
+    "/dev/urandom",
+    "/dev/tty",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    """What `offers` found out: Landlock's version (0: none), whether we are root, who may make namespaces."""
+
+    landlock: int = 0
+    is_root: bool = False
+    can_unshare: bool = False  # without a user namespace of its own
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """What of the file system a command may use; absolute paths without symbolic links.
+
+    `writable` is its folder first, then temporary folders and what the operator adds. `readable` is everything that
+    Landlock is to open for reading, `hidden` what a sealed command finds empty; `shown` are exceptions from that.
+    """
+
+    writable: tuple[str, ...] = ()
+    readable: tuple[str, ...] = ()
+    hidden: tuple[str, ...] = ()
+    shown: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """Steps for `confine`, and by name what they give."""
+
+    steps: tuple[str, ...]
+    features: tuple[str, ...]
+
+
+def bounds_of(
+    profile: Profile, machine: Machine, place: Place, *, limits: Limits = NO_LIMITS
+) -> Bounds | None:
+    """Return what makes a profile; None where nothing is to be done (no limits, and the profile is open)."""
+    last, features = _limits(limits, profile)  # last: they would bind us, too
+    steps: list[str] = []
+    if profile is Profile.OPEN:
+        return Bounds(steps=tuple(last), features=tuple(features)) if last else None
+    features += ["no_new_privileges", "clean_environment"]
+    if profile is Profile.GUARDED:
+        return Bounds(steps=("no_new_privileges", *last), features=tuple(features))
+    if profile is Profile.SEALED:
+        steps += _sealed(machine, place)
+        features += ["files", "secrets_hidden", "no_network", "no_foreign_processes", "own_tmp"]
+    else:
+        if profile is Profile.OFFLINE:
+            steps += _namespaces(machine, _NEWNET)
+            features.append("no_network")
+        steps += [f"read {path}" for path in (*place.readable, *place.shown)]
+        steps += [f"write {path}" for path in place.writable]
+        steps += [f"device {path}" for path in DEVICES]
+        features += ["files", "secrets_hidden", "no_foreign_trace"]
+        if machine.landlock >= 6:
+            features.append("no_foreign_signals")
+    if machine.is_root or profile is not Profile.WORKSPACE:
+        steps.append(f"capabilities {_ROOT_KEEPS if machine.is_root else 0}")
+        features.append("capabilities")
+    steps.append("no_new_privileges")
+    if profile is not Profile.SEALED:
+        steps.append(f"landlock {machine.landlock}")
+        features.append(f"landlock_{machine.landlock}")
+    return Bounds(steps=(*steps, *last), features=tuple(features))
+
+
+def _limits(limits: Limits, profile: Profile) -> tuple[list[str], list[str]]:
+    wanted = (
+        ("cpu", resource.RLIMIT_CPU, limits.cpu_s),
+        ("memory", resource.RLIMIT_AS, limits.memory_bytes),
+        ("files", resource.RLIMIT_NOFILE, limits.files),
+        ("processes", resource.RLIMIT_NPROC, limits.processes),
+        # What a crash leaves may hold secrets.
+        ("core", resource.RLIMIT_CORE, None if profile is Profile.OPEN else 0),
+    )
+    steps = [f"limit {number} {value}" for _, number, value in wanted if value is not None]
+    return steps, [f"rlimit_{name}" for name, _, value in wanted if value is not None]
+
+
+def _namespaces(machine: Machine, flags: int) -> list[str]:
+    if not machine.can_unshare:
+        flags |= _NEWUSER
+    return [f"unshare {flags}", "loopback"]
+
+
+def _sealed(machine: Machine, place: Place) -> list[str]:
+    return [
+        *_namespaces(machine, _NEWNS | _NEWCGROUP | _NEWUTS | _NEWIPC | _NEWPID | _NEWNET),
+        *(f"hide {path}" for path in place.hidden),
+        *(f"show {path}" for path in place.shown),
+        *(f"keep {path}" for path in place.writable),
+        "seal",
+    ]

@@ -1,0 +1,164 @@
+"""System calls of a sandbox that the standard library does not wrap: namespaces, mounts, Landlock, capabilities.
+
+Each raises OSError. Used by processes that are about to become a command, and by `offers`; a shim itself calls none
+of them. Numbers from 424 on are the same on every architecture (syscalls(2)).
+"""
+
+import ctypes
+import errno
+import os
+import struct
+
+__all__ = [
+    "LANDLOCK_DEVICE",
+    "LANDLOCK_READ",
+    "LANDLOCK_WRITE",
+    "add_landlock_rule",
+    "clone_for_parent",
+    "drop_capabilities",
+    "forbid_new_privileges",
+    "landlock_ruleset",
+    "landlock_version",
+    "make_read_only",
+    "mount",
+    "move_tree",
+    "open_tree",
+    "restrict_self",
+    "unshare",
+]
+
+# A test's way to a lesser machine: OUTLIVE_DEGRADE=landlock,namespaces in the environment.
+_MISSING = os.environ.get("OUTLIVE_DEGRADE", "").split(",")
+_LIBC = ctypes.CDLL(None, use_errno=True)
+_SYSCALL = _LIBC.syscall
+_SYSCALL.restype = ctypes.c_long
+_OPEN_TREE, _MOVE_MOUNT, _CLONE3, _MOUNT_SETATTR = 428, 429, 435, 442
+_LANDLOCK_CREATE, _LANDLOCK_ADD, _LANDLOCK_RESTRICT = 444, 445, 446
+_AT_FDCWD = -100
+_AT_RECURSIVE, _OPEN_TREE_CLONE, _MOVE_MOUNT_F_EMPTY_PATH, _AT_EMPTY_PATH = 0x8000, 1, 4, 0x1000
+_MOUNT_ATTR_RDONLY, _MOUNT_ATTR_NOSUID = 1, 2
+_PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS, _PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL = 24, 38, 47, 4
+_CLONE_PARENT = 0x8000
+_CAPABILITY_VERSION = 0x20080522  # _LINUX_CAPABILITY_VERSION_3
+
+# linux/landlock.h: execute 0, write file 1, read file 2, read dir 3, remove dir 4, remove file 5, make char 6, dir 7,
+# reg 8, sock 9, fifo 10, block 11, sym 12, refer 13 (ABI 2), truncate 14 (3), ioctl on devices 15 (5).
+_EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
+_MAKE_CHAR, _MAKE_BLOCK = 1 << 6, 1 << 11
+_TRUNCATE, _IOCTL_DEV = 1 << 14, 1 << 15
+_FOR_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL_DEV
+_ALL = (1 << 16) - 1
+_SCOPES = 0b11  # abstract Unix sockets, signals (ABI 6)
+# Listing folders is not restricted: a rule for / would open everything below it, and none would break `ls /`.
+LANDLOCK_READ = _EXECUTE | _READ_FILE
+# Device nodes are made nowhere: one of a disk would lead around every other rule.
+LANDLOCK_WRITE = _ALL & ~(_MAKE_CHAR | _MAKE_BLOCK | _READ_DIR | _IOCTL_DEV)
+LANDLOCK_DEVICE = _READ_FILE | _WRITE_FILE | _TRUNCATE | _IOCTL_DEV
+
+
+def _checked(result: int) -> int:
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+    return result
+
+
+def unshare(flags: int) -> None:
+    """Leave namespaces (unshare(2))."""
+    if "namespaces" in _MISSING:
+        raise OSError(errno.EPERM, os.strerror(errno.EPERM))
+    _checked(_LIBC.unshare(flags))
+
+
+def clone_for_parent() -> int:
+    """Fork a sibling: its parent is the caller's parent (clone3(2) CLONE_PARENT). Returns 0 in it.
+
+    The interpreter does not notice: the child may do little more than execute a program.
+    """
+    arguments = ctypes.create_string_buffer(struct.pack("<8Q", _CLONE_PARENT, 0, 0, 0, 0, 0, 0, 0))
+    return _checked(_SYSCALL(_CLONE3, arguments, ctypes.c_size_t(64)))
+
+
+def forbid_new_privileges() -> None:
+    """Let no set-uid program give privileges to us and our descendants (prctl(2) PR_SET_NO_NEW_PRIVS)."""
+    _checked(_LIBC.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+
+
+def drop_capabilities(kept: int) -> None:
+    """Give up all capabilities but those in the mask `kept`, for good (capabilities(7))."""
+    _LIBC.prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
+    for number in range(64):
+        if not kept >> number & 1 and _LIBC.prctl(_PR_CAPBSET_DROP, number, 0, 0, 0):
+            # Behind the last one that the kernel knows; or we are not privileged, and `capset` is what counts.
+            break
+    header = struct.pack("<IiI", _CAPABILITY_VERSION, 0, 0)[:8]
+    held = ctypes.create_string_buffer(24)
+    _checked(_LIBC.capget(header, held))
+    permitted = [struct.unpack_from("<I", held, offset)[0] for offset in (4, 16)]
+    low, high = permitted[0] & kept & 0xFFFFFFFF, permitted[1] & kept >> 32
+    _checked(_LIBC.capset(header, struct.pack("<6I", low, low, 0, high, high, 0)))
+
+
+# -- mounts
+
+
+def mount(source: bytes, target: bytes, kind: bytes, flags: int, options: bytes = b"") -> None:
+    """Mount (mount(2))."""
+    _checked(_LIBC.mount(source, target, kind, ctypes.c_ulong(flags), options or None))
+
+
+def open_tree(path: bytes) -> int:
+    """Return a descriptor of a copy of the mounts at and below a path, mounted nowhere yet (open_tree(2))."""
+    return _checked(_SYSCALL(_OPEN_TREE, _AT_FDCWD, path, _OPEN_TREE_CLONE | _AT_RECURSIVE | os.O_CLOEXEC))
+
+
+def move_tree(tree: int, target: bytes) -> None:
+    """Mount what `open_tree` returned (move_mount(2)), and close it."""
+    _checked(_SYSCALL(_MOVE_MOUNT, tree, b"", _AT_FDCWD, target, _MOVE_MOUNT_F_EMPTY_PATH))
+    os.close(tree)
+
+
+def make_read_only(path: bytes, *, tree: int = -1) -> None:
+    """Make all mounts at and below a path, or in a tree of `open_tree`, read-only (mount_setattr(2), Linux 5.12)."""
+    attributes = struct.pack("<4Q", _MOUNT_ATTR_RDONLY | _MOUNT_ATTR_NOSUID, 0, 0, 0)
+    place, flags = (_AT_FDCWD, _AT_RECURSIVE) if tree < 0 else (tree, _AT_RECURSIVE | _AT_EMPTY_PATH)
+    _checked(_SYSCALL(_MOUNT_SETATTR, place, path, flags, attributes, ctypes.c_size_t(32)))
+
+
+# -- Landlock
+
+
+def landlock_version() -> int:
+    """Return the version of the kernel's Landlock; 0 where there is none."""
+    return (
+        0 if "landlock" in _MISSING else max(0, int(_SYSCALL(_LANDLOCK_CREATE, None, ctypes.c_size_t(0), 1)))
+    )
+
+
+def landlock_ruleset(version: int) -> int:
+    """Return a ruleset that handles everything of the file system that this version knows, and the scopes."""
+    handled = _ALL & ~_READ_DIR
+    if version < 5:
+        handled &= ~_IOCTL_DEV
+    scopes = _SCOPES if version >= 6 else 0
+    attributes = struct.pack("<3Q", handled, 0, scopes)
+    size = 24 if version >= 6 else 16 if version >= 4 else 8
+    return _checked(_SYSCALL(_LANDLOCK_CREATE, attributes, ctypes.c_size_t(size), 0))
+
+
+def add_landlock_rule(ruleset: int, path: bytes, rights: int, *, version: int) -> None:
+    """Allow `rights` at and below a path."""
+    if version < 5:
+        rights &= ~_IOCTL_DEV
+    fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    try:
+        if os.fstat(fd).st_mode & 0o170000 != 0o040000:
+            rights &= _FOR_FILES
+        _checked(_SYSCALL(_LANDLOCK_ADD, ruleset, 1, struct.pack("<Qi", rights, fd), 0))
+    finally:
+        os.close(fd)
+
+
+def restrict_self(ruleset: int) -> None:
+    """Put a ruleset into force for us and our descendants, for good."""
+    _checked(_SYSCALL(_LANDLOCK_RESTRICT, ruleset, 0))

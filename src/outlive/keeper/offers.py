@@ -1,0 +1,105 @@
+"""Which profiles this machine offers, tried out by starting something in each: `ask_offers`.
+
+In a process of its own: trying means forking, which a server with threads must not.
+"""
+
+import json
+import os
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from outlive.core.sandbox import Profile
+from outlive.keeper import calls, confine
+from outlive.keeper.bounds import MIN_LANDLOCK, Machine, Place, bounds_of
+from outlive.keeper.kernel import become_subreaper
+from outlive.keeper.spawn import keeper_argv, keeper_environment
+
+__all__ = ["Offers", "ask_offers", "main"]
+
+_DEADLINE_S = 20.0
+_NEWNET = 0x40000000
+_TRUE = next((path for path in ("/bin/true", "/usr/bin/true") if os.path.exists(path)), "/bin/true")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offers:
+    """What was found: the machine, and why a profile cannot be had ("" where it can)."""
+
+    machine: Machine
+    obstacles: Mapping[Profile, str]
+
+
+def ask_offers(state_dir: str) -> Offers:
+    """Try all profiles in a process of its own (some 60 ms). Blocking: run it in a thread."""
+    argv = keeper_argv("offers", state_dir)
+    try:
+        ran = subprocess.run(
+            argv,
+            env=keeper_environment("offers"),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            timeout=_DEADLINE_S,
+            check=True,
+            start_new_session=True,
+        )
+        found = json.loads(ran.stdout)
+        return Offers(
+            machine=Machine(**found["machine"]),
+            obstacles={profile: str(found["obstacles"][profile.value]) for profile in Profile},
+        )
+    except (OSError, ValueError, LookupError, TypeError, subprocess.SubprocessError) as error:
+        text = f"trying it out failed ({type(error).__name__})"
+        return Offers(
+            machine=Machine(),
+            obstacles={profile: "" if profile is Profile.OPEN else text for profile in Profile},
+        )
+
+
+def main() -> None:
+    """Print what was found as JSON."""
+    become_subreaper()
+    is_root = os.geteuid() == 0
+    machine = Machine(
+        landlock=calls.landlock_version(),
+        is_root=is_root,
+        can_unshare=is_root and not _attempt((f"unshare {_NEWNET}",)),
+    )
+    obstacles = {profile.value: _obstacle(profile, machine) for profile in Profile}
+    facts = {
+        "landlock": machine.landlock,
+        "is_root": machine.is_root,
+        "can_unshare": machine.can_unshare,
+    }
+    print(json.dumps({"machine": facts, "obstacles": obstacles}))  # noqa: T201 - this is its answer
+
+
+def _obstacle(profile: Profile, machine: Machine) -> str:
+    if profile in {Profile.WORKSPACE, Profile.OFFLINE} and machine.landlock < MIN_LANDLOCK:
+        if not machine.landlock:
+            return "the kernel has no Landlock"
+        return (
+            f"the kernel's Landlock is version {machine.landlock}, and {MIN_LANDLOCK} (Linux 6.2) is needed"
+        )
+    place = Place(readable=("/usr", "/bin", "/lib", "/lib64"), hidden=("/tmp",))  # noqa: S108 - hidden, not used
+    bounds = bounds_of(profile, machine, place)
+    return "" if bounds is None else _attempt(bounds.steps)
+
+
+def _attempt(steps: tuple[str, ...]) -> str:
+    """Return why these steps cannot be taken; "" when they can."""
+    null = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
+    os.chdir("/")
+    try:
+        words = [step.encode() for step in steps]
+        ends = {"I": null, "O": null}
+        pid, _ = confine.spawn(words, _TRUE.encode(), [b"true"], {}, ends)
+    except confine.Refused as error:
+        place = error.place.decode().removeprefix("sandbox:")
+        words_of = {"unshare": "namespaces cannot be made", "seal": "mounts cannot be made"}
+        return f"{words_of.get(place, place)} ({error.strerror})"
+    finally:
+        os.close(null)
+    status = os.waitpid(pid, 0)[1]
+    return "" if status == 0 else f"a program ends with status {status}"

@@ -1,0 +1,147 @@
+"""Which profile a command gets, who may choose a weaker one, and what a machine that lacks something answers."""
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from outlive.config.tightening import is_tighter
+from outlive.core.command import Command
+from outlive.core.errors import CommandRefused, InvalidRequest, StartFailed
+from outlive.core.process import Owner
+from outlive.core.sandbox import Limits, Profile, parse_profile
+from outlive.engine import Engine
+from outlive.engine.sandbox import SandboxSettings
+from outlive.keeper.offers import ask_offers
+from tests.engine.engines import ME, an_engine, output_of, run
+from tests.keeper.house import House
+
+_ADMIN = replace(ME, is_admin=True)
+_GUARDED = SandboxSettings(profile=Profile.GUARDED)
+
+
+def test_profiles_have_an_order_and_names() -> None:
+    assert [profile.value for profile in sorted(Profile, key=lambda one: one.strength)] == [
+        "open",
+        "guarded",
+        "workspace",
+        "offline",
+        "sealed",
+    ]
+    with pytest.raises(InvalidRequest, match="'wide'"):
+        parse_profile("wide")
+
+
+@pytest.mark.parametrize("profile", list(Profile))
+def test_a_projects_file_may_only_choose_a_stronger_profile(profile: Profile) -> None:
+    for other in Profile:
+        assert is_tighter("stronger", other, than=profile) == (other.strength >= profile.strength)
+
+
+def test_a_projects_file_may_set_a_bound_where_there_is_none_but_not_take_it_away() -> None:
+    assert is_tighter("lower", 5, than=None)
+    assert not is_tighter("lower", None, than=5)
+    assert is_tighter("lower", None, than=None)
+
+
+def test_limits_go_downwards_only() -> None:
+    most = Limits(cpu_s=10, memory_bytes=1000)
+    assert Limits(cpu_s=5, files=3).within(most) == Limits(cpu_s=5, memory_bytes=1000, files=3)
+    with pytest.raises(InvalidRequest, match="memory may be 1000"):
+        Limits(memory_bytes=1001).within(most)
+    assert not Limits()
+    assert Limits(files=1)
+
+
+async def test_the_default_profile_is_everybodys_and_only_an_administrator_goes_below(
+    shared_house: House,
+) -> None:
+    async with an_engine(shared_house.state_dir, sandbox=_GUARDED) as engine:
+        assert (await run(engine, "true")).record.sandbox.profile is Profile.GUARDED
+        with pytest.raises(CommandRefused) as refused:
+            await engine.start(Command(line="true", profile="open"), owner=ME)
+        assert refused.value.code == "profile_too_weak"
+        weaker = await run(engine, "true", owner=_ADMIN, profile="open")
+        assert weaker.record.sandbox.profile is Profile.OPEN
+
+
+async def test_who_lives_in_a_process_starts_nothing_weaker_and_nowhere_else(
+    engine: Engine, tmp_path: Path
+) -> None:
+    (tmp_path / "here").mkdir()
+    (tmp_path / "there").mkdir()
+    parent = await run(engine, "true", profile="workspace", cwd=str(tmp_path / "here"))
+    inside = Owner(principal="me", inside=parent.process_id, is_admin=True)
+    started = await run(engine, "true", owner=inside, cwd=str(tmp_path / "here"))
+    assert started.record.sandbox.profile is Profile.WORKSPACE
+    for wanted in (
+        Command(line="true", profile="guarded", cwd=str(tmp_path / "here")),
+        Command(line="true", cwd=str(tmp_path / "there")),
+    ):
+        with pytest.raises(CommandRefused) as refused:
+            await engine.start(wanted, owner=inside)
+        assert refused.value.code == "profile_too_weak"
+
+
+async def test_a_guarded_command_finds_listed_names_and_what_it_was_given(shared_house: House) -> None:
+    environment = {
+        "PATH": os.environ["PATH"],
+        "LC_TIME": "C",
+        "AWS_SECRET": "x",
+        "HOME": "/root",
+        "EDITOR": "vi",
+    }
+    async with an_engine(shared_house.state_dir, environment=environment) as engine:
+        process = await run(engine, "env", profile="guarded", env={"MINE": "1"}, env_secrets={"KEY": "2"})
+        names = {line.partition(b"=")[0] for line in (await output_of(process))[0].splitlines()}
+    assert {b"PATH", b"LC_TIME", b"HOME", b"MINE", b"KEY"} <= names
+    assert not names & {b"AWS_SECRET", b"EDITOR"}
+
+
+async def test_a_folder_that_holds_the_state_folder_is_no_workspace(
+    engine: Engine, shared_house: House
+) -> None:
+    for folder in ("/", str(shared_house.state_dir), str(shared_house.state_dir / "processes")):
+        with pytest.raises(StartFailed, match="state folder") as refused:
+            await engine.start(Command(line="true", profile="workspace", cwd=folder), owner=ME)
+        assert refused.value.code == "sandbox_unavailable"
+
+
+async def test_long_lines_are_read_from_their_script_within_a_workspace(
+    engine: Engine, tmp_path: Path
+) -> None:
+    line = f"echo {'x' * 150_000} | wc -c"
+    process = await run(engine, line, profile="workspace", cwd=str(tmp_path))
+    assert await output_of(process) == (b"150001\n", b"")
+    sealed = await run(engine, line, profile="sealed", cwd=str(tmp_path))
+    assert await output_of(sealed) == (b"150001\n", b"")
+
+
+@pytest.fixture
+def lesser(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine without Landlock and namespaces, as far as a server can see."""
+    monkeypatch.setenv("OUTLIVE_DEGRADE", "landlock,namespaces")
+
+
+@pytest.mark.usefixtures("lesser")
+@pytest.mark.promise("S0.3.profile")
+@pytest.mark.parametrize("profile", [Profile.WORKSPACE, Profile.OFFLINE, Profile.SEALED])
+async def test_a_machine_that_lacks_something_refuses_and_says_what(
+    engine: Engine, tmp_path: Path, profile: Profile
+) -> None:
+    with pytest.raises(StartFailed) as refused:
+        await engine.start(
+            Command(line=f"touch {tmp_path}/ran", profile=profile.value, cwd=str(tmp_path)), owner=ME
+        )
+    assert refused.value.code == "sandbox_unavailable"
+    assert ("namespaces" if profile is Profile.SEALED else "Landlock") in refused.value.message
+    assert "doctor" in refused.value.hint
+    assert not (tmp_path / "ran").exists()
+
+
+def test_what_was_tried_out_is_told_also_when_trying_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("outlive.keeper.offers.keeper_argv", lambda *_words: ["/bin/false"])
+    offers = ask_offers("/")
+    assert offers.obstacles[Profile.OPEN] == ""
+    assert all(offers.obstacles[profile] for profile in Profile if profile is not Profile.OPEN)
