@@ -170,7 +170,7 @@ _JSONRPC: Mapping[str, str] = {
     "S0.bad.vanished-client": "A client that vanishes leaves its process to the reconnect grace, nothing leaks.",
     "S0.bad.hung-supervisor": "A hung supervisor is met with a clear error and a hint, and loses nothing.",
     # who is let in, from the first day
-    "A.loopback": "The server listens on loopback addresses only.",
+    "A.loopback": "The server listens on loopback addresses only, unless it is told otherwise.",
     "A.origin": "Every Origin but the server's own is refused with 403, on routes and upgrades.",
     "A.host": "A foreign Host is refused with 421, on routes and upgrades.",
     "A.folder": "The state folder is 0700.",
@@ -184,6 +184,8 @@ _SECURITY: Mapping[str, str] = {
     "A.peer": "Without a token only our own uid is let in: by the kernel's word, unforwarded, and from no web page.",
     "A.inside": "A process that we have started, or a descendant of it, is let in nowhere by its uid, nor by the keeper.",
     "A.token": "A token counts until it is revoked or expires; what its holder has open ends within a second then.",
+    "A.tls": "With a certificate the TCP ports speak TLS only, and ask callers for theirs where an authority is named.",
+    "A.reach": "Beyond loopback the server does not start without TLS and something that a caller can show.",
     "A.scope": "Every method, tool and route needs a scope; a caller with a narrower one is refused with scope_missing.",
     "S4.9.key": "With MCP_API_KEY set, every TCP caller sends it (Bearer, bare or X-API-Key), else 401.",
     "S4.10": "Origin must be localhost, compared as a parsed host: http://localhost.evil.com gets 403.",

@@ -27,7 +27,7 @@ from outlive.frontends.boundary import ErrorBoundary
 from outlive.frontends.dialects import Dialects
 from outlive.frontends.entry import Entry
 from outlive.frontends.front_page import HEALTH_PATH, front_routes, unknown_path
-from outlive.frontends.guard import Guard
+from outlive.frontends.guard import Guard, Names
 from outlive.frontends.jsonrpc.door import JsonRpcDoor
 from outlive.frontends.jsonrpc.settings import DoorSettings
 from outlive.frontends.mcp_http.door import PATH as MCP_PATH
@@ -41,6 +41,7 @@ from outlive.frontends.rest.door import Service as RestService
 from outlive.frontends.rest.door import dialect as rest_dialect
 from outlive.frontends.rest.slugs import DOCS_PATH
 from outlive.frontends.timing import Timed
+from outlive.frontends.tls import certificate_names
 from outlive.frontends.token_book import TokenBook
 from outlive.frontends.told_refusals import ToldRefusals
 from outlive.keeper.launch import EXTERNAL_VARIABLE, ensure_keeper
@@ -116,13 +117,7 @@ class Application:
         )
         self._mcp = McpHttpDoor(lambda: _mcp_service(self._engine, layout, settings, extend_mcp))
         self._rest = RestDoor(lambda: _rest_service(self._engine, settings), self._engine.check)
-        self.routes = routes = [
-            *front_routes(self._describe, self._health),
-            *self._jsonrpc.routes(),
-            *self._mcp.routes(),
-            *self._rest.routes(),
-            Route("/metrics", self._show_metrics, methods=["GET"]),
-        ]
+        self.routes = self._all_routes()
         dialects = Dialects({MCP_PATH: send_rpc_error, **rest_dialect()})
         own_uid = os.getuid()
         self._tokens = TokenBook(TokenFile(layout))
@@ -130,7 +125,7 @@ class Application:
         self.asgi: ASGIApp = Guard(
             Timed(
                 Pace(
-                    ErrorBoundary(_router(routes), dialects),
+                    ErrorBoundary(_router(self.routes), dialects),
                     take,
                     free_paths=frozenset({HEALTH_PATH, *PROBE_PATHS}),
                     answer=dialects,
@@ -139,9 +134,19 @@ class Application:
                 doors={MCP_PATH: "mcp", REST_PATH: "rest", "/api/": "rest"},
             ),
             Entry(self._peers, self._tokens, own_uid=own_uid, api_key=settings.mcp_api_key),
+            names=_names(settings),
             page_paths=frozenset({MCP_PATH}),
             answer=ToldRefusals(dialects, self._engine.announce),
         )
+
+    def _all_routes(self) -> list[BaseRoute]:
+        return [
+            *front_routes(self._describe, self._health),
+            *self._jsonrpc.routes(),
+            *self._mcp.routes(),
+            *self._rest.routes(),
+            Route("/metrics", self._show_metrics, methods=["GET"]),
+        ]
 
     async def __aenter__(self) -> Self:
         """Open engine and doors; every process of an earlier server is known when this returns.
@@ -246,6 +251,13 @@ class Application:
             "processes": self.living_count,
             "connections": self._jsonrpc.open_count,
         }
+
+
+def _names(settings: Settings) -> Names:
+    found = frozenset(settings.public_name)
+    if settings.tls_cert:
+        found |= certificate_names(settings.tls_cert)
+    return Names(found)
 
 
 def _router(routes: Iterable[BaseRoute]) -> Router:

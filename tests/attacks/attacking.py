@@ -154,9 +154,9 @@ def knock(connection, method, path, body=None, headers={}):
     content = json.loads(answer.read())
     return [answer.status, content.get("slug") or content.get("error")]
 
-state_dir, port, token, target, out = sys.argv[1:]
+state_dir, port, token, target, out, profile = sys.argv[1:]
 shown = {"Authorization": "Bearer " + token} if token else {}
-start = json.dumps({"command": "echo broken in"})
+start = json.dumps({"command": "echo broken in", "profile": profile or None})
 kind = {"Content-Type": "application/json", **shown}
 found = {}
 for name, make in (
@@ -190,13 +190,25 @@ _WAYS = {
 }
 
 
-def inside(server: OutliveServer, folder: Path, *, way: str, target: str, token: str = "") -> dict[str, Any]:
-    """Run a command that calls back on every socket, in one of four ways; return what it got."""
+def inside(
+    server: OutliveServer,
+    folder: Path,
+    *,
+    way: str,
+    target: str,
+    token: str = "",
+    profiles: tuple[str, str] = ("open", ""),
+) -> dict[str, Any]:
+    """Run a command that calls back on every socket, in one of four ways; return what it got.
+
+    `profiles`: that of the command, and the one that it asks for what it starts.
+    """
     script, out = folder / "call.py", folder / f"{way}.json"
     script.write_text(_CALL_BACK)
     port = str(server.ready["ports"]["rest"])
     words = [sys.executable, "-I", "-S", str(script), str(server.state_dir), port, token, target, str(out)]
-    Requests(server).start(_WAYS[way].format(call=shlex.join(words)), after_exit="keep")
+    call = shlex.join([*words, profiles[1]])
+    Requests(server).start(_WAYS[way].format(call=call), profile=profiles[0])
     deadline = time.monotonic() + _PATIENCE_S
     while not out.exists() and time.monotonic() < deadline:
         time.sleep(0.02)

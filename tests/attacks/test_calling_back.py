@@ -48,6 +48,22 @@ def test_with_a_token_it_is_that_tokens_principal_and_the_keeper_stays_shut(
 
 
 @pytest.mark.promise("A.inside")
+@pytest.mark.parametrize("way", ["child", "daemon"])
+def test_what_a_command_starts_with_a_token_is_bound_no_less_than_it_is_itself(
+    besieged: OutliveServer, tmp_path: Path, way: str
+) -> None:
+    token = create_token(besieged, "admin")
+    found = inside(besieged, tmp_path, way=way, target="x", token=token, profiles=("guarded", "open"))
+    for door in _DOORS:
+        assert found[door] == [403, "profile_too_weak"], found
+    found = inside(
+        besieged, tmp_path, way="cleared", target="x", token=token, profiles=("guarded", "guarded")
+    )
+    for door in _DOORS:
+        assert found[door] == [201, None], found
+
+
+@pytest.mark.promise("A.inside")
 def test_a_command_whose_shim_was_killed_is_still_known_by_its_session_and_its_environment(
     serve: ServerFactory, tmp_path: Path
 ) -> None:

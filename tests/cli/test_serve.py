@@ -248,7 +248,7 @@ def test_a_bad_setting_is_refused_before_anything_is_touched(tmp_path: Path) -> 
 def test_an_address_beyond_loopback_is_refused(tmp_path: Path) -> None:
     refused = run("serve", "--state-dir", str(tmp_path / "state"), "--host", "0.0.0.0")
     assert refused.returncode == 1
-    assert "token and TLS" in refused.stderr
+    assert "needs TLS" in refused.stderr
 
 
 def test_a_misspelt_variable_is_mentioned(tmp_path: Path) -> None:

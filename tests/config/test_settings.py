@@ -91,10 +91,9 @@ def test_an_error_names_the_source_and_shows_an_example(
     resolve({str(name): example[1]}, _HOME, working_folder="/")
 
 
-@pytest.mark.promise("A.loopback")
-def test_a_host_beyond_loopback_is_refused_with_a_reason() -> None:
-    with pytest.raises(ConfigInvalid, match="token and TLS"):
-        resolve({"host": "0.0.0.0"}, _HOME, working_folder="/")
+def test_what_is_no_address_is_refused_with_a_reason() -> None:
+    with pytest.raises(ConfigInvalid, match="an address of this machine"):
+        resolve({"host": "example.com"}, _HOME, working_folder="/")
 
 
 def test_every_option_is_described_once_and_completely() -> None:

@@ -51,13 +51,29 @@ def test_loopback_is_served(text: str, host: str) -> None:
     assert values.parse_host(text) == host
 
 
-@pytest.mark.promise("A.loopback")
 @pytest.mark.parametrize(
-    "text", ["0.0.0.0", "::", "*", "192.168.1.2", "example.com", "127.0.0.1.evil.example", ""]
+    ("text", "host"),
+    [("0.0.0.0", "0.0.0.0"), ("::", "::"), ("[FD00::1]", "fd00::1"), ("192.0.2.1", "192.0.2.1")],
 )
-def test_nothing_beyond_loopback_is_served(text: str) -> None:
-    with pytest.raises(ValueError, match="only this machine's own address"):
+def test_other_addresses_are_taken_as_they_are(text: str, host: str) -> None:
+    assert values.parse_host(text) == host
+
+
+@pytest.mark.parametrize("text", ["*", "example.com", "127.0.0.1.evil.example", "", "127.1", "300.0.0.1"])
+def test_what_is_no_address_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="an address of this machine"):
         values.parse_host(text)
+
+
+def test_host_names_come_without_anything_around_them() -> None:
+    assert values.parse_names("Box.Example, *.team.example,[::1]") == (
+        "box.example",
+        "*.team.example",
+        "[::1]",
+    )
+    for text in ("https://box.example", "box.example/path", "a b", "..", "*"):
+        with pytest.raises(ValueError, match="no host name"):
+            values.parse_names(text)
 
 
 def test_words_stand_between_commas() -> None:

@@ -2,14 +2,18 @@
 
 import asyncio
 import contextlib
+import functools
 import json
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager
+from socket import socket
 from typing import Literal, cast
 
 import uvloop
+from starlette.types import ASGIApp
 
 from outlive import __version__
 from outlive.app import Application
@@ -19,9 +23,12 @@ from outlive.config import Settings
 from outlive.core.layout import Layout
 from outlive.frontends.http_server import serving
 from outlive.frontends.listeners import Listeners
+from outlive.frontends.tls import server_context
 from outlive.observability.logs import logging_to
 
 __all__ = ["run_server"]
+
+_Service = Callable[[ASGIApp, Sequence[socket]], AbstractAsyncContextManager[None]]
 
 _FORCED = 130  # 128 + SIGINT, as shells count
 _TRY = '{"jsonrpc":"2.0","id":1,"method":"execute","params":{"command":"date"}}'
@@ -40,20 +47,30 @@ def run_server(settings: Settings, layout: Layout, listeners: Listeners, *, work
     ):
         notifier = Notifier(os.environ)
         app = Application(settings, layout, working_folder=working_folder)
-        return runner.run(_serve(app, settings, layout, listeners, notifier=notifier))
+        tls = None
+        if settings.tls_cert:
+            tls = server_context(settings.tls_cert, settings.tls_key, settings.tls_client_ca)
+        service = functools.partial(
+            serving,
+            max_message_bytes=settings.max_message_bytes,
+            max_http_connections=settings.max_http_connections,
+            tls=tls,
+        )
+        return runner.run(_serve(app, settings, layout, listeners, notifier=notifier, service=service))
 
 
 async def _serve(
-    application: Application, settings: Settings, layout: Layout, listeners: Listeners, *, notifier: Notifier
+    application: Application,
+    settings: Settings,
+    layout: Layout,
+    listeners: Listeners,
+    *,
+    notifier: Notifier,
+    service: _Service,
 ) -> int:
     with _stop_signals() as stop:
         async with application as app:
-            async with serving(
-                app.asgi,
-                listeners.sockets,
-                max_message_bytes=settings.max_message_bytes,
-                max_http_connections=settings.max_http_connections,
-            ):
+            async with service(app.asgi, listeners.sockets):
                 with _published(layout, listeners):
                     _announce(settings, layout, listeners)
                     notifier.tell("READY=1", f"STATUS=Serves {layout.root}")
@@ -118,20 +135,21 @@ def _announce(settings: Settings, layout: Layout, listeners: Listeners) -> None:
     if settings.print_json:
         show_json({"pid": os.getpid(), "state_dir": layout.root, "ports": listeners.ports})
         return
+    s = "s" if settings.tls_cert else ""
     lines = [f"outlive {__version__} is ready (pid {os.getpid()}, state in {layout.root})"]
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
     port = listeners.ports.get("jsonrpc")
     if port is None:
         lines.append(f"  Unix socket  {layout.server_socket}")
     else:
-        lines.append(f"  JSON-RPC     ws://{host}:{port}/ws/mcp")
+        lines.append(f"  JSON-RPC     ws{s}://{host}:{port}/ws/mcp")
     if "mcp" in listeners.ports:
-        lines.append(f"  MCP          http://{host}:{listeners.ports['mcp']}/mcp")
+        lines.append(f"  MCP          http{s}://{host}:{listeners.ports['mcp']}/mcp")
     if "rest" in listeners.ports:
-        lines.append(f"  REST         http://{host}:{listeners.ports['rest']}/v1   (/docs describes it)")
+        lines.append(f"  REST         http{s}://{host}:{listeners.ports['rest']}/v1   (/docs describes it)")
     if port is not None:
         command = os.path.join(os.path.dirname(sys.executable), "websockets")
-        lines.append(f"Try: {command} ws://{host}:{port}/ws/mcp   and type {_TRY}")
+        lines.append(f"Try: {command} ws{s}://{host}:{port}/ws/mcp   and type {_TRY}")
     lines.append("Ctrl-C stops the server; what runs lives on (--stop-processes ends it too).")
     say("\n".join(lines))
 

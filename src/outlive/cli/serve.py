@@ -12,7 +12,8 @@ import threading
 from collections.abc import Mapping
 
 from outlive.cli.output import say
-from outlive.config import Resolution, misspelt_names, resolve
+from outlive.cli.reach import check_reach
+from outlive.config import Resolution, Settings, misspelt_names, resolve
 from outlive.core.errors import ConfigInvalid, OutliveError
 from outlive.core.layout import Layout
 from outlive.frontends.listeners import Listeners
@@ -44,6 +45,8 @@ def serve(flags: Mapping[str, str]) -> int:
     for name, meant in misspelt_names(os.environ):
         say(f"outlive: {name} is not a setting; did you mean {meant}?")
     layout = open_state_folder(resolution.settings.state_dir)
+    check_reach(resolution.settings, layout)
+    _check_tls(resolution.settings)
     _allow_many_descriptors()
     with ServerLock(layout), Listeners() as listeners:
         listeners.add_unix(layout.server_socket)
@@ -68,6 +71,14 @@ def _allow_many_descriptors() -> None:
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with contextlib.suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def _check_tls(settings: Settings) -> None:
+    """See that TLS can be spoken while nobody waits yet; the context itself is made with the event loop."""
+    if settings.tls_cert:
+        from outlive.frontends.tls import server_context  # noqa: PLC0415 -- start-up time: ssl takes 10 ms
+
+        server_context(settings.tls_cert, settings.tls_key, settings.tls_client_ca)
 
 
 def _open_ports(listeners: Listeners, resolution: Resolution) -> None:

@@ -32,6 +32,7 @@ class Address:
         *,
         url: str | None = None,
         token: str | None = None,
+        ca_file: str | os.PathLike[str] | None = None,
         starts_server: bool = True,
         say: Callable[[str], None] = say_nothing,
     ) -> None:
@@ -39,8 +40,9 @@ class Address:
 
         Args:
             state_dir: Its state folder; None for the usual one (`OUTLIVE_STATE_DIR`, else in the home folder).
-            url: Its `ws://…` address instead.
+            url: Its `ws://…` or `wss://…` address instead.
             token: Sent as `Authorization: Bearer …`; None takes the one in `OUTLIVE_TOKEN`, if any.
+            ca_file: PEM file of the authorities that count for a `wss://` address; None takes the system's.
             starts_server: Whether a server is started for the state folder where none runs.
             say: Told in one line that a server is started.
         """
@@ -48,6 +50,7 @@ class Address:
             raise ValueError("pass either state_dir or url")
         self._url = f"ws://localhost{_PATH}" if url is None else url
         self._headers = token_headers(own_token() if token is None else token)
+        self._ca_file = None if ca_file is None else os.fspath(ca_file)
         self._is_local = url is None
         self._state_dir = None if state_dir is None else os.fspath(state_dir)
         self._say = say
@@ -81,7 +84,7 @@ class Address:
                 connection = await world.reach(lambda gone: server.connect(is_abandoned=gone))
             if connection is None:
                 raise Unreachable(f"Nobody serves {self}.")
-        return await world.open(url, connection, self._headers)
+        return await world.open(url, connection, self._headers, ca_file=self._ca_file)
 
     def _find(self) -> Server:
         layout = layout_of(self._state_dir)

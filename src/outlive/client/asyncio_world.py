@@ -10,7 +10,7 @@ from typing import TypeVar
 from websockets.asyncio.client import ClientConnection, connect, unix_connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake
 
-from outlive.client.handshake import OPTIONS, keep_alive, refusal
+from outlive.client.handshake import OPTIONS, keep_alive, refusal, secured
 from outlive.client.world import ConnectionLost
 
 __all__ = ["AsyncioWorld"]
@@ -106,11 +106,19 @@ class AsyncioWorld:
             is_abandoned = True
             raise
 
-    async def open(self, url: str, connection: socket.socket | None, headers: dict[str, str]) -> _Wire:
+    async def open(
+        self,
+        url: str,
+        connection: socket.socket | None,
+        headers: dict[str, str],
+        *,
+        ca_file: str | None = None,
+    ) -> _Wire:
         """Open a WebSocket."""
         try:
             if connection is None:
-                opened = await connect(url, additional_headers=headers, **OPTIONS)
+                tls = secured(url, ca_file)
+                opened = await connect(url, additional_headers=headers, ssl=tls, **OPTIONS)
             else:
                 connection.settimeout(0.0)
                 opened = await unix_connect(uri=url, sock=connection, additional_headers=headers, **OPTIONS)

@@ -39,6 +39,7 @@ class AsyncClient(AsyncApprovals):
         *,
         url: str | None = None,
         token: str | None = None,
+        ca_file: str | os.PathLike[str] | None = None,
         start_server: bool = True,
         patience_s: float = _PATIENCE_S,
         say: Callable[[str], None] = say_nothing,
@@ -49,8 +50,9 @@ class AsyncClient(AsyncApprovals):
         Args:
             state_dir: The state folder of the server; by default the usual one (`OUTLIVE_STATE_DIR`, else
                 `~/.local/state/outlive`). Its Unix socket is used.
-            url: A `ws://…/ws/mcp` address instead of a state folder.
+            url: A `ws://…/ws/mcp` or `wss://…/ws/mcp` address instead of a state folder.
             token: Sent as `Authorization: Bearer …`; by default the one in `OUTLIVE_TOKEN`, if any.
+            ca_file: PEM file of the authorities that count for a `wss://` address; by default the system's.
             start_server: Start the server of the state folder where none runs; it outlives this program.
             patience_s: How long a server that went away is waited for.
             say: Told in one line when a server is started.
@@ -63,7 +65,9 @@ class AsyncClient(AsyncApprovals):
             from outlive.client.asyncio_world import AsyncioWorld  # noqa: PLC0415
 
             world = AsyncioWorld()
-        self._address = Address(state_dir, url=url, token=token, starts_server=start_server, say=say)
+        self._address = Address(
+            state_dir, url=url, token=token, ca_file=ca_file, starts_server=start_server, say=say
+        )
         self._world = world
         self._patience_s = patience_s
         self._is_closed = False

@@ -1,6 +1,7 @@
 """What both worlds tell the `websockets` package when they open a connection, and what its errors mean."""
 
 import socket
+import ssl
 from typing import TypedDict
 
 from websockets.exceptions import InvalidHandshake, InvalidStatus
@@ -9,7 +10,7 @@ from outlive.client.refusals import CONNECTING_S, refused
 from outlive.client.world import Unreachable
 from outlive.core.errors import AccessDenied
 
-__all__ = ["OPTIONS", "keep_alive", "refusal"]
+__all__ = ["OPTIONS", "keep_alive", "refusal", "secured"]
 
 
 class _Options(TypedDict):
@@ -48,8 +49,19 @@ def keep_alive(connection: socket.socket) -> None:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, _TRIES)
 
 
+def secured(url: str, ca_file: str | None) -> ssl.SSLContext | None:
+    """Return how a `wss://` server's certificate is checked; None for `ws://`."""
+    return ssl.create_default_context(cafile=ca_file) if url.startswith("wss://") else None
+
+
 def refusal(error: Exception) -> Exception:
     """Return what a failed opening means: the server's refusal, or that nobody answers."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return AccessDenied(
+            "foreign_host",
+            f"The server's certificate does not count: {error.verify_message or error.reason}.",
+            hint="Check the address; ca_file names the authority where it is none of the system's.",
+        )
     if isinstance(error, InvalidStatus):
         return refused(error.response.status_code, bytes(error.response.body or b""))
     if isinstance(error, InvalidHandshake) and not isinstance(error.__cause__, EOFError | OSError):

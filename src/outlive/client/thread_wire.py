@@ -6,7 +6,7 @@ import socket
 from websockets.exceptions import ConnectionClosed, InvalidHandshake
 from websockets.sync.client import ClientConnection, connect
 
-from outlive.client.handshake import OPTIONS, keep_alive, refusal
+from outlive.client.handshake import OPTIONS, keep_alive, refusal, secured
 from outlive.client.world import ConnectionLost
 
 __all__ = ["ThreadWire", "open_wire"]
@@ -41,10 +41,11 @@ class ThreadWire:
         self._connection.close()
 
 
-def open_wire(url: str, headers: dict[str, str]) -> ThreadWire:
+def open_wire(url: str, headers: dict[str, str], *, ca_file: str | None = None) -> ThreadWire:
     """Open a WebSocket over TCP; see `World.open`."""
     try:
-        opened = connect(url, additional_headers=headers, legacy=True, **OPTIONS)
+        tls = secured(url, ca_file)
+        opened = connect(url, additional_headers=headers, ssl=tls, legacy=True, **OPTIONS)
     except (
         InvalidHandshake,
         ConnectionClosed,

@@ -76,11 +76,18 @@ class ThreadWorld:
         """Call `find` here."""
         return find(lambda: False)
 
-    async def open(self, url: str, connection: socket.socket | None, headers: dict[str, str]) -> Wire:
+    async def open(
+        self,
+        url: str,
+        connection: socket.socket | None,
+        headers: dict[str, str],
+        *,
+        ca_file: str | None = None,
+    ) -> Wire:
         """Open a WebSocket."""
         if connection is not None:
             return open_local(url, connection, headers)
         # Half of what this client costs to import; a program that speaks to its own machine need not pay it.
         from outlive.client.thread_wire import open_wire  # noqa: PLC0415
 
-        return open_wire(url, headers)
+        return open_wire(url, headers, ca_file=ca_file)

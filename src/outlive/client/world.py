@@ -86,8 +86,21 @@ class World(Protocol):
     async def reach(self, find: Callable[[Callable[[], bool]], socket.socket]) -> socket.socket:
         """Return what `find` returns, which may block for seconds; its argument says whether nobody waits any more."""
 
-    async def open(self, url: str, connection: socket.socket | None, headers: dict[str, str]) -> Wire:
+    async def open(
+        self,
+        url: str,
+        connection: socket.socket | None,
+        headers: dict[str, str],
+        *,
+        ca_file: str | None = None,
+    ) -> Wire:
         """Open a WebSocket, over a connected Unix socket where there is one.
+
+        Args:
+            url: Where; a `wss://` address is checked by its certificate.
+            connection: The Unix socket.
+            headers: Sent with the request.
+            ca_file: Authorities whose certificates count, instead of the system's.
 
         Raises:
             Unreachable: Nobody listens, or the listener went away.

@@ -25,7 +25,7 @@ class DoorSettings:
         "address",
         parse_host,
         "127.0.0.1",
-        "Address to listen on; 127.0.0.1 takes ::1 as well, nothing beyond this machine is served for now.",
+        "Address to listen on; 127.0.0.1 takes ::1 as well. Beyond this machine it needs TLS and a token or key.",
         flag="--host",
     )
     jsonrpc_port: int | None = port("8003", "JSON-RPC over WebSocket", flag="--jsonrpc-port")

@@ -16,6 +16,7 @@ __all__ = [
     "parse_host",
     "parse_level",
     "parse_log_form",
+    "parse_names",
     "parse_port",
     "parse_profile_name",
     "parse_seconds",
@@ -51,14 +52,19 @@ def parse_folder(text: str) -> str:
 
 
 def parse_host(text: str) -> str:
-    """Return a loopback address; "127.0.0.1" stands for both families."""
-    host = _LOOPBACK.get(text.strip().lower())
-    if host is None:
+    """Return an address to listen on; "127.0.0.1" stands for both families' loopback."""
+    word = text.strip().lower()
+    if (host := _LOOPBACK.get(word)) is not None:
+        return host
+    import ipaddress  # noqa: PLC0415 -- start-up time: few listen beyond loopback
+
+    try:
+        return str(ipaddress.ip_address(word.removeprefix("[").removesuffix("]")))
+    except ValueError:
         raise ValueError(
-            "only this machine's own address is served for now (127.0.0.1, ::1 or localhost): "
-            "listening beyond it needs a token and TLS, which do not exist yet"
-        )
-    return host
+            "an address of this machine is needed: 127.0.0.1, ::1, localhost, or another IP address "
+            "(0.0.0.0 for all)"
+        ) from None
 
 
 def parse_port(text: str) -> int | None:
@@ -136,6 +142,22 @@ def parse_verdict(text: str) -> str:
     if word not in _VERDICTS:
         raise ValueError(f"one of {', '.join(_VERDICTS)} is needed")
     return word
+
+
+def parse_names(text: str) -> tuple[str, ...]:
+    """Return host names between commas, in lower case."""
+    names = tuple(word.lower() for word in parse_words(text))
+    for name in names:
+        if (
+            not name.replace("*.", "", 1)
+            .replace(".", "")
+            .replace("-", "")
+            .replace(":", "")
+            .strip("[]")
+            .isalnum()
+        ):
+            raise ValueError(f"{name[:60]!r} is no host name: without scheme, port and path")
+    return names
 
 
 def parse_switch(text: str) -> bool:

@@ -216,11 +216,8 @@ class Engine(Approving, Queries):
             raise InvalidRequest("invalid_params", f"Not a process id: {process_id[:40]!r}.")
         elif (known := self._intake.live.get(id_to_bytes(process_id))) is not None:
             return _own(known, owner)
-        await self._places.take(owner.principal)
-        try:
+        async with self._places.of(owner.principal):
             return await self._start(self._preparation, command, owner, process_id=process_id, now_ns=now_ns)
-        finally:
-            self._places.give(owner.principal)
 
     async def _start(
         self, preparation: Preparation, command: Command, owner: Owner, *, process_id: ProcessId, now_ns: int

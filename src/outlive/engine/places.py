@@ -19,6 +19,10 @@ class Places:
         self._taken: dict[str, int] = {}
         self._lines: dict[str, deque[asyncio.Future[None]]] = {}
 
+    def of(self, name: str) -> "_Place":
+        """Return a place for the time of an `async with`."""
+        return _Place(self, name)
+
     async def take(self, name: str) -> None:
         """Return with a place, to be given back with `give`.
 
@@ -52,3 +56,19 @@ class Places:
             self._taken[name] = taken
         else:
             del self._taken[name]
+
+
+class _Place:
+    """One place, while entered."""
+
+    __slots__ = ("_name", "_places")
+
+    def __init__(self, places: Places, name: str) -> None:
+        self._places = places
+        self._name = name
+
+    async def __aenter__(self) -> None:
+        await self._places.take(self._name)
+
+    async def __aexit__(self, *_: object) -> None:
+        self._places.give(self._name)

@@ -75,6 +75,8 @@ class Entry:
         standing = await self._peers.standing(peer)
         if peer.is_unix and standing.uid != self._own_uid:
             return Refusal("foreign_user", "This socket belongs to another user.")
+        if standing.inside == "":  # and what it starts might be bound less than it is itself
+            return Refusal("inside_process", "Which of our own processes asks here cannot be told.")
         shown = credentials(scope)
         secrets = [one for one in shown if one.startswith(PREFIX)]
         if secrets:

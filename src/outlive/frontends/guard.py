@@ -5,6 +5,8 @@ who the caller is, and tells the doors (`access_of`). Decides by the parsed valu
 refusal is told, `dialects` knows.
 """
 
+import asyncio
+import contextlib
 import re
 from dataclasses import dataclass
 
@@ -27,6 +29,8 @@ _AUTHORITY = re.compile(
     re.IGNORECASE | re.ASCII,
 )
 _LOCAL = frozenset({"localhost", "127.0.0.1", "[::1]"})  # the only three hosts that always mean this machine
+_MAX_DRAINED = 64 * 1024
+_DRAIN_S = 1.0
 _DEFAULT_PORTS = {"http": 80, "https": 443}  # RFC 9110, sections 4.2.1 and 4.2.2
 
 
@@ -86,6 +90,7 @@ class Guard:
                     await self._app({**scope, "state": state}, receive, send)
                 return
             refusal = found
+        await _drain(scope, receive)
         await self._refuse(scope, send, refusal)
 
     async def _refuse(self, scope: Scope, send: Send, refusal: Refusal) -> None:
@@ -99,6 +104,20 @@ class Guard:
             hint=SLUGS[refusal.error][1],
             headers=_challenge(scope) if status == 401 else CLOSE,
         )
+
+
+async def _drain(scope: Scope, receive: Receive) -> None:
+    """Let a caller finish what it sends, if that is little: it would else meet a closed connection, and no answer."""
+    if scope["type"] != "http" or not values_of(scope, b"content-length"):
+        return
+    left = _MAX_DRAINED
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(_DRAIN_S):
+            while left > 0:
+                message = await receive()
+                left -= len(message.get("body", b""))
+                if not message.get("more_body"):
+                    return
 
 
 def access_of(scope: Scope) -> Access:

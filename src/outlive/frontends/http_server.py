@@ -6,6 +6,7 @@ Owns connections from accept to close. Signals, readiness and what is served bel
 import asyncio
 import contextlib
 import socket
+import ssl
 import time
 from collections.abc import AsyncIterator, Sequence
 from email.utils import formatdate
@@ -25,6 +26,7 @@ _CLOSE_PATIENCE_S = 2.0  # for clients that do not read their last messages
 _POLL_S = 0.01
 _MOST_PIPELINED = 16  # requests that came behind one that is being answered; hardly any client sends one
 _MOST_HEAD_BYTES = 64 * 1024  # of a request line and its headers; beyond it nothing sensible is said
+_HANDSHAKE_S = 10.0  # of TLS; who says nothing for so long is no client
 
 
 class HttpProtocol(HttpToolsProtocol):
@@ -137,8 +139,9 @@ async def serving(
     *,
     max_message_bytes: int,
     max_http_connections: int = 1000,
+    tls: ssl.SSLContext | None = None,
 ) -> AsyncIterator[None]:
-    """Serve `app` on listening sockets while the block runs; the caller closes the sockets afterwards.
+    """Serve `app` on listening sockets while the block runs, over TCP with `tls`; the caller closes the sockets afterwards.
 
     Leaving sends WebSocket clients a close frame (1012, the service restarts), lets requests end for
     2 seconds, then cuts what is left.
@@ -147,7 +150,7 @@ async def serving(
         app, max_message_bytes=max_message_bytes, turnstile=Turnstile(max_http_connections, time.monotonic)
     )
     try:
-        await server.open(sockets)
+        await server.open(sockets, tls)
         yield
     finally:
         await asyncio.shield(server.close())
@@ -179,7 +182,7 @@ class _Server:
         self._servers: list[asyncio.Server] = []
         self._date_timer: asyncio.TimerHandle | None = None
 
-    async def open(self, sockets: Sequence[socket.socket]) -> None:
+    async def open(self, sockets: Sequence[socket.socket], tls: ssl.SSLContext | None) -> None:
         """Accept connections from now on."""
         loop = asyncio.get_running_loop()
         self._refresh_date(loop)
@@ -188,7 +191,10 @@ class _Server:
             if listener.family == socket.AF_UNIX:
                 server = await loop.create_unix_server(self._protocol, sock=listener)
             else:
-                server = await loop.create_server(self._protocol, sock=listener)
+                patience_s = None if tls is None else _HANDSHAKE_S
+                server = await loop.create_server(
+                    self._protocol, sock=listener, ssl=tls, ssl_handshake_timeout=patience_s
+                )
             self._servers.append(server)
 
     def _protocol(self) -> asyncio.Protocol:

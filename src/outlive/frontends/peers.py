@@ -12,16 +12,17 @@ import os
 import signal
 import socket
 import threading
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from functools import partial
 from typing import TypeVar
 
 from outlive.core.layout import Layout
-from outlive.frontends.socket_table import Address, SocketTable, find_pid
+from outlive.frontends.socket_table import Address, SocketTable, find_pid, is_held_by
 from outlive.keeper.kinship import Kinship, Verdict
 from outlive.keeper.locks import holder_of
+from outlive.keeper.records import read_pid
 from outlive.keeper.sockets import peer_of
 
 __all__ = ["PEER", "Living", "Peer", "Peers", "Place", "Standing"]
@@ -32,7 +33,7 @@ PEER = "outlive.peer"  # in scope["state"]; set by `http_server` for each connec
 Living = Callable[[], Iterable[tuple[int | None, str]]]
 
 _SO_PEERPIDFD = 77  # asm-generic/socket.h, Linux 6.5
-_MAX_LIKELY = 16  # processes looked at first for a socket: who has come before comes again
+_MAX_LIKELY = 4  # processes looked at first for a socket: who has come before comes again
 _PATIENCE_S = 2.0  # for files of /proc that another process can make slow
 _MAX_ENVIRONMENT = 256 * 1024
 _CANNOT_SAY = frozenset({errno.ENOPROTOOPT})
@@ -104,7 +105,7 @@ class Peers:
     def __init__(self, layout: Layout, *, own_uid: int, living: Living) -> None:
         """Take the state folder, whose keeper's trees count, and what says who lives in them."""
         self._locks = (layout.guardian_lock, layout.supervisor_lock)
-        self._state_dir = layout.root
+        self._layout = layout
         self._own_uid = own_uid
         self._living = living
         self._sessions: set[int] = set()
@@ -142,21 +143,26 @@ class Peers:
             return Standing(uid=None if owner is None else owner.uid)
         if not any(True for _ in self._living()):
             return Standing(uid=owner.uid, place=Place.OUTSIDE)  # there is no tree to be in
-        pid = await _aside(partial(find_pid, owner.inode, self._kinship.outside()[:_MAX_LIKELY]))
-        if pid is None:
+        likely = self._kinship.outside(_MAX_LIKELY)
+        known = next((pid for pid in likely if is_held_by(owner.inode, pid)), None)
+        if known is not None:
+            place, inside = await self._place(known)
+            return Standing(uid=owner.uid, pid=known, place=place, inside=inside)
+        found = await _aside(partial(_holder, owner.inode))
+        if found is None or found[0] is None:
             return Standing(uid=owner.uid)
-        place, inside = await self._place(pid)
-        return Standing(uid=owner.uid, pid=pid, place=place, inside=inside)
+        place, inside = await self._place(found[0], environment=found[1])
+        return Standing(uid=owner.uid, pid=found[0], place=place, inside=inside)
 
-    async def _place(self, pid: int) -> tuple[Place, str | None]:
+    async def _place(self, pid: int, *, environment: bytes | None = None) -> tuple[Place, str | None]:
         verdict = self._kinship.judge(pid)
         if verdict.is_inside is None:
             return Place.UNKNOWN, None
         if verdict.is_inside:
-            return Place.INSIDE, self._named(verdict) or await self._carried(pid) or ""
+            return Place.INSIDE, await self._name(verdict, pid, environment)
         if verdict.is_known or not any(True for _ in self._living()):
             return Place.OUTSIDE, None
-        carried = await self._carried(pid)
+        carried = await self._carried(pid, environment)
         if carried == "":
             return Place.OUTSIDE, None
         self._kinship.forget(pid)
@@ -168,18 +174,29 @@ class Peers:
         found = self._sessions.intersection(sessions)
         return found or {pid for pid, _ in self._living() if pid and pid in sessions}
 
-    def _named(self, verdict: Verdict) -> str | None:
-        """Return the process in whose POSIX session the peer, or its nearest ancestor of that kind, lives."""
-        commands = dict(self._living())
-        return next((commands[one.session] for one in verdict.chain if one.session in commands), None)
+    async def _name(self, verdict: Verdict, pid: int, environment: bytes | None) -> str:
+        """Return the process in whose tree a peer lives, "" when nobody can say.
 
-    async def _carried(self, pid: int) -> str | None:
+        The nearest command in whose POSIX session it or an ancestor lives; else the one whose shim is an ancestor; else
+        the one that its environment names.
+        """
+        commands = dict(self._living())
+        for one in verdict.chain:
+            if one.session in commands:
+                return commands[one.session]
+        folders = {process_id: self._layout.process(process_id) for process_id in commands.values()}
+        above = {one.pid for one in verdict.chain}
+        served = await _aside(partial(_served_by, above, folders))
+        carried = served or await self._carried(pid, environment)
+        return carried if carried in folders else ""
+
+    async def _carried(self, pid: int, environment: bytes | None) -> str | None:
         """Return the process id in a process's environment, "" when it has none of ours, None when that is not told."""
-        raw = await _aside(partial(_environment_of, pid))
+        raw = await _aside(partial(_environment_of, pid)) if environment is None else environment
         if raw is None:
             return None
         variables = dict(entry.partition(b"=")[::2] for entry in raw.split(b"\0"))
-        if variables.get(b"OUTLIVE_STATE_DIR") != os.fsencode(self._state_dir):
+        if variables.get(b"OUTLIVE_STATE_DIR") != os.fsencode(self._layout.root):
             return ""
         return variables.get(b"OUTLIVE_PROCESS_ID", b"").decode("ascii", "replace")
 
@@ -213,6 +230,21 @@ def _plain(end: Address) -> Address:
     return (end[0].removeprefix("::ffff:") if "." in end[0] else end[0]), end[1]
 
 
+def _served_by(pids: Collection[int], folders: Mapping[str, str]) -> str | None:
+    """Return the process whose shim is one of these, by the records in the processes' folders."""
+    for process_id, folder in folders.items():
+        record = read_pid(folder)
+        if record is not None and record.shim_pid in pids:
+            return process_id
+    return None
+
+
+def _holder(inode: int) -> tuple[int | None, bytes | None]:
+    """Return the process that holds a socket, and its environment."""
+    pid = find_pid(inode, [])
+    return pid, None if pid is None else _environment_of(pid)
+
+
 def _environment_of(pid: int) -> bytes | None:
     try:
         with open(f"/proc/{pid}/environ", "rb") as file:
@@ -222,19 +254,23 @@ def _environment_of(pid: int) -> bytes | None:
 
 
 async def _aside(work: Callable[[], _T]) -> _T | None:
-    """Return what `work` returns, from a thread of its own; None when it takes too long.
+    """Return what `work` returns, from a thread of its own; None when it fails, or takes too long.
 
     Not from the pool: what blocks there for ever (reading a process's memory can) would keep everybody waiting.
     """
     loop = asyncio.get_running_loop()
-    done: asyncio.Future[_T] = loop.create_future()
+    done: asyncio.Future[_T | None] = loop.create_future()
 
-    def settle(result: _T) -> None:
+    def settle(result: _T | None) -> None:
         if not done.done():
             done.set_result(result)
 
     def run() -> None:
-        result = work()
+        result: _T | None = None
+        with contextlib.suppress(
+            OSError, ValueError
+        ):  # a file of /proc, or of a process, that vanishes or is cut
+            result = work()
         with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile
             loop.call_soon_threadsafe(settle, result)
 
