@@ -302,6 +302,7 @@ def _sandbox_settings(settings: Settings) -> SandboxSettings:
         ),
         readable=settings.sandbox_read,
         writable=settings.sandbox_write,
+        folders=settings.sandbox_folders,
     )
 
 

@@ -161,7 +161,7 @@ class Engine(Approving, Queries):
         resolver = Resolver(
             self._layout, environment=environment, cwd=settings.cwd, shell=shell, is_strict=self._is_strict
         )
-        self._preparation = Preparation(settings, self._layout, resolver, self.sandboxes)
+        self._preparation = Preparation(settings, resolver, self.sandboxes, queries=self)
         self._stack.push_async_callback(self._backend.close)
         await self._backend.open(self._intake)
         try:
@@ -224,8 +224,7 @@ class Engine(Approving, Queries):
     ) -> Process:
         try:
             check_headcount(self._intake.live.values(), owner.principal, self._settings.max_processes)
-            inside = None if owner.inside is None else (await self.find(owner.inside)).record
-            resolved, confined = await preparation.prepare(command, owner, inside, process_id)
+            resolved, confined = await preparation.prepare(command, owner, process_id)
             approval = await self._approval_for(command, resolved) if self._policing.is_active else None
         except OutliveError as error:
             self._announce_rejection(owner, error.code, command=command.text)
@@ -247,7 +246,7 @@ class Engine(Approving, Queries):
         limit = self._settings.output_limit if command.output_limit is None else command.output_limit
         process = Process(record, self._layout.process(process_id), output_limit=limit)
         self.secrets.keep(process_id, command.env_secrets)
-        spec = encode_spec(new_spec(command, resolved, record, output_limit=limit, steps=confined.steps))
+        spec = encode_spec(new_spec(command, resolved, record, output_limit=limit, confined=confined))
         if record.state is State.QUEUED:
             await self._queue(process, WaitingCommand(process_id, spec, resolved.script, command.env_secrets))
             return process
