@@ -17,7 +17,7 @@ _NULL = os.O_RDWR | os.O_CLOEXEC
 
 def _main() -> int:
     if sys.argv[1] == "offers":
-        offers.main()
+        offers.main("/nonexistent")
         return 0
     become_subreaper()
     steps, argv = json.loads(sys.argv[2])

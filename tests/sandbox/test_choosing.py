@@ -145,3 +145,44 @@ def test_what_was_tried_out_is_told_also_when_trying_fails(monkeypatch: pytest.M
     offers = ask_offers("/")
     assert offers.obstacles[Profile.OPEN] == ""
     assert all(offers.obstacles[profile] for profile in Profile if profile is not Profile.OPEN)
+
+
+async def test_a_caller_opens_nothing_by_its_path_and_runs_where_the_operator_has_said(
+    shared_house: House, tmp_path: Path
+) -> None:
+    home, there = tmp_path / "home", tmp_path / "there"
+    for folder in (home, there):
+        folder.mkdir()
+    (home / "key").write_text("private")
+    settings = SandboxSettings(folders=(str(there),))
+    environment = {"PATH": os.environ["PATH"], "HOME": str(home)}
+    async with an_engine(shared_house.state_dir, environment=environment, sandbox=settings) as engine:
+        line = f"/bin/cat {home}/key"
+        wanted = {"PATH": f"{home}:/usr/bin:/bin", "HOME": "/nonexistent"}
+        process = await run(engine, line, profile="workspace", cwd=str(there), env=wanted)
+        assert process.record.exit_code == 1
+        (there / "link").symlink_to(home)
+        for folder in (home, tmp_path, there / "link"):
+            with pytest.raises(StartFailed, match="operator") as refused:
+                await engine.start(Command(line=line, profile="workspace", cwd=str(folder)), owner=ME)
+            assert refused.value.code == "sandbox_unavailable"
+
+
+async def test_nothing_is_opened_that_holds_the_state_folder(shared_house: House, tmp_path: Path) -> None:
+    settings = SandboxSettings(writable=(str(shared_house.state_dir.parent),))
+    async with an_engine(shared_house.state_dir, sandbox=settings) as engine:
+        with pytest.raises(StartFailed, match="state folder lies there"):
+            await engine.start(Command(line="true", profile="workspace", cwd=str(tmp_path)), owner=ME)
+
+
+async def test_who_lives_in_nobody_knows_which_process_gets_the_closest_bounds(
+    engine: Engine, tmp_path: Path
+) -> None:
+    living = await engine.start(Command(line="sleep 60", profile="workspace", cwd=str(tmp_path)), owner=ME)
+    with pytest.raises(CommandRefused) as refused:
+        await engine.start(
+            Command(line="true", profile="open"), owner=Owner(principal="me", inside="", is_admin=True)
+        )
+    assert refused.value.code == "profile_too_weak"
+    await engine.cancel(living, grace_s=0)
+    await engine.wait(living)

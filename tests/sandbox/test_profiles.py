@@ -238,13 +238,13 @@ def test_a_profile_keeps_its_promises_for_an_ordinary_user(for_nobody: Path, pro
 
 async def _steps(profile: Profile, machine: Machine, folder: Path, outside: Outside) -> list[str]:
     sandboxes = Sandboxes(
-        SandboxSettings(readable=(str(folder),)),
+        SandboxSettings(readable=(str(folder / "inside.py"),)),
         state_dir=str(outside.state_file.parent),
         environment={"HOME": str(outside.home)},
     )
     sandboxes.assume(Offers(machine=machine, obstacles=dict.fromkeys(Profile, "")))
     confined = await sandboxes.confine(
-        Command(line="x"), profile, cwd=str(folder / "workspace"), path="/usr/bin:/bin", script=None
+        Command(line="x"), profile, name="x", cwd=str(folder / "workspace"), script=None
     )
     return list(confined.steps or ())
 

@@ -3,13 +3,15 @@
 import contextlib
 import os
 
+from outlive.keeper.cgroups import group_of, mount_point
+
 __all__ = ["probe_cgroup_v1", "probe_cgroup_v2"]
 
 
 def probe_cgroup_v2() -> tuple[bool, str]:
     """Tell whether a child group with freeze and kill can be made below our own (cgroups(7))."""
-    root = _mount_point("cgroup2", "")
-    path = _own_group("")
+    root = mount_point("cgroup2", "")
+    path = group_of("")
     if root is None or path is None:
         return False, "not mounted"
     return _try_group(root + path, needed=("cgroup.freeze", "cgroup.kill"))
@@ -17,8 +19,8 @@ def probe_cgroup_v2() -> tuple[bool, str]:
 
 def probe_cgroup_v1() -> tuple[bool, str]:
     """Tell whether a child group of the version 1 freezer can be made below our own."""
-    root = _mount_point("cgroup", "freezer")
-    path = _own_group("freezer")
+    root = mount_point("cgroup", "freezer")
+    path = group_of("freezer")
     if root is None or path is None:
         return False, "not mounted"
     return _try_group(root + path, needed=("freezer.state",))
@@ -38,24 +40,3 @@ def _try_group(parent: str, *, needed: tuple[str, ...]) -> tuple[bool, str]:
     if missing:
         return False, f"{' and '.join(missing)} missing"
     return True, f"writable below {parent}"
-
-
-def _mount_point(kind: str, controller: str) -> str | None:
-    with (
-        contextlib.suppress(OSError),
-        open("/proc/self/mounts", encoding="utf-8", errors="replace") as mounts,
-    ):
-        for line in mounts:
-            _, point, found, options, *_ = line.split(" ")
-            if found == kind and (not controller or controller in options.split(",")):
-                return point
-    return None
-
-
-def _own_group(controller: str) -> str | None:
-    with contextlib.suppress(OSError), open("/proc/self/cgroup", encoding="utf-8") as groups:
-        for line in groups:
-            _, controllers, path = line.rstrip("\n").split(":", 2)
-            if controllers == controller or (controller and controller in controllers.split(",")):
-                return path
-    return None

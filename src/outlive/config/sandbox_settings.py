@@ -43,6 +43,15 @@ class SandboxSettings:
         flag="--sandbox-write",
         example="/srv/cache",
     )
+    sandbox_folders: tuple[str, ...] = option(
+        "words",
+        parse_words,
+        "",
+        "Folders below which commands of the profiles from workspace on may run, separated by commas; empty: anywhere.",
+        flag="--sandbox-folders",
+        example="/srv/projects",
+        project="subset",
+    )
     limit_cpu_s: float | None = option(
         "time",
         parse_seconds_bound,

@@ -11,7 +11,7 @@ class Spec:
     """Everything the keeper needs to run one command, and what the engine wants to find again (`meta`).
 
     `secrets` are the names of variables whose values are handed over beside the spec and kept in no file. `confinement`
-    are the steps that `keeper.confine` takes before the program runs (None: none).
+    are the steps that `keeper.confine` takes before the program runs (None: none), `groups` the control groups that they make.
 
     `program` is the resolved file, `argv[0]` what the command sees. `stdio` is "pipes", "merge" (one pipe) or
     "pty"; `stdin` "none", "pipe" or "lent" (`keeper.lending`). Times in seconds, sizes in bytes, None = no limit. `on_limit` is
@@ -33,4 +33,5 @@ class Spec:
     after_exit: str = "keep"
     secrets: tuple[str, ...] = ()
     confinement: tuple[str, ...] | None = None
+    groups: tuple[str, ...] = ()
     meta: Mapping[str, object] = field(default_factory=dict)

@@ -8,6 +8,7 @@ from outlive.core.process import Owner, ProcessRecord
 from outlive.core.sandbox import Sandbox
 from outlive.core.spec import Spec
 from outlive.engine.resolve import Resolved
+from outlive.engine.sandbox import Confined
 from outlive.engine.settings import EngineSettings
 from outlive.store.folder import encode_meta
 from outlive.store.rows import at_time
@@ -70,7 +71,7 @@ def new_spec(
     record: ProcessRecord,
     *,
     output_limit: int | None,
-    steps: tuple[str, ...] | None,
+    confined: Confined,
 ) -> Spec:
     """Return what the keeper is asked to run."""
     return Spec(
@@ -88,6 +89,7 @@ def new_spec(
         on_limit=command.on_limit,
         after_exit=command.after_exit,
         secrets=record.secret_names,
-        confinement=steps,
+        confinement=confined.steps,
+        groups=confined.groups,
         meta=encode_meta(record),
     )

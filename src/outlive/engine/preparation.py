@@ -1,10 +1,14 @@
 """What is decided about a command before it is started: whether it may be, what it resolves to, what bounds it."""
 
+import contextlib
+
 from outlive.core.command import Command
+from outlive.core.errors import ProcessNotFound
 from outlive.core.identity import ProcessId
 from outlive.core.layout import Layout
 from outlive.core.process import Owner, ProcessRecord
 from outlive.core.sandbox import Profile
+from outlive.engine.queries import Queries
 from outlive.engine.resolve import Resolved, Resolver, clean_environment
 from outlive.engine.sandbox import Confined, Sandboxes
 from outlive.engine.secrets import check_secrets
@@ -17,11 +21,12 @@ class Preparation:
     """Asks everybody who has a say in a start."""
 
     def __init__(
-        self, settings: EngineSettings, layout: Layout, resolver: Resolver, sandboxes: Sandboxes
+        self, settings: EngineSettings, resolver: Resolver, sandboxes: Sandboxes, *, queries: Queries
     ) -> None:
         """Take who decides."""
         self._settings = settings
-        self._layout = layout
+        self._layout = Layout(settings.state_dir)
+        self._queries = queries
         self._resolver = resolver
         self._environment = clean_environment(settings.environment)
         self._sandboxes = sandboxes
@@ -32,23 +37,33 @@ class Preparation:
         return self._resolver.shell
 
     async def prepare(
-        self, command: Command, owner: Owner, inside: ProcessRecord | None, process_id: ProcessId
+        self, command: Command, owner: Owner, process_id: ProcessId
     ) -> tuple[Resolved, Confined]:
-        """Return what will run, and within which bounds; `inside` is the process in whose tree the caller lives.
+        """Return what will run, and within which bounds.
 
         Raises:
             OutliveError: As `Engine.start`.
         """
         self._settings.allowed_commands.check(command, self._environment)
         check_secrets(command.env_secrets)
+        inside = await self._inside(owner)
         profile = self._sandboxes.choose(command, owner, inside)
         resolved = await self._resolver.resolve(command, process_id, is_listed=profile is not Profile.OPEN)
         await self._sandboxes.check_folder(resolved.cwd, inside)
         confined = await self._sandboxes.confine(
             command,
             profile,
+            name=process_id,
             cwd=resolved.cwd,
-            path=resolved.env.get("PATH", ""),
             script=f"{self._layout.process(process_id)}/script" if resolved.script else None,
         )
         return resolved, confined
+
+    async def _inside(self, owner: Owner) -> ProcessRecord | None:
+        """Return the process in whose tree the caller lives; where nobody can say which, the one with the closest bounds."""
+        if owner.inside is None:
+            return None
+        with contextlib.suppress(ProcessNotFound):
+            return (await self._queries.find(owner.inside)).record
+        records = [process.record for process in self._queries.live()]
+        return max(records, key=lambda record: record.sandbox.profile.strength, default=None)

@@ -32,13 +32,15 @@ _HARMLESS = (".gitconfig", ".config/git")
 class SandboxSettings:
     """What the operator has decided: the profile of whoever asks for none, bounds, and folders that are opened.
 
-    `readable` and `writable` are absolute; they hold for the profiles from workspace on.
+    `readable` and `writable` are opened for the profiles from workspace on; in these a command's folder must lie below
+    one of `folders`, where there are any.
     """
 
     profile: Profile = Profile.OPEN
     limits: Limits = NO_LIMITS
     readable: tuple[str, ...] = ()
     writable: tuple[str, ...] = ()
+    folders: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +49,7 @@ class Confined:
 
     sandbox: Sandbox
     steps: tuple[str, ...] | None = None
+    groups: tuple[str, ...] = ()
 
 
 class Sandboxes:
@@ -111,15 +114,15 @@ class Sandboxes:
             raise CommandRefused("profile_too_weak", text)
 
     async def confine(
-        self, command: Command, profile: Profile, *, cwd: str, path: str, script: str | None
+        self, command: Command, profile: Profile, *, name: str, cwd: str, script: str | None
     ) -> Confined:
         """Return the bounds of a command in a profile.
 
         Args:
             command: What is asked for; its limits may lower the operator's.
             profile: As `choose` returned it.
+            name: The process's id, after which its control groups are called.
             cwd: The folder it runs in.
-            path: Its PATH: programs are found there even in a home that is otherwise hidden.
             script: The file of ours that it must be able to read.
 
         Raises:
@@ -132,15 +135,19 @@ class Sandboxes:
         offers = await self.offers()
         if obstacle := offers.obstacles[profile]:
             raise _unavailable(profile, obstacle)
-        if limits.processes is not None and offers.machine.is_root:
-            raise _unavailable(profile, "a limit of processes does not bind root (setrlimit(2))")
+        machine = offers.machine
+        if limits.processes is not None and machine.is_root and not machine.pids_file:
+            raise _unavailable(
+                profile, "a limit of processes binds root in a control group only, and none can be made"
+            )
         place = Place()
         if profile.strength >= Profile.WORKSPACE.strength:
-            place = await asyncio.to_thread(self._place, profile, cwd, path, script)
-        bounds = bounds_of(profile, offers.machine, place, limits=limits)
+            place = await asyncio.to_thread(self._place, profile, cwd, script)
+        bounds = bounds_of(profile, machine, place, limits=limits, name=name)
         if bounds is None:
             return Confined(sandbox=Sandbox(profile=profile))
-        return Confined(sandbox=Sandbox(profile=profile, features=bounds.features), steps=bounds.steps)
+        sandbox = Sandbox(profile=profile, features=bounds.features)
+        return Confined(sandbox=sandbox, steps=bounds.steps, groups=bounds.groups)
 
     async def offers(self) -> Offers:
         """Return what this machine offers; tried out at the first call."""
@@ -153,22 +160,29 @@ class Sandboxes:
         """Believe somebody who has tried out already what the machine offers."""
         self._offers = offers
 
-    def _place(self, profile: Profile, cwd: str, path: str, script: str | None) -> Place:
+    def _place(self, profile: Profile, cwd: str, script: str | None) -> Place:
         state, workspace = os.path.realpath(self._state_dir), os.path.realpath(cwd)
         if _is_within(state, workspace) or _is_within(workspace, state):
             text = f"the working folder {cwd!r} holds outlive's state folder, which no command of this profile may read"
             raise _unavailable(profile, text, hint="Run it in a folder of its own.")
+        folders = [os.path.realpath(folder) for folder in self._settings.folders]
+        if folders and not _is_in_any(workspace, folders):
+            text = f"the working folder {cwd!r} lies in none that the operator has named for it"
+            raise _unavailable(profile, text, hint="Run it below one of --sandbox-folders.")
         temporary = [folder for folder in _TEMPORARY if not _is_within(state, folder)]
-        writable = [workspace, *(os.path.realpath(folder) for folder in self._settings.writable)]
+        writable = [workspace, *map(os.path.realpath, self._settings.writable)]
         hidden = [place for place in self._private() if not _is_within(place, workspace)]
         if profile is Profile.SEALED:
             hidden += [*temporary, "/run"]
-        shown = [
-            os.path.realpath(folder) for folder in (*path.split(":"), *self._settings.readable) if folder
-        ]
-        shown = [folder for folder in shown if _is_in_any(folder, hidden) and not _is_within(folder, state)]
+        # Of the server's own PATH: the caller's would open whatever it names.
+        named = [*self._environment.get("PATH", "").split(":"), *self._settings.readable]
         home = self._environment.get("HOME") or "/root"
-        shown += [f"{home}/{name}" for name in _HARMLESS]
+        named += [f"{home}/{name}" for name in _HARMLESS]
+        shown = [path for path in map(os.path.realpath, filter(None, named)) if _is_in_any(path, hidden)]
+        for path in (*shown, *writable):
+            if _is_within(state, path) or _is_within(path, state):
+                text = f"{path!r} is to be opened for it, and outlive's state folder lies there"
+                raise _unavailable(profile, text, hint="See --sandbox-read, --sandbox-write and PATH.")
         if script is not None:
             shown.append(script)
         if profile is Profile.SEALED:

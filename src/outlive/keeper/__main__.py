@@ -21,7 +21,7 @@ def _main() -> None:
     elif role == "offers":
         from outlive.keeper.offers import main as try_out  # noqa: PLC0415 - as above
 
-        try_out()
+        try_out(state_dir)
     else:
         from outlive.keeper.supervisor import main as supervise  # noqa: PLC0415 - as above
 

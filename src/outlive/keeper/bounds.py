@@ -31,6 +31,9 @@ class Machine:
     landlock: int = 0
     is_root: bool = False
     can_unshare: bool = False  # without a user namespace of its own
+    # Path of a group's limit file, {} for the group's name; empty where there is none.
+    memory_file: str = ""
+    pids_file: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,23 +52,29 @@ class Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """Steps for `confine`, and by name what they give."""
+    """Steps for `confine`, by name what they give, and the control groups that they make."""
 
     steps: tuple[str, ...]
     features: tuple[str, ...]
+    groups: tuple[str, ...] = ()
 
 
 def bounds_of(
-    profile: Profile, machine: Machine, place: Place, *, limits: Limits = NO_LIMITS
+    profile: Profile, machine: Machine, place: Place, *, limits: Limits = NO_LIMITS, name: str = ""
 ) -> Bounds | None:
-    """Return what makes a profile; None where nothing is to be done (no limits, and the profile is open)."""
-    last, features = _limits(limits, profile)  # last: they would bind us, too
-    steps: list[str] = []
+    """Return what makes a profile; None where nothing is to be done (no limits, and the profile is open).
+
+    `name` is what control groups of this command are called.
+    """
+    steps, features, groups, limits = _groups(limits, machine, f"outlive-{name}")
+    last, limited = _limits(limits, profile)  # last: they would bind us, too
+    features += limited
     if profile is Profile.OPEN:
-        return Bounds(steps=tuple(last), features=tuple(features)) if last else None
+        steps += last
+        return Bounds(steps=tuple(steps), features=tuple(features), groups=groups) if steps else None
     features += ["no_new_privileges", "clean_environment"]
     if profile is Profile.GUARDED:
-        return Bounds(steps=("no_new_privileges", *last), features=tuple(features))
+        return Bounds(steps=(*steps, "no_new_privileges", *last), features=tuple(features), groups=groups)
     if profile is Profile.SEALED:
         steps += _sealed(machine, place)
         features += ["files", "secrets_hidden", "no_network", "no_foreign_processes", "own_tmp"]
@@ -86,7 +95,36 @@ def bounds_of(
     if profile is not Profile.SEALED:
         steps.append(f"landlock {machine.landlock}")
         features.append(f"landlock_{machine.landlock}")
-    return Bounds(steps=(*steps, *last), features=tuple(features))
+    return Bounds(steps=(*steps, *last), features=tuple(features), groups=groups)
+
+
+def _groups(
+    limits: Limits, machine: Machine, name: str
+) -> tuple[list[str], list[str], tuple[str, ...], Limits]:
+    """Return steps, features and folders of control groups, and the limits that are left for setrlimit(2)."""
+    steps: list[str] = []
+    features: list[str] = []
+    groups: list[str] = []
+    for feature, template, value in (
+        ("memory", machine.memory_file, limits.memory_bytes),
+        ("processes", machine.pids_file, limits.processes),
+    ):
+        if not template or value is None:
+            continue
+        file = template.format(name)
+        folder = file.rpartition("/")[0]
+        if folder not in groups:
+            groups.append(folder)
+            steps.append(f"group {folder}")
+        steps.append(f"set {value} {file}")
+        features.append(f"cgroup_{feature}")
+    left = Limits(
+        cpu_s=limits.cpu_s,
+        files=limits.files,
+        memory_bytes=None if "cgroup_memory" in features else limits.memory_bytes,
+        processes=None if "cgroup_processes" in features else limits.processes,
+    )
+    return [*steps, *(f"cgroup {folder}" for folder in groups)], features, tuple(groups), left
 
 
 def _limits(limits: Limits, profile: Profile) -> tuple[list[str], list[str]]:

@@ -22,6 +22,7 @@ __all__ = [
     "make_read_only",
     "mount",
     "move_tree",
+    "open_place",
     "open_tree",
     "restrict_self",
     "unshare",
@@ -32,7 +33,8 @@ _MISSING = os.environ.get("OUTLIVE_DEGRADE", "").split(",")
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _SYSCALL = _LIBC.syscall
 _SYSCALL.restype = ctypes.c_long
-_OPEN_TREE, _MOVE_MOUNT, _CLONE3, _MOUNT_SETATTR = 428, 429, 435, 442
+_OPEN_TREE, _MOVE_MOUNT, _CLONE3, _OPENAT2, _MOUNT_SETATTR = 428, 429, 435, 437, 442
+_RESOLVE_NO_SYMLINKS = 0x04
 _LANDLOCK_CREATE, _LANDLOCK_ADD, _LANDLOCK_RESTRICT = 444, 445, 446
 _AT_FDCWD = -100
 _AT_RECURSIVE, _OPEN_TREE_CLONE, _MOVE_MOUNT_F_EMPTY_PATH, _AT_EMPTY_PATH = 0x8000, 1, 4, 0x1000
@@ -99,6 +101,15 @@ def drop_capabilities(kept: int) -> None:
     _checked(_LIBC.capset(header, struct.pack("<6I", low, low, 0, high, high, 0)))
 
 
+def open_place(path: bytes) -> int:
+    """Return a descriptor of what lies at a path of which no part is a symbolic link (openat2(2)).
+
+    Whoever chose the path has resolved it: a link that somebody has put there since must not lead elsewhere.
+    """
+    how = struct.pack("<3Q", os.O_PATH | os.O_CLOEXEC, 0, _RESOLVE_NO_SYMLINKS)
+    return _checked(_SYSCALL(_OPENAT2, _AT_FDCWD, path, how, ctypes.c_size_t(24)))
+
+
 # -- mounts
 
 
@@ -109,7 +120,12 @@ def mount(source: bytes, target: bytes, kind: bytes, flags: int, options: bytes 
 
 def open_tree(path: bytes) -> int:
     """Return a descriptor of a copy of the mounts at and below a path, mounted nowhere yet (open_tree(2))."""
-    return _checked(_SYSCALL(_OPEN_TREE, _AT_FDCWD, path, _OPEN_TREE_CLONE | _AT_RECURSIVE | os.O_CLOEXEC))
+    place = open_place(path)
+    try:
+        flags = _OPEN_TREE_CLONE | _AT_RECURSIVE | _AT_EMPTY_PATH | os.O_CLOEXEC
+        return _checked(_SYSCALL(_OPEN_TREE, place, b"", flags))
+    finally:
+        os.close(place)
 
 
 def move_tree(tree: int, target: bytes) -> None:
@@ -150,7 +166,7 @@ def add_landlock_rule(ruleset: int, path: bytes, rights: int, *, version: int) -
     """Allow `rights` at and below a path."""
     if version < 5:
         rights &= ~_IOCTL_DEV
-    fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    fd = open_place(path)
     try:
         if os.fstat(fd).st_mode & 0o170000 != 0o040000:
             rights &= _FOR_FILES

@@ -5,7 +5,9 @@ the child, whose memory is gone when it executes. A step that fails is told thro
 
 Steps are words (`engine.sandbox` chooses them), carried out in their order:
 
-  cgroup FOLDER            enter a control group
+  group FOLDER             make a control group
+  set VALUE FILE           write one of its limits
+  cgroup FOLDER            enter it
   limit NUMBER VALUE       set a resource limit, soft and hard (setrlimit(2))
   unshare FLAGS            leave namespaces; with a new user namespace our ids are mapped to themselves
   loopback                 let 127.0.0.1 work in a new network namespace
@@ -18,6 +20,7 @@ Steps are words (`engine.sandbox` chooses them), carried out in their order:
   seal                     go on as a process of new mount and PID namespaces
 """
 
+import contextlib
 import errno
 import fcntl
 import os
@@ -171,6 +174,16 @@ def _enter_group(folder: bytes) -> None:
     _write(folder + b"/cgroup.procs", b"%d" % os.getpid())
 
 
+def _make_group(folder: bytes) -> None:
+    with contextlib.suppress(FileExistsError):  # a start that is tried again
+        os.mkdir(folder)
+
+
+def _set(rest: bytes) -> None:
+    value, _, path = rest.partition(b" ")
+    _write(path, value)
+
+
 def _limit(rest: bytes) -> None:
     number, value = map(int, rest.split(b" "))
     hard = resource.getrlimit(number)[1]
@@ -208,8 +221,10 @@ def _restrict(rules: list[tuple[bytes, int]], version: int) -> None:
     for path, rights in rules:
         try:
             calls.add_landlock_rule(ruleset, path, rights, version=version)
-        except FileNotFoundError:
-            continue  # nothing is allowed there, then
+        except OSError as error:
+            if error.errno not in {errno.ENOENT, errno.ELOOP, errno.ENOTDIR}:
+                raise
+            # Nothing is there (any more), or a link: nothing is allowed there, then.
     calls.restrict_self(ruleset)
 
 
@@ -228,6 +243,8 @@ _RIGHTS = {
     b"device": calls.LANDLOCK_DEVICE,
 }
 _STEPS: dict[bytes, Callable[[bytes], None]] = {
+    b"group": _make_group,
+    b"set": _set,
     b"cgroup": _enter_group,
     b"limit": _limit,
     b"unshare": _unshare,

@@ -11,6 +11,7 @@ import signal
 import time
 from collections.abc import Callable
 
+from outlive.keeper.cgroups import ran_out_of_memory, remove_groups
 from outlive.keeper.failpoints import hit
 from outlive.keeper.files import write_once, write_whole
 from outlive.keeper.kept import Kept
@@ -65,6 +66,8 @@ class Endings:
         kept.is_empty = is_empty
         if self._is_shutdown and kind == "signaled" and number == signal.SIGTERM and not kept.cause:
             kept.cause, kept.note = int(CauseCode.SHUTDOWN), _SHUTDOWN_NOTE
+        if kind == "signaled" and number == signal.SIGKILL and not kept.cause and kept.spec.groups:
+            kept.cause = int(CauseCode.OOM if ran_out_of_memory(kept.spec.groups) else CauseCode.NONE)
         if kept.timeout_timer is not None:
             kept.timeout_timer.cancel()
         hit("exit.noticed")
@@ -159,5 +162,6 @@ class Endings:
         kept.descendants = 0
         if kept.kill_timer is not None:
             kept.kill_timer.cancel()
+        remove_groups(kept.spec.groups)
         hit("exit.let_go")
         self._forget(kept)

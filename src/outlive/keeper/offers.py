@@ -9,10 +9,13 @@ import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from outlive.core.layout import Layout
 from outlive.core.sandbox import Profile
 from outlive.keeper import calls, confine
 from outlive.keeper.bounds import MIN_LANDLOCK, Machine, Place, bounds_of
+from outlive.keeper.cgroups import find_limits
 from outlive.keeper.kernel import become_subreaper
+from outlive.keeper.locks import holder_of
 from outlive.keeper.spawn import keeper_argv, keeper_environment
 
 __all__ = ["Offers", "ask_offers", "main"]
@@ -57,7 +60,7 @@ def ask_offers(state_dir: str) -> Offers:
         )
 
 
-def main() -> None:
+def main(state_dir: str) -> None:
     """Print what was found as JSON."""
     become_subreaper()
     is_root = os.geteuid() == 0
@@ -67,7 +70,10 @@ def main() -> None:
         can_unshare=is_root and not _attempt((f"unshare {_NEWNET}",)),
     )
     obstacles = {profile.value: _obstacle(profile, machine) for profile in Profile}
+    limits = find_limits(holder_of(Layout(state_dir).supervisor_lock) or os.getpid())
     facts = {
+        "memory_file": limits.get("memory", ""),
+        "pids_file": limits.get("pids", ""),
         "landlock": machine.landlock,
         "is_root": machine.is_root,
         "can_unshare": machine.can_unshare,

@@ -127,10 +127,10 @@ def decode_message(packet: bytes) -> tuple[dict[str, object], bytes]:
 
 def encode_spec(spec: Spec) -> bytes:
     """Return the spec file: a version line with the head's length, the JSON head, the exec block."""
-    more = {"secrets": list(spec.secrets)} if spec.secrets else {}
+    more = {"secrets": spec.secrets, "groups": spec.groups}
     head = json.dumps(
         {
-            **more,
+            **{name: value for name, value in more.items() if value},
             "stdio": spec.stdio,
             "stdin": spec.stdin,
             "rows": spec.rows,
@@ -165,6 +165,7 @@ def decode_spec(raw: bytes, *, with_command: bool = True) -> Spec:
         steps, program, argv = split_extended(argv)
     return Spec(
         secrets=tuple(head.get("secrets", ())),
+        groups=tuple(head.get("groups", ())),
         confinement=tuple(_text(step) for step in steps) or None,
         program=_text(program),
         argv=tuple(_text(word) for word in argv),
