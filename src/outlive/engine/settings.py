@@ -20,6 +20,7 @@ class EngineSettings:
     `timeout_s` None means that a command may run for ever,
     `max_processes` None that a principal may have any number. What waits for a reader (`on_limit` "block") waits
     `reader_grace_s` for one that is gone, what waits for a person's approval `approval_timeout_s`.
+    `redactor` hides secrets in output, commands' texts and errors; `hides_secrets` also the values of `env_secrets`.
     """
 
     state_dir: str
