@@ -187,6 +187,9 @@ _SECURITY: Mapping[str, str] = {
     "A.tls": "With a certificate the TCP ports speak TLS only, and ask callers for theirs where an authority is named.",
     "A.reach": "Beyond loopback the server does not start without TLS and something that a caller can show.",
     "A.scope": "Every method, tool and route needs a scope; a caller with a narrower one is refused with scope_missing.",
+    "P.rules": "deny, ask and allow are held against the words of every simple command, before every start, at every door.",
+    "P.only": "With an allow list nothing that is not on it is started by us, whatever is tried.",
+    "P.approval": "What is asked about starts once, after an administrator outside of our trees approved it, across crashes.",
     "S4.9.key": "With MCP_API_KEY set, every TCP caller sends it (Bearer, bare or X-API-Key), else 401.",
     "S4.10": "Origin must be localhost, compared as a parsed host: http://localhost.evil.com gets 403.",
 }

@@ -33,9 +33,10 @@ from outlive.frontends.jsonrpc.settings import DoorSettings
 from outlive.frontends.mcp_http.door import PATH as MCP_PATH
 from outlive.frontends.mcp_http.door import McpHttpDoor, Service
 from outlive.frontends.mcp_http.refusals import send_rpc_error
+from outlive.frontends.pace import Pace, counting
 from outlive.frontends.peers import Peers
 from outlive.frontends.rest.door import PATH as REST_PATH
-from outlive.frontends.rest.door import RestDoor
+from outlive.frontends.rest.door import PROBE_PATHS, RestDoor
 from outlive.frontends.rest.door import Service as RestService
 from outlive.frontends.rest.door import dialect as rest_dialect
 from outlive.frontends.rest.slugs import DOCS_PATH
@@ -45,6 +46,7 @@ from outlive.frontends.token_book import TokenBook
 from outlive.frontends.told_refusals import ToldRefusals
 from outlive.keeper.launch import EXTERNAL_VARIABLE, ensure_keeper
 from outlive.keeper.sockets import connect_unix
+from outlive.keeper.spawn import SOFT_LIMIT_VARIABLE
 from outlive.observability.audit import AuditLog, audited_kinds
 from outlive.observability.metrics import LiveView, Metrics, counted_kinds
 from outlive.observability.process_log import ProcessLog, logged_kinds
@@ -59,7 +61,14 @@ __all__ = ["Application"]
 _STOP_PATIENCE_S = 5.0
 # What systemd (systemd.exec(5)) and our unit tell the server about itself: none of a command's business.
 _OF_THE_UNIT = frozenset(
-    {EXTERNAL_VARIABLE, "INVOCATION_ID", "JOURNAL_STREAM", "NOTIFY_SOCKET", "SYSTEMD_EXEC_PID"}
+    {
+        EXTERNAL_VARIABLE,
+        SOFT_LIMIT_VARIABLE,
+        "INVOCATION_ID",
+        "JOURNAL_STREAM",
+        "NOTIFY_SOCKET",
+        "SYSTEMD_EXEC_PID",
+    }
 )
 
 
@@ -99,27 +108,28 @@ class Application:
         self._process_log = ProcessLog()
         self._audit = None if settings.audit_off else _audit_log(settings, layout)
         self._metrics = metrics = Metrics()
+        take = counting(settings.max_request_rate)
         self._jsonrpc = JsonRpcDoor(
             self._engine,
             _door_settings(settings),
+            take=take,
             observe=functools.partial(metrics.observe_request, "jsonrpc"),
         )
         self._mcp = McpHttpDoor(lambda: _mcp_service(self._engine, layout, settings, extend_mcp))
         self._rest = RestDoor(lambda: _rest_service(self._engine, settings), self._engine.check)
-        self.routes = routes = [
-            *front_routes(self._describe, self._health),
-            *self._jsonrpc.routes(),
-            *self._mcp.routes(),
-            *self._rest.routes(),
-            Route("/metrics", self._show_metrics, methods=["GET"]),
-        ]
+        self.routes = self._all_routes()
         dialects = Dialects({MCP_PATH: send_rpc_error, **rest_dialect()})
         own_uid = os.getuid()
         self._tokens = TokenBook(TokenFile(layout))
         self._peers = Peers(layout, own_uid=own_uid, living=self._living)
         self.asgi: ASGIApp = Guard(
             Timed(
-                ErrorBoundary(_router(routes), dialects),
+                Pace(
+                    ErrorBoundary(_router(self.routes), dialects),
+                    take,
+                    free_paths=frozenset({HEALTH_PATH, *PROBE_PATHS}),
+                    answer=dialects,
+                ),
                 metrics.observe_request,
                 doors={MCP_PATH: "mcp", REST_PATH: "rest", "/api/": "rest"},
             ),
@@ -128,6 +138,15 @@ class Application:
             page_paths=frozenset({MCP_PATH}),
             answer=ToldRefusals(dialects, self._engine.announce),
         )
+
+    def _all_routes(self) -> list[BaseRoute]:
+        return [
+            *front_routes(self._describe, self._health),
+            *self._jsonrpc.routes(),
+            *self._mcp.routes(),
+            *self._rest.routes(),
+            Route("/metrics", self._show_metrics, methods=["GET"]),
+        ]
 
     async def __aenter__(self) -> Self:
         """Open engine and doors; every process of an earlier server is known when this returns.
@@ -257,6 +276,7 @@ def _engine_settings(settings: Settings, layout: Layout, working_folder: str) ->
         environment={name: text for name, text in os.environ.items() if name not in _OF_THE_UNIT},
         cwd=working_folder,
         grace_s=settings.grace_s,
+        max_processes=settings.max_processes,
         output_limit=settings.output_limit_bytes,
         allowed_commands=AllowedCommands(frozenset(settings.allowed_commands)),
         sandbox=_sandbox_settings(settings),

@@ -175,6 +175,7 @@ async def test_an_approved_start_still_waits_for_its_groups_turn(own_house: Hous
         await _ended(engine, await engine.find(busy.process_id))
 
 
+@pytest.mark.promise("P.approval")
 @pytest.mark.parametrize("approves", [False, True])
 async def test_a_killed_server_costs_no_question_and_starts_nothing_twice(
     own_house: House, tmp_path: Path, *, approves: bool

@@ -50,7 +50,7 @@ async def test_a_background_start_is_refused_or_runs(toolbox: Toolbox, engine: E
         await toolbox.start_background({"cmd": "sudo ls"}, caller)
     process = await toolbox.start_background({"cmd": "sleep 100"}, caller)
     assert process.record.owner == Owner(
-        principal=caller.principal, connection_id=caller.connection_id, request_id="7"
+        principal=caller.principal, connection_id=caller.connection_id, request_id="7", door="mcp"
     )
     with pytest.raises(InvalidState):
         await toolbox.background_result(process)

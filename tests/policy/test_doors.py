@@ -6,6 +6,7 @@ import json
 import os
 import socket
 import subprocess
+import sys
 from collections.abc import Iterator
 from http.client import HTTPConnection
 from pathlib import Path
@@ -13,8 +14,10 @@ from typing import Any
 
 import pytest
 
-from outlive.client import Client, CommandRefused, InvalidState
+from outlive.client import Client, CommandRefused, InvalidState, Output, Process
+from tests.attacks.attacking import create_token
 from tests.mcp_http.modern_caller import ModernCaller
+from tests.rest.rest_caller import RestCaller
 from tests.support.rpc import RpcFailure, connect
 from tests.support.server import OutliveServer, outlive_command, run_outlive
 
@@ -24,6 +27,16 @@ _RULES = {
     "OUTLIVE_POLICY_OPAQUE": "allow",
     "MCP_API_KEY": "",
 }
+
+
+_FROM_WITHIN = """
+import json, urllib.error, urllib.request
+request = urllib.request.Request("{url}", method="POST", headers={headers})
+try:
+    print(urllib.request.urlopen(request).status)
+except urllib.error.HTTPError as error:
+    print(error.code, json.load(error)["slug"])
+"""
 
 
 @pytest.fixture(scope="module")
@@ -87,6 +100,7 @@ def _until_listed(client: Client) -> Iterator[str]:
         yield known[0].process_id if known else str(next(iter(events)).process_id)
 
 
+@pytest.mark.promise("P.rules")
 def test_rest_lists_approves_and_denies(asking: OutliveServer, tmp_path: Path) -> None:
     rest = _Rest(str(asking.state_dir / "server.sock"))
     made = [
@@ -152,6 +166,34 @@ def test_mcp_tools_answer_that_it_waits_with_its_id(asking: OutliveServer, at_ha
         at_hand.deny(one.process_id)
 
 
+@pytest.mark.promise("P.approval")
+def test_a_token_approves_by_its_scope_but_not_from_within(asking: OutliveServer, at_hand: Client) -> None:
+    """The run token is too narrow; the admin token counts outside of what was started here, and not inside."""
+    rest = RestCaller(asking.rest_url)
+    narrow, wide = ({"Authorization": f"Bearer {create_token(asking, scope)}"} for scope in ("run", "admin"))
+    waiting = at_hand.start(["tee"])
+    path = f"/v1/approvals/{waiting.process_id}/approve"
+    assert rest.call("POST", path, expect=403, headers=narrow).json["slug"] == "scope_missing"
+    code = _FROM_WITHIN.format(url=f"{asking.rest_url}{path}", headers=wide)
+    inside = at_hand.start([sys.executable, "-c", code])
+    assert inside.wait(30).exit_code == 0
+    assert _said(inside) == b"403 scope_missing\n"
+    listed = rest.call("GET", "/v1/approvals", headers=wide).json["approvals"]
+    assert [one["process_id"] for one in listed] == [waiting.process_id]
+    rest.call("POST", path, headers=wide)
+    assert waiting.wait(20).exit_code == 0
+
+
+def test_what_was_started_here_cannot_approve_by_its_uid(asking: OutliveServer, at_hand: Client) -> None:
+    waiting = at_hand.start(["tee"])
+    command = [*outlive_command(), "approve", "--no-start", waiting.process_id]
+    inside = at_hand.start(command, env={**_environment(asking)}, inherit_env=False)
+    assert inside.wait(60).exit_code == 1
+    assert b"process that outlive has started" in _said(inside)
+    assert waiting.info().waits_for == "approval"
+    at_hand.deny(waiting.process_id)
+
+
 def test_refusals_reach_the_client_with_their_family(at_hand: Client) -> None:
     with pytest.raises(CommandRefused) as refused:
         at_hand.start("rm -rf /nonexistent")
@@ -184,6 +226,10 @@ class _Rest:
 def _call(server: OutliveServer, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
     """Call a tool as a caller of the 2026-07-28 revision does: no session."""
     return ModernCaller(server.mcp_url, extensions={}).result("tools/call", name=tool, arguments=arguments)
+
+
+def _said(process: Process) -> bytes:
+    return b"".join(item.data for item in process.tail().items if isinstance(item, Output))
 
 
 def _environment(server: OutliveServer) -> dict[str, str]:

@@ -24,6 +24,7 @@ _ALLOW = CommandPolicy(allow=_rules("ls", "git status", "git push *", "nice"))
 _ALL = CommandPolicy(deny=_DENY.deny, ask=_ASK.ask, allow=_ALLOW.allow)
 
 
+@pytest.mark.promise("P.rules")
 @pytest.mark.parametrize(
     ("policy", "line", "verdict", "code"),
     [

@@ -103,6 +103,16 @@ def test_lines_within_lines_end_somewhere() -> None:
     assert "deeply" in str(_read(Command(line=line)).opaque)
 
 
+def test_what_grows_without_end_is_given_up() -> None:
+    """Each eval and watch joins the words behind it, again and again: this would take hours."""
+    assert "too much" in str(_read(Command(argv=("eval",) * 3 + ("watch",) * 60 + ("eval",) * 60)).opaque)
+    script = "ls -l\n" * 30_000
+    reading = _read(Command(argv=("bash",), script=script))
+    assert "too much" in str(reading.hides)
+    assert len(reading.commands) < 30_000
+    assert _read(Command(line="ls " + "a" * 70_000)).opaque
+
+
 def test_a_relative_program_before_a_move_or_an_absolute_one_behind_it_is_certain() -> None:
     assert _read(Command(line="./x && cd /tmp && /bin/ls && ls")).opaque is None
 
@@ -127,7 +137,39 @@ def test_what_another_interpreter_makes_of_a_script_is_opaque_but_hides_nothing_
     assert _read(Command(argv=(), script="x")).opaque
 
 
+@pytest.mark.parametrize(
+    "preparation", ["umask 0077", "trap '' 1 2", "exec <&- >&- 2>&-", "umask 0002; trap '' 1; exec <&-"]
+)
+def test_what_outlive_run_prepares_is_seen_through(preparation: str) -> None:
+    line = _read(Command(line=f"{preparation}\nls; cat"))
+    assert [one.argv for one in line.commands] == [("ls",), ("cat",)]
+    assert line.opaque is None
+    argv = _read(Command(argv=("/bin/sh", "-c", f'{preparation}; exec "$@"', "outlive", "ls", "$x")))
+    assert [(one.argv, one.is_line) for one in argv.commands] == [(("ls", "$x"), True)]
+    moved = Command(argv=("/bin/sh", "-c", f'{preparation}; exec "$@"', "o", "ls"), env={"PATH": "/tmp"})
+    assert "PATH" in str(_read(moved).hides)
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ("/bin/sh", "-c", 'evil; exec "$@"', "outlive", "ls"),
+        ("/bin/sh", "-c", 'umask 0077; evil; exec "$@"', "outlive", "ls"),
+        ("/bin/sh", "-c", 'umask 0077; exec "$@"; evil', "outlive", "ls"),
+        ("/bin/sh", "-c", 'umask 0077; exec "$@"', "outlive", "-a", "ls", "evil"),
+        ("/bin/sh", "-c", 'umask 0077; exec "$@"', "outlive"),
+        ("/tmp/sh", "-c", 'umask 0077; exec "$@"', "outlive", "ls"),
+        ("/bin/sh", "-c", '; exec "$@"', "outlive", "ls"),
+    ],
+)
+def test_what_only_looks_like_it_is_not(argv: tuple[str, ...]) -> None:
+    assert _read(Command(argv=argv)).commands[0].argv == argv
+    assert _read(Command(line="umask 0077; evil\nls")).opaque
+    assert _read(Command(line="umask 0077\n$(evil)")).opaque
+
+
 def test_variables_that_decide_what_runs_make_a_command_opaque() -> None:
+    assert "LD_PRELOAD" in str(_read(Command(line="ls", env_secrets={"LD_PRELOAD": "x"})).hides)
     for name in ("BASH_ENV", "LD_PRELOAD", "BASH_FUNC_ls%%", "IFS", "LOCPATH"):
         reading = _read(Command(line="ls", env={name: "x"}))
         assert name in str(reading.opaque)

@@ -15,6 +15,7 @@ import pytest
 from outlive.core.command import Command
 from outlive.core.errors import OutliveError
 from outlive.engine import Engine
+from outlive.frontends import mcp_tools
 from outlive.policy.commands import AllowedCommands
 from outlive.policy.judgement import CommandPolicy
 from outlive.policy.rules import Rule
@@ -56,6 +57,7 @@ class _Ground:
             argv=None if trap.argv is None else tuple(map(self.filled, trap.argv)),
             script=trap.script,
             env={name: None if value is None else self.filled(value) for name, value in trap.env.items()},
+            env_secrets={name: self.filled(value) for name, value in trap.secrets.items()},
         )
 
     def _filled_line(self, line: str) -> str:
@@ -89,7 +91,7 @@ async def _try(engine: Engine, command: Command) -> str:
     return process.state.value
 
 
-@pytest.mark.promise("S0.12")
+@pytest.mark.promise("S0.12", "P.only")
 @pytest.mark.parametrize("kind", ["names", "rules"])
 async def test_nothing_off_the_list_is_ever_started(shared_house: House, tmp_path: Path, kind: str) -> None:
     ground = await asyncio.to_thread(_Ground, tmp_path)
@@ -124,6 +126,24 @@ async def test_with_bash_on_the_list_the_canary_sings(shared_house: House, tmp_p
         assert await _try(engine, script) == "exited"
         assert await _try(engine, replace(script, script="ls\nevil\n")) == "command_not_allowed"
     assert str(ground.bin / "evil") in await asyncio.to_thread(ground.started)
+
+
+async def test_a_workspaces_prelude_is_no_variable_of_the_callers(
+    shared_house: House, tmp_path: Path
+) -> None:
+    ground = await asyncio.to_thread(_Ground, tmp_path)
+    prelude = os.path.join(os.path.dirname(mcp_tools.__file__), "workspace.bash")
+    for kind in ("names", "rules"):
+        async with _an_engine(kind, shared_house, ground) as engine:
+            command = Command(line="ls", prelude=prelude)
+            assert await _try(engine, command) == "exited"
+            assert (
+                await _try(engine, replace(command, env={"OUTLIVE_BASH_ENV": f"{ground.bin}/evil"}))
+                == "exited"
+            )
+            users = {"BASH_ENV": f"{ground.bin}/evil"}
+            assert (await _try(engine, replace(command, env=users))).startswith("command_")
+    assert str(ground.bin / "evil") not in await asyncio.to_thread(ground.started)
 
 
 def test_there_are_traps_enough_and_each_has_a_name_of_its_own() -> None:

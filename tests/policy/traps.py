@@ -20,6 +20,7 @@ class Trap:
     argv: tuple[str, ...] | None = None
     script: str | None = None
     env: Mapping[str, str | None] = field(default_factory=dict)
+    secrets: Mapping[str, str] = field(default_factory=dict)
     passes: tuple[str, ...] = ()
 
 
@@ -204,6 +205,16 @@ TRAPS = (
         "another reading of the bytes",
         *_BOTH,
         LC_ALL="ja_JP.SJIS",
+    ),
+    Trap(name="secret BASH_ENV", why="a variable like others", line="ls", secrets={"BASH_ENV": "{evil}"}),
+    Trap(name="secret PATH", why="as above", line="ls", secrets={"PATH": "{here}"}),
+    _line("prepared shell line", "umask 0077\nevil", "what `outlive run` prepares is no excuse"),
+    _line("prepared listed line", "umask 0077\nls", "what `outlive run` prepares is seen through", "rules"),
+    _argv("prepared argv", ("/bin/sh", "-c", 'umask 0077; exec "$@"', "outlive", "evil"), "as above"),
+    _argv(
+        "prepared exec -a",
+        ("/bin/sh", "-c", 'umask 0077; exec "$@"', "x", "-a", "ls", "evil"),
+        "bash takes options",
     ),
     # scripts
     _script("script", "ls\nevil\n", "each line is a command"),

@@ -50,7 +50,12 @@ def run_server(settings: Settings, layout: Layout, listeners: Listeners, *, work
         tls = None
         if settings.tls_cert:
             tls = server_context(settings.tls_cert, settings.tls_key, settings.tls_client_ca)
-        service = functools.partial(serving, max_message_bytes=settings.max_message_bytes, tls=tls)
+        service = functools.partial(
+            serving,
+            max_message_bytes=settings.max_message_bytes,
+            max_http_connections=settings.max_http_connections,
+            tls=tls,
+        )
         return runner.run(_serve(app, settings, layout, listeners, notifier=notifier, service=service))
 
 

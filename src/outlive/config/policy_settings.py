@@ -7,6 +7,8 @@ from outlive.config.values import parse_seconds, parse_switch, parse_verdict, pa
 
 __all__ = ["PolicySettings"]
 
+_MAX_PATIENCE_S = 30 * 86400.0  # a person who has not answered by then has forgotten what it was
+
 
 def _parse_refusal(text: str) -> str:
     """Return what becomes of what is not allowed: deny or ask."""
@@ -14,6 +16,14 @@ def _parse_refusal(text: str) -> str:
     if verdict == "allow":
         raise ValueError("deny or ask is needed: to allow everything, have no allow rules")
     return verdict
+
+
+def _parse_patience(text: str) -> float:
+    """Return how long somebody is waited for: more than nothing, a month at most."""
+    seconds = parse_seconds(text)
+    if not 0 < seconds <= _MAX_PATIENCE_S:
+        raise ValueError("a time of more than 0 and at most 30d is needed")
+    return seconds
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +87,7 @@ class PolicySettings:
     )
     approval_timeout_s: float = option(
         "time",
-        parse_seconds,
+        _parse_patience,
         "10m",
         "How long a command waits for a person's approval.",
         flag="--approval-timeout",

@@ -22,6 +22,8 @@ class Command:
     of `argv`. `title` is what people read instead of the words. `group_limit` sets how many of `group` run
     at once from now on (None: as it was); one more waits for its turn.
 
+    `prelude` is a file of outlive's own that bash runs before the line; no caller names one.
+
     `env` is added to the server's clean environment (without `inherits_env` it is all there is); a None value removes
     a name. `env_secrets` come on top and are never written down. `profile` and `limits` bound what it may do (None: as the
     server's default). With stdin "lent" a descriptor was handed to the keeper beforehand, under the process id. Times are
@@ -31,6 +33,7 @@ class Command:
     line: str | None = None
     argv: tuple[str, ...] | None = None
     script: str | None = None
+    prelude: str | None = None
     title: str | None = None
     cwd: str | None = None
     env: Mapping[str, str | None] = field(default_factory=dict)

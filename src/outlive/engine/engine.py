@@ -34,8 +34,10 @@ from outlive.engine.command_ids import CommandIds
 from outlive.engine.drafts import new_record, new_spec
 from outlive.engine.filing import Filing
 from outlive.engine.groups import Groups
+from outlive.engine.headcount import check_headcount
 from outlive.engine.intake import Intake
 from outlive.engine.pending import Pending
+from outlive.engine.places import Places
 from outlive.engine.policing import Policing
 from outlive.engine.preparation import Preparation
 from outlive.engine.process import Process
@@ -74,6 +76,7 @@ class Engine(Approving, Queries):
         self._registry = Registry(self._layout.registry)
         self._ids = CommandIds(self._registry)
         self._announcer = Announcer()
+        self._places = Places()
         emit = self._announcer.emit
         self._intake = Intake(
             changed=self._changed,
@@ -213,8 +216,15 @@ class Engine(Approving, Queries):
             raise InvalidRequest("invalid_params", f"Not a process id: {process_id[:40]!r}.")
         elif (known := self._intake.live.get(id_to_bytes(process_id))) is not None:
             return _own(known, owner)
+        async with self._places.of(owner.principal):
+            return await self._start(self._preparation, command, owner, process_id=process_id, now_ns=now_ns)
+
+    async def _start(
+        self, preparation: Preparation, command: Command, owner: Owner, *, process_id: ProcessId, now_ns: int
+    ) -> Process:
         try:
-            resolved, confined = await self._preparation.prepare(command, owner, process_id)
+            check_headcount(self._intake.live.values(), owner.principal, self._settings.max_processes)
+            resolved, confined = await preparation.prepare(command, owner, process_id)
             approval = await self._approval_for(command, resolved) if self._policing.is_active else None
         except OutliveError as error:
             self._announce_rejection(owner, error.code, command=command.text)

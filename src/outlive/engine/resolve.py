@@ -27,6 +27,8 @@ _BELIEVED_S = 1.0
 _MAX_BELIEVED = 256
 _SECRET_NAMES = frozenset({"MCP_API_KEY"})
 _SECRET_PARTS = ("TOKEN", "SECRET", "PASSWORD", "KEY")
+_BASH_ENV = "BASH_ENV"
+_USERS_BASH_ENV = "OUTLIVE_BASH_ENV"  # what a prelude gives back to the command
 _DEFAULT_TERM = "xterm-256color"
 
 
@@ -131,6 +133,10 @@ class Resolver:
                 env.pop(name, None)
             else:
                 env[name] = value
+        if command.prelude is not None:
+            users = env.pop(_BASH_ENV, None)
+            env.pop(_USERS_BASH_ENV, None)
+            env |= {_BASH_ENV: command.prelude, **({} if users is None else {_USERS_BASH_ENV: users})}
         env["OUTLIVE_PROCESS_ID"] = (
             process_id  # recovery and tree control find the command's descendants by it
         )

@@ -16,7 +16,8 @@ class EngineSettings:
     """Defaults of commands and bounds of what is kept.
 
     `environment` is the server's own; its secrets are filtered before a command sees it. Paths are absolute.
-    `timeout_s` None means that a command may run for ever. What waits for a reader (`on_limit` "block") waits
+    `timeout_s` None means that a command may run for ever,
+    `max_processes` None that a principal may have any number. What waits for a reader (`on_limit` "block") waits
     `reader_grace_s` for one that is gone, what waits for a person's approval `approval_timeout_s`.
     """
 
@@ -24,6 +25,7 @@ class EngineSettings:
     environment: Mapping[str, str]
     cwd: str
     timeout_s: float | None = None
+    max_processes: int | None = None
     grace_s: float = 10.0
     output_limit: int | None = 2 * 1024**3
     reader_grace_s: float = 10.0

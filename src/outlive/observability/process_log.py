@@ -4,6 +4,8 @@ import asyncio
 import logging
 
 from outlive.core.events import (
+    ApprovalDecided,
+    ApprovalRequested,
     Event,
     KeeperConnected,
     KeeperDisconnected,
@@ -46,7 +48,14 @@ class ProcessLog:
 
 def logged_kinds() -> list[type[Event]]:
     """Return the kinds of events that have a line at the level in force; the others need not be made."""
-    kinds: list[type[Event]] = [ProcessCompleted, ProcessRecovered, KeeperConnected, KeeperDisconnected]
+    kinds: list[type[Event]] = [
+        ApprovalRequested,
+        ApprovalDecided,
+        ProcessCompleted,
+        ProcessRecovered,
+        KeeperConnected,
+        KeeperDisconnected,
+    ]
     return [*kinds, ProcessStarted] if _logger.isEnabledFor(logging.DEBUG) else kinds
 
 
@@ -55,6 +64,14 @@ def log_event(event: Event) -> None:
     match event:
         case ProcessCompleted(record=record):
             _logger.info("process completed", extra=_summary(record))
+        case ApprovalRequested(record=record):
+            _logger.info(
+                "approval needed",
+                extra={"process_id": record.process_id, "principal": record.owner.principal},
+            )
+        case ApprovalDecided(record=record):
+            extra = {"process_id": record.process_id, "verdict": event.verdict, "by": event.by or None}
+            _logger.info("approval decided", extra=extra)
         case ProcessRecovered(record=record):
             _logger.info("process found alive", extra={"process_id": record.process_id, "pid": record.pid})
         case ProcessStarted(record=record):

@@ -45,5 +45,6 @@ class Access:
             raise AccessDenied(
                 "scope_missing",
                 f"This needs the scope {scope.name.lower()!r}; the caller has {self.scope.name.lower()!r}.",
+                hint=f"Show a token with that scope: `outlive token create --scope {scope.name.lower()}`.",
                 details={"needed": scope.name.lower(), "given": self.scope.name.lower()},
             )

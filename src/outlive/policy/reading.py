@@ -5,6 +5,7 @@ behind their own, or a line among them, are looked through: what they would star
 What cannot be read is opaque, and the reason is kept.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -18,10 +19,16 @@ __all__ = ["Reading", "read_command"]
 
 _MAX_WORDS = 256  # of a command that is looked through: each of them could be a program
 _MAX_DEPTH = 8  # of lines within lines
+_MAX_READ = 128 * 1024  # characters of lines, those within lines again: some 50 ms of the event loop at worst
 _JOINING = frozenset({"eval", "parallel", "watch"})  # all their words are one line
 _APPENDING = frozenset({"entr", "parallel", "xargs"})  # they add words that nobody knows
 _MOVING = frozenset({"cd", "chdir", "popd", "pushd"})
 _PLAIN_ENDS = frozenset({";", "+"})  # where find's -exec ends
+_STEP = r"(?:umask [0-7]{4}|trap '' [0-9]+(?: [0-9]+)*|exec(?: (?:<&-|>&-|2>&-))+)"
+_PREPARATION = re.compile(rf"{_STEP}(?:; {_STEP})*")
+_BECOME = '; exec "$@"'
+_SHAPE_WORDS = 5  # /bin/sh -c TEXT NAME PROGRAM
+_TOO_MUCH = "there is too much of it, or too deeply nested, to be read"
 _OPAQUE_LINE = "the line holds more than words, quotes, &&, ||, ; and |"
 
 
@@ -40,45 +47,55 @@ class Reading:
 
 def read_command(command: Command, own: Mapping[str, str]) -> Reading:
     """Return what a command would start; `own` is the environment that it is added to."""
-    reasons: list[str] = []
-    outer = _outer(command, reasons)
+    reader = _Reader()
+    outer = _outer(command, reader)
     if _is_moved(outer):
-        reasons.append("a path is relative to where the line moves to")
-    hidden = _hidden_by_variables(command, own, is_line=command.line is not None)
-    inner: list[JudgedCommand] = []
-    for one in outer:
-        inner.extend(_within(one, reasons, depth=0))
-    if command.script is not None and not _is_shell(command):
-        # An allow list decides by the interpreter alone: a rule that allows one allows everything.
-        opaque: str | None = (
-            f"what {command.argv[0] if command.argv else 'it'!r} makes of the script is not known"
-        )
-    else:
-        opaque = None
-    opaque = next(iter(reasons), None) or opaque
-    for name in hidden:
+        reader.reasons.append("a path is relative to where the line moves to")
+    inner = [within for one in outer for within in reader.within(one, depth=0)]
+    opaque = hides = reader.reasons[0] if reader.reasons else None
+    for name in _hidden_by_variables(command, own, is_line=any(one.is_line for one in outer)):
+        hides = hides or f"the variable {name[:40]} decides what a name means"
         if name != "PATH":  # the programs are looked up in the PATH that the command gets
             opaque = opaque or f"the variable {name[:40]} may make a shell run something first"
-    hides = next(iter(reasons), None)
-    if hidden:
-        hides = hides or f"the variable {hidden[0][:40]} decides what a name means"
+    if command.script is not None and not _is_shell(command):
+        # An allow list decides by the interpreter alone: a rule that allows one allows everything.
+        opaque = opaque or f"what {outer[0].argv[0]!r} makes of the script is not known"
     return Reading(commands=(*outer, *inner), opaque=opaque, hides=hides)
 
 
-def _outer(command: Command, reasons: list[str]) -> list[JudgedCommand]:
+def _outer(command: Command, reader: "_Reader") -> list[JudgedCommand]:
     if command.line is not None:
-        return _commands_of(command.line, reasons, is_inner=False)
+        first, newline, rest = command.line.partition("\n")
+        is_prepared = bool(newline) and _PREPARATION.fullmatch(first) is not None
+        return reader.commands_of(rest if is_prepared else command.line, is_inner=False)
     words = command.argv or ("",)
     if command.script is None:
-        return [JudgedCommand(argv=words)]
+        prepared = _prepared(words)
+        return [JudgedCommand(argv=words) if prepared is None else JudgedCommand(argv=prepared, is_line=True)]
     found = [JudgedCommand(argv=(*words, "script"))]
     if _is_shell(command):
         # Only "\n" ends a line for a shell, and only blanks may stand before "#".
         for raw in command.script.split("\n"):
             line = raw.strip(" \t")
             if line and not line.startswith("#"):
-                found += _commands_of(line, reasons, is_inner=False)
+                found += reader.commands_of(line, is_inner=False)
+                if reader.is_tired:
+                    break
     return found
+
+
+def _prepared(words: tuple[str, ...]) -> tuple[str, ...] | None:
+    """Return the words that a shell becomes once it has prepared umask, signals and descriptors; None if it is no such.
+
+    `outlive run` starts a program like this where its surroundings are not the usual ones, and exactly this shape does
+    nothing else. The shell looks the program up.
+    """
+    if len(words) < _SHAPE_WORDS or words[:2] != ("/bin/sh", "-c"):
+        return None
+    preparation, behind, rest = words[2].rpartition(_BECOME)
+    if not behind or rest or _PREPARATION.fullmatch(preparation) is None or words[4].startswith("-"):
+        return None
+    return words[4:]
 
 
 def _is_moved(commands: Sequence[JudgedCommand]) -> bool:
@@ -109,39 +126,66 @@ def _hidden_by_variables(command: Command, own: Mapping[str, str], *, is_line: b
     return changed
 
 
-def _commands_of(line: str, reasons: list[str], *, is_inner: bool) -> list[JudgedCommand]:
-    commands = parse_line(line)
-    if commands is None:
-        reasons.append(_OPAQUE_LINE)
-        return []
-    return [
-        JudgedCommand(argv=one.argv, open_words=one.open_words, is_line=True, is_inner=is_inner)
-        for one in commands
-    ]
+class _Reader:
+    """Reads lines until it has read enough: what is nested can be made to grow without end."""
 
+    def __init__(self) -> None:
+        self.reasons: list[str] = []
+        self._room = _MAX_READ
 
-def _within(command: JudgedCommand, reasons: list[str], *, depth: int) -> Iterator[JudgedCommand]:
-    """Yield what a command would start by its own words; append a reason where that is not known."""
-    name = command.name
-    if name not in WORD_STARTERS and name not in LINE_STARTERS:
-        return
-    if depth == _MAX_DEPTH or len(command.argv) > _MAX_WORDS:
-        reasons.append(f"{name!r} nests commands too deeply, or has too many words, to be looked through")
-        return
-    if name in LINE_STARTERS:
-        yield from _lines_within(command, reasons, depth=depth)
-    if name not in WORD_STARTERS:
-        return
-    if name == "env" and any(_splits(word) for word in command.argv[1:]):
-        reasons.append("env -S splits a text into words in its own way")
-    for place in range(1, len(command.argv)):
-        if place in command.open_words or not command.argv[place]:
-            continue
-        # Which of the words is the program depends on the options: each of them could be.
-        suffix = _suffix(command, place)
-        yield suffix
-        if suffix.name in LINE_STARTERS:
-            yield from _lines_within(suffix, reasons, depth=depth)
+    @property
+    def is_tired(self) -> bool:
+        """Whether no more is read."""
+        return self._room < 0
+
+    def commands_of(self, line: str, *, is_inner: bool) -> list[JudgedCommand]:
+        """Return the simple commands of a line."""
+        self._room -= len(line)
+        commands = None if self.is_tired else parse_line(line)
+        if commands is None:
+            self.reasons.append(_TOO_MUCH if self.is_tired else _OPAQUE_LINE)
+            return []
+        return [
+            JudgedCommand(argv=one.argv, open_words=one.open_words, is_line=True, is_inner=is_inner)
+            for one in commands
+        ]
+
+    def within(self, command: JudgedCommand, *, depth: int) -> Iterator[JudgedCommand]:
+        """Yield what a command would start by its own words."""
+        name = command.name
+        if name not in WORD_STARTERS and name not in LINE_STARTERS:
+            return
+        if depth == _MAX_DEPTH or len(command.argv) > _MAX_WORDS:
+            self.reasons.append(_TOO_MUCH)
+            return
+        if name in LINE_STARTERS:
+            yield from self._lines_within(command, depth=depth)
+        if name not in WORD_STARTERS:
+            return
+        if name == "env" and any(map(_splits, command.argv[1:])):
+            self.reasons.append("env -S splits a text into words in its own way")
+        for place in range(1, len(command.argv)):
+            if place in command.open_words or not command.argv[place]:
+                continue
+            # Which of the words is the program depends on the options: each of them could be.
+            suffix = _suffix(command, place)
+            yield suffix
+            if suffix.name in LINE_STARTERS:
+                yield from self._lines_within(suffix, depth=depth)
+
+    def _lines_within(self, command: JudgedCommand, *, depth: int) -> Iterator[JudgedCommand]:
+        if command.name in _JOINING:
+            if command.open_words:
+                self.reasons.append(f"{command.name!r} runs what a pattern becomes")
+            lines = [" ".join(command.argv[1:])]
+        else:
+            lines = list(_behind_option(command.argv[1:]))
+        for line in lines:
+            if not line.strip(" \t") or self.is_tired:
+                continue
+            for one in self.commands_of(line, is_inner=True):
+                yield one
+                yield from self.within(one, depth=depth + 1)
 
 
 def _suffix(command: JudgedCommand, place: int) -> JudgedCommand:
@@ -156,21 +200,6 @@ def _suffix(command: JudgedCommand, place: int) -> JudgedCommand:
         is_inner=True,
         ends_open=any(word.rpartition("/")[2] in _APPENDING for word in command.argv[:place]),
     )
-
-
-def _lines_within(command: JudgedCommand, reasons: list[str], *, depth: int) -> Iterator[JudgedCommand]:
-    if command.name in _JOINING:
-        if command.open_words:
-            reasons.append(f"{command.name!r} runs what a pattern becomes")
-        lines = [" ".join(command.argv[1:])]
-    else:
-        lines = list(_behind_option(command.argv[1:]))
-    for line in lines:
-        if not line.strip(" \t"):
-            continue
-        for one in _commands_of(line, reasons, is_inner=True):
-            yield one
-            yield from _within(one, reasons, depth=depth + 1)
 
 
 def _behind_option(words: Sequence[str]) -> Iterator[str]:

@@ -1,5 +1,6 @@
 """Requests to answers: runs what was asked, turns every failure into an error, keeps a batch together."""
 
+import asyncio
 import logging
 import secrets
 import time
@@ -13,8 +14,9 @@ from outlive.protocols.jsonrpc.answers import encode_batch, encode_error, encode
 from outlive.protocols.jsonrpc.frames import text_frame
 from outlive.protocols.jsonrpc.requests import Batch, Refusal, Request
 
-__all__ = ["Answer", "Work", "work_of"]
+__all__ = ["WORK_A_TURN", "Answer", "Work", "work_of"]
 
+WORK_A_TURN = 32  # requests, of which most take some 0.1 ms: then others are looked at
 _logger = logging.getLogger(__name__)
 
 
@@ -83,6 +85,10 @@ class Work:
         lanes = {job.call.lane for job in jobs if job.call is not None}
         self.lane = next((lane for lane in (Lane.LONG, Lane.STARTS) if lane in lanes), Lane.IN_ORDER)
 
+    def __len__(self) -> int:
+        """Return how many requests it is."""
+        return len(self._jobs)
+
     def refuse(self, error: OutliveError) -> Answer:
         """Return the answer when nothing of this is done."""
         return self._answer(
@@ -94,7 +100,12 @@ class Work:
 
     async def run(self, context: Context) -> Answer:
         """Do what is asked, one entry after the other."""
-        return self._answer([await job.run(context) for job in self._jobs])
+        outcomes = []
+        for number, job in enumerate(self._jobs, 1):
+            outcomes.append(await job.run(context))
+            if number % WORK_A_TURN == 0:
+                await asyncio.sleep(0)
+        return self._answer(outcomes)
 
     def _answer(self, outcomes: Sequence[_Outcome]) -> Answer:
         messages = [outcome.response for outcome in outcomes if outcome.response is not None]

@@ -24,8 +24,6 @@ __all__ = ["Workspaces"]
 
 _TAG = "workspace"
 _PRELUDE = str(Path(__file__).with_name("workspace.bash"))
-_BASH_ENV = "BASH_ENV"
-_USERS_BASH_ENV = "OUTLIVE_BASH_ENV"  # what the prelude gives back to the command
 _PAGE = 100
 _MAX_BYTES = 4 * 1024 * 1024  # execve(2): no environment that a program can be given is larger
 
@@ -58,13 +56,11 @@ class Workspaces:
             env = state.environment(base)
             cwd = os.path.join(state.cwd, cwd or "") if cwd else state.cwd
         env |= command.env
-        if command.line is not None:
-            if os.path.basename(self._engine.shell) != "bash":
-                text = f"A workspace needs bash; the shell here is {self._engine.shell}."
-                raise InvalidRequest("invalid_params", text, hint="Install bash, or leave out workspace.")
-            users = env[_BASH_ENV] if _BASH_ENV in env else base.get(_BASH_ENV)
-            env |= {_BASH_ENV: _PRELUDE, _USERS_BASH_ENV: users}
-        return replace(command, cwd=cwd, env=env, tags={**command.tags, _TAG: name})
+        if command.line is not None and os.path.basename(self._engine.shell) != "bash":
+            text = f"A workspace needs bash; the shell here is {self._engine.shell}."
+            raise InvalidRequest("invalid_params", text, hint="Install bash, or leave out workspace.")
+        prelude = None if command.line is None else _PRELUDE
+        return replace(command, cwd=cwd, env=env, prelude=prelude, tags={**command.tags, _TAG: name})
 
     async def shown(self, process: Process) -> str | None:
         """Return the name of a process's workspace and the folder it has left there; None when it is in none."""
