@@ -45,6 +45,12 @@ TARGETS = {
     "unread_memory": Target("1 GB unread by a stopped client: server memory", "<=", 8, "MB more"),
     "unread_time": Target("1 GB unread: the process against `| cat`", "<=", 1.5, "x"),
     "unread_exact": Target("1 GB unread: drained streams that are byte-exact", ">=", 100, "%"),
+    "floods_health": Target(
+        "health check while somebody floods the server: p99, the worst flood", "<=", 250, "ms"
+    ),
+    "floods_memory": Target(
+        "the server's memory while somebody floods it, the worst flood", "<=", 400, "MB more"
+    ),
     "cli_help": Target("outlive --help against `import typer`", "<=", 2, "x"),
     "cli_ps": Target("outlive ps against `import typer`", "<=", 2, "x"),
     "cli_tail": Target("logs --tail 100 of 1 GB", "<=", 0.1, "s"),

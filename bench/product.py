@@ -17,7 +17,15 @@ from bench.context import Bench, clean_environment
 from bench.measure import Unavailable
 from bench.servers import Endpoint
 
-__all__ = ["PATH", "Installation", "find_installation", "outlive", "outlive_installed", "outlive_mcp"]
+__all__ = [
+    "PATH",
+    "Installation",
+    "find_installation",
+    "outlive",
+    "outlive_installed",
+    "outlive_mcp",
+    "outlive_rest",
+]
 
 PATH = "/ws/mcp"
 _MCP_PATH = "/mcp"
@@ -150,6 +158,17 @@ def outlive_mcp(bench: Bench) -> Iterator[Endpoint]:
     """
     with _served(bench) as (_, ports, pids):
         yield Endpoint("ours", ports["mcp"], _MCP_PATH, "mcp", pids)
+
+
+@contextmanager
+def outlive_rest(bench: Bench) -> Iterator[Endpoint]:
+    """The same, reached by its REST door (which, like every port, answers for all of them).
+
+    Raises:
+        Unavailable: outlive is not installed for this Python.
+    """
+    with _served(bench) as (_, ports, pids):
+        yield Endpoint("ours", ports["rest"], "/health", "rest", pids)
 
 
 @contextmanager

@@ -45,7 +45,7 @@ class Endpoint:
     label: str
     port: int
     path: str
-    dialect: Literal["jsonrpc", "line", "raw", "mcp"]
+    dialect: Literal["jsonrpc", "line", "raw", "mcp", "rest"]
     pids: Mapping[str, int]
     options: Mapping[str, object] = field(default_factory=dict)
 

@@ -6,6 +6,7 @@ from bench.context import Bench
 from bench.measure import Section
 from bench.scenarios import (
     cli,
+    floods,
     latency,
     live,
     mcp,
@@ -35,4 +36,5 @@ SCENARIOS: dict[str, Callable[[Bench], Section]] = {
     "unread": unread.run,
     "live": live.run,
     "cli": cli.run,
+    "floods": floods.run,
 }

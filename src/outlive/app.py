@@ -33,9 +33,10 @@ from outlive.frontends.jsonrpc.settings import DoorSettings
 from outlive.frontends.mcp_http.door import PATH as MCP_PATH
 from outlive.frontends.mcp_http.door import McpHttpDoor, Service
 from outlive.frontends.mcp_http.refusals import send_rpc_error
+from outlive.frontends.pace import Pace, counting
 from outlive.frontends.peers import Peers
 from outlive.frontends.rest.door import PATH as REST_PATH
-from outlive.frontends.rest.door import RestDoor
+from outlive.frontends.rest.door import PROBE_PATHS, RestDoor
 from outlive.frontends.rest.door import Service as RestService
 from outlive.frontends.rest.door import dialect as rest_dialect
 from outlive.frontends.rest.slugs import DOCS_PATH
@@ -45,21 +46,30 @@ from outlive.frontends.token_book import TokenBook
 from outlive.frontends.told_refusals import ToldRefusals
 from outlive.keeper.launch import EXTERNAL_VARIABLE, ensure_keeper
 from outlive.keeper.sockets import connect_unix
+from outlive.keeper.spawn import SOFT_LIMIT_VARIABLE
 from outlive.observability.audit import AuditLog, audited_kinds
 from outlive.observability.metrics import LiveView, Metrics, counted_kinds
 from outlive.observability.process_log import ProcessLog, logged_kinds
 from outlive.policy.commands import AllowedCommands
+from outlive.policy.redaction import Redactor
 from outlive.store.audit_trail import AuditTrail
 from outlive.store.retention import Retention
 from outlive.store.token_file import TokenFile
 
-__all__ = ["Application"]
+__all__ = ["Application", "redactor_of"]
 
 # Beyond a process's own grace period: KILL, the walk over its tree, and the drain of its pipes.
 _STOP_PATIENCE_S = 5.0
 # What systemd (systemd.exec(5)) and our unit tell the server about itself: none of a command's business.
 _OF_THE_UNIT = frozenset(
-    {EXTERNAL_VARIABLE, "INVOCATION_ID", "JOURNAL_STREAM", "NOTIFY_SOCKET", "SYSTEMD_EXEC_PID"}
+    {
+        EXTERNAL_VARIABLE,
+        SOFT_LIMIT_VARIABLE,
+        "INVOCATION_ID",
+        "JOURNAL_STREAM",
+        "NOTIFY_SOCKET",
+        "SYSTEMD_EXEC_PID",
+    }
 )
 
 
@@ -91,35 +101,37 @@ class Application:
         """
         self._settings = settings
         self._begun = time.monotonic()
+        redactor = redactor_of(settings)
         self._stack = contextlib.AsyncExitStack()
         self._engine = Engine(
-            _engine_settings(settings, layout, working_folder),
+            _engine_settings(settings, layout, working_folder, redactor),
             backend=LocalBackend(layout.root, connect_unix=connect_unix, ensure_keeper=ensure_keeper),
         )
         self._process_log = ProcessLog()
-        self._audit = None if settings.audit_off else _audit_log(settings, layout)
+        self._audit = None if settings.audit_off else _audit_log(settings, layout, redactor)
         self._metrics = metrics = Metrics()
+        take = counting(settings.max_request_rate)
         self._jsonrpc = JsonRpcDoor(
             self._engine,
             _door_settings(settings),
+            take=take,
             observe=functools.partial(metrics.observe_request, "jsonrpc"),
         )
         self._mcp = McpHttpDoor(lambda: _mcp_service(self._engine, layout, settings, extend_mcp))
         self._rest = RestDoor(lambda: _rest_service(self._engine, settings), self._engine.check)
-        self.routes = routes = [
-            *front_routes(self._describe, self._health),
-            *self._jsonrpc.routes(),
-            *self._mcp.routes(),
-            *self._rest.routes(),
-            Route("/metrics", self._show_metrics, methods=["GET"]),
-        ]
+        self.routes = self._all_routes()
         dialects = Dialects({MCP_PATH: send_rpc_error, **rest_dialect()})
         own_uid = os.getuid()
         self._tokens = TokenBook(TokenFile(layout))
         self._peers = Peers(layout, own_uid=own_uid, living=self._living)
         self.asgi: ASGIApp = Guard(
             Timed(
-                ErrorBoundary(_router(routes), dialects),
+                Pace(
+                    ErrorBoundary(_router(self.routes), dialects),
+                    take,
+                    free_paths=frozenset({HEALTH_PATH, *PROBE_PATHS}),
+                    answer=dialects,
+                ),
                 metrics.observe_request,
                 doors={MCP_PATH: "mcp", REST_PATH: "rest", "/api/": "rest"},
             ),
@@ -128,6 +140,15 @@ class Application:
             page_paths=frozenset({MCP_PATH}),
             answer=ToldRefusals(dialects, self._engine.announce),
         )
+
+    def _all_routes(self) -> list[BaseRoute]:
+        return [
+            *front_routes(self._describe, self._health),
+            *self._jsonrpc.routes(),
+            *self._mcp.routes(),
+            *self._rest.routes(),
+            Route("/metrics", self._show_metrics, methods=["GET"]),
+        ]
 
     async def __aenter__(self) -> Self:
         """Open engine and doors; every process of an earlier server is known when this returns.
@@ -246,19 +267,30 @@ def _router(routes: Iterable[BaseRoute]) -> Router:
     return Router(known, default=unknown_path(known), redirect_slashes=False)
 
 
-def _audit_log(settings: Settings, layout: Layout) -> AuditLog:
+def redactor_of(settings: Settings) -> Redactor:
+    """Return what is hidden in everything that this server shows and writes."""
+    own = [] if settings.redact == "off" else [settings.mcp_api_key.encode()]
+    return Redactor(patterns=settings.redact == "all", values=own)
+
+
+def _audit_log(settings: Settings, layout: Layout, redactor: Redactor) -> AuditLog:
     trail = AuditTrail(layout.audit, max_bytes=settings.audit_max_bytes, max_files=settings.audit_files)
-    return AuditLog(trail, redact=lambda text: text)
+    return AuditLog(trail, redact=redactor.mask_text)
 
 
-def _engine_settings(settings: Settings, layout: Layout, working_folder: str) -> EngineSettings:
+def _engine_settings(
+    settings: Settings, layout: Layout, working_folder: str, redactor: Redactor
+) -> EngineSettings:
     return EngineSettings(
         state_dir=layout.root,
         environment={name: text for name, text in os.environ.items() if name not in _OF_THE_UNIT},
         cwd=working_folder,
         grace_s=settings.grace_s,
+        max_processes=settings.max_processes,
         output_limit=settings.output_limit_bytes,
         allowed_commands=AllowedCommands(frozenset(settings.allowed_commands)),
+        redactor=redactor,
+        hides_secrets=settings.redact != "off",
         sandbox=_sandbox_settings(settings),
         policy=command_policy(settings),
         approval_timeout_s=settings.approval_timeout_s,

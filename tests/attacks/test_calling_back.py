@@ -1,16 +1,19 @@
 """A command that we started calls back on every socket: it gets nowhere without a token of its own."""
 
+import json
 import os
 import signal
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from outlive.keeper.records import read_pid
 from tests.attacks.attacking import Requests, create_token, inside
 from tests.support.fixtures import ServerFactory
-from tests.support.server import OutliveServer
+from tests.support.server import OutliveServer, run_outlive
 
 _KEEPER = ("hello", "stop", "end", "retire")
 _DOORS = ("unix", "tcp", "tcp6")
@@ -82,6 +85,38 @@ def test_a_command_whose_shim_was_killed_is_still_known_by_its_session_and_its_e
     _wait_for(Path(f"{answer}.done"))
     assert Path(f"{answer}.done").read_text() == "401"
     mine("POST", f"/v1/processes/{process['process_id']}/control", body={"action": "cancel", "grace": 0})
+
+
+@pytest.mark.promise("A.inside")
+def test_a_daemon_is_known_when_guardian_and_supervisor_have_been_replaced(
+    serve: ServerFactory, tmp_path: Path
+) -> None:
+    """Its shim was forked by a guardian that is gone, and is a child of pid 1 by now."""
+    server = serve()
+    victim = Requests(server).start("sleep 60")["process_id"]
+    for part in ("guardian", "supervisor"):
+        pid = _keeper(server)[part]["pid"]
+        os.kill(pid, signal.SIGKILL)
+        _until(lambda part=part, pid=pid: _keeper(server)[part]["pid"] not in {None, pid})  # type: ignore[misc] # bound at once
+    _until(lambda: bool(_keeper(server)["redundant"]))
+    found = inside(server, tmp_path, way="daemon", target=victim)
+    for door in _DOORS:
+        assert found[door] == [401, "inside_process"], found
+    for operation in _KEEPER:
+        assert found[f"keeper {operation}"] == "inside_process", found
+
+
+def _keeper(server: OutliveServer) -> dict[str, Any]:
+    done = run_outlive("keeper", "status", "--json", state_dir=server.state_dir)
+    document: dict[str, Any] = json.loads(done.stdout)
+    return document
+
+
+def _until(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 20
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 def _wait_for(path: Path) -> None:

@@ -203,6 +203,15 @@ def test_detached_it_prints_its_id_and_runs_on(stage: Stage) -> None:
         assert process.read().items[0].data == b"here\n"  # type: ignore[union-attr] # nothing was released
 
 
+def test_its_id_is_of_its_time_so_that_lists_have_it_in_its_place(stage: Stage) -> None:
+    with Client(stage.server.state_dir, start_server=False) as client:
+        before = client.start(["true"]).process_id
+        words = stage.words(["true"], is_bare=False, flags=["-d"])
+        done = subprocess.run(words, capture_output=True, text=True, timeout=30, check=True)
+        after = client.start(["true"]).process_id
+    assert before < done.stdout.strip() < after
+
+
 def test_killing_us_leaves_the_command_running_and_findable(stage: Stage) -> None:
     with stage.running(["sh", "-c", "echo $$; sleep 60"], is_bare=False) as process:
         assert process.stdout is not None

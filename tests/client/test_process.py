@@ -45,8 +45,8 @@ def _process(link: Link) -> AsyncProcess:
     async def release() -> None:
         """Nothing is held."""
 
-    def follow(process_id: ProcessId, cursor: Cursor) -> AsyncFollow:
-        return AsyncFollow(link, process_id, cursor, release=release)
+    def follow(process_id: ProcessId, cursor: Cursor, raw: bool | None) -> AsyncFollow:
+        return AsyncFollow(link, process_id, cursor, raw=raw, release=release)
 
     return AsyncProcess(_ID, 1, link=link, world=AsyncioWorld(), follow=follow, release=release)
 
@@ -69,8 +69,9 @@ class _Telling(Link):
     async def channel(self) -> "_Telling":  # type: ignore[override]
         return self
 
-    async def attach(self, process_id: str, cursor: Cursor, *, answer_s: float) -> None:
+    async def attach(self, process_id: str, cursor: Cursor, *, answer_s: float, raw: bool = False) -> None:
         assert answer_s > 0
+        assert not raw
         self.attached.append(f"{process_id}@{cursor}")
         if self.script and isinstance(self.script[0], OutliveError):
             raise self.script.pop(0)  # type: ignore[misc]

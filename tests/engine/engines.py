@@ -37,12 +37,12 @@ async def run(engine: Engine, line: str, *, owner: Owner = ME, **options: object
 
 
 async def output_of(process: Process) -> tuple[bytes, bytes]:
-    """Follow a process to its completion; return stdout and stderr."""
+    """Follow a process to its completion; return stdout and stderr, secrets included."""
     streams = [b"", b""]
     async with asyncio.timeout(15):
         async for chunks in follow(process, BEGINNING):
             for chunk in chunks:
-                streams[chunk.stream] += chunk.data
+                streams[chunk.stream] += process.raw_log.pread(chunk.stream, len(chunk.data), chunk.offset)
     return streams[0], streams[1]
 
 

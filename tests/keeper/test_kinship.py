@@ -66,9 +66,18 @@ def test_who_is_outside_is_remembered_and_nobody_above_is_asked_about_again() ->
         assert kinship.judge(pid).is_known
         assert kinship.judge(leader).is_known
         assert len(asked) == 1
-        assert kinship.outside(1) == [leader]
         kinship.forget(pid)
         assert not kinship.judge(pid).is_known
+
+
+def test_once_a_session_is_known_to_be_the_keepers_who_was_outside_is_judged_anew() -> None:
+    known: set[int] = set()
+    kinship = Kinship(known.intersection)
+    with _below(3, apart=True) as (leader, pid):
+        assert kinship.judge(pid).is_inside is False
+        known.add(leader)
+        kinship.forget_all()
+        assert kinship.judge(pid).is_inside is True
 
 
 def test_of_a_process_that_is_gone_or_of_another_namespace_nothing_is_said() -> None:

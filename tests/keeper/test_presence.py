@@ -261,3 +261,26 @@ def test_more_processes_than_descriptors_allow_are_refused_clearly(tmp_path: Pat
         assert house.run(*sh("exit 3"))[0] == 3
         house.kill(house.supervisor())
         assert house.wait_redundant()["processes"] == len(started) - 2
+
+
+_START_WITH_LIMIT = """
+import resource, sys
+resource.setrlimit(resource.RLIMIT_NOFILE, (900, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+from outlive.keeper.launch import ensure_keeper
+ensure_keeper(sys.argv[1])
+"""
+
+
+def test_commands_may_open_as_many_files_as_whoever_started_the_keeper_ever_after(tmp_path: Path) -> None:
+    """The supervisor allows itself more, and starts a killed guardian again, from which commands come."""
+    house = House(tmp_path / "state")
+    house.state_dir.mkdir(mode=0o700)
+    subprocess.run([sys.executable, "-c", _START_WITH_LIMIT, str(house.state_dir)], check=True)
+    with house:
+        assert house.run(*sh("ulimit -Sn; ulimit -Hn"))[1].split()[0] == b"900"
+        house.kill(house.guardian())
+        house.wait_redundant()
+        # More than there are idle shims of the old one.
+        started = [house.start(*sh("ulimit -Sn; exec sleep 60")) for _ in range(70)]
+        for process_id in started:
+            until(lambda one=process_id: house.out(one) == b"900\n", "the same limit")  # type: ignore[misc]

@@ -91,6 +91,15 @@ def test_the_command_line_passes_everything_on(server: OutliveServer) -> None:
     assert "LC_TIME=C" in lines
     assert "OTHER=1" not in lines
     assert lines[-1].split() == ["NoNewPrivs:", "1"]
+    left = subprocess.run(
+        [*words, "-d", "--json", "true"], env=environment, capture_output=True, timeout=60, check=True
+    )
+    answer = json.loads(left.stdout)
+    assert answer["sandbox"]["profile"] == "guarded"
+    told = [*outlive_command(), "inspect", "--state-dir", str(server.state_dir), answer["process_id"]]
+    shown = subprocess.run(told, env=environment, capture_output=True, timeout=60, check=True).stdout.decode()
+    assert "sandbox  guarded: rlimit_core, no_new_privileges" in shown
+    assert "secrets  K" in shown
     missing = subprocess.run([*words, "--secret", "NOT_THERE", "true"], env=environment, capture_output=True, timeout=60, check=False)  # fmt: skip
     assert missing.returncode == 125
     assert b"NOT_THERE" in missing.stderr

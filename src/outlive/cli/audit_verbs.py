@@ -1,6 +1,7 @@
-"""`outlive audit verify` and `outlive audit show`: read the audit log's files; the server is not asked for anything."""
+"""`outlive audit verify` and `outlive audit show`, and what the command line enters itself: the audit log's files, no server."""
 
 import json
+import os
 from datetime import UTC, datetime
 from typing import Any
 
@@ -9,12 +10,14 @@ from outlive.cli.output import say, show, show_json
 from outlive.core.cursor import Cursor
 from outlive.core.errors import InvalidRequest
 from outlive.core.layout import Layout
+from outlive.policy.tokens import Token
 from outlive.store.audit_chain import FIRST
 from outlive.store.audit_trail import AuditTrail
 
-__all__ = ["show_audit", "verify_audit"]
+__all__ = ["enter_token", "show_audit", "verify_audit"]
 
 _SHOWN = ("principal", "address", "door", "decision", "reason", "process_id", "exit", "command")
+_NO_BOUND = 1 << 60
 _TOLD_BY_ITSELF = {"n", "at", "what", "prev", "connection", "request"}
 
 
@@ -77,6 +80,23 @@ def show_audit(
             continue
         show(json.dumps(entry, ensure_ascii=False) if as_json else _line(entry))
     return 0
+
+
+def enter_token(layout: Layout, what: str, token: Token) -> None:
+    """Enter that a token was made or taken back; where the disk refuses that, it is said."""
+    entry = {
+        "at": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%fZ}",
+        "what": what,
+        "principal": f"uid:{os.getuid()}",
+        "door": "cli",
+        "token": token.name,
+        "scope": token.scope.name.lower(),
+    }
+    try:
+        # How long files grow, and how many are kept, is the server's business.
+        AuditTrail(layout.audit, max_bytes=_NO_BOUND, max_files=_NO_BOUND).append([entry])
+    except OSError as error:
+        say(f"outlive: the audit log cannot be written: {error.strerror}")
 
 
 def _line(entry: dict[str, Any]) -> str:

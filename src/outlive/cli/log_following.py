@@ -10,7 +10,7 @@ def follow(shower: LogShower, process: Process) -> int:
     """Print what is there and what comes; return 1 when a text was looked for and not found."""
     if shower.view.grep is not None:
         return _follow_matches(shower, process, shower.view.grep)
-    with process.follow(shower.cursor) as items:
+    with process.follow(shower.cursor, raw=shower.view.raw) as items:
         for item in items:
             number = 0 if item.stream == "stdout" else 1
             if number not in shower.streams:

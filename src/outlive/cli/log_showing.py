@@ -9,6 +9,7 @@ from outlive.cli.moments import parse_since
 from outlive.core.cursor import BEGINNING, Cursor
 from outlive.store.log_search import LogSearch, tail_start
 from outlive.store.output_log import OutputChunk, OutputLog
+from outlive.store.secret_values import hiding_of_folder
 
 __all__ = ["LogShower", "LogView"]
 
@@ -30,6 +31,7 @@ class LogView:
         ignore_case: ASCII letters of the text stand for both cases.
         stream: "stdout", "stderr" or "both".
         as_json: A line of JSON for each piece or match.
+        raw: Hide no secrets.
     """
 
     follow: bool = False
@@ -40,6 +42,7 @@ class LogView:
     ignore_case: bool = False
     stream: str = "both"
     as_json: bool = False
+    raw: bool = False
 
 
 class LogShower:
@@ -52,9 +55,9 @@ class LogShower:
         cursor: Where it begins.
     """
 
-    def __init__(self, folder: str, view: LogView) -> None:
-        """Show the log of a process's folder."""
-        self._log = OutputLog(folder)
+    def __init__(self, folder: str, process_id: str, view: LogView) -> None:
+        """Show the log of a process, which lies in its folder."""
+        self._log = OutputLog(folder, hiding=None if view.raw else hiding_of_folder(folder, process_id))
         self.view = view
         self.streams = _STREAMS[view.stream]
         self.printer: Printer = JsonPrinter() if view.as_json else RawPrinter()

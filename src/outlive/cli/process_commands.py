@@ -132,6 +132,9 @@ def _logs(
     stream: Annotated[
         str, typer.Option("--stream", metavar="stdout|stderr|both", help="Only one of them.")
     ] = "both",
+    raw: Annotated[
+        bool, typer.Option("--raw", help="Hide no keys and passwords.", show_default=False)
+    ] = False,
     state_dir: StateDir = None,
     no_start: NoStart = False,
     as_json: Json = False,
@@ -151,6 +154,7 @@ def _logs(
         ignore_case=ignore_case,
         stream=stream,
         as_json=as_json,
+        raw=raw,
     )
     raise typer.Exit(show_logs(layout_of(state_dir), name, view, state_dir=state_dir, no_start=no_start))
 

@@ -30,6 +30,7 @@ _LOGS: Mapping[str, tuple[str, _Kind]] = {
     "--grep": ("grep", "text"),
     "--ignore-case": ("ignore_case", "switch"),
     "-i": ("ignore_case", "switch"),
+    "--raw": ("raw", "switch"),
 }
 
 
@@ -67,6 +68,7 @@ def show_quickly(words: Sequence[str]) -> int | None:
         grep=_text(given, "grep"),
         ignore_case=bool(given.get("ignore_case")),
         as_json=bool(given.get("as_json")),
+        raw=bool(given.get("raw")),
     )
     no_start = bool(given.get("no_start"))
     return show_logs(layout_of(state_dir), name, view, state_dir=state_dir, no_start=no_start)

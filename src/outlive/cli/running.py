@@ -16,7 +16,7 @@ import uvloop
 from starlette.types import ASGIApp
 
 from outlive import __version__
-from outlive.app import Application
+from outlive.app import Application, redactor_of
 from outlive.cli.notify import Notifier
 from outlive.cli.output import say, show_json
 from outlive.config import Settings
@@ -42,7 +42,7 @@ def run_server(settings: Settings, layout: Layout, listeners: Listeners, *, work
     """
     form = cast("Literal['auto', 'console', 'json']", settings.log_form)  # its parser knows these three
     with (
-        logging_to(settings.log_level, form=form),
+        logging_to(settings.log_level, form=form, hide=redactor_of(settings).mask_text),
         asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
     ):
         notifier = Notifier(os.environ)
@@ -50,7 +50,12 @@ def run_server(settings: Settings, layout: Layout, listeners: Listeners, *, work
         tls = None
         if settings.tls_cert:
             tls = server_context(settings.tls_cert, settings.tls_key, settings.tls_client_ca)
-        service = functools.partial(serving, max_message_bytes=settings.max_message_bytes, tls=tls)
+        service = functools.partial(
+            serving,
+            max_message_bytes=settings.max_message_bytes,
+            max_http_connections=settings.max_http_connections,
+            tls=tls,
+        )
         return runner.run(_serve(app, settings, layout, listeners, notifier=notifier, service=service))
 
 

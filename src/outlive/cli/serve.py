@@ -7,6 +7,7 @@ libraries are still being imported and the keeper starts beside them.
 import contextlib
 import gc
 import os
+import resource
 import threading
 from collections.abc import Mapping
 
@@ -17,6 +18,7 @@ from outlive.core.errors import ConfigInvalid, OutliveError
 from outlive.core.layout import Layout
 from outlive.frontends.listeners import Listeners
 from outlive.keeper.launch import ensure_keeper
+from outlive.keeper.spawn import remember_soft_limit
 from outlive.presence.config_files import read_config_files
 from outlive.presence.state_folder import ServerLock, open_state_folder, working_folder
 
@@ -24,7 +26,7 @@ __all__ = ["serve"]
 
 # Reference counts free nearly everything here; at the usual thresholds (700, 10, 10) looking for cycles takes 4 % of
 # a busy server. Ten thousand objects that wait for the next look are some megabytes at most.
-_GC_THRESHOLDS = (10_000, 20, 20)
+_GC_THRESHOLDS = (10_000, 10, 5)
 
 
 def serve(flags: Mapping[str, str]) -> int:
@@ -45,6 +47,7 @@ def serve(flags: Mapping[str, str]) -> int:
     layout = open_state_folder(resolution.settings.state_dir)
     check_reach(resolution.settings, layout)
     _check_tls(resolution.settings)
+    _allow_many_descriptors()
     with ServerLock(layout), Listeners() as listeners:
         listeners.add_unix(layout.server_socket)
         _open_ports(listeners, resolution)
@@ -57,6 +60,17 @@ def serve(flags: Mapping[str, str]) -> int:
         gc.set_threshold(*_GC_THRESHOLDS)
         gc.enable()
         return run_server(resolution.settings, layout, listeners, working_folder=folder)
+
+
+def _allow_many_descriptors() -> None:
+    """Raise the soft limit: a thousand connections and the logs of a thousand processes are more than the usual 1024.
+
+    Commands keep the one that this server was started with.
+    """
+    remember_soft_limit()
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def _check_tls(settings: Settings) -> None:

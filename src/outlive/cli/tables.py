@@ -109,6 +109,8 @@ def describe(info: ProcessInfo) -> str:
         ("grace", f"{info.grace_s:g} s"),
         ("group", info.group),
         ("tags", " ".join(f"{name}={value}" for name, value in sorted(info.tags.items())) or None),
+        ("sandbox", None if info.profile == "open" else f"{info.profile}: {', '.join(info.features)}"),
+        ("secrets", " ".join(info.secret_names) or None),
         ("left", f"{info.descendants} descendants" if info.descendants else None),
     ]
     return "\n".join(f"{name:<9}{value}" for name, value in facts if value is not None)

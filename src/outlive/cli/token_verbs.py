@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 
+from outlive.cli.audit_verbs import enter_token
 from outlive.cli.output import say, show, show_json
 from outlive.cli.tables import age, table
 from outlive.policy.access import Scope
@@ -31,6 +32,7 @@ def create_token(
     now = datetime.now(UTC)
     expires_at = None if expires_s is None else now + timedelta(seconds=expires_s)
     token, secret = _file(state_dir).create(name, scope, now=now, expires_at=expires_at)
+    enter_token(layout_of(state_dir), "token_create", token)
     if as_json:
         show_json({**_view(token), "token": secret})
         return
@@ -66,6 +68,7 @@ def list_tokens(state_dir: str | None, *, as_json: bool) -> None:
 def revoke_token(state_dir: str | None, name: str, *, as_json: bool) -> None:
     """Take a token back."""
     token = _file(state_dir).revoke(name)
+    enter_token(layout_of(state_dir), "token_revoke", token)
     if as_json:
         show_json(_view(token))
     else:

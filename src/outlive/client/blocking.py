@@ -168,9 +168,9 @@ class Process(_Plumbing):
         """The kernel's number of its main process; None when it is not known any more."""
         return self._process.pid
 
-    def follow(self, cursor: Cursor | str = BEGINNING) -> Follow:
+    def follow(self, cursor: Cursor | str = BEGINNING, *, raw: bool | None = False) -> Follow:
         """Return an iterator over its output from `cursor` on; see `AsyncProcess.follow`."""
-        return Follow(self._process.follow(cursor))
+        return Follow(self._process.follow(cursor, raw=raw))
 
     def info(self, *, stats: bool = False) -> ProcessInfo:
         """Return what is known of it now; see `AsyncProcess.info`."""
@@ -196,9 +196,11 @@ class Process(_Plumbing):
         """Send a signal; see `AsyncProcess.signal`."""
         run(self._process.signal(number, whole_tree=whole_tree, whole_group=whole_group))
 
-    def read(self, cursor: Cursor | str = BEGINNING, *, limit_bytes: int = 256 * 1024) -> Page:
+    def read(
+        self, cursor: Cursor | str = BEGINNING, *, limit_bytes: int = 256 * 1024, raw: bool | None = False
+    ) -> Page:
         """Return one page of recorded output from `cursor` on; see `AsyncProcess.read`."""
-        return run(self._process.read(cursor, limit_bytes=limit_bytes))
+        return run(self._process.read(cursor, limit_bytes=limit_bytes, raw=raw))
 
     def tail(self, limit_bytes: int = 64 * 1024) -> Page:
         """Return the last output so far: at most `limit_bytes` of each stream."""

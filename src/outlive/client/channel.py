@@ -53,13 +53,13 @@ class Channel:
             request_id, text = self._conversation.ask(method, params)
         return await self._settle(request_id, text, answer_s)
 
-    async def attach(self, process_id: str, cursor: Cursor, *, answer_s: float) -> None:
+    async def attach(self, process_id: str, cursor: Cursor, *, answer_s: float, raw: bool = False) -> None:
         """Follow a process from `cursor` on, and nothing else; what was told and not taken is dropped.
 
         Raises what `request` raises. Cancellation: attach again.
         """
         with self._lock:
-            request_id, text = self._conversation.ask_attach(process_id, cursor)
+            request_id, text = self._conversation.ask_attach(process_id, cursor, raw=raw)
         await self._settle(request_id, text, answer_s)
 
     async def listen(self, params: Mapping[str, object], *, answer_s: float) -> None:

@@ -202,16 +202,18 @@ class AsyncClient(AsyncApprovals):
             pid,
             link=link,
             world=self._world,
-            follow=lambda name, cursor: self._follow(name, cursor, over=link),
+            follow=lambda name, cursor, raw: self._follow(name, cursor, over=link, raw=raw),
             release=release,
         )
 
-    def _follow(self, process_id: str, cursor: Cursor, *, over: Link | None = None) -> AsyncFollow:
+    def _follow(
+        self, process_id: str, cursor: Cursor, *, over: Link | None = None, raw: bool | None = False
+    ) -> AsyncFollow:
         """Follow over a link of its own, or over the only one that may see a private process."""
         if over is not None and over is not self._link:
-            return AsyncFollow(over, process_id, cursor, release=lambda: silence(over, process_id))
+            return AsyncFollow(over, process_id, cursor, raw=raw, release=lambda: silence(over, process_id))
         link = self._new_link()
-        return AsyncFollow(link, process_id, cursor, release=lambda: self._drop(link))
+        return AsyncFollow(link, process_id, cursor, raw=raw, release=lambda: self._drop(link))
 
     def _new_link(self, *, keeps_session: bool = False) -> Link:
         link = Link(self._address, self._world, patience_s=self._patience_s, keeps_session=keeps_session)

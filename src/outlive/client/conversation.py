@@ -46,9 +46,11 @@ class Conversation:
         self._answers[self._asked] = None
         return self._asked, encode_request(self._asked, method, params)
 
-    def ask_attach(self, process_id: str, cursor: Cursor) -> tuple[int, str]:
+    def ask_attach(self, process_id: str, cursor: Cursor, *, raw: bool = False) -> tuple[int, str]:
         """Do the same for `attach`: from its answer on, what is told of the process is kept."""
-        params = {"process_id": process_id, "cursor": str(cursor), "output": "binary"}
+        params: dict[str, object] = {"process_id": process_id, "cursor": str(cursor), "output": "binary"}
+        if raw:
+            params["raw"] = True
         asked = self.ask("attach", params)
         self.drop_told()
         self._followed, self._attach_id = process_id, asked[0]

@@ -12,7 +12,7 @@ from outlive.client.position import Position
 from outlive.client.results import Completion, Gap, Output, ProcessEvent
 from outlive.client.world import ConnectionLost
 from outlive.core.cursor import Cursor
-from outlive.core.errors import OutliveError, ProtocolViolation
+from outlive.core.errors import AccessDenied, OutliveError, ProtocolViolation
 
 __all__ = ["AsyncFollow", "silence"]
 
@@ -34,12 +34,22 @@ class AsyncFollow:
     """
 
     def __init__(
-        self, link: Link, process_id: str, cursor: Cursor, *, release: Callable[[], Awaitable[None]]
+        self,
+        link: Link,
+        process_id: str,
+        cursor: Cursor,
+        *,
+        raw: bool | None = False,
+        release: Callable[[], Awaitable[None]],
     ) -> None:
-        """Follow over `link`; `release` is awaited once nothing of it is needed any more."""
+        """Follow over `link`; `release` is awaited once nothing of it is needed any more.
+
+        `raw` hides no secrets; None: where this caller may see them.
+        """
         self.process_id = process_id
         self.completion: Completion | None = None
         self._link = link
+        self._raw = raw
         self._position = Position(cursor)
         self._release = release
         self._channel: Channel | None = None
@@ -97,7 +107,7 @@ class AsyncFollow:
             channel = await self._link.channel()
             try:
                 if self._channel is not channel:
-                    await channel.attach(self.process_id, self.cursor, answer_s=ANSWER_S)
+                    await self._attach(channel)
                     self._link.succeed()
                     self._channel = channel
                 told = await channel.next_told()
@@ -111,6 +121,16 @@ class AsyncFollow:
                 if told is not None and not isinstance(told, ProcessEvent):  # nobody asked for events here
                     return told
                 self._channel = None  # something was left out: attach again, at the cursor
+
+    async def _attach(self, channel: Channel) -> None:
+        is_raw = self._raw is not False
+        try:
+            await channel.attach(self.process_id, self.cursor, answer_s=ANSWER_S, raw=is_raw)
+        except AccessDenied:
+            if self._raw is not None:
+                raise
+            self._raw = False
+            await channel.attach(self.process_id, self.cursor, answer_s=ANSWER_S)
 
 
 async def silence(link: Link, process_id: str) -> None:

@@ -10,6 +10,7 @@ from outlive.client.plumbing import AsyncPlumbing
 from outlive.client.results import Gap, Output, Page, ProcessInfo
 from outlive.client.world import World
 from outlive.core.cursor import BEGINNING, Cursor
+from outlive.core.errors import AccessDenied
 from outlive.core.identity import ProcessId
 
 __all__ = ["AsyncProcess", "Until", "position_of"]
@@ -18,7 +19,7 @@ _WAIT_S = 45.0  # of one question; a process that takes longer is asked about ag
 _PAGE_BYTES = 256 * 1024  # the largest page
 
 Until = Literal["complete", "closed"]
-_Follower = Callable[[ProcessId, Cursor], AsyncFollow]
+_Follower = Callable[[ProcessId, Cursor, bool | None], AsyncFollow]
 
 
 def position_of(cursor: Cursor | str) -> Cursor:
@@ -59,12 +60,13 @@ class AsyncProcess(AsyncPlumbing):
         self._follow = follow
         self._release = release
 
-    def follow(self, cursor: Cursor | str = BEGINNING) -> AsyncFollow:
+    def follow(self, cursor: Cursor | str = BEGINNING, *, raw: bool | None = False) -> AsyncFollow:
         """Return an iterator over its output from `cursor` on, also when it has ended.
 
-        A process started with `detach=False` can be followed once at a time.
+        A process started with `detach=False` can be followed once at a time. `raw` hides no secrets and needs the scope
+        admin; None hides them only where this caller may not see them.
         """
-        return self._follow(self.process_id, position_of(cursor))
+        return self._follow(self.process_id, position_of(cursor), raw)
 
     async def info(self, *, stats: bool = False) -> ProcessInfo:
         """Return what is known of it now, with `stats` also what its tree looks like (some milliseconds of looking)."""
@@ -129,15 +131,30 @@ class AsyncProcess(AsyncPlumbing):
         }
         await self._link.request("signal", params, is_repeatable=False)
 
-    async def read(self, cursor: Cursor | str = BEGINNING, *, limit_bytes: int = _PAGE_BYTES) -> Page:
-        """Return one page of recorded output from `cursor` on, at most 256 KiB; nothing is waited for."""
+    async def read(
+        self,
+        cursor: Cursor | str = BEGINNING,
+        *,
+        limit_bytes: int = _PAGE_BYTES,
+        raw: bool | None = False,
+    ) -> Page:
+        """Return one page of recorded output from `cursor` on, at most 256 KiB; nothing is waited for.
+
+        `raw` as in `follow`.
+        """
         position = position_of(cursor)
-        params = {
+        params: dict[str, object] = {
             "process_id": self.process_id,
             "cursor": str(position),
             "limit": max(1, min(limit_bytes, _PAGE_BYTES)),
             "encoding": "base64",
         }
+        if raw is not False:
+            try:
+                return read_page(await self._link.request("read", {**params, "raw": True}), position)
+            except AccessDenied:
+                if raw is not None:
+                    raise
         return read_page(await self._link.request("read", params), position)
 
     async def tail(self, limit_bytes: int = 64 * 1024) -> Page:

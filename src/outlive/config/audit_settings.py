@@ -1,16 +1,26 @@
-"""What is recorded of who did what: `AuditSettings`."""
+"""What is recorded of who did what, and what is hidden in all that is shown: `AuditSettings`."""
 
 from dataclasses import dataclass
 
 from outlive.config.declaring import option
-from outlive.config.values import parse_count, parse_size, parse_switch
+from outlive.config.values import parse_count, parse_hiding, parse_size, parse_switch
 
 __all__ = ["AuditSettings"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class AuditSettings:
-    """The part of `Settings` that decides about the audit log."""
+    """The part of `Settings` that decides about the audit log and about secrets in output."""
+
+    redact: str = option(
+        "what",
+        parse_hiding,
+        "all",
+        "What is hidden in output, commands' texts and logs: all (values of env_secrets, and what looks like a key), "
+        "secrets (those values only) or off.",
+        flag="--redact",
+        project="hides",
+    )
 
     audit_off: bool = option(
         "switch",

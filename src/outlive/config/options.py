@@ -7,8 +7,8 @@ from typing import Literal
 __all__ = ["Option", "Tightening"]
 
 # How a project's file may change a value: a smaller number, fewer or more words, a switch to one side, a smaller set,
-# a stricter verdict, a stronger profile.
-Tightening = Literal["lower", "subset", "superset", "on", "off", "narrower", "stricter", "stronger"]
+# a stricter verdict, a stronger profile, more that is hidden.
+Tightening = Literal["lower", "subset", "superset", "on", "off", "narrower", "stricter", "stronger", "hides"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -44,6 +44,7 @@ _PROJECT = {
     "narrower": "fewer",
     "stronger": "stronger",
     "stricter": "stricter",
+    "hides": "more",
 }
 
 

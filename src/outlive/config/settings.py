@@ -6,6 +6,7 @@ from outlive.config.access_settings import AccessSettings
 from outlive.config.audit_settings import AuditSettings
 from outlive.config.declaring import option
 from outlive.config.door_settings import DoorSettings
+from outlive.config.limit_settings import LimitSettings
 from outlive.config.options import Option
 from outlive.config.policy_settings import PolicySettings
 from outlive.config.sandbox_settings import SandboxSettings
@@ -23,7 +24,7 @@ __all__ = ["OPTIONS", "Settings"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings(SandboxSettings, AuditSettings, PolicySettings, AccessSettings, DoorSettings):
+class Settings(SandboxSettings, AuditSettings, PolicySettings, AccessSettings, LimitSettings, DoorSettings):
     """Every option of the server, validated. Times are seconds, sizes bytes; a port of None is switched off."""
 
     mcp_tools: str = option(

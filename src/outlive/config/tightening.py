@@ -3,6 +3,7 @@
 from typing import Any, assert_never
 
 from outlive.config.options import Tightening
+from outlive.config.values import HIDING
 from outlive.core.sandbox import Profile
 
 __all__ = ["is_tighter"]
@@ -35,6 +36,8 @@ def is_tighter(rule: Tightening, value: Any, *, than: Any) -> bool:  # noqa: ANN
             return Profile(value).strength >= Profile(than).strength
         case "stricter":
             return _VERDICTS.index(value) >= _VERDICTS.index(than)
+        case "hides":
+            return HIDING.index(value) >= HIDING.index(than)
         case _:
             assert_never(rule)
 

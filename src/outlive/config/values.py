@@ -9,10 +9,12 @@ import math
 from outlive.core.sandbox import Profile
 
 __all__ = [
+    "HIDING",
     "LOG_LEVELS",
     "parse_bound",
     "parse_count",
     "parse_folder",
+    "parse_hiding",
     "parse_host",
     "parse_level",
     "parse_log_form",
@@ -34,6 +36,7 @@ _VERDICTS = ("allow", "ask", "deny")
 _TOOL_SETS = ("lean", "documents", "all")
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
+HIDING = ("off", "secrets", "all")  # more and more
 _LOG_FORMS = ("auto", "console", "json")
 _LOOPBACK = {"127.0.0.1": "127.0.0.1", "localhost": "127.0.0.1", "::1": "::1", "[::1]": "::1"}
 _SIZE_UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
@@ -187,6 +190,14 @@ def parse_log_form(text: str) -> str:
 def parse_text(text: str) -> str:
     """Return the text without the blanks around it."""
     return text.strip()
+
+
+def parse_hiding(text: str) -> str:
+    """Return the name of what is hidden."""
+    word = text.strip().lower()
+    if word not in HIDING:
+        raise ValueError("one of all, secrets, off is needed")
+    return word
 
 
 def parse_tool_set(text: str) -> str:

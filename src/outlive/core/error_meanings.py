@@ -48,6 +48,7 @@ MEANINGS: Mapping[str, str] = MappingProxyType(
         "argument_too_long": "An argument, or all of them with the environment, is longer than the kernel takes.",
         "start_failed": "The operating system did not start the program; the message says why.",
         "connection_limit": "All sessions of the server are taken.",
+        "rate_limited": "The principal asks more often than the server allows.",
         "process_limit": "There are too many processes, or too many open questions.",
         "disk_full": "The state folder's file system is full.",
         "keeper_unavailable": "The keeper does not answer; commands go on meanwhile.",

@@ -157,6 +157,7 @@ SLUGS: Mapping[str, tuple[type[OutliveError], str]] = MappingProxyType(
         ),
         "start_failed": (StartFailed, "See the message of the operating system."),
         "connection_limit": (LimitExceeded, "Close a connection, or raise MAX_SESSIONS."),
+        "rate_limited": (LimitExceeded, "Ask less often, or raise --max-request-rate."),
         "process_limit": (LimitExceeded, "Wait until processes end, or raise the limit of open files."),
         "disk_full": (LimitExceeded, "Free some space in the state folder's file system."),
         "keeper_unavailable": (BackendUnavailable, "Try again; `outlive doctor` tells what is wrong."),

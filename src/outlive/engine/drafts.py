@@ -1,5 +1,7 @@
 """What is noted down of a command before it runs: its first record, and the spec for the keeper."""
 
+from collections.abc import Callable
+
 from outlive.core.approval import Approval
 from outlive.core.command import Command
 from outlive.core.identity import ProcessId
@@ -29,13 +31,18 @@ def new_record(
     settings: EngineSettings,
     folder: str,
     state: State,
+    hide: Callable[[str], str],
     sandbox: Sandbox,
     approval: Approval | None = None,
 ) -> ProcessRecord:
-    """Return what is known of a process that begins in `state`; `folder` is where its script would lie."""
+    """Return what is known of a process that begins in `state`.
+
+    `folder` is where its script would lie; `hide` takes secrets out of a text.
+    """
     text = command.text
     if command.script is not None and command.title is None:
         text = " ".join(resolved.argv)
+    text = hide(text)
     if len(text) > _MAX_TEXT:
         text = f"{text[:1000]} … ({len(text)} characters, whole in {folder}/script)"
     return ProcessRecord(

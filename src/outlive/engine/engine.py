@@ -34,11 +34,14 @@ from outlive.engine.command_ids import CommandIds
 from outlive.engine.drafts import new_record, new_spec
 from outlive.engine.filing import Filing
 from outlive.engine.groups import Groups
+from outlive.engine.headcount import check_headcount
+from outlive.engine.hiding import Hider, hide_error
 from outlive.engine.intake import Intake
 from outlive.engine.pending import Pending
+from outlive.engine.places import Places
 from outlive.engine.policing import Policing
 from outlive.engine.preparation import Preparation
-from outlive.engine.process import Process
+from outlive.engine.process import Change, Process
 from outlive.engine.queries import Queries
 from outlive.engine.recovery import Recovery
 from outlive.engine.resolve import Resolver, clean_environment, find_shell
@@ -74,6 +77,7 @@ class Engine(Approving, Queries):
         self._registry = Registry(self._layout.registry)
         self._ids = CommandIds(self._registry)
         self._announcer = Announcer()
+        self._places = Places()
         emit = self._announcer.emit
         self._intake = Intake(
             changed=self._changed,
@@ -88,10 +92,11 @@ class Engine(Approving, Queries):
         self._groups = Groups(room, self._undecided, admit=self._admit)
         self._folder_of = self._layout.process
         self._registry.on_committed = self._filing.committed
+        self.hider = Hider(settings.redactor, secrets := Secrets(), hides_values=settings.hides_secrets)
+        self.secrets = secrets  # values by process id, for whoever hides them in what is shown
         self.sandboxes = Sandboxes(
             settings.sandbox, state_dir=settings.state_dir, environment=settings.environment
         )
-        self.secrets = Secrets()  # values by process id, for whoever hides them in what is shown
         self._recovery = Recovery(
             self._layout,
             self._registry,
@@ -99,6 +104,7 @@ class Engine(Approving, Queries):
             recovered=self._adopted,
             settled=self._changed,
             secrets=self.secrets,
+            hider=self.hider,
         )
         self._upkeep = Upkeep(
             self._layout,
@@ -112,16 +118,6 @@ class Engine(Approving, Queries):
         self._recovered: set[str] = set()
         self._input_locks: WeakKeyDictionary[Process, asyncio.Lock] = WeakKeyDictionary()
         self._stack = contextlib.AsyncExitStack()
-
-    @property
-    def default_cwd(self) -> str:
-        """The folder of commands that name none."""
-        return self._settings.cwd
-
-    @property
-    def environment(self) -> dict[str, str]:
-        """What commands start with, before their own additions."""
-        return clean_environment(self._settings.environment)
 
     @property
     def shell(self) -> str:
@@ -152,6 +148,7 @@ class Engine(Approving, Queries):
         settings = self._settings
         await self._stack.enter_async_context(self._registry)
         self._stack.push_async_callback(self._filing.close)
+        self._stack.push_async_callback(self.hider.close)
         await self._ids.open()
         environment = clean_environment(settings.environment)
         shell = await asyncio.to_thread(find_shell, environment)
@@ -207,17 +204,23 @@ class Engine(Approving, Queries):
         if self._preparation is None:
             raise AssertionError("the engine is used inside `async with` only")
         now_ns = time.time_ns()
-        if process_id is None:
-            process_id = new_process_id(now_ns, os.urandom(10))
-        elif not is_process_id(process_id):
-            raise InvalidRequest("invalid_params", f"Not a process id: {process_id[:40]!r}.")
-        elif (known := self._intake.live.get(id_to_bytes(process_id))) is not None:
+        process_id = _id_of(process_id, now_ns)
+        if (known := self._intake.live.get(id_to_bytes(process_id))) is not None:
             return _own(known, owner)
+        async with self._places.of(owner.principal):
+            return await self._start(self._preparation, command, owner, process_id=process_id, now_ns=now_ns)
+
+    async def _start(
+        self, preparation: Preparation, command: Command, owner: Owner, *, process_id: ProcessId, now_ns: int
+    ) -> Process:
+        hide = self.hider.texts(secrets := command.env_secrets)
         try:
-            resolved, confined = await self._preparation.prepare(command, owner, process_id)
+            check_headcount(self._intake.live.values(), owner.principal, self._settings.max_processes)
+            resolved, confined = await preparation.prepare(command, owner, process_id)
             approval = await self._approval_for(command, resolved) if self._policing.is_active else None
         except OutliveError as error:
-            self._announce_rejection(owner, error.code, command=command.text)
+            hide_error(error, hide)
+            self._announce_rejection(owner, error.code, command=hide(command.text))
             raise
         state = await self._first_state(command, owner)  # from here on to `enter` nothing is awaited
         record = new_record(
@@ -232,17 +235,18 @@ class Engine(Approving, Queries):
             sandbox=confined.sandbox,
             state=state if approval is None else State.QUEUED,
             approval=approval,
+            hide=hide,
         )
         limit = self._settings.output_limit if command.output_limit is None else command.output_limit
-        process = Process(record, self._layout.process(process_id), output_limit=limit)
-        self.secrets.keep(process_id, command.env_secrets)
+        process = Process(record, self._layout.process(process_id), output_limit=limit, hider=self.hider)
+        self.secrets.keep(process_id, secrets)
         spec = encode_spec(new_spec(command, resolved, record, output_limit=limit, confined=confined))
         if record.state is State.QUEUED:
-            await self._queue(process, WaitingCommand(process_id, spec, resolved.script, command.env_secrets))
+            await self._queue(process, WaitingCommand(process_id, spec, resolved.script, secrets))
             return process
         self._intake.live[process.key] = process
         self._groups.enter(process)
-        settle, secrets = functools.partial(self._settle, process), command.env_secrets
+        settle = functools.partial(self._settle, process)
         await self._backend.start(process_id, spec, resolved.script, settle=settle, secrets=secrets)
         return process
 
@@ -275,6 +279,7 @@ class Engine(Approving, Queries):
 
     def _rejected(self, process: Process, error: OutliveError) -> None:
         """Forget a start that failed; after a timeout it may still come to life and is then a stranger."""
+        hide_error(error, self.hider.texts(self.secrets.of(process.process_id)))
         self._intake.live.pop(process.key, None)
         self._groups.leave(process)
         record = process.record
@@ -293,11 +298,21 @@ class Engine(Approving, Queries):
 
     def _changed(self, process: Process, changes: int) -> None:
         """Keep and tell what a doorbell (or the files) changed."""
+        if changes & (Change.COMPLETED | Change.CLOSED) and process.has_secrets:
+            self.hider.note_masks(process.record, process.folder)
         if process.is_ended:  # what lives is told by the keeper; its row needs no update
             self._filing.note(process)
             self._groups.leave(process)
         self._unread.changed(process)
         self._announcer.tell_changes(process, changes)
+
+
+def _id_of(process_id: ProcessId | None, now_ns: int) -> ProcessId:
+    if process_id is None:
+        return new_process_id(now_ns, os.urandom(10))
+    if not is_process_id(process_id):
+        raise InvalidRequest("invalid_params", f"Not a process id: {process_id[:40]!r}.")
+    return process_id
 
 
 def _own(known: Process, owner: Owner) -> Process:

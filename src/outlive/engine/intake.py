@@ -94,7 +94,7 @@ class Intake:
     def release(self, process: Process) -> None:
         """Let go of a process that cannot change any more."""
         if self.live.pop(process.key, None) is not None:
-            process.log.close()
+            process.close_logs()
 
     def _sync(self) -> None:
         mentioned, self._mentioned = self._mentioned or set(), None

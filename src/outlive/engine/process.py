@@ -4,6 +4,7 @@ Holds no output and no queue: readers take bytes from `log` at their own cursor 
 Only the event loop's thread touches it. Some 2 KB each: the server may hold thousands.
 """
 
+import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -13,7 +14,10 @@ from outlive.core.cursor import Cursor
 from outlive.core.identity import ProcessId, id_to_bytes
 from outlive.core.lifecycle import ENDED, State
 from outlive.core.process import ProcessRecord
+from outlive.engine.hiding import Hider
 from outlive.engine.told import CAUSES, Change, Told
+from outlive.policy.redaction import Redactor
+from outlive.store.log_mask import REST_S, Hiding
 from outlive.store.output_log import OutputLog
 from outlive.store.rows import StoredProcess, at_time
 from outlive.store.wording import ended_sentence
@@ -21,6 +25,8 @@ from outlive.store.wording import ended_sentence
 __all__ = ["Change", "Process"]
 
 _logger = logging.getLogger(__name__)
+
+_PATTERNS = Redactor()
 
 
 class Process(Told):
@@ -38,9 +44,12 @@ class Process(Told):
     __slots__ = (
         "__weakref__",
         "_base",
+        "_hider",
         "_kicks",
         "_log",
+        "_raw_log",
         "_snapshot",
+        "_waking",
         "connection_id",
         "folder",
         "key",
@@ -49,8 +58,14 @@ class Process(Told):
         "process_id",
     )
 
-    def __init__(self, base: ProcessRecord, folder: str, *, output_limit: int | None) -> None:
-        """Begin with a record whose unchanging fields stay as they are."""
+    def __init__(
+        self, base: ProcessRecord, folder: str, *, output_limit: int | None, hider: Hider | None = None
+    ) -> None:
+        """Begin with a record whose unchanging fields stay as they are.
+
+        `hider` knows what is hidden of its output; without one, what looks like a secret, and all of it if there are
+        values that nobody knows here.
+        """
         super().__init__(base)
         self.process_id: ProcessId = base.process_id
         self.key = id_to_bytes(base.process_id)
@@ -60,13 +75,16 @@ class Process(Told):
         self.note = ""
         self._base = base
         self._kicks: tuple[tuple[Callable[[], None], bool], ...] = ()
+        self._hider = hider
         self._log: OutputLog | None = None
+        self._raw_log: OutputLog | None = None
+        self._waking: asyncio.TimerHandle | None = None
         self._snapshot: tuple[tuple[object, ...], ProcessRecord] | None = None
 
     @classmethod
-    def from_stored(cls, stored: StoredProcess, folder: str) -> "Process":
+    def from_stored(cls, stored: StoredProcess, folder: str, *, hider: Hider | None = None) -> "Process":
         """Load a process from the registry (or its folder)."""
-        process = cls(stored.record, folder, output_limit=stored.output_limit)
+        process = cls(stored.record, folder, output_limit=stored.output_limit, hider=hider)
         if stored.complete is not None:
             process.complete_stdout_bytes = stored.complete.stdout
             process.complete_stderr_bytes = stored.complete.stderr
@@ -101,6 +119,11 @@ class Process(Told):
     def has_stdin(self) -> bool:
         """Whether it was started with an input that can be written to."""
         return self._base.stdin == "pipe" or self._base.stdio == "pty"
+
+    @property
+    def has_secrets(self) -> bool:
+        """Whether values were given to it that no door may show."""
+        return bool(self._base.secret_names)
 
     @property
     def has_terminal(self) -> bool:
@@ -162,10 +185,43 @@ class Process(Told):
 
     @property
     def log(self) -> OutputLog:
-        """Its output on disk; closed by the engine when it lets go of the process, opens again by itself."""
+        """Its output on disk without its secrets; closed by the engine when it lets go of it, opens again by itself."""
         if self._log is None:
-            self._log = OutputLog(self.folder)
+            self._log = self.open_log()
         return self._log
+
+    @property
+    def raw_log(self) -> OutputLog:
+        """Its output byte by byte, secrets included: for who may see them (`policy.access.Scope.ADMIN`) only."""
+        if self._raw_log is None:
+            self._raw_log = OutputLog(self.folder)
+        return self._raw_log
+
+    def open_log(self) -> OutputLog:
+        """Return another reader of what `log` reads, for a thread; the caller closes it."""
+        hide = _hide_patterns if self._hider is None else self._hider.hiding
+        return OutputLog(
+            self.folder, hiding=hide(self._base, is_over=lambda: self.is_complete, held=self._held)
+        )
+
+    def close_logs(self) -> None:
+        """Close the files; they open again when somebody reads."""
+        for log in (self._log, self._raw_log):
+            if log is not None:
+                log.close()
+
+    def _held(self) -> None:
+        """See to it that readers look again at what may be the beginning of a secret."""
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:  # in a thread, which reads what there is and goes
+            return
+        if self._waking is None:
+            self._waking = loop.call_later(REST_S, self._wake)
+
+    def _wake(self) -> None:
+        self._waking = None
+        self.kick()
 
     @property
     def subscriber_count(self) -> int:
@@ -217,3 +273,7 @@ class Process(Told):
             except Exception:
                 # One subscriber's fault must not stop the stream of the others (findings: silent stops).
                 _logger.exception("a subscriber of a process failed")
+
+
+def _hide_patterns(record: ProcessRecord, *, is_over: Callable[[], bool], held: Callable[[], None]) -> Hiding:
+    return Hiding(redactor=_PATTERNS, needs_masks=bool(record.secret_names), is_over=is_over, held=held)

@@ -9,9 +9,12 @@ from outlive.core.identity import ProcessId, id_to_bytes, is_process_id
 from outlive.core.layout import Layout
 from outlive.core.process import ProcessRecord
 from outlive.engine import waiting
+from outlive.engine.hiding import Hider
 from outlive.engine.intake import Intake
 from outlive.engine.process import Process
 from outlive.engine.recovery import Recovery
+from outlive.engine.resolve import clean_environment
+from outlive.engine.settings import EngineSettings
 from outlive.store.output_log import MAX_PREAD_BYTES, OutputChunk
 from outlive.store.registry import Registry
 from outlive.store.rows import ProcessFilter
@@ -34,6 +37,18 @@ class Queries:
     _registry: Registry
     _recovery: Recovery
     _recovered: set[str]
+    hider: Hider
+    _settings: EngineSettings
+
+    @property
+    def default_cwd(self) -> str:
+        """The folder of commands that name none."""
+        return self._settings.cwd
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What commands start with, before their own additions."""
+        return clean_environment(self._settings.environment)
 
     def live(self) -> Iterable[Process]:
         """Return the processes that can still change: running, draining, or with open streams or descendants.
@@ -59,7 +74,7 @@ class Queries:
                 ProcessId(process_id)
             )
             if stored is not None:
-                return Process.from_stored(stored, self._layout.process(process_id))
+                return Process.from_stored(stored, self._layout.process(process_id), hider=self.hider)
         raise ProcessNotFound("process_not_found", f"No process {process_id[:40]!r} is known.")
 
     async def find_by(self, wanted: ProcessFilter) -> Process:
@@ -92,15 +107,18 @@ class Queries:
         records.sort(key=lambda record: record.process_id, reverse=True)
         return records[:limit]
 
-    async def read(self, process: Process, cursor: Cursor, limit_bytes: int = 65536) -> _Chunks:
+    async def read(
+        self, process: Process, cursor: Cursor, limit_bytes: int = 65536, *, raw: bool = False
+    ) -> _Chunks:
         """Return output of both streams from `cursor` on, in the order it was written.
 
         Zero or more chunks, at most 256 KiB; empty means "caught up", not "finished". A chunk with `is_gap` stands
-        for output the log no longer holds. The next cursor is `OutputChunk.after(cursor, chunks)`.
+        for output the log no longer holds; `raw` shows secrets, too. The next cursor is `OutputChunk.after(cursor, chunks)`.
 
         Cancellation: safe at any point; nothing is consumed.
         """
-        return process.log.read(cursor, min(limit_bytes, MAX_PREAD_BYTES))
+        log = process.raw_log if raw else process.log
+        return log.read(cursor, min(limit_bytes, MAX_PREAD_BYTES))
 
     async def wait(self, process: Process, *, until: Literal["complete", "closed"] = "complete") -> None:
         """Return when the process is complete (ended, output whole) or closed (its streams ended too).
@@ -125,7 +143,7 @@ class Queries:
         rows = await self._registry.list(ProcessFilter(connection_id=connection_id), limit=_MAX_ENDED)
         live = {process.process_id for process in self.of_connection(connection_id)}
         return [
-            Process.from_stored(row, self._layout.process(row.record.process_id))
+            Process.from_stored(row, self._layout.process(row.record.process_id), hider=self.hider)
             for row in reversed(rows)
             if row.record.process_id not in live
         ]

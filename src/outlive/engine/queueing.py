@@ -14,6 +14,7 @@ from outlive.core.lifecycle import Cause, State
 from outlive.core.process import Owner
 from outlive.engine.filing import Filing
 from outlive.engine.groups import Groups
+from outlive.engine.hiding import Hider
 from outlive.engine.intake import Intake
 from outlive.engine.process import Process
 from outlive.engine.records import Records
@@ -40,6 +41,7 @@ class Queueing(Records):
     _intake: Intake
     _groups: Groups
     _undecided: Undecided
+    hider: Hider
     _changed: Callable[[Process, int], None]
     _started: Callable[[Process, Started], None]
     _folder_of: Callable[[str], str]
@@ -161,7 +163,9 @@ class Queueing(Records):
         for command in await self._groups.open():
             spec = decode_spec(command.spec)
             record = replace(base_record(spec, command.process_id), state=State.QUEUED)
-            process = Process(record, self._folder_of(command.process_id), output_limit=spec.output_limit)
+            process = Process(
+                record, self._folder_of(command.process_id), output_limit=spec.output_limit, hider=self.hider
+            )
             self._intake.live[process.key] = process
             self._rejoin(process, command)
             if spec.secrets:  # they were in the memory of the server that has ended

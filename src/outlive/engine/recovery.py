@@ -14,6 +14,7 @@ from outlive.core.errors import OutliveError
 from outlive.core.identity import ProcessId, id_to_bytes
 from outlive.core.layout import Layout
 from outlive.core.lifecycle import State
+from outlive.engine.hiding import Hider
 from outlive.engine.intake import Intake
 from outlive.engine.process import Change, Process
 from outlive.engine.secrets import Secrets
@@ -41,6 +42,7 @@ class Recovery:
         recovered: Callable[[Process], None],
         settled: Callable[[Process, int], None],
         secrets: Secrets,
+        hider: Hider,
     ) -> None:
         """`recovered` hears of adopted live processes, `settled` of ends that were found in files."""
         self._layout = layout
@@ -49,6 +51,7 @@ class Recovery:
         self._recovered = recovered
         self._settled = settled
         self._secrets = secrets
+        self._hider = hider
 
     async def run(self) -> None:
         """Do what the intake leaves to do, for ever."""
@@ -84,7 +87,9 @@ class Recovery:
             found = await self._read([one.record.process_id for one in part], is_live=False)
             for row in part:
                 ended, _ = found.get(row.record.process_id, (None, ""))
-                process = Process.from_stored(row, self._layout.process(row.record.process_id))
+                process = Process.from_stored(
+                    row, self._layout.process(row.record.process_id), hider=self._hider
+                )
                 changes = process.settle_from(_lost(row) if ended is None else ended)
                 self._registry.put(process.stored)
                 self._settled(process, changes)
@@ -114,7 +119,7 @@ class Recovery:
                 )  # a last word about a process that was filed away already
                 continue
             stored, note = loaded
-            process = Process.from_stored(stored, self._layout.process(process_id))
+            process = Process.from_stored(stored, self._layout.process(process_id), hider=self._hider)
             process.note = note
             self._registry.put(process.stored)
             self._intake.adopt(process)

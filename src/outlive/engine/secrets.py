@@ -4,11 +4,11 @@ What is written down of them are their names. After a restart of the server the 
 from the processes themselves.
 """
 
-import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from outlive.core.errors import InvalidRequest
 from outlive.core.process import ProcessRecord
+from outlive.store.secret_values import read_values
 
 __all__ = ["Secrets", "check_secrets"]
 
@@ -70,18 +70,8 @@ class Secrets:
     def recover(self, record: ProcessRecord) -> None:
         """Read the values of a process that runs from itself (proc(5) environ). Blocking: run it in a thread."""
         if record.secret_names and record.pid is not None:
-            self.keep(record.process_id, _read_environment(record.pid, record.secret_names))
+            self.keep(record.process_id, read_values(record.pid, record.secret_names))
 
 
 def _size(values: Mapping[str, str]) -> int:
     return sum(len(name) + len(value) for name, value in values.items())
-
-
-def _read_environment(pid: int, names: Iterable[str]) -> dict[str, str]:
-    try:
-        with open(f"/proc/{pid}/environ", "rb") as file:
-            words = file.read().split(b"\0")
-    except OSError:  # it has ended meanwhile
-        return {}
-    found = dict(word.partition(b"=")[::2] for word in words)
-    return {name: os.fsdecode(found[os.fsencode(name)]) for name in names if os.fsencode(name) in found}

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from outlive.engine.sandbox import SandboxSettings
 from outlive.policy.commands import AllowedCommands
 from outlive.policy.judgement import CommandPolicy
+from outlive.policy.redaction import Redactor
 from outlive.store.retention import Retention
 
 __all__ = ["EngineSettings"]
@@ -16,14 +17,17 @@ class EngineSettings:
     """Defaults of commands and bounds of what is kept.
 
     `environment` is the server's own; its secrets are filtered before a command sees it. Paths are absolute.
-    `timeout_s` None means that a command may run for ever. What waits for a reader (`on_limit` "block") waits
+    `timeout_s` None means that a command may run for ever,
+    `max_processes` None that a principal may have any number. What waits for a reader (`on_limit` "block") waits
     `reader_grace_s` for one that is gone, what waits for a person's approval `approval_timeout_s`.
+    `redactor` hides secrets in output, commands' texts and errors; `hides_secrets` also the values of `env_secrets`.
     """
 
     state_dir: str
     environment: Mapping[str, str]
     cwd: str
     timeout_s: float | None = None
+    max_processes: int | None = None
     grace_s: float = 10.0
     output_limit: int | None = 2 * 1024**3
     reader_grace_s: float = 10.0
@@ -33,3 +37,5 @@ class EngineSettings:
     approval_timeout_s: float = 600.0
     retention: Retention = field(default_factory=Retention)
     retention_interval_s: float = 60.0
+    redactor: Redactor = field(default_factory=Redactor)
+    hides_secrets: bool = True

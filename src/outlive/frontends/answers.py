@@ -54,6 +54,7 @@ STATUS: Mapping[str, int] = MappingProxyType(
         "argument_too_long": 422,
         "start_failed": 500,
         "connection_limit": 503,
+        "rate_limited": 429,
         "process_limit": 503,
         "disk_full": 507,
         "keeper_unavailable": 503,

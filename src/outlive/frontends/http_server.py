@@ -16,22 +16,44 @@ from starlette.types import ASGIApp
 
 from outlive.frontends.peers import PEER, Peer
 from outlive.frontends.raw_websocket import RawWebSocketProtocol
-from outlive.frontends.uvicorn_parts import Config, HttpToolsProtocol, ServerState
+from outlive.frontends.turnstile import Phase, Turnstile
+from outlive.frontends.uvicorn_parts import STATUS_LINE, Config, HttpToolsProtocol, ServerState
 
 __all__ = ["HttpProtocol", "serving"]
 
 _PING_INTERVAL_S = 20.0  # keep-alive by ping frames alone (promise S0.21)
 _CLOSE_PATIENCE_S = 2.0  # for clients that do not read their last messages
 _POLL_S = 0.01
+_MOST_PIPELINED = 16  # requests that came behind one that is being answered; hardly any client sends one
+_MOST_HEAD_BYTES = 64 * 1024  # of a request line and its headers; beyond it nothing sensible is said
 _HANDSHAKE_S = 10.0  # of TLS; who says nothing for so long is no client
 
 
 class HttpProtocol(HttpToolsProtocol):
-    """uvicorn's HTTP connection; it notes for the guard who is at the other end."""
+    """uvicorn's HTTP connection.
+
+    It passes the turnstile, and notes for the guard who is at the other end. A `turnstile.Guest`.
+    """
+
+    def __init__(self, *, turnstile: Turnstile, **uvicorns: Any) -> None:  # noqa: ANN401 -- passed on as they are
+        """Take the server's turnstile and what uvicorn wants to know."""
+        super().__init__(**uvicorns)
+        self._turnstile = turnstile
+        self._head_bytes = 0
+        self._answering: Any = None  # the request whose answer is being made; `cycle` is the newest
+        self.phase = Phase.HEAD
+        self.since = 0.0
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether no answer is being made or sent."""
+        cycle: object | None = self.cycle  # None until the first request, whatever uvicorn's annotation says
+        return cycle is None or self.cycle.response_complete
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as in uvicorn
         """Begin a connection."""
         super().connection_made(transport)
+        self._turnstile.enter(self)
         connection = transport.get_extra_info("socket")
         if connection is not None and connection.family == socket.AF_UNIX:
             peer = Peer.of_unix(connection, transport.abort)
@@ -40,6 +62,75 @@ class HttpProtocol(HttpToolsProtocol):
             peer = Peer(local=local and local[:2], remote=remote and remote[:2], hang_up=transport.abort)
         self.app_state = {**self.app_state, PEER: peer}
 
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End a connection."""
+        self._turnstile.leave(self)
+        self._forget_requests()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Take bytes; a head that does not end is refused."""
+        super().data_received(data)
+        if self.phase is Phase.HEAD:
+            self._head_bytes += len(data)
+            if self._head_bytes > _MOST_HEAD_BYTES and not self.transport.is_closing():
+                self.turn_away(431)
+
+    def on_message_begin(self) -> None:
+        """Begin a request."""
+        super().on_message_begin()
+        self._head_bytes = 0
+        self._turnstile.begin(self, Phase.HEAD)
+
+    def on_headers_complete(self) -> None:
+        """Begin a request's body, and the work on it."""
+        self._turnstile.begin(self, Phase.BODY)
+        super().on_headers_complete()
+        if len(self.pipeline) > _MOST_PIPELINED:
+            self.drop()
+
+    def on_message_complete(self) -> None:
+        """End a request."""
+        super().on_message_complete()
+        self._turnstile.begin(self, Phase.REST if self.is_answered else Phase.ANSWER)
+
+    def on_response_complete(self) -> None:
+        """End an answer."""
+        super().on_response_complete()
+        if self.pipeline:  # uvicorn has just resumed: who asks faster than we answer would fill our memory
+            self.flow.pause_reading()
+        if self.phase is Phase.ANSWER:
+            self._turnstile.begin(self, Phase.REST)
+
+    def handle_websocket_upgrade(self) -> None:
+        """Hand the connection to the WebSocket protocol."""
+        self._turnstile.leave(self)
+        super().handle_websocket_upgrade()
+
+    def turn_away(self, status: int) -> None:
+        """End the connection with a status and no body."""
+        self.transport.write(
+            STATUS_LINE[status] + b"content-length: 0\r\nconnection: close\r\n\r\n"
+            if self.is_answered
+            else b""
+        )
+        self.transport.close()
+
+    def drop(self) -> None:
+        """End the connection without a word."""
+        self._forget_requests()
+        self.transport.abort()
+
+    def _start_asgi_task(self, cycle: Any, app: Any) -> None:  # noqa: ANN401 -- uvicorn's own
+        self._answering = cycle
+        super()._start_asgi_task(cycle, app)
+
+    def _forget_requests(self) -> None:
+        """Let nobody write an answer to a closed connection; uvicorn tells so only the newest of several requests."""
+        self.pipeline.clear()
+        if self._answering is not None:
+            self._answering.disconnected = True
+
 
 @contextlib.asynccontextmanager
 async def serving(
@@ -47,6 +138,7 @@ async def serving(
     sockets: Sequence[socket.socket],
     *,
     max_message_bytes: int,
+    max_http_connections: int = 1000,
     tls: ssl.SSLContext | None = None,
 ) -> AsyncIterator[None]:
     """Serve `app` on listening sockets while the block runs, over TCP with `tls`; the caller closes the sockets afterwards.
@@ -54,7 +146,9 @@ async def serving(
     Leaving sends WebSocket clients a close frame (1012, the service restarts), lets requests end for
     2 seconds, then cuts what is left.
     """
-    server = _Server(app, max_message_bytes=max_message_bytes)
+    server = _Server(
+        app, max_message_bytes=max_message_bytes, turnstile=Turnstile(max_http_connections, time.monotonic)
+    )
     try:
         await server.open(sockets, tls)
         yield
@@ -65,8 +159,9 @@ async def serving(
 class _Server:
     """The accepting sockets and their connections."""
 
-    def __init__(self, app: ASGIApp, *, max_message_bytes: int) -> None:
+    def __init__(self, app: ASGIApp, *, max_message_bytes: int, turnstile: Turnstile) -> None:
         """Configure uvicorn's protocols; nothing is opened yet."""
+        self._turnstile = turnstile
         self._config = Config(
             app,
             http=HttpProtocol,
@@ -104,10 +199,13 @@ class _Server:
 
     def _protocol(self) -> asyncio.Protocol:
         app_state: dict[str, Any] = {}
-        return HttpProtocol(config=self._config, server_state=self._state, app_state=app_state)
+        return HttpProtocol(
+            config=self._config, server_state=self._state, app_state=app_state, turnstile=self._turnstile
+        )
 
     def _refresh_date(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Keep the Date header of responses current (RFC 9110, section 6.6.1)."""
+        """Keep the Date header of responses current (RFC 9110, section 6.6.1); and look who is too slow."""
+        self._turnstile.sweep()
         self._state.default_headers = [(b"date", formatdate(time.time(), usegmt=True).encode())]
         self._date_timer = loop.call_later(1.0, self._refresh_date, loop)
 

@@ -7,7 +7,6 @@ them is decided by `entry`. Whatever cannot be told counts against the caller.
 import asyncio
 import contextlib
 import errno
-import ipaddress
 import os
 import signal
 import socket
@@ -33,7 +32,9 @@ PEER = "outlive.peer"  # in scope["state"]; set by `http_server` for each connec
 Living = Callable[[], Iterable[tuple[int | None, str]]]
 
 _SO_PEERPIDFD = 77  # asm-generic/socket.h, Linux 6.5
-_MAX_LIKELY = 4  # processes looked at first for a socket: who has come before comes again
+# Who has come before comes again: so many are looked at first for a socket, and so many before all others.
+_MAX_LIKELY = 4
+_MAX_HOLDERS = 64
 _PATIENCE_S = 2.0  # for files of /proc that another process can make slow
 _MAX_ENVIRONMENT = 256 * 1024
 _CANNOT_SAY = frozenset({errno.ENOPROTOOPT})
@@ -110,10 +111,13 @@ class Peers:
         self._living = living
         self._sessions: set[int] = set()
         self._kinship = Kinship(self._of_ours)
+        self._holders: dict[int, None] = {}  # pids, the latest last
         self._table = SocketTable()
 
     def learn(self, sessions: Collection[int]) -> None:
         """Take the POSIX sessions of the keeper and its shims, as it tells them itself."""
+        if not self._sessions.issuperset(sessions):
+            self._kinship.forget_all()
         self._sessions = set(sessions)
 
     async def standing(self, peer: Peer) -> Standing:
@@ -143,16 +147,25 @@ class Peers:
             return Standing(uid=None if owner is None else owner.uid)
         if not any(True for _ in self._living()):
             return Standing(uid=owner.uid, place=Place.OUTSIDE)  # there is no tree to be in
-        likely = self._kinship.outside(_MAX_LIKELY)
-        known = next((pid for pid in likely if is_held_by(owner.inode, pid)), None)
-        if known is not None:
-            place, inside = await self._place(known)
-            return Standing(uid=owner.uid, pid=known, place=place, inside=inside)
-        found = await _aside(partial(_holder, owner.inode))
-        if found is None or found[0] is None:
+        pid, environment = await self._holder(owner.inode)
+        if pid is None:
             return Standing(uid=owner.uid)
-        place, inside = await self._place(found[0], environment=found[1])
-        return Standing(uid=owner.uid, pid=found[0], place=place, inside=inside)
+        place, inside = await self._place(pid, environment=environment)
+        return Standing(uid=owner.uid, pid=pid, place=place, inside=inside)
+
+    async def _holder(self, inode: int) -> tuple[int | None, bytes | None]:
+        """Return the process that holds a socket, and its environment where it had to be looked for."""
+        latest = list(reversed(self._holders))
+        pid = next((one for one in latest[:_MAX_LIKELY] if is_held_by(inode, one)), None)
+        environment = None
+        if pid is None:
+            pid, environment = await _aside(partial(_find_holder, inode, latest)) or (None, None)
+        if pid is not None:
+            self._holders.pop(pid, None)
+            self._holders[pid] = None
+            if len(self._holders) > _MAX_HOLDERS:
+                del self._holders[next(iter(self._holders))]
+        return pid, environment
 
     async def _place(self, pid: int, *, environment: bytes | None = None) -> tuple[Place, str | None]:
         verdict = self._kinship.judge(pid)
@@ -217,12 +230,8 @@ def _is_still(connection: socket.SocketType) -> bool:
 
 
 def _is_loopback(host: str) -> bool:
-    try:
-        address = ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    mapped = getattr(address, "ipv4_mapped", None)
-    return (mapped or address).is_loopback
+    """Tell whether an address, as the kernel writes it, is this machine's own (RFC 1122, 3.2.1.3; RFC 4291, 2.5.3)."""
+    return host == "::1" or host.removeprefix("::ffff:").startswith("127.")
 
 
 def _plain(end: Address) -> Address:
@@ -239,9 +248,9 @@ def _served_by(pids: Collection[int], folders: Mapping[str, str]) -> str | None:
     return None
 
 
-def _holder(inode: int) -> tuple[int | None, bytes | None]:
+def _find_holder(inode: int, likely: list[int]) -> tuple[int | None, bytes | None]:
     """Return the process that holds a socket, and its environment."""
-    pid = find_pid(inode, [])
+    pid = find_pid(inode, likely)
     return pid, None if pid is None else _environment_of(pid)
 
 

@@ -1,6 +1,6 @@
 """Whose a TCP socket of this machine is: `SocketTable` asks the kernel for one connection by its four numbers.
 
-By netlink (sock_diag(7)), 9 us; where that is not to be had (gVisor, seccomp) from /proc/net/tcp, which lists
+By netlink (sock_diag(7)), 11 us; where that is not to be had (gVisor, seccomp) from /proc/net/tcp, which lists
 every connection of the machine. What neither shows belongs to nobody here.
 """
 

@@ -8,7 +8,14 @@ wants uvicorn.main later gets the real one. Everything of uvicorn is imported fr
 import sys
 from types import ModuleType
 
-__all__ = ["ClientDisconnected", "Config", "HttpToolsProtocol", "ServerState", "WebSocketsSansIOProtocol"]
+__all__ = [
+    "STATUS_LINE",
+    "ClientDisconnected",
+    "Config",
+    "HttpToolsProtocol",
+    "ServerState",
+    "WebSocketsSansIOProtocol",
+]
 
 _COMMAND_LINE = "uvicorn.main"
 _stand_in = ModuleType(_COMMAND_LINE)
@@ -17,7 +24,7 @@ if "uvicorn" not in sys.modules:
     sys.modules[_COMMAND_LINE] = _stand_in
 
 from uvicorn.config import Config  # noqa: E402 -- behind the stand-in
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol  # noqa: E402
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol  # noqa: E402
 from uvicorn.protocols.utils import ClientDisconnected  # noqa: E402
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol  # noqa: E402
 from uvicorn.server import ServerState  # noqa: E402

@@ -22,7 +22,7 @@ from outlive.keeper.failpoints import hit
 from outlive.keeper.image import Recorder, fill_heap_holes
 from outlive.keeper.kernel import become_subreaper, die_with, stat_fields
 from outlive.keeper.locks import forget_retirement, holder_of, is_in_place, is_retired, take_lock
-from outlive.keeper.spawn import keeper_argv, keeper_environment, spawn_detached
+from outlive.keeper.spawn import keeper_argv, keeper_environment, restore_soft_limit, spawn_detached
 from outlive.protocols import frames
 from outlive.protocols.frames import SPEC_VERSION, ExitRecord, encode_exec, encode_exit
 
@@ -85,6 +85,7 @@ def main(state_dir: str, *, is_first: bool) -> None:
     for name in (signal.SIGINT, signal.SIGHUP):
         signal.signal(name, signal.SIG_IGN)
     gc.disable()
+    restore_soft_limit()
     lock = take_lock(layout.guardian_lock)
     if lock is None:
         return

@@ -6,7 +6,6 @@ session of its own is still below its shim, a subreaper; one whose shim was kill
 session. Nothing of another process's memory is read: a process could make that wait for ever.
 """
 
-import itertools
 import os
 from collections.abc import Callable, Collection
 
@@ -78,9 +77,9 @@ class Kinship:
         for key in [key for key in self._outside if key[0] == pid]:
             del self._outside[key]
 
-    def outside(self, most: int) -> list[int]:
-        """Return the pids that were found outside, the latest first; some may be gone, or somebody else's by now."""
-        return [pid for pid, _ in itertools.islice(reversed(self._outside), most)]
+    def forget_all(self) -> None:
+        """Judge everybody anew: sessions are known now that were not before."""
+        self._outside.clear()
 
 
 def lineage(first: Ancestor, *, known: Collection[tuple[int, int]] = ()) -> list[Ancestor] | None:

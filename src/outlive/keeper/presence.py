@@ -60,6 +60,7 @@ class Presence:
 
     def recovered(self) -> None:
         """Greet the servers that waited: everything live is known."""
+        self._kinship.forget_all()
         if self.clients is not None:
             self.clients.judge_again()
         waiting, self._greet_later = self._greet_later or [], None

@@ -1,13 +1,24 @@
 """How the keeper's processes are spawned: small environment, no site packages, never a fork of a large process."""
 
 import os
+import resource
 import sys
 
-__all__ = ["keeper_argv", "keeper_environment", "spawn_detached"]
+__all__ = [
+    "SOFT_LIMIT_VARIABLE",
+    "keeper_argv",
+    "keeper_environment",
+    "remember_soft_limit",
+    "restore_soft_limit",
+    "spawn_detached",
+]
 
 _ENTRY = os.path.join(os.path.dirname(os.path.abspath(__file__)), "__main__.py")
 _PASSED_ON = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR")
 _PASSED_PREFIX = "OUTLIVE_KEEPER_"
+# How many descriptors a command may open unless it asks for more: as many as whoever started the first of us, however
+# many server and supervisor allow themselves.
+SOFT_LIMIT_VARIABLE = "OUTLIVE_KEEPER_SOFT_NOFILE"
 _TEST_ONLY = ("OUTLIVE_FAILPOINT", "OUTLIVE_DEGRADE")
 
 
@@ -28,6 +39,7 @@ def keeper_environment(role: str) -> dict[str, str]:
         for name, value in os.environ.items()
         if name in _PASSED_ON or name in _TEST_ONLY or name.startswith(_PASSED_PREFIX)
     }
+    env.setdefault(SOFT_LIMIT_VARIABLE, str(resource.getrlimit(resource.RLIMIT_NOFILE)[0]))
     if role == "guardian":
         env |= {
             "PYTHONMALLOC": "malloc",
@@ -35,6 +47,19 @@ def keeper_environment(role: str) -> dict[str, str]:
             "GLIBC_TUNABLES": "glibc.malloc.tcache_count=0",
         }
     return env
+
+
+def remember_soft_limit() -> None:
+    """Note this process's soft limit of open files for the keeper's processes, before it is raised."""
+    os.environ.setdefault(SOFT_LIMIT_VARIABLE, str(resource.getrlimit(resource.RLIMIT_NOFILE)[0]))
+
+
+def restore_soft_limit() -> None:
+    """Take the noted limit back; for the guardian, whose forks start the commands."""
+    noted = os.environ.get(SOFT_LIMIT_VARIABLE, "")
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if noted.isdigit() and (hard == resource.RLIM_INFINITY or int(noted) <= hard):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (int(noted), hard))
 
 
 def spawn_detached(argv: list[str], env: dict[str, str]) -> int:

@@ -44,6 +44,7 @@ _RETRY_S = 1.0
 _SYNC_S = 1.0  # a crash of the machine takes the entries of this long
 _CLOSE_PATIENCE_S = 5.0
 _MOST_SHOWN = 4096  # characters of a command
+_TEXTS = ("command", "note", "path")  # what a caller has written
 _DENIED = (
     "command_",
     "approval_",
@@ -219,10 +220,11 @@ class AuditLog:
         at = entry["at"]
         shown = {name: value for name, value in entry.items() if value is not None}
         shown["at"] = _time_of(at) if isinstance(at, int) else at
-        command = shown.get("command")
-        if isinstance(command, str):
-            command = self._redact(command)
-            shown["command"] = command if len(command) <= _MOST_SHOWN else command[:_MOST_SHOWN] + "…"
+        for name in _TEXTS:
+            text = shown.get(name)
+            if isinstance(text, str):
+                text = self._redact(text)
+                shown[name] = text if len(text) <= _MOST_SHOWN else text[:_MOST_SHOWN] + "…"
         return shown
 
 

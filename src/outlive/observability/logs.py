@@ -10,7 +10,7 @@ import queue
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import Literal, TextIO
 
@@ -81,10 +81,13 @@ class LogWriter(logging.Handler):
     says how many. Writing to a full stderr pipe would otherwise stop the event loop.
     """
 
-    def __init__(self, stream: TextIO, *, form: LogForm = "console") -> None:
-        """Begin to write to `stream`."""
+    def __init__(
+        self, stream: TextIO, *, form: LogForm = "console", hide: Callable[[str], str] | None = None
+    ) -> None:
+        """Begin to write to `stream`; `hide` takes secrets out of a line."""
         super().__init__()
         self._form = form
+        self._hide = hide
         self.setFormatter(JsonFormatter() if form == "json" else LineFormatter())
         self._stream = stream
         self._queue: queue.Queue[logging.LogRecord | None] = queue.Queue(_CAPACITY)
@@ -122,7 +125,8 @@ class LogWriter(logging.Handler):
         lines: list[str] = []
         for record in records:
             try:
-                lines.append(self.format(record))
+                line = self.format(record)
+                lines.append(line if self._hide is None else self._hide(line))
             except Exception:  # noqa: BLE001 -- logging cannot log its own failure
                 self._dropped += 1
         dropped, self._dropped = self._dropped, 0
@@ -141,7 +145,11 @@ class LogWriter(logging.Handler):
 
 @contextlib.contextmanager
 def logging_to(
-    level: str, stream: TextIO | None = None, *, form: Literal["auto", "console", "json"] = "auto"
+    level: str,
+    stream: TextIO | None = None,
+    *,
+    form: Literal["auto", "console", "json"] = "auto",
+    hide: Callable[[str], str] | None = None,
 ) -> Iterator[None]:
     """Configure the root logger while the block runs; libraries are heard from WARNING on.
 
@@ -149,12 +157,13 @@ def logging_to(
         level: From which level on lines are written.
         stream: Where to; None: stderr.
         form: Lines for people or JSON objects; "auto" is the former on a terminal.
+        hide: Takes secrets out of a line.
     """
     root = logging.getLogger()
     target = stream if stream is not None else sys.stderr
     if form == "auto":
         form = "console" if target is not None and target.isatty() else "json"
-    writer = LogWriter(target, form=form)
+    writer = LogWriter(target, form=form, hide=hide)
     previous = root.level
     told = {name: getattr(logging, name) for name in _UNTOLD}
     for name in _UNTOLD:

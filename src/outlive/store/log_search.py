@@ -131,9 +131,10 @@ class LogSearch:
         """Pass over a piece in which the text does not occur; tell whether it was one.
 
         Most of a long log is like that, and a new object for each piece would cost more than looking through it.
+        (What is hidden holds stars: they are found by reading only.)
         """
         scan = self._scans[stream]
-        if most < MAX_PREAD_BYTES or scan.is_hit or not self._is_case_sensitive:
+        if most < MAX_PREAD_BYTES or scan.is_hit or not self._is_case_sensitive or b"*" in self._needle:
             return False
         offset = (self._position.stdout, self._position.stderr)[stream]
         count = self._log.read_plain(stream, self._buffer, offset)

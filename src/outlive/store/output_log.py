@@ -14,6 +14,7 @@ from outlive.core.errors import StoreCorrupt
 from outlive.core.layout import STREAM_FILES
 from outlive.protocols.frames import IDX, IdxRecord
 from outlive.store.idx_reader import IdxReader, totals
+from outlive.store.log_mask import Hiding, LogMask
 
 __all__ = ["MAX_PREAD_BYTES", "OutputChunk", "OutputLog"]
 
@@ -54,12 +55,20 @@ class OutputChunk:
 class OutputLog:
     """The output of one process on disk; a missing file is an empty one."""
 
-    __slots__ = ("_fds", "_folder")
+    __slots__ = ("_fds", "_folder", "_mask")
 
-    def __init__(self, folder: str) -> None:
-        """Remember the process's folder; nothing is opened yet."""
+    def __init__(self, folder: str, *, hiding: Hiding | None = None) -> None:
+        """Remember the process's folder; nothing is opened yet.
+
+        Args:
+            folder: Where the log lies.
+            hiding: What is hidden in everything that is read; None shows the very bytes, for our own use and for
+                who may see them.
+        """
         self._folder = folder
         self._fds = [_CLOSED] * len(_FILES)
+        is_raw = hiding is None or (hiding.redactor.is_idle and not hiding.needs_masks)
+        self._mask = None if hiding is None or is_raw else LogMask(self, folder, hiding)
 
     def __del__(self) -> None:
         """Close the descriptors with the last reference."""
@@ -76,7 +85,17 @@ class OutputLog:
         """Return up to `size` (at most 256 KiB) bytes of a stream from `offset`; empty at the end and in a gap.
 
         Released ranges read as zeros on disk; they are never returned: the data stops before a gap, and at
-        its beginning nothing comes. Then `gap` tells where to go on.
+        its beginning nothing comes. Then `gap` tells where to go on. What is hidden is hidden; what could be the
+        beginning of a secret is not there yet (`log_mask`).
+
+        Raises:
+            StoreCorrupt: The disk does not give the bytes.
+        """
+        data = self.pread_raw(stream, size, offset)
+        return data if self._mask is None or not data else self._mask.apply(stream, data, offset)
+
+    def pread_raw(self, stream: int, size: int, offset: int) -> bytes:
+        """Return bytes as `pread` does, secrets included: never for a door.
 
         Raises:
             StoreCorrupt: The disk does not give the bytes.
@@ -101,7 +120,8 @@ class OutputLog:
     def read_plain(self, stream: int, buffer: bytearray, offset: int) -> int:
         """Fill `buffer` with bytes of a stream, like `pread` but without a new object for them; return how many.
 
-        0: at the end, or where there are zero bytes: `pread` knows whether they were written or released.
+        Nothing is hidden here: to look for a text that is then read by `pread`. 0: at the end, or where there are
+        zero bytes: `pread` knows whether they were written or released.
         """
         fd = self._open(stream)
         if fd == _CLOSED:
@@ -113,9 +133,9 @@ class OutputLog:
         return 0 if buffer.find(0, 0, count) >= 0 else count
 
     def size(self, stream: int) -> int:
-        """Return the bytes of a stream in the log (merged and pty output are stream 0)."""
-        fd = self._open(stream)
-        return 0 if fd == _CLOSED else os.fstat(fd).st_size
+        """Return the bytes of a stream that can be read (merged and pty output are stream 0)."""
+        size = _size(self._open(stream))
+        return size if self._mask is None or not size else self._mask.visible_end(stream, size)
 
     def gap(self, stream: int) -> tuple[int, int] | None:
         """Return the released range [from, to) of a stream; None when everything is there. Always read anew."""
@@ -146,7 +166,7 @@ class OutputLog:
         same moment to both streams is the order in which the keeper took them from two pipes.
         """
         # Sizes before idx: whatever they count is then told by idx, since a run is recorded before its bytes.
-        sizes = (self.size(0), self.size(1))
+        sizes = (_size(self._open(0)), _size(self._open(1)))
         taking = _Taking(self, cursor, limit_bytes)
         if taking.is_behind(sizes):
             for time_ns, stream, ends in self._segments(cursor, sizes):
@@ -159,7 +179,7 @@ class OutputLog:
 
     def tail_cursor(self, limit_bytes: int) -> Cursor:
         """Return the cursor `limit_bytes` before the end, in the order of writing."""
-        sizes = (self.size(0), self.size(1))
+        sizes = (_size(self._open(0)), _size(self._open(1)))
         target = sum(sizes) - limit_bytes
         if target <= 0:
             return BEGINNING
@@ -185,7 +205,7 @@ class OutputLog:
         What was written in the tenth of a second before may lie behind it, too: so much a run of the idx spans. The end
         of the output where nothing was written since.
         """
-        sizes = (self.size(0), self.size(1))
+        sizes = (_size(self._open(0)), _size(self._open(1)))
         fd = self._open(_IDX)
         if fd == _CLOSED:
             return BEGINNING
@@ -285,3 +305,7 @@ class _Taking:
             start, ahead = offset, self._log.pread(stream, self.budget, offset)
             self._ahead[stream] = start, ahead
         return ahead[offset - start : min(end - start, offset - start + self.budget)]
+
+
+def _size(fd: int) -> int:
+    return 0 if fd == _CLOSED else os.fstat(fd).st_size

@@ -168,7 +168,8 @@ class PlayedEngine(_PlayedControls):
         finally:
             unsubscribe()
 
-    async def read(self, process: Process, cursor: Cursor, limit_bytes: int) -> _Chunks:
+    async def read(self, process: Process, cursor: Cursor, limit_bytes: int, *, raw: bool = False) -> _Chunks:
+        assert not raw
         return process.log.read(cursor, limit_bytes)
 
 

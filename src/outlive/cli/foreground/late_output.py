@@ -47,7 +47,7 @@ def main(state_dir: str, process_id: str, cursor: Cursor) -> None:
         delivery = Delivery(process, releases=True, gone=gone)
         is_closed = False
         while read:
-            page = process.read(cursor)
+            page = process.read(cursor, raw=None)
             for item in page.items:
                 delivery.take(item)
             cursor = page.cursor

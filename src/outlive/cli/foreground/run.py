@@ -118,7 +118,9 @@ def _stay(
 
 def _leave_at_once(process: Process, options: RunOptions, readiness: Readiness | None) -> int:
     if options.as_json:
-        show_json({"process_id": process.process_id, "pid": process.pid})
+        info = process.info()
+        sandbox = {"profile": info.profile, "features": info.features}
+        show_json({"process_id": process.process_id, "pid": process.pid, "sandbox": sandbox})
     else:
         show(process.process_id)
     completion = None if readiness is None else readiness.wait(process)

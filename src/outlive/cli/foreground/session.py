@@ -127,7 +127,7 @@ class Session:
         os._exit(0)
 
     def _follow(self, cursor: Cursor, seen: Callable[[Output | Gap], None] | None) -> Completion:
-        with self._process.follow(cursor) as items:
+        with self._process.follow(cursor, raw=None) as items:
             for item in items:
                 self._delivery.take(item, self._screen)
                 if seen is not None:

@@ -65,7 +65,7 @@ def start(
         command = surroundings.around_line(options.line)
     tries = _TRIES
     while True:
-        process_id = new_process_id(time.time_ns() // 1_000_000, os.urandom(10))
+        process_id = new_process_id(time.time_ns(), os.urandom(10))
         try:
             with contextlib.ExitStack() as lent:
                 if plan.stdin == "lent":

@@ -1,20 +1,23 @@
 """Requests to answers: runs what was asked, turns every failure into an error, keeps a batch together."""
 
+import asyncio
 import logging
 import secrets
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from outlive.core.errors import OutliveError
+from outlive.core.errors import AccessDenied, OutliveError
+from outlive.core.events import Deed
 from outlive.frontends.jsonrpc.context import Context
 from outlive.frontends.jsonrpc.methods import Call, Lane, prepare
 from outlive.protocols.jsonrpc.answers import encode_batch, encode_error, encode_result
 from outlive.protocols.jsonrpc.frames import text_frame
 from outlive.protocols.jsonrpc.requests import Batch, Refusal, Request
 
-__all__ = ["Answer", "Work", "work_of"]
+__all__ = ["WORK_A_TURN", "Answer", "Work", "work_of"]
 
+WORK_A_TURN = 32  # requests, of which most take some 0.1 ms: then others are looked at
 _logger = logging.getLogger(__name__)
 
 
@@ -54,6 +57,12 @@ class _Job:
                 reply = await self.call.run(context, self.label)
             except OutliveError as refusal:
                 error = refusal
+                if isinstance(error, AccessDenied):
+                    path = {"path": f"/ws/mcp {self.call.method}"}
+                    by = context.owner(self.label)
+                    context.engine.announce(
+                        Deed(what="access", by=by, decision="denied", reason=error.code, details=path)
+                    )
             except Exception:
                 reference = secrets.token_hex(4)
                 _logger.exception("a request failed", extra={"reference": reference})
@@ -83,6 +92,10 @@ class Work:
         lanes = {job.call.lane for job in jobs if job.call is not None}
         self.lane = next((lane for lane in (Lane.LONG, Lane.STARTS) if lane in lanes), Lane.IN_ORDER)
 
+    def __len__(self) -> int:
+        """Return how many requests it is."""
+        return len(self._jobs)
+
     def refuse(self, error: OutliveError) -> Answer:
         """Return the answer when nothing of this is done."""
         return self._answer(
@@ -94,7 +107,12 @@ class Work:
 
     async def run(self, context: Context) -> Answer:
         """Do what is asked, one entry after the other."""
-        return self._answer([await job.run(context) for job in self._jobs])
+        outcomes = []
+        for number, job in enumerate(self._jobs, 1):
+            outcomes.append(await job.run(context))
+            if number % WORK_A_TURN == 0:
+                await asyncio.sleep(0)
+        return self._answer(outcomes)
 
     def _answer(self, outcomes: Sequence[_Outcome]) -> Answer:
         messages = [outcome.response for outcome in outcomes if outcome.response is not None]

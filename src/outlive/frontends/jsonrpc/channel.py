@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import itertools
 import logging
 import secrets
 from collections.abc import Callable, Coroutine
@@ -11,7 +12,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from outlive.core.errors import InvalidRequest, LimitExceeded, OutliveError, ProtocolViolation
 from outlive.engine import Engine
-from outlive.frontends.jsonrpc.answering import Answer, Work, work_of
+from outlive.frontends.jsonrpc.answering import WORK_A_TURN, Answer, Work, work_of
 from outlive.frontends.jsonrpc.connection import Connection
 from outlive.frontends.jsonrpc.connections import Connections
 from outlive.frontends.jsonrpc.context import Context, Observe
@@ -21,6 +22,7 @@ from outlive.frontends.jsonrpc.methods import METHODS, Lane
 from outlive.frontends.jsonrpc.outbox import Outbox
 from outlive.frontends.jsonrpc.returning import Continuation, continuations
 from outlive.frontends.jsonrpc.settings import DoorSettings
+from outlive.frontends.pace import Take
 from outlive.policy.access import Access
 from outlive.protocols.jsonrpc.answers import encode_error, encode_notification
 from outlive.protocols.jsonrpc.frames import text_frame
@@ -62,6 +64,7 @@ class Channel:
         heads: FrameHeads,
         settings: DoorSettings,
         observe: Observe,
+        take: Take,
     ) -> None:
         """Prepare to serve; nothing is sent yet."""
         self._websocket = websocket
@@ -70,6 +73,7 @@ class Channel:
         self._connections = connections
         self._settings = settings
         self._observe = observe
+        self._take = take
         self.followers = Followers(outbox, heads, spawn=self._spawn, fail=self._fail)
         self._tasks = asyncio.TaskGroup()
         self._side: set[asyncio.Task[None]] = set()
@@ -177,7 +181,11 @@ class Channel:
 
     async def _receive(self, context: Context) -> None:
         """Take frames until the socket ends."""
-        while True:
+        for number in itertools.count(1):
+            if number % WORK_A_TURN == 0:
+                await asyncio.sleep(
+                    0
+                )  # what has come already is received without a pause: 40 000 frames at once
             message = await self._websocket.receive()
             if message["type"] == "websocket.disconnect":
                 return
@@ -186,7 +194,10 @@ class Channel:
                 error = ProtocolViolation("binary_frame", "A request is a text frame, this one was binary.")
                 await self._outbox.send(text_frame(encode_error(NULL_ID, error)))
                 continue
-            await self._serve(context, work_of(parse_frame(text)))
+            work = work_of(parse_frame(text))
+            if early_s := self._take(context.access.principal, len(work)):
+                await asyncio.sleep(early_s)  # the client's further messages wait in its own buffers
+            await self._serve(context, work)
 
     async def _serve(self, context: Context, work: Work) -> None:
         """Answer in order, or beside the requests that follow."""

@@ -84,6 +84,15 @@ class Context:
             )
         return running[0]
 
-    def output_format(self, mode: OutputMode, max_line_bytes: int | None) -> OutputFormat:
-        """Return how output is sent; None takes the server's limit for a line."""
-        return OutputFormat(mode, self.settings.max_line_bytes if max_line_bytes is None else max_line_bytes)
+    def output_format(
+        self, mode: OutputMode, max_line_bytes: int | None, *, raw: bool = False
+    ) -> OutputFormat:
+        """Return how output is sent; None takes the server's limit for a line, `raw` hides no secrets.
+
+        Raises:
+            AccessDenied: `scope_missing`: the caller may not see them.
+        """
+        if raw:
+            self.access.require(Scope.ADMIN)
+        limit = self.settings.max_line_bytes if max_line_bytes is None else max_line_bytes
+        return OutputFormat(mode, limit, is_raw=raw)

@@ -14,6 +14,7 @@ from outlive.frontends.jsonrpc.connections import Connections
 from outlive.frontends.jsonrpc.context import Observe
 from outlive.frontends.jsonrpc.outbox import open_outbox
 from outlive.frontends.jsonrpc.settings import DoorSettings
+from outlive.frontends.pace import Take
 from outlive.protocols.jsonrpc.lines import FrameHeads
 from outlive.protocols.jsonrpc.resumption import Resumption
 
@@ -29,10 +30,23 @@ class JsonRpcDoor:
     """
 
     def __init__(
-        self, engine: Engine, settings: DoorSettings, *, observe: Observe = lambda _method, _seconds: None
+        self,
+        engine: Engine,
+        settings: DoorSettings,
+        *,
+        observe: Observe = lambda _method, _seconds: None,
+        take: Take = lambda _principal, _count: 0.0,
     ) -> None:
-        """Stand before `engine`; nothing runs yet. `observe` hears how long each method took."""
+        """Stand before `engine`; nothing runs yet.
+
+        Args:
+            engine: What is served.
+            settings: How.
+            observe: Hears how long each method took.
+            take: Counts a message of a principal, and tells how long to wait before it is looked at.
+        """
         self._observe = observe
+        self._take = take
         self._engine = engine
         self._settings = settings
         self._heads = FrameHeads()
@@ -76,6 +90,7 @@ class JsonRpcDoor:
             heads=self._heads,
             settings=self._settings,
             observe=self._observe,
+            take=self._take,
         )
         try:
             resumption = Resumption.parse(dict(websocket.query_params))

@@ -12,6 +12,7 @@ from outlive.frontends.jsonrpc.subscription import Subscription
 from outlive.protocols.jsonrpc.frames import text_frame
 from outlive.protocols.jsonrpc.lines import FrameHeads
 from outlive.protocols.jsonrpc.params import OutputMode
+from outlive.store.output_log import OutputLog
 
 __all__ = ["Followers", "OutputFormat"]
 
@@ -23,10 +24,11 @@ _PIECES_TURN_BYTES = 256 * 1024
 
 @dataclass(frozen=True, slots=True)
 class OutputFormat:
-    """How a process's output is sent."""
+    """How a process's output is sent; `is_raw` hides no secrets."""
 
     mode: OutputMode
     max_line_bytes: int
+    is_raw: bool = False
 
 
 class Followers:
@@ -56,6 +58,7 @@ class Followers:
                     self._reader(process, 1, cursor.stderr, form),
                 ),
                 turn_bytes=_LINES_TURN_BYTES if is_lines else _PIECES_TURN_BYTES,
+                log=_log_of(process, form),
             ),
             self._outbox,
             spawn=self._spawn,
@@ -70,7 +73,7 @@ class Followers:
     def _reader(self, process: Process, stream: int, start: int, form: OutputFormat) -> StreamReader:
         if form.mode == "lines":
             return LineReader(
-                process.log,
+                _log_of(process, form),
                 self._heads,
                 process.process_id,
                 stream=stream,
@@ -80,7 +83,11 @@ class Followers:
         if form.mode == "none":
             return SilentReader(stream=stream, start=start)
         return PieceReader(
-            process.log, process.process_id, stream=stream, start=start, is_binary=form.mode == "binary"
+            _log_of(process, form),
+            process.process_id,
+            stream=stream,
+            start=start,
+            is_binary=form.mode == "binary",
         )
 
     def drop(self, process_id: str) -> None:
@@ -129,6 +136,10 @@ class Followers:
         """End all subscriptions silently."""
         for follower in self._followers.values():
             follower.close()
+
+
+def _log_of(process: Process, form: OutputFormat) -> OutputLog:
+    return process.raw_log if form.is_raw else process.log
 
 
 def _nothing() -> None:

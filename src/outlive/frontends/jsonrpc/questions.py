@@ -6,6 +6,7 @@ from outlive.core.cursor import Cursor
 from outlive.core.errors import InvalidRequest
 from outlive.engine import Process, ProcessFilter
 from outlive.frontends.jsonrpc.context import Context, Reply
+from outlive.policy.access import Scope
 from outlive.protocols.jsonrpc.happenings import EventFilter
 from outlive.protocols.jsonrpc.params import (
     AttachParams,
@@ -26,7 +27,7 @@ async def attach(context: Context, params: AttachParams, _label: str | None) -> 
     cursor = Cursor.parse(params.cursor)
     process = await context.find(params.process_id)
     check_position(process, cursor)
-    form = context.output_format(params.output, params.max_line_bytes)
+    form = context.output_format(params.output, params.max_line_bytes, raw=params.raw)
     return Reply(
         result=process_view(process.record),
         then=lambda: context.followers.follow(process, cursor, form),
@@ -97,7 +98,9 @@ async def read(context: Context, params: ReadParams, _label: str | None) -> Repl
     cursor = Cursor.parse(params.cursor)
     process = await context.find(params.process_id)
     check_position(process, cursor)
-    chunks = await context.engine.read(process, cursor, params.limit)
+    if params.raw:
+        context.access.require(Scope.ADMIN)
+    chunks = await context.engine.read(process, cursor, params.limit, raw=params.raw)
     end = Cursor(process.stdout_bytes, process.stderr_bytes)
     is_last = process.is_closed and OutputChunk.after(cursor, chunks) == end
     pieces = [

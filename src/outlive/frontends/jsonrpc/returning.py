@@ -1,7 +1,7 @@
 """What a returning client is told: which of its processes are followed, from where, in which format."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from outlive.core.cursor import Cursor
 from outlive.core.errors import ProcessNotFound
@@ -9,6 +9,7 @@ from outlive.engine import Process, ProcessFilter
 from outlive.frontends.jsonrpc.context import Context
 from outlive.frontends.jsonrpc.followers import OutputFormat
 from outlive.frontends.jsonrpc.questions import check_position
+from outlive.policy.access import Scope
 from outlive.protocols.jsonrpc.resumption import Resumption
 
 __all__ = ["Continuation", "continuations"]
@@ -50,6 +51,8 @@ async def continuations(
         form = undelivered.get(process_id) or context.output_format("lines", None)
         if resumption.output is not None:
             form = OutputFormat(resumption.output, form.max_line_bytes)
+        if form.is_raw and context.access.scope < Scope.ADMIN:  # it may do less than who was here before
+            form = replace(form, is_raw=False)
         found.append(Continuation(process, cursor, form))
     return found
 

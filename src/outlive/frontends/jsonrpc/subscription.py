@@ -9,6 +9,7 @@ from outlive.engine import Process
 from outlive.frontends.jsonrpc.readers import StreamReader
 from outlive.protocols.jsonrpc.answers import encode_gap, encode_notification, encode_process_notification
 from outlive.protocols.jsonrpc.frames import text_frame
+from outlive.store.output_log import OutputLog
 
 __all__ = ["Subscription"]
 
@@ -22,7 +23,16 @@ class Subscription:
         is_over: The last message was returned.
     """
 
-    __slots__ = ("_readers", "_tells_start", "_turn_bytes", "_until", "is_completed", "is_over", "process")
+    __slots__ = (
+        "_log",
+        "_readers",
+        "_tells_start",
+        "_turn_bytes",
+        "_until",
+        "is_completed",
+        "is_over",
+        "process",
+    )
 
     def __init__(
         self,
@@ -30,11 +40,13 @@ class Subscription:
         readers: tuple[StreamReader, StreamReader],
         *,
         turn_bytes: int,
+        log: OutputLog | None = None,
     ) -> None:
-        """Follow `process` with one reader for stdout and one for stderr, each at the offset to begin from."""
+        """Follow `process` (or what `log` shows of it) with one reader for stdout and one for stderr, each at the offset to begin from."""
         self._tells_start = process.state is State.QUEUED  # it waits for its group's turn
         self.process = process
         self.is_completed = self.is_over = False
+        self._log = process.log if log is None else log
         self._readers = readers
         self._turn_bytes = turn_bytes
         # Of a process that is complete already, what its descendants have written until now is part of the answer.
@@ -119,12 +131,10 @@ class Subscription:
     def _read_one(self, reader: StreamReader, limit: int) -> bytes:
         """Read one stream on: the usual case, without a look at the order of the streams."""
         start = reader.scanned
-        data = self.process.log.pread(
-            reader.stream, min(self._turn_bytes, reader.appetite, limit - start), start
-        )
+        data = self._log.pread(reader.stream, min(self._turn_bytes, reader.appetite, limit - start), start)
         frames = reader.take(data) if data else b""
         if reader.scanned == start:
-            gap = self.process.log.gap(reader.stream)
+            gap = self._log.gap(reader.stream)
             if gap is not None and gap[0] <= start + len(data) < gap[1]:
                 frames += self._skip(reader, max(start, gap[0]), min(gap[1], limit))
         return frames
@@ -133,7 +143,7 @@ class Subscription:
         """Read both streams on in the order in which they were written."""
         frames = b""
         size = min(self._turn_bytes, *(reader.appetite for reader in self._readers))
-        for chunk in self.process.log.read(Cursor(*self._scanned()), size):
+        for chunk in self._log.read(Cursor(*self._scanned()), size):
             reader, limit = self._readers[chunk.stream], limits[chunk.stream]
             if chunk.offset != reader.scanned or chunk.offset >= limit:
                 continue  # its stream waits for the rest of a character, or ends here

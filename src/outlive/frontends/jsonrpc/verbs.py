@@ -60,6 +60,7 @@ async def execute(context: Context, params: ExecuteParams, label: str | None) ->
     One that needs an approval, or whose group is full, is answered as queued, and process.queued says what it waits for;
     process.started follows when its turn has come.
     """
+    form = context.output_format(params.output, params.max_line_bytes, raw=params.raw)
     command = params.to_command()
     connection = context.connection
     owner = context.owner(label)
@@ -70,7 +71,6 @@ async def execute(context: Context, params: ExecuteParams, label: str | None) ->
             process = await context.engine.start(command, owner=owner, process_id=wanted)
     record = process.record
     is_queued = record.state is State.QUEUED
-    form = context.output_format(params.output, params.max_line_bytes)
     return Reply(
         result={
             "status": "queued" if is_queued else "started",

@@ -6,6 +6,7 @@ The toolbox knows no transport: the doors speak HTTP or stdio, name the caller, 
 from collections.abc import Mapping, Sequence
 
 from outlive.core.errors import AccessDenied
+from outlive.core.events import Deed
 from outlive.engine import Engine, Process
 from outlive.frontends.mcp_tools.admission import Admission
 from outlive.frontends.mcp_tools.calls import Answer, Caller, Outcome, Progress, Tool, UnknownTool
@@ -109,6 +110,15 @@ class Toolbox:
         try:
             caller.access.require(tool.scope)
         except AccessDenied as error:
+            self._runner.engine.announce(
+                Deed(
+                    what="access",
+                    by=caller.owner,
+                    decision="denied",
+                    reason=error.code,
+                    details={"path": f"/mcp {name}"},
+                )
+            )
             return Outcome(text=f"{error.message}\nHint: {error.hint}", is_error=True)
         outcome = await tool.answer(arguments, caller, progress)
         return await self._tasks.adopt(outcome) if caller.has_tasks else outcome

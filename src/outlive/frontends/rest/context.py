@@ -11,7 +11,8 @@ import orjson
 from fastapi import Path
 from starlette.responses import Response
 
-from outlive.core.errors import ProcessNotFound
+from outlive.core.errors import AccessDenied, ProcessNotFound
+from outlive.core.events import Deed
 from outlive.core.process import Owner
 from outlive.engine import Asked, Engine, Process, ProcessRegistry
 from outlive.frontends.rest.settings import RestSettings
@@ -103,6 +104,13 @@ class RestContext:
             is_admin=access.scope >= Scope.ADMIN,
             door="rest",
             address=access.address,
+        )
+
+    def tell_denied(self, path: str, error: AccessDenied) -> None:
+        """Tell that the caller may not do what it asked for."""
+        details = {"path": path[:200]}
+        self.engine.announce(
+            Deed(what="access", by=self.owner(), decision="denied", reason=error.code, details=details)
         )
 
     @property

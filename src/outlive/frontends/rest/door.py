@@ -20,21 +20,21 @@ from outlive.frontends.front_page import refuse_method
 from outlive.frontends.rest.refusals import send_problem
 from outlive.frontends.rest.slugs import DOCS_PATH
 
-__all__ = ["ALIVE", "PATH", "READY", "RestDoor", "RestPaths", "Service", "dialect"]
+__all__ = ["ALIVE", "PATH", "PROBE_PATHS", "READY", "RestDoor", "RestPaths", "Service", "dialect"]
 
 PATH = "/v1"
 ALIVE = {"status": "alive"}
 READY = {"status": "ready", "keeper": "reachable", "registry": "writable"}
 
 _SERVICE = "outlive.frontends.rest.service"
-_ALIVE_PATH, _READY_PATH = _PROBE_PATHS = ("/healthz", "/readyz")
+_ALIVE_PATH, _READY_PATH = PROBE_PATHS = ("/healthz", "/readyz")
 _PATHS = frozenset({DOCS_PATH, "/openapi.json"})
 _PREFIXES = (f"{PATH}/", "/api/")  # the second one is promise S4.7
 
 
 def dialect() -> dict[str, SendError]:
     """Return how callers are told what goes wrong before this door, by path (`frontends.dialects`)."""
-    return dict.fromkeys((PATH, *_PATHS, *_PREFIXES, *_PROBE_PATHS), send_problem)
+    return dict.fromkeys((PATH, *_PATHS, *_PREFIXES, *PROBE_PATHS), send_problem)
 
 
 class Service(Protocol):

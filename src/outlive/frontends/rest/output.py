@@ -21,9 +21,11 @@ from outlive.frontends.rest.pages import (
     stream_number,
     tail_of,
 )
+from outlive.policy.access import Scope
 from outlive.protocols.jsonrpc.views import Encoding, page_view
 from outlive.protocols.rest.answers import MatchPage, OutputPage
 from outlive.protocols.rest.views import STREAM_NAMES
+from outlive.store.output_log import OutputLog
 
 __all__ = ["OutputRoutes"]
 
@@ -90,6 +92,8 @@ _SkipGaps = Annotated[
     bool, Query(description="With bytes: leave out what is no longer kept, rather than refuse.")
 ]
 
+_Raw = Annotated[bool, Query(description="Hide no secrets; needs the scope admin, and is not for grep.")]
+
 
 class OutputRoutes:
     """The route of what a process has written."""
@@ -125,15 +129,17 @@ class OutputRoutes:
         encoding: Annotated[Encoding, Query(description="Of the data in a page.")] = "utf-8",
         format: _Format = None,  # noqa: A002 -- the parameter's name in the address
         skip_gaps: _SkipGaps = False,
+        raw: _Raw = False,
     ) -> Response:
         """Read output that was written: from a cursor, a range of one stream, the last lines, or lines with a text."""
         process = await self._context.find(process_id)
+        log = self._log(process, raw=raw)
         number = stream_number(stream)
         has_range = start is not None or end is not None
         if (cursor is not None) + (tail is not None) + has_range > 1:
             raise InvalidRequest("invalid_params", "Pass one of cursor, tail and a range (start, end).")
         if grep is not None:
-            if tail is not None or has_range:
+            if tail is not None or has_range or raw:
                 raise InvalidRequest("invalid_params", "grep goes with a cursor only.")
             found = await search(
                 process,
@@ -160,8 +166,15 @@ class OutputRoutes:
             begin = start_of(cursor) if tail is None else await tail_of(process, tail, number)
             extent = _rest(process, number, begin)
         if format == "raw" or (format is None and _wants_bytes(request)):
-            return _raw_answer(process, extent, limit, skips_gaps=skip_gaps)
-        return _page_answer(process, extent, limit or _PAGE_BYTES, encoding, has_end=end is not None)
+            return _raw_answer(log, extent, limit, skips_gaps=skip_gaps)
+        return _page_answer(
+            process, log, extent, limit or _PAGE_BYTES, encoding=encoding, has_end=end is not None
+        )
+
+    def _log(self, process: Process, *, raw: bool) -> OutputLog:
+        if raw:
+            self._context.access.require(Scope.ADMIN)
+        return process.raw_log if raw else process.log
 
 
 def _wants_bytes(request: Request) -> bool:
@@ -195,10 +208,10 @@ def _placed(cursor: Cursor, stream: int, offset: int) -> Cursor:
 
 
 def _page_answer(
-    process: Process, extent: Extent, limit: int, encoding: Encoding, *, has_end: bool
+    process: Process, log: OutputLog, extent: Extent, limit: int, *, encoding: Encoding, has_end: bool
 ) -> Response:
     is_closed = process.is_closed
-    pieces = read_pieces(process.log, extent, limit)
+    pieces = read_pieces(log, extent, limit)
     ends = [extent.begin.stdout, extent.begin.stderr]
     for piece in pieces:
         ends[piece.stream] = piece.end
@@ -215,14 +228,14 @@ def _page_answer(
     )
 
 
-def _raw_answer(process: Process, extent: Extent, limit: int | None, *, skips_gaps: bool) -> Response:
+def _raw_answer(log: OutputLog, extent: Extent, limit: int | None, *, skips_gaps: bool) -> Response:
     if limit is not None:
         if extent.stream is None:
             raise InvalidRequest("invalid_params", "With bytes a limit is of one stream: pass stream.")
         begin = (extent.begin.stdout, extent.begin.stderr)[extent.stream]
         last = min(begin + limit, (extent.end.stdout, extent.end.stderr)[extent.stream])
         extent = Extent(extent.begin, _placed(extent.end, extent.stream, last), extent.stream)
-    gaps = gaps_within(process.log, extent)
+    gaps = gaps_within(log, extent)
     shown = [{"type": STREAM_NAMES[stream], "from": first, "to": last} for stream, first, last in gaps]
     if gaps and not skips_gaps:
         raise CursorExpired(
@@ -240,5 +253,5 @@ def _raw_answer(process: Process, extent: Extent, limit: int | None, *, skips_ga
     }
     if gaps:
         headers["Outlive-Gaps"] = ", ".join(f"{one['type']}={one['from']}-{one['to']}" for one in shown)
-    body = raw_pieces(process, extent, skips_gaps=skips_gaps)
+    body = raw_pieces(log, extent, skips_gaps=skips_gaps)
     return StreamingResponse(body, media_type=_RAW, headers=headers)

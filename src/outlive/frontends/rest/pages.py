@@ -91,14 +91,14 @@ def gaps_within(log: OutputLog, extent: Extent) -> list[tuple[int, int, int]]:
     return found
 
 
-async def raw_pieces(process: Process, extent: Extent, *, skips_gaps: bool) -> AsyncIterator[bytes]:
+async def raw_pieces(log: OutputLog, extent: Extent, *, skips_gaps: bool) -> AsyncIterator[bytes]:
     """Yield the bytes of `extent`.
 
     Raises:
         CursorExpired: Some of it was released meanwhile; what was yielded before is right.
     """
     begin = extent.begin
-    while pieces := read_pieces(process.log, Extent(begin, extent.end, extent.stream), MAX_PREAD_BYTES):
+    while pieces := read_pieces(log, Extent(begin, extent.end, extent.stream), MAX_PREAD_BYTES):
         ends = [begin.stdout, begin.stderr]
         for piece in pieces:
             if piece.data is None and not skips_gaps:
@@ -113,7 +113,7 @@ async def tail_of(process: Process, count: int, stream: int | None) -> Cursor:
     """Return the cursor before the last `count` lines."""
 
     def find() -> Cursor:
-        log = OutputLog(process.folder)
+        log = process.open_log()
         try:
             return tail_start(log, count, stream=stream)
         finally:
@@ -148,7 +148,7 @@ async def search(
         InvalidRequest: No line can contain it.
     """
     is_complete = process.is_complete  # asked before the search: then it sees everything
-    log = OutputLog(process.folder)
+    log = process.open_log()
     searching = LogSearch(
         log,
         text.encode(),

@@ -17,7 +17,7 @@ from starlette.responses import Response
 from starlette.routing import compile_path
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from outlive.core.errors import OutliveError
+from outlive.core.errors import AccessDenied, OutliveError
 from outlive.frontends.answers import CLOSE
 from outlive.frontends.boundary import ErrorBoundary
 from outlive.frontends.rest.refusals import send_problem
@@ -55,9 +55,15 @@ def problem_response(
     )
 
 
-def install(app: FastAPI, openapi: Callable[[], dict[str, Any]]) -> None:
-    """Make every error of the routes a problem; `openapi` returns the document of the routes."""
+def install(
+    app: FastAPI, openapi: Callable[[], dict[str, Any]], denied: Callable[[str, AccessDenied], None]
+) -> None:
+    """Make every error of the routes a problem.
+
+    `openapi` returns the document of the routes; `denied` hears of what a caller may not do, with the path.
+    """
     app.state.openapi = openapi
+    app.state.denied = denied
     app.add_exception_handler(OutliveError, _on_refusal)
     app.add_exception_handler(HttpRefusal, _on_http_refusal)
     app.add_exception_handler(RequestValidationError, _on_invalid)
@@ -71,6 +77,8 @@ def install(app: FastAPI, openapi: Callable[[], dict[str, Any]]) -> None:
 
 def _on_refusal(request: Request, error: Exception) -> Response:
     assert isinstance(error, OutliveError)
+    if isinstance(error, AccessDenied):
+        request.app.state.denied(request.url.path, error)
     body = problem(error.code, error.message, hint=error.hint, details=error.details)
     headers = {"Retry-After": "1"} if body["status"] == 503 else None
     return problem_response(request.url.path, body, headers)

@@ -102,7 +102,7 @@ class RestService:
             generate_unique_id_function=_operation_id,
         )
         app.add_middleware(BodyLimit, limit_bytes=self._settings.max_body_bytes)
-        install(app, self.openapi)  # its boundary stands around the limit
+        install(app, self.openapi, self._context.tell_denied)  # its boundary stands around the limit
         resource = APIRouter(prefix=PATH, tags=["processes"])
         for routes in (ProcessRoutes, VerbRoutes, OutputRoutes, FollowRoutes, ApprovalRoutes):
             routes(self._context).add_to(resource)

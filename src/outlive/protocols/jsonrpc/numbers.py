@@ -55,6 +55,7 @@ ERROR_NUMBERS: Mapping[str, int] = MappingProxyType(
         "argument_too_long": _FAILED,
         "start_failed": _FAILED,
         "connection_limit": _CONNECTION_LIMIT,
+        "rate_limited": _FAILED,
         "process_limit": _FAILED,
         "disk_full": _FAILED,
         "keeper_unavailable": _FAILED,

@@ -101,6 +101,7 @@ class ExecuteParams(msgspec.Struct, kw_only=True, frozen=True):
     detach: bool = False
     concurrent: bool = False
     output: OutputMode = "lines"
+    raw: bool = False
     max_line_bytes: _LineBytes | None = None
     output_limit: _Bytes | None = None
     on_limit: Literal["truncate", "block", "kill"] = "truncate"
@@ -206,6 +207,7 @@ class AttachParams(msgspec.Struct, kw_only=True, frozen=True):
     process_id: str
     cursor: str = "0"
     output: OutputMode = "lines"
+    raw: bool = False
     max_line_bytes: _LineBytes | None = None
 
 
@@ -225,6 +227,7 @@ class ReadParams(ProcessParams, kw_only=True, frozen=True):
     cursor: str = "0"
     limit: Annotated[int, Meta(ge=1, le=_MAX_PAGE_BYTES)] = 65536
     encoding: Encoding = "utf-8"
+    raw: bool = False
 
 
 class WriteParams(ProcessParams, kw_only=True, frozen=True):

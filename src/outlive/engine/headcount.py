@@ -1,0 +1,28 @@
+"""How many processes one principal may have at a time: `check_headcount`."""
+
+from collections.abc import Collection
+
+from outlive.core.errors import LimitExceeded
+from outlive.engine.process import Process
+
+__all__ = ["check_headcount"]
+
+
+def check_headcount(live: Collection[Process], principal: str, most: int | None) -> None:
+    """Let one more process of `principal` start, or wait for its turn.
+
+    They are counted only when all principals together have as many: that costs a start nothing until then.
+
+    Raises:
+        LimitExceeded: `process_limit`: `most` of them run or wait already.
+    """
+    if most is None or len(live) < most:
+        return
+    count = sum(one.principal == principal and not one.is_ended for one in live)
+    if count >= most:
+        raise LimitExceeded(
+            "process_limit",
+            f"{count} processes of this principal run or wait already, and no more than {most} may.",
+            hint="Wait until some end, cancel some, or raise --max-processes.",
+            details={"processes": count, "limit": most},
+        )

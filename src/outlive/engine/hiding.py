@@ -1,0 +1,100 @@
+"""What is hidden of each process's output: `Hider` joins the setting, the values of its secrets, and what its folder tells.
+
+Hands every `Process` what its log is read through, and notes in the folder where the values are before they are forgotten.
+"""
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable, Mapping
+
+from outlive.core.errors import OutliveError
+from outlive.core.process import ProcessRecord
+from outlive.engine.secrets import Secrets
+from outlive.policy.redaction import Redactor
+from outlive.store.log_mask import Hiding, write_masks
+from outlive.store.output_log import OutputLog
+
+__all__ = ["Hider", "hide_error"]
+
+_logger = logging.getLogger(__name__)
+
+
+class Hider:
+    """Makes the `Hiding` of processes. `redactor` has what is hidden everywhere; used on the event loop."""
+
+    def __init__(self, redactor: Redactor, secrets: Secrets, *, hides_values: bool = True) -> None:
+        """Share both; `hides_values` False shows the values of `env_secrets`, too."""
+        self.redactor = redactor
+        self._hides_values = hides_values
+        self._secrets = secrets
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._turn = asyncio.Lock()
+
+    def hiding(
+        self, record: ProcessRecord, *, is_over: Callable[[], bool], held: Callable[[], None]
+    ) -> Hiding:
+        """Return what is hidden of a process."""
+        redactor, is_known = self._redactor_of(record)
+        return Hiding(redactor=redactor, needs_masks=not is_known, is_over=is_over, held=held)
+
+    def note_masks(self, record: ProcessRecord, folder: str) -> None:
+        """Have it noted in the folder of an ended process where its secrets are; in a thread, some time later."""
+        if not self._hides_values or not self._known(record):
+            return
+        task = asyncio.get_running_loop().create_task(self._note(record, folder), name="note masks")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def texts(self, secrets: Mapping[str, str]) -> Callable[[str], str]:
+        """Return what takes secrets out of a command's texts, these values (by name) among them."""
+        if not secrets or not self._hides_values:
+            return self.redactor.mask_text
+        return self.redactor.with_values(map(_bytes_of, secrets.values())).mask_text
+
+    async def close(self) -> None:
+        """Return when everything is noted."""
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _note(self, record: ProcessRecord, folder: str) -> None:
+        redactor = Redactor(patterns=False, values=self._known(record))
+        sizes = (record.stdout_bytes, record.stderr_bytes)
+        log = OutputLog(folder)
+        try:
+            async with self._turn:  # one at a time: a process has ended, and soon its streams are closed
+                await asyncio.to_thread(write_masks, log, folder, redactor, sizes)
+        except FileNotFoundError:
+            return  # the process was removed meanwhile
+        except OSError as error:
+            # Not noted means that everything of it is hidden once the values are forgotten.
+            extra = {"process_id": record.process_id, "reason": error.strerror}
+            _logger.warning("where a process's secrets are could not be noted", extra=extra)
+        finally:
+            log.close()
+
+    def _redactor_of(self, record: ProcessRecord) -> tuple[Redactor, bool]:
+        if not record.secret_names or not self._hides_values:
+            return self.redactor, True
+        values = self._known(record)
+        # Not one of the values may be missing: half of the secrets shown would be worse than nothing at all.
+        return (self.redactor.with_values(values), True) if values else (self.redactor, False)
+
+    def _known(self, record: ProcessRecord) -> list[bytes]:
+        values = self._secrets.of(record.process_id)
+        if any(name not in values for name in record.secret_names):
+            return []
+        return [os.fsencode(values[name]) for name in record.secret_names]
+
+
+def hide_error(error: OutliveError, hide: Callable[[str], str]) -> None:
+    """Take secrets out of an error's sentence: it may name the command's words."""
+    error.message = hide(error.message)
+    error.args = (error.message,)
+
+
+def _bytes_of(value: str) -> bytes:
+    """Return a value as a process has it; one that no process can have (it is refused yet) as near as can be."""
+    try:
+        return os.fsencode(value)
+    except UnicodeEncodeError:
+        return value.encode("utf-8", "surrogatepass")

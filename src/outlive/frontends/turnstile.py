@@ -1,0 +1,92 @@
+"""How many HTTP connections there may be, and how long one may take to say what it wants: `Turnstile`.
+
+Thousands of connections that ask nothing, or ask a byte a minute, must not keep anybody else out: when it is crowded,
+whoever has been idle for the longest time makes room, and nobody is waited for longer than a deadline. Once a request
+is there it may take as long as it likes; WebSocket connections are counted elsewhere.
+"""
+
+from collections.abc import Callable
+from enum import Enum, auto
+from typing import Protocol
+
+__all__ = ["Guest", "Phase", "Turnstile"]
+
+_HEAD_S = 10.0  # from the connection, or a request's first byte, to the end of its head
+_BODY_S = 120.0  # from there to the end of its body: 16 MiB at 140 KB/s
+
+
+class Phase(Enum):
+    """What a connection is waited for."""
+
+    HEAD = auto()  # a request line and headers (or the first byte of them)
+    BODY = auto()
+    ANSWER = auto()  # from us
+    REST = auto()  # answered; kept alive for another request
+
+
+class Guest(Protocol):
+    """A connection as the turnstile sees it; `since` is when its phase began, monotonic seconds."""
+
+    phase: Phase
+    since: float
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether no answer is being made or sent."""
+
+    def turn_away(self, status: int) -> None:
+        """End the connection, telling why if it can be told."""
+
+    def drop(self) -> None:
+        """End the connection without a word."""
+
+
+class Turnstile:
+    """All HTTP connections of a server, the longest in their phase first. On the event loop only."""
+
+    def __init__(self, most: int, clock: Callable[[], float]) -> None:
+        """Let at most `most` in at a time."""
+        self._most = most
+        self._clock = clock
+        self._guests: dict[Guest, None] = {}
+
+    def __len__(self) -> int:
+        """Return how many are in."""
+        return len(self._guests)
+
+    def enter(self, guest: Guest) -> None:
+        """Let a connection in; somebody idle makes room when it is crowded, else the newcomer leaves."""
+        if len(self._guests) >= self._most:
+            idle = next((one for one in self._guests if _is_idle(one)), None)
+            leaving = guest if idle is None else idle
+            self._guests.pop(leaving, None)
+            leaving.drop()
+            if leaving is guest:
+                return
+        self._guests[guest] = None
+        self.begin(guest, Phase.HEAD)
+
+    def begin(self, guest: Guest, phase: Phase) -> None:
+        """Note that a connection's phase begins."""
+        guest.phase = phase
+        guest.since = self._clock()
+        if phase is Phase.REST and guest in self._guests:
+            del self._guests[guest]
+            self._guests[guest] = None
+
+    def leave(self, guest: Guest) -> None:
+        """Forget a connection; idempotent."""
+        self._guests.pop(guest, None)
+
+    def sweep(self) -> None:
+        """Turn away whoever takes too long; called once a second."""
+        now = self._clock()
+        for guest in list(self._guests):
+            patience_s = {Phase.HEAD: _HEAD_S, Phase.BODY: _BODY_S}.get(guest.phase)
+            if patience_s is not None and now - guest.since > patience_s and guest.is_answered:
+                self.leave(guest)
+                guest.turn_away(408)
+
+
+def _is_idle(guest: Guest) -> bool:
+    return guest.phase in {Phase.HEAD, Phase.REST} and guest.is_answered

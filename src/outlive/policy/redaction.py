@@ -1,0 +1,188 @@
+"""Hiding secrets in what is shown: `Redactor`. Every byte of a secret becomes one "*" (its line ends stay), so offsets and lengths stay true. Pure.
+
+Whether a byte is hidden depends on the text around it alone, at most `REACH_BYTES` to either side, never on how the text is
+read: a reader of a piece looks at so much before and behind it. Where nothing stands behind it yet, `examine` tells from
+where on that is not decided.
+
+Every literal that a secret can begin with is looked for at once (decision 86): ordinary text costs one look at 5 to 20 GB/s.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+
+from ahocorasick_rs import BytesAhoCorasick, MatchKind
+
+from outlive.policy.secret_patterns import PASSWORD_IN_ADDRESS, PATTERNS, REACH_BYTES
+
+__all__ = ["LEAST_VALUE_BYTES", "REACH_BYTES", "Redactor", "blank"]
+
+LEAST_VALUE_BYTES = 4  # shorter values ("1", "yes") occur everywhere: hiding them would show what they are
+_PIECE_BYTES = REACH_BYTES // 2
+_LINE_BYTES = 8  # a value of several lines is hidden by each line of this length, too
+# Lines stay lines: whoever looks for their ends finds the same ones in what is hidden.
+_STARS = bytes(byte if byte in b"\r\n" else ord("*") for byte in range(256))
+
+_Span = tuple[int, int]
+_ANCHORS: Sequence[bytes] = [anchor for pattern in PATTERNS for anchor in pattern.anchors]
+_BY_ANCHOR = [pattern for pattern in PATTERNS for _ in pattern.anchors]
+_LONGEST = max(map(len, _ANCHORS))
+_WHOLE = [pattern.whole() for pattern in _BY_ANCHOR]
+_UNFINISHED = [pattern.unfinished() for pattern in _BY_ANCHOR]
+_ADDRESS, _CUT_ADDRESS = PASSWORD_IN_ADDRESS.whole(), PASSWORD_IN_ADDRESS.unfinished()
+_ADDRESS_BYTES = 3 + 64 + 1 + 256 + 1
+
+
+class Redactor:
+    """Hides known values and, where wanted, what looks like a secret. Immutable: shared by all readers.
+
+    Attributes:
+        values: The known values, longest first, in every form in which they are looked for.
+        seam_bytes: What begins further back than this before a piece is found in the bytes before it.
+    """
+
+    __slots__ = ("_anchors", "_beginnings", "_with_patterns", "seam_bytes", "values")
+
+    def __init__(self, *, patterns: bool = True, values: Iterable[bytes] = ()) -> None:
+        """Look for values, and for patterns unless told otherwise."""
+        self.values = _forms(values)
+        self._with_patterns = patterns
+        longest = max(_LONGEST, _ADDRESS_BYTES) if patterns else 1
+        self.seam_bytes = max([longest, *map(len, self.values)]) - 1
+        self._anchors = _automaton(_ANCHORS) if patterns else None
+        self._beginnings = _automaton([*(_ANCHORS if patterns else ()), *self.values])
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether it hides nothing at all."""
+        return self._beginnings is None
+
+    def with_values(self, values: Iterable[bytes]) -> "Redactor":
+        """Return one that hides these values as well."""
+        return Redactor(patterns=self._with_patterns, values=[*self.values, *values])
+
+    def is_suspect(self, data: bytes) -> bool:
+        """Tell whether a secret could begin in `data`; the beginning of an anchor or a value at its end is not seen."""
+        if self._beginnings is None:
+            return False
+        if self._beginnings.find_matches_as_indexes(data):
+            return True
+        if not self._with_patterns:
+            return False
+        # An "@" is looked for by memchr, at 100 GB/s; few pieces have one.
+        return (b"@" in data and _ADDRESS.search(data) is not None) or _has_cut_address(data)
+
+    def may_begin_at_end(self, data: bytes) -> bool:
+        """Tell whether a known value begins in `data` and is cut off by its end."""
+        return bool(self.values) and self._cut_value(data) < len(data)
+
+    def examine(self, data: bytes) -> tuple[list[_Span], int, int]:
+        """Return the secrets in `data` as (begin, end), in order and apart; and from where on more bytes could change that.
+
+        The second number is for patterns, the third for known values; each is the length of `data` where all is decided.
+        """
+        spans, undecided = self._patterned(data) if self._anchors is not None else ([], len(data))
+        for value in self.values:
+            begin = data.find(value)
+            while begin >= 0:
+                spans.append((begin, begin + len(value)))
+                begin = data.find(value, begin + 1)
+        return _merged(spans), undecided, self._cut_value(data)
+
+    def mask(self, data: bytes) -> bytes:
+        """Return a whole text without its secrets."""
+        if not self.is_suspect(data):
+            return data
+        return blank(data, self.examine(data)[0])
+
+    def mask_text(self, text: str) -> str:
+        """Return a text without its secrets."""
+        try:
+            data, errors = text.encode("utf-8", "surrogateescape"), "surrogateescape"
+        except UnicodeEncodeError:  # half of a surrogate pair
+            data, errors = text.encode("utf-8", "surrogatepass"), "surrogatepass"
+        masked = self.mask(data)
+        return text if masked is data else masked.decode("utf-8", errors)
+
+    def _patterned(self, data: bytes) -> tuple[list[_Span], int]:
+        spans: list[_Span] = []
+        undecided = len(data)
+        if self._anchors is None:
+            return spans, undecided
+        for place, begin, _ in self._anchors.find_matches_as_indexes(data):
+            match = _WHOLE[place].match(data, begin)
+            if match is not None:
+                spans.append(match.span(1))
+            elif (
+                len(data) - begin < REACH_BYTES
+                and (match := _UNFINISHED[place].match(data, begin)) is not None
+            ):
+                undecided = min(undecided, match.start(1))
+        if b"@" in data:
+            spans += [match.span(1) for match in _ADDRESS.finditer(data)]
+        tail = data[-_ADDRESS_BYTES:]
+        match = _CUT_ADDRESS.search(tail)
+        if match is not None:
+            undecided = min(undecided, len(data) - len(tail) + match.start(1))
+        return spans, undecided
+
+    def _cut_value(self, data: bytes) -> int:
+        """Return where the first value begins that is cut off by the end of `data`; its length if none is."""
+        first = len(data)
+        for value in self.values:
+            begin = data.find(value[:1], max(0, len(data) - len(value) + 1))
+            while 0 <= begin < first:
+                if value.startswith(data[begin:]):
+                    first = begin
+                    break
+                begin = data.find(value[:1], begin + 1)
+        return first
+
+
+def blank(data: bytes, spans: Iterable[_Span]) -> bytes:
+    """Return `data` with stars in these places."""
+    masked = bytearray(data)
+    for first, last in spans:
+        begin = max(0, first)
+        hidden = data[begin : max(begin, last)]
+        masked[begin : begin + len(hidden)] = hidden.translate(_STARS)
+    return bytes(masked)
+
+
+def _has_cut_address(data: bytes) -> bool:
+    tail = data[-_ADDRESS_BYTES:]
+    return b"://" in tail and _CUT_ADDRESS.search(tail) is not None
+
+
+def _automaton(literals: Sequence[bytes]) -> "BytesAhoCorasick | None":
+    # Leftmost-first is the kind with the vectorised search in front; the other one costs ten times as much.
+    return BytesAhoCorasick(literals, matchkind=MatchKind.LeftmostFirst) if literals else None
+
+
+def _forms(values: Iterable[bytes]) -> tuple[bytes, ...]:
+    """Return values in the forms in which a program may print them: as they are, in JSON, through a terminal, by line."""
+    forms: set[bytes] = set()
+    for whole in values:
+        # What is longer than a reader looks back is hidden piece by piece.
+        value = whole[:_PIECE_BYTES]
+        forms.update(whole[at : at + _PIECE_BYTES] for at in range(0, len(whole), _PIECE_BYTES))
+        if b"\n" in value:
+            forms.add(value.replace(b"\r\n", b"\n").replace(b"\n", b"\r\n"))
+            forms.update(line for line in whole.splitlines() if len(line) >= _LINE_BYTES)
+            forms.add(value.rstrip(b"\n"))
+        text = value.decode("utf-8", "surrogateescape")
+        for ascii_only in (False, True):
+            quoted = json.dumps(text, ensure_ascii=ascii_only)[1:-1]
+            forms.add(quoted.encode("utf-8", "surrogateescape"))
+    known = {form for form in forms if LEAST_VALUE_BYTES <= len(form) <= REACH_BYTES}
+    return tuple(sorted(known, key=lambda form: (-len(form), form)))
+
+
+def _merged(spans: list[_Span]) -> list[_Span]:
+    spans.sort()
+    merged: list[_Span] = []
+    for begin, end in spans:
+        if merged and begin <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        else:
+            merged.append((begin, end))
+    return merged

@@ -1,0 +1,232 @@
+"""Hiding secrets in what is read of one process's log: `LogMask`, used by `OutputLog` for every byte that leaves it.
+
+What is hidden depends on the bytes around alone (`policy.redaction`), so a piece is looked at together with what lies
+before it, and with what lies behind where its end could be the beginning of a secret. At the end of a log that still grows
+such a beginning is held back: until more comes, the process has ended, or nothing has come for `REST_S` seconds. The log
+itself, and its offsets, stay as they are.
+
+Where the values of a process's secrets are not known any more, `masks` in its folder tells where they are; where that is
+not known either, everything is hidden.
+"""
+
+import contextlib
+import json
+import os
+import time
+from bisect import bisect_left
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from outlive.core.layout import STREAM_FILES
+from outlive.policy.redaction import LEAST_VALUE_BYTES, REACH_BYTES, Redactor, blank
+
+__all__ = ["NOTHING_HIDDEN", "REST_S", "Hiding", "LogMask", "RawLog", "read_masks", "write_masks"]
+
+REST_S = 0.3  # longer than between two writes of one line, shorter than a person waits for a prompt
+_MOST_SPANS = 100_000  # in one file; behind them everything is hidden
+_PIECE_BYTES = 256 * 1024
+_MASKS = "masks"
+
+_Span = tuple[int, int]
+
+
+class RawLog(Protocol):
+    """What a mask needs of a log: its bytes as they are."""
+
+    def pread_raw(self, stream: int, size: int, offset: int) -> bytes:
+        """Return bytes as they lie in the log; fewer before a gap, none in it."""
+
+    def gap(self, stream: int) -> tuple[int, int] | None:
+        """Return the released range."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hiding:
+    """What is hidden of one process, and what its reader knows of it.
+
+    Attributes:
+        redactor: Patterns and values.
+        needs_masks: The process has secrets whose values `redactor` does not know.
+        is_over: Tells whether nothing more will come; then nothing is held back.
+        held: Called when something was held back: look again after `REST_S`.
+    """
+
+    redactor: Redactor
+    needs_masks: bool = False
+    is_over: Callable[[], bool] = lambda: False
+    held: Callable[[], None] = lambda: None
+
+
+NOTHING_HIDDEN = Hiding(redactor=Redactor(patterns=False))
+
+
+class LogMask:
+    """The mask of one log. Keeps what was found clean, so that reading on looks at every byte once."""
+
+    __slots__ = ("_clean", "_folder", "_hiding", "_log", "_ranges", "_shown")
+
+    def __init__(self, log: RawLog, folder: str, hiding: Hiding) -> None:
+        """Hide what `hiding` says in what is read of `log`."""
+        self._log = log
+        self._folder = folder
+        self._hiding = hiding
+        self._ranges = read_masks(folder) if hiding.needs_masks else None
+        # By stream: up to where nothing suspicious was seen, from where on, and its last bytes.
+        self._clean: list[tuple[int, int, bytes]] = [(0, 0, b""), (0, 0, b"")]
+        self._shown = [0, 0]  # what was shown once is not held back later
+
+    def apply(self, stream: int, data: bytes, offset: int) -> bytes:
+        """Return `data`, read at `offset`, without its secrets; shorter where its end is held back."""
+        redactor = self._hiding.redactor
+        if self._hiding.needs_masks:
+            data = self._apply_ranges(stream, data, offset)
+        seam = redactor.seam_bytes
+        before = self._before(stream, offset, seam)
+        end = offset + len(data)
+        if (
+            before is None
+            or redactor.is_suspect(data)
+            or redactor.is_suspect(before + data[:seam])
+            or (redactor.values and redactor.may_begin_at_end(before + data[-seam:]))
+        ):
+            self._clean[stream] = (0, 0, b"")
+            return self._examined(stream, data, offset)
+        begin = self._clean[stream][1]
+        self._clean[stream] = (end, begin, (before + data[-seam:])[-seam:] if seam else b"")
+        self._shown[stream] = max(self._shown[stream], end)
+        return data
+
+    def visible_end(self, stream: int, size: int) -> int:
+        """Return where a stream of that size ends for readers: before what is held back."""
+        if self._hiding.is_over():
+            return size
+        begin = max(0, size - REACH_BYTES, self._shown[stream])
+        if begin >= size:
+            return size
+        data = self._log.pread_raw(stream, size - begin, begin)
+        if len(data) < size - begin:
+            return size
+        clean = self._clean[stream]
+        end = begin + len(self.apply(stream, data, begin))
+        self._clean[stream] = clean  # whoever reads on reads on from there
+        return end
+
+    def _before(self, stream: int, offset: int, seam: int) -> bytes | None:
+        """Return the last bytes before a place in whose neighbourhood nothing was found; None where something was."""
+        end, begin, tail = self._clean[stream]
+        if offset == end and begin <= max(0, offset - REACH_BYTES):
+            return tail
+        context = self._context(stream, offset)
+        if self._hiding.redactor.is_suspect(context):
+            return None
+        self._clean[stream] = (offset, max(0, offset - REACH_BYTES), b"")
+        return context[-seam:] if seam else b""
+
+    def _context(self, stream: int, offset: int) -> bytes:
+        """Return what lies before a place, as far as a secret reaches and the log still holds it."""
+        begin = max(0, offset - REACH_BYTES)
+        data = self._log.pread_raw(stream, offset - begin, begin) if offset else b""
+        if len(data) < offset - begin:
+            gap = self._log.gap(stream)
+            if gap is None or not begin < gap[1] <= offset:
+                return b""
+            data = self._log.pread_raw(stream, offset - gap[1], gap[1])
+        return data
+
+    def _examined(self, stream: int, data: bytes, offset: int) -> bytes:
+        """Look closely at a piece together with its neighbourhood."""
+        redactor, hiding = self._hiding.redactor, self._hiding
+        context = self._context(stream, offset)
+        start = len(context)
+        window = context + data
+        spans, undecided, cut = redactor.examine(window)
+        end = len(window)
+        if min(undecided, cut) < end:
+            behind = self._log.pread_raw(stream, REACH_BYTES, offset + len(data))
+            if behind:
+                spans, undecided, cut = redactor.examine(window + behind)
+            if min(undecided, cut) < end:
+                if not (hiding.is_over() or self._rested_s(stream) >= REST_S):
+                    hiding.held()
+                    end = max(min(undecided, cut, end), self._shown[stream] - offset + start)
+                    end = max(start, min(end, len(window)))
+                elif cut + LEAST_VALUE_BYTES <= len(window):
+                    spans = [
+                        *spans,
+                        (cut, len(window)),
+                    ]  # so much of a value is not shown, whatever comes of it
+        self._shown[stream] = max(self._shown[stream], offset + end - start)
+        return blank(window, spans)[start:end]
+
+    def _rested_s(self, stream: int) -> float:
+        """Return how long ago a stream was written to."""
+        try:
+            return time.time() - os.stat(f"{self._folder}/{STREAM_FILES[stream]}").st_mtime
+        except OSError:  # removed meanwhile
+            return REST_S
+
+    def _apply_ranges(self, stream: int, data: bytes, offset: int) -> bytes:
+        """Hide what the process's folder tells; everything behind what it tells of, and where it tells nothing."""
+        if self._ranges is None:
+            return blank(data, [(0, len(data))])
+        size, spans = self._ranges[stream]
+        first = bisect_left(spans, (offset - REACH_BYTES, 0))
+        last = bisect_left(spans, (offset + len(data), 0))
+        near = [(begin - offset, end - offset) for begin, end in spans[first:last]]
+        return blank(data, [*near, (max(0, size - offset), len(data))])
+
+
+def read_masks(folder: str) -> Sequence[tuple[int, Sequence[_Span]]] | None:
+    """Return for each stream how much of it was looked through and where secrets are; None when nobody knows."""
+    try:
+        with open(f"{folder}/{_MASKS}", "rb") as file:
+            document: Mapping[str, object] = json.load(file)
+        return [_stream_masks(document[name]) for name in ("out", "err")]
+    except (OSError, ValueError, LookupError, TypeError):
+        return None
+
+
+def _stream_masks(document: object) -> tuple[int, Sequence[_Span]]:
+    if not isinstance(document, dict):
+        raise TypeError("not the masks of a stream")
+    return int(document["size"]), [(int(begin), int(end)) for begin, end in document["spans"]]
+
+
+def write_masks(log: RawLog, folder: str, redactor: Redactor, sizes: Sequence[int]) -> None:
+    """Note in a process's folder where its secrets are in its output: places, never values. Blocking, 1 s a gigabyte.
+
+    Raises:
+        OSError: The disk refuses it.
+    """
+    document = {
+        name: dict(zip(("size", "spans"), _found(log, stream, redactor, sizes[stream]), strict=True))
+        for stream, name in enumerate(("out", "err"))
+    }
+    path = f"{folder}/{_MASKS}"
+    with open(f"{path}.new", "w", encoding="ascii") as file:
+        json.dump(document, file)
+    with contextlib.suppress(FileNotFoundError):  # the process was removed meanwhile
+        os.replace(f"{path}.new", path)
+
+
+def _found(log: RawLog, stream: int, redactor: Redactor, size: int) -> tuple[int, list[_Span]]:
+    spans: list[_Span] = []
+    position, seam = 0, redactor.seam_bytes
+    while position < size:
+        data = log.pread_raw(stream, min(_PIECE_BYTES, size - position), position)
+        if not data:
+            gap = log.gap(stream)
+            if gap is None or not gap[0] <= position < gap[1]:
+                return position, spans
+            position = gap[1]
+            continue
+        if redactor.is_suspect(data):
+            found = redactor.examine(data)[0]
+            spans += [(position + begin, position + end) for begin, end in found]
+            if len(spans) > _MOST_SPANS:
+                return position, spans
+        if position + len(data) >= size or len(data) <= seam:
+            return position + len(data), spans
+        position += len(data) - seam  # a value that this piece cuts is whole in the next one
+    return position, spans

@@ -1,0 +1,40 @@
+"""Secrets of processes where no server is asked: their values, as long as a process has them, and what of its log is hidden."""
+
+import os
+from collections.abc import Iterable
+
+from outlive.core.identity import ProcessId
+from outlive.policy.redaction import Redactor
+from outlive.store.folder import read_folder
+from outlive.store.log_mask import Hiding
+
+__all__ = ["hiding_of_folder", "read_values"]
+
+
+def read_values(pid: int, names: Iterable[str]) -> dict[str, str]:
+    """Return variables of a process that runs (proc(5), environ); none where it has ended. Blocking."""
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            words = file.read().split(b"\0")
+    except OSError:  # it has ended meanwhile
+        return {}
+    found = dict(word.partition(b"=")[::2] for word in words)
+    return {name: os.fsdecode(found[os.fsencode(name)]) for name in names if os.fsencode(name) in found}
+
+
+def hiding_of_folder(folder: str, process_id: str) -> Hiding:
+    """Return what is hidden of a process's log for who reads its files. Blocking."""
+
+    def is_over() -> bool:
+        return os.path.exists(f"{folder}/done")
+
+    read = read_folder(folder, ProcessId(process_id), is_live=True)
+    if read is None:  # a folder without a spec: nobody knows whether there are secrets
+        return Hiding(redactor=Redactor(), needs_masks=True, is_over=is_over)
+    record = read[0].record
+    values: dict[str, str] = {}
+    if record.secret_names and record.pid is not None and not is_over():
+        values = read_values(record.pid, record.secret_names)
+    is_known = all(name in values for name in record.secret_names)
+    redactor = Redactor(values=map(os.fsencode, values.values()) if is_known else ())
+    return Hiding(redactor=redactor, needs_masks=not is_known, is_over=is_over)

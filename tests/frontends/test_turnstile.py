@@ -1,0 +1,76 @@
+"""Connections that ask nothing must not keep others out."""
+
+from outlive.frontends.turnstile import Phase, Turnstile
+
+
+class _Guest:
+    """A connection that remembers what became of it."""
+
+    def __init__(self) -> None:
+        self.phase = Phase.HEAD
+        self.since = 0.0
+        self.is_answered = True
+        self.fate: int | str = "in"
+
+    def turn_away(self, status: int) -> None:
+        self.fate = status
+
+    def drop(self) -> None:
+        self.fate = "dropped"
+
+
+class _Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def _full(*phases: Phase) -> tuple[Turnstile, list[_Guest], _Clock]:
+    clock = _Clock()
+    turnstile = Turnstile(len(phases), clock)
+    guests = [_Guest() for _ in phases]
+    for guest, phase in zip(guests, phases, strict=True):
+        turnstile.enter(guest)
+        turnstile.begin(guest, phase)
+    return turnstile, guests, clock
+
+
+def test_whoever_has_been_idle_the_longest_makes_room() -> None:
+    turnstile, guests, _ = _full(Phase.ANSWER, Phase.HEAD, Phase.REST)
+    newcomer = _Guest()
+    turnstile.enter(newcomer)
+    assert [one.fate for one in (*guests, newcomer)] == ["in", "dropped", "in", "in"]
+    assert len(turnstile) == 3
+
+
+def test_a_connection_that_was_answered_just_now_is_not_the_longest_idle_one() -> None:
+    turnstile, guests, _ = _full(Phase.REST, Phase.REST)
+    turnstile.begin(guests[0], Phase.HEAD)
+    turnstile.begin(guests[0], Phase.REST)
+    turnstile.enter(_Guest())
+    assert [one.fate for one in guests] == ["in", "dropped"]
+
+
+def test_nobody_who_is_being_served_makes_room() -> None:
+    turnstile, guests, _ = _full(Phase.ANSWER, Phase.BODY, Phase.HEAD)
+    guests[2].is_answered = False  # a second request on a connection whose first is being answered
+    newcomer = _Guest()
+    turnstile.enter(newcomer)
+    assert [one.fate for one in (*guests, newcomer)] == ["in", "in", "in", "dropped"]
+    assert len(turnstile) == 3
+
+
+def test_a_head_has_ten_seconds_a_body_two_minutes_an_answer_any_time() -> None:
+    turnstile, guests, clock = _full(Phase.HEAD, Phase.BODY, Phase.ANSWER, Phase.REST)
+    clock.now = 9.9
+    turnstile.sweep()
+    assert [one.fate for one in guests] == ["in"] * 4
+    clock.now = 10.1
+    turnstile.sweep()
+    assert [one.fate for one in guests] == [408, "in", "in", "in"]
+    clock.now = 120.1
+    turnstile.sweep()
+    assert [one.fate for one in guests] == [408, 408, "in", "in"]
+    assert len(turnstile) == 2
+    turnstile.leave(guests[0])  # its connection ends later

@@ -1,0 +1,42 @@
+"""No door can forget to hide secrets: logs are opened where it is known what is hidden, and nobody else reads their files."""
+
+import ast
+
+from tests.house.sources import ROOT
+
+# Where a log may be opened: what it hides is given to it there, or the reader writes places, counts lines, or is the very user.
+_PACKAGE = ROOT / "src" / "outlive"
+_OPENERS = {
+    "cli/foreground/attach.py",  # counts lines, shows nothing
+    "cli/log_showing.py",
+    "engine/hiding.py",  # notes places
+    "engine/process.py",
+    "store/output_log.py",
+}
+# Who may see the bytes themselves: after `Scope.ADMIN` was asked for.
+_RAW = {
+    "engine/process.py",
+    "engine/queries.py",
+    "frontends/jsonrpc/followers.py",
+    "frontends/rest/output.py",
+    "store/log_mask.py",
+    "store/output_log.py",
+}
+
+
+def _users(names: set[str]) -> set[str]:
+    found = set()
+    for path in _PACKAGE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            called = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in names
+            if called or (isinstance(node, ast.Attribute) and node.attr in names):
+                found.add(path.relative_to(_PACKAGE).as_posix())
+    return found
+
+
+def test_logs_are_opened_where_it_is_known_what_is_hidden() -> None:
+    assert _users({"OutputLog"}) <= _OPENERS
+
+
+def test_bytes_themselves_are_for_those_who_may_see_them() -> None:
+    assert _users({"raw_log", "pread_raw"}) <= _RAW

@@ -1,0 +1,1 @@
+"""No door, log or file shows a secret, whatever was killed meanwhile."""
