@@ -14,6 +14,7 @@ from starlette.routing import Router
 from outlive.core.command import Command
 from outlive.core.cursor import Cursor
 from outlive.core.errors import ProcessNotFound
+from outlive.core.events import Deed
 from outlive.core.identity import ProcessId, new_process_id
 from outlive.core.process import Owner, ProcessRecord
 from outlive.engine import Engine, OutputChunk, Process, ProcessFilter
@@ -37,6 +38,7 @@ class _PlayedControls:
 
     def __init__(self) -> None:
         self.calls: list[tuple[str, str]] = []
+        self.announced: list[Deed] = []
         self.graces: list[float | None] = []
         self.called = asyncio.Event()
         self.failure: Exception | None = None
@@ -45,6 +47,9 @@ class _PlayedControls:
     def on_behalf(self, by: Owner) -> "_PlayedControls":
         assert (by.door, by.principal) != ("", "")
         return self
+
+    def announce(self, deed: Deed) -> None:
+        self.announced.append(deed)
 
     async def pause(self, process: Process) -> None:
         await self._note("pause", process)

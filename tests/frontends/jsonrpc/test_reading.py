@@ -26,3 +26,6 @@ async def test_who_may_only_read_starts_and_ends_nothing(tmp_path: Path) -> None
                 assert error["data"]["reason"] == "scope_missing"
                 assert (error["data"]["needed"], error["data"]["given"]) == ("run", "read")
         assert [call for call, _ in house.engine.calls] == ["start"]
+        assert [(deed.what, deed.reason) for deed in house.engine.announced] == [
+            ("access", "scope_missing")
+        ] * 4
