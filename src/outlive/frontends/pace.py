@@ -13,8 +13,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from outlive.core.errors import SLUGS
 from outlive.frontends.answers import STATUS, send_error
 from outlive.frontends.dialects import SendError
-from outlive.frontends.guard import access_of
+from outlive.frontends.guard import ACCESS
 from outlive.frontends.turns import Turns
+from outlive.policy.access import Access
 from outlive.policy.limits import Rates
 
 __all__ = ["Pace", "Take", "counting"]
@@ -23,6 +24,7 @@ Take = Callable[
     [str, int], float
 ]  # counts a principal's requests: 0.0, or the seconds that they are too early
 _SLUG = "rate_limited"
+_NOBODY = ""  # a browser that asks what it may send cannot say who it is: all of them share a rate
 
 
 def counting(rate: float | None) -> Take:
@@ -63,7 +65,8 @@ class Pace:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request, upgrade or lifespan."""
         if scope["type"] == "http" and scope["path"] not in self._free_paths:
-            principal = access_of(scope).principal
+            known: Access | None = scope["state"].get(ACCESS)
+            principal = known.principal if known else _NOBODY
             wait_s = self._take(principal, 1)
             if wait_s:
                 await self._answer(
