@@ -116,7 +116,7 @@ class LogWriter(logging.Handler):
             if records[0] is not None:
                 time.sleep(_COLLECT_S)
             with contextlib.suppress(queue.Empty):
-                while True:
+                while len(records) < _CAPACITY:
                     records.append(self._queue.get_nowait())
             is_open = None not in records
             self._write([record for record in records if record is not None])

@@ -48,8 +48,9 @@ class WrittenProcess:
         process_id: ProcessId = PROCESS_ID,
         owner: Owner = _OWNER,
         is_detached: bool = False,
+        state: State = State.RUNNING,
     ) -> None:
-        """Begin running, without output."""
+        """Begin running, or as told, without output."""
         self._folder = folder
         self._sizes = [0, 0]
         for name in ("out", "err"):
@@ -59,11 +60,11 @@ class WrittenProcess:
             command="test",
             shell=None,
             cwd="/",
-            state=State.RUNNING,
+            state=state,
             owner=owner,
             is_detached=is_detached,
             stdin=stdin,
-            pid=7,
+            pid=None if state is State.QUEUED else 7,
             created_at=datetime(2026, 1, 1, tzinfo=UTC),
         )
         self.process = Process(record, str(folder), output_limit=None)
@@ -83,9 +84,9 @@ class WrittenProcess:
             file.seek(start)
             file.write(bytes(end - start))
 
-    def tell(self, phase: Phase, *, flags: int = 0, code: int = 0) -> None:
+    def tell(self, phase: Phase, *, flags: int = 0, code: int = 0, pid: int = 7) -> None:
         """Pass on a doorbell and kick."""
-        self.process.absorb(self._sizes[0], self._sizes[1], 7, code, phase, 0, flags, 0)
+        self.process.absorb(self._sizes[0], self._sizes[1], pid, code, phase, 0, flags, 0)
         self.process.kick()
 
     def end(self, code: int = 0, *, is_open: bool = False) -> None:

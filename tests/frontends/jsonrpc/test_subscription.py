@@ -10,6 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from outlive.core.lifecycle import State
 from outlive.frontends.jsonrpc.readers import StreamReader
 from outlive.frontends.jsonrpc.subscription import Subscription
 from outlive.protocols.keeper import Flags, Phase
@@ -209,6 +210,19 @@ def test_what_was_released_while_its_line_was_unfinished_is_a_gap(tmp_path: Path
         "process.completed",
     ]
     assert messages[1]["params"]["data"] == "end\n"
+
+
+def test_what_a_process_writes_before_its_pid_is_known_follows_its_start(tmp_path: Path) -> None:
+    """S0.4: of one that waited for its turn, output may be in the log before the keeper has heard from the shim."""
+    written = WrittenProcess(tmp_path, state=State.QUEUED)
+    subscription = _lines_subscription(written)
+    written.process.admit()
+    written.write(b"early\n", told=False)
+    written.tell(Phase.STARTING, flags=Flags.OUT_OPEN, pid=0)
+    assert _all_turns(subscription) == []
+    written.end()
+    methods = [message["method"] for message in _all_turns(subscription)]
+    assert methods == ["process.started", "process.output", "process.completed"]
 
 
 def test_output_that_cannot_be_read_any_more_is_told_as_a_gap(tmp_path: Path) -> None:

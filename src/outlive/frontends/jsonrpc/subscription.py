@@ -81,9 +81,14 @@ class Subscription:
         if self.is_completed:
             return self._closing_frame(), False
         is_final = self.process.is_complete
+        begin = b""
+        if self._tells_start:
+            begin = self._start_frame()
+            if self._tells_start and not is_final:
+                return b"", False  # it may have written already, before the keeper has heard of its pid
         limits = self._limits(is_final=is_final)
         before = self._scanned()
-        frames = self._start_frame() + self._read(limits) if self._tells_start else self._read(limits)
+        frames = begin + self._read(limits)
         has_more = before != self._scanned() and any(
             reader.scanned < limit for reader, limit in zip(self._readers, limits, strict=True)
         )
