@@ -84,7 +84,7 @@ class Subscription:
         begin = b""
         if self._tells_start:
             begin = self._start_frame()
-            if self._tells_start and not is_final:
+            if not begin and not is_final:
                 return b"", False  # it may have written already, before the keeper has heard of its pid
         limits = self._limits(is_final=is_final)
         before = self._scanned()
