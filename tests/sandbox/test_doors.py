@@ -84,7 +84,8 @@ def test_the_command_line_passes_everything_on(server: OutliveServer) -> None:
         "K",
     ]
     line = "env; grep NoNewPrivs /proc/self/status"
-    environment = {"PATH": os.environ["PATH"], "HOME": "/root", "K": CANARY, "OTHER": "1", "LC_TIME": "C"}
+    home = str(server.state_dir)
+    environment = {"PATH": os.environ["PATH"], "HOME": home, "K": CANARY, "OTHER": "1", "LC_TIME": "C"}
     ran = subprocess.run([*words, "-c", line], env=environment, capture_output=True, timeout=60, check=True)
     lines = ran.stdout.decode().splitlines()
     assert f"K={CANARY}" in lines
