@@ -221,7 +221,7 @@ def test_what_is_accepted_means_the_same_to_bash(line: str, tmp_path: Path) -> N
 @_has_bash
 @pytest.mark.slow
 @pytest.mark.timeout(1200)  # thousands of shells
-@settings(max_examples=3000, deadline=None, suppress_health_check=_UNHINDERED)
+@settings(max_examples=1500, deadline=None, suppress_health_check=_UNHINDERED)
 @given(line=_lines, locale=st.sampled_from(["C.UTF-8", "C"]))
 def test_what_is_accepted_means_the_same_to_bash_however_long_one_looks(
     line: str, locale: str, tmp_path: Path

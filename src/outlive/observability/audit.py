@@ -41,7 +41,6 @@ _PATIENCE_S = (
 # Entries are collected for so long: a thread that wakes for each takes the interpreter from the event loop.
 _COLLECT_S = 0.01
 _RETRY_S = 1.0
-_SYNC_S = 1.0  # a crash of the machine takes the entries of this long
 _CLOSE_PATIENCE_S = 5.0
 _MOST_SHOWN = 4096  # characters of a command
 _TEXTS = ("command", "note", "path")  # what a caller has written
@@ -168,7 +167,7 @@ class AuditLog:
             self._lost += 1
 
     def _run(self) -> None:
-        is_open, synced = True, time.monotonic()
+        is_open = True
         waiting: list[_Entry] = []
         while is_open or waiting:
             is_open = self._collect(waiting) and is_open
@@ -176,10 +175,9 @@ class AuditLog:
                 if not is_open:
                     return  # the disk says no, and the server is going
                 time.sleep(_RETRY_S)
-            elif time.monotonic() - synced >= _SYNC_S or not is_open:
-                synced = time.monotonic()
-                with contextlib.suppress(OSError):
-                    self._trail.sync()
+        # Not before the end: each commit of the file system's journal stops the keeper's starts and logs with it.
+        with contextlib.suppress(OSError):
+            self._trail.sync()
 
     def _collect(self, waiting: list[_Entry]) -> bool:
         """Take what is queued, waiting for the first where there is nothing; False: the end was asked for."""

@@ -32,13 +32,15 @@ ProcessIdPath = Annotated[
 
 _DESCRIPTIONS = {
     400: "The body is no JSON.",
-    403: "The operator's list does not allow the command.",
+    401: "A token is needed, or the one that was shown does not hold.",
+    403: "The operator's rules do not allow the command, or the token's scope is too narrow for this.",
     404: "There is no such process.",
     409: "The process is not in a state in which this can be done.",
     410: "The log no longer holds this output.",
     413: "The body is too large.",
     415: "The body is not called JSON.",
     422: "A parameter makes no sense, or the command cannot be started.",
+    429: "Too many requests of this principal: Retry-After says when to come back.",
     500: "Something went wrong; the answer has a reference to the server's log.",
     503: "A limit is reached, or the keeper does not answer: try again.",
     507: "The disk is full.",
@@ -148,8 +150,8 @@ def json_answer(body: object, status: int = 200, **headers: str) -> Response:
 
 
 def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """Return what the OpenAPI document says of errors; every route may meet 422, 500 and 503."""
+    """Return what the OpenAPI document says of errors; every route may meet 401, 403, 422, 429, 500 and 503."""
     return {
         status: {"description": _DESCRIPTIONS[status], "content": {MEDIA_TYPE: _SCHEMA}}
-        for status in sorted({*statuses, 422, 500, 503})
+        for status in sorted({*statuses, 401, 403, 422, 429, 500, 503})
     }
