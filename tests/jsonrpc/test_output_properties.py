@@ -4,9 +4,10 @@ import json
 import sys
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
+from outlive.policy.redaction import Redactor
 from tests.support.reference import lines_of
 from tests.support.rpc import Run, connect, outputs
 from tests.support.server import OutliveServer
@@ -62,6 +63,12 @@ def _written(writes: list[tuple[int, bytes]], descriptor: int) -> bytes:
     return b"".join(data for number, data in writes if number == descriptor)
 
 
+def _assume_no_secret(writes: list[tuple[int, bytes]]) -> None:
+    """Pass over what would be hidden: Hypothesis takes words from our own tables of secrets."""
+    for descriptor in _STREAMS:
+        assume(not Redactor().is_suspect(_written(writes, descriptor)))
+
+
 @pytest.mark.promise("S0.6", "S0.6.utf8", "S0.7", "S0.7.character", "S0.20.end")
 @_settings
 @given(writes=_writes, limit=st.sampled_from([4, 7, 64, 8192]))
@@ -73,6 +80,7 @@ async def test_lines_are_what_the_plain_way_would_have_sent(
     server: OutliveServer, writes: list[tuple[int, bytes]], limit: int
 ) -> None:
     """S0.6, S0.7, S0.20: texts, truncation, lengths and ends, on both streams."""
+    _assume_no_secret(writes)
     run = await _run(server, writes, max_line_bytes=limit)
     assert run.exit_code == 0
     for descriptor, stream in _STREAMS.items():
@@ -95,6 +103,7 @@ async def test_chunks_joined_are_the_decoded_stream(
     server: OutliveServer, writes: list[tuple[int, bytes]]
 ) -> None:
     """S0.6: incremental decoding, `end` never splits a character that is whole in the stream."""
+    _assume_no_secret(writes)
     run = await _run(server, writes, output="chunk")
     for descriptor, stream in _STREAMS.items():
         data = _written(writes, descriptor)
@@ -112,6 +121,7 @@ async def test_binary_frames_joined_are_the_stream(
     server: OutliveServer, writes: list[tuple[int, bytes]]
 ) -> None:
     """S0.6: binary frames carry the bytes as they are."""
+    _assume_no_secret(writes)
     run = await _run(server, writes, output="binary")
     for descriptor, stream in _STREAMS.items():
         came = outputs(run.messages, run.process_id, stream)
