@@ -140,7 +140,7 @@ def knock_as_nobody(port: int, *, host: str = "127.0.0.1", token: str = "") -> i
 
 # What a command does to call back. Standard library only, and no environment needed.
 _CALL_BACK = """
-import http.client, json, socket, sys
+import http.client, json, socket, sys, time
 
 class Unix(http.client.HTTPConnection):
     def connect(self):
@@ -170,11 +170,19 @@ for name, make in (
     except OSError as error:
         found[name] = found[name + " read"] = [0, str(error)]
 for operation in ({"op": "hello", "role": "server", "version": 1}, {"op": "stop", "id": target, "cause": 1, "grace_s": 0}, {"op": "end", "kill": True}, {"op": "retire"}):
-    keeper = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    keeper.settimeout(20)
-    keeper.connect(state_dir + "/keeper.sock")
-    keeper.send(b"J" + json.dumps({**operation, "req": 1}).encode())
-    reply = keeper.recv(1 << 18)
+    reply = b""
+    for attempt in range(20):  # one that came while a new supervisor was recovering may be dropped, and comes again
+        keeper = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        keeper.settimeout(20)
+        try:
+            keeper.connect(state_dir + "/keeper.sock")
+            keeper.send(b"J" + json.dumps({**operation, "req": 1}).encode())
+            reply = keeper.recv(1 << 18)
+        except OSError:
+            reply = b""
+        if reply:
+            break
+        time.sleep(0.1)
     found["keeper " + operation["op"]] = json.loads(reply[1:].partition(b"\\0")[0]).get("error")
 with open(out + ".new", "w") as file:
     json.dump(found, file)
