@@ -60,8 +60,9 @@ __all__ = ["Application", "redactor_of"]
 
 # Beyond a process's own grace period: KILL, the walk over its tree, and the drain of its pipes.
 _STOP_PATIENCE_S = 5.0
-# What systemd (systemd.exec(5)) and our unit tell the server about itself: none of a command's business.
-_OF_THE_UNIT = frozenset(
+# What systemd (systemd.exec(5)), our unit and the server itself have noted for the server and its keeper: none of a
+# command's business.
+_OF_THE_SERVER = frozenset(
     {
         EXTERNAL_VARIABLE,
         SOFT_LIMIT_VARIABLE,
@@ -283,7 +284,7 @@ def _engine_settings(
 ) -> EngineSettings:
     return EngineSettings(
         state_dir=layout.root,
-        environment={name: text for name, text in os.environ.items() if name not in _OF_THE_UNIT},
+        environment={name: text for name, text in os.environ.items() if name not in _OF_THE_SERVER},
         cwd=working_folder,
         grace_s=settings.grace_s,
         max_processes=settings.max_processes,

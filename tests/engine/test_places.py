@@ -16,16 +16,17 @@ from outlive.engine.places import Places
 def test_there_are_never_more_than_the_places_and_none_is_lost(steps: list[tuple[str, str]]) -> None:
     async def walk() -> None:
         places = Places(2)
-        asked: dict[str, list[asyncio.Task[None]]] = {"ann": [], "bob": []}
+        doors = {name: places.of(name) for name in ("ann", "bob")}
+        asked: dict[str, list[asyncio.Task[bool]]] = {"ann": [], "bob": []}
         for name, step in steps:
             tasks = asked[name]
             inside = [one for one in tasks if one.done()]
             outside = [one for one in tasks if not one.done()]
             if step == "ask":
-                tasks.append(asyncio.create_task(places.take(name)))
+                tasks.append(asyncio.create_task(places.of(name).acquire()))
             elif step == "give" and inside:
                 tasks.remove(inside[0])
-                places.give(name)
+                places.of(name).release()
             elif step == "give up" and outside:
                 outside[0].cancel()
                 await asyncio.wait(outside[:1])
@@ -35,6 +36,7 @@ def test_there_are_never_more_than_the_places_and_none_is_lost(steps: list[tuple
             for held in asked.values():
                 inside_now = sum(one.done() for one in held)
                 assert inside_now == min(2, len(held))
+            assert all(places.of(one) is door for one, door in doors.items())
         for held in asked.values():
             for task in held:
                 task.cancel()
@@ -43,12 +45,20 @@ def test_there_are_never_more_than_the_places_and_none_is_lost(steps: list[tuple
 
 
 async def test_who_is_cancelled_in_the_moment_of_his_turn_passes_it_on() -> None:
-    places = Places(1)
-    await places.take("ann")
-    second, third = (asyncio.create_task(places.take("ann")) for _ in range(2))
+    door = Places(1).of("ann")
+    await door.acquire()
+    second, third = (asyncio.create_task(door.acquire()) for _ in range(2))
     await asyncio.sleep(0)
-    places.give("ann")
+    door.release()
     second.cancel()  # its turn was there, but it had not run yet
     async with asyncio.timeout(5):
         await third
     assert second.cancelled()
+
+
+async def test_a_name_is_known_while_somebody_is_in_and_no_longer() -> None:
+    places = Places(1)
+    async with places.of("ann"):
+        assert places.of("ann").locked()
+    assert not places.of("ann").locked()
+    assert len(places._semaphores) == 0  # else it grows with every principal

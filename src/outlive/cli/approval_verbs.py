@@ -5,14 +5,14 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 
 from outlive.cli.naming import short_name
-from outlive.cli.output import say, show, show_error, show_json
+from outlive.cli.output import say, show, show_json
+from outlive.cli.process_verbs import act_on
 from outlive.cli.tables import age, plain
-from outlive.client import Client, InvalidRequest, OutliveError, ProcessNotFound
+from outlive.client import Client, InvalidRequest, ProcessNotFound
 from outlive.client.results import PendingApproval, ProcessInfo
 
 __all__ = ["answer", "list_approvals"]
 
-_FAILED = 1
 _MAX_SHOWN = 4000  # characters of a command; --json shows all
 
 
@@ -38,23 +38,11 @@ def answer(
     as_json: bool,
 ) -> int:
     """Approve or deny each of `names`: ids, or ends of ids, of what waits."""
-    outcomes: list[dict[str, object]] = []
-    for name in names:
-        outcome: dict[str, object] = {"name": name, "process_id": None, "ok": True, "error": None}
-        outcomes.append(outcome)
-        try:
-            outcome["process_id"] = process_id = _meant(name, client.approvals())
-            verb(process_id)
-        except OutliveError as error:
-            outcome |= {"ok": False, "error": {"reason": error.code, "message": error.message}}
-            say(f"outlive: {name}:")
-            show_error(error)
-        else:
-            if not as_json:
-                say(f"{process_id} {said}")
-    if as_json:
-        show_json({"processes": outcomes})
-    return 0 if all(outcome["ok"] for outcome in outcomes) else _FAILED
+
+    def find(name: str) -> Callable[[], str]:
+        return lambda: _meant(name, client.approvals())
+
+    return act_on([(name, find(name)) for name in names], verb, str, said=said, as_json=as_json)
 
 
 def _meant(name: str, waiting: Sequence[PendingApproval]) -> str:

@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from datetime import UTC, datetime
+from typing import TypeVar
 
 from outlive.cli.naming import find_process
 from outlive.cli.output import say, show, show_error, show_json
@@ -20,6 +21,7 @@ from outlive.client.results import ProcessInfo, ProcessStats
 __all__ = [
     "Selection",
     "act",
+    "act_on",
     "connected",
     "every",
     "inspect",
@@ -29,6 +31,8 @@ __all__ = [
     "view",
     "wait_for",
 ]
+
+_T = TypeVar("_T")
 
 _FAILED = 1
 _PAGE = 1000  # the most that one answer lists
@@ -156,21 +160,35 @@ def act(
     client: Client, selection: Selection, verb: Callable[[Process], None], *, said: str, as_json: bool
 ) -> int:
     """Do something to each process of a selection, and say so."""
+    return act_on(
+        selection.processes(client), verb, lambda process: process.process_id, said=said, as_json=as_json
+    )
+
+
+def act_on(
+    targets: Iterable[tuple[str, Callable[[], _T]]],
+    verb: Callable[[_T], object],
+    id_of: Callable[[_T], str],
+    *,
+    said: str,
+    as_json: bool,
+) -> int:
+    """Do something to each of some targets, named as the user has, and say so; return the exit code."""
     outcomes: list[dict[str, object]] = []
-    for name, find in selection.processes(client):
+    for name, find in targets:
         outcome: dict[str, object] = {"name": name, "process_id": None, "ok": True, "error": None}
         outcomes.append(outcome)
         try:
-            process = find()
-            outcome["process_id"] = process.process_id
-            verb(process)
+            target = find()
+            outcome["process_id"] = process_id = id_of(target)
+            verb(target)
         except OutliveError as error:
             outcome |= {"ok": False, "error": {"reason": error.code, "message": error.message}}
             say(f"outlive: {name}:")
             show_error(error)
         else:
             if not as_json:
-                say(f"{process.process_id} {said}")
+                say(f"{process_id} {said}")
     if as_json:
         show_json({"processes": outcomes})
     return 0 if all(outcome["ok"] for outcome in outcomes) else _FAILED

@@ -2,9 +2,8 @@
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from typing import Any
 
 from outlive.backends.contract import Started
 from outlive.core.command import Command
@@ -45,7 +44,6 @@ class Queueing(Records):
     _changed: Callable[[Process, int], None]
     _started: Callable[[Process, Started], None]
     _folder_of: Callable[[str], str]
-    wait: Callable[..., Coroutine[Any, Any, None]]
 
     def group_limit(self, principal: str, group: str) -> int | None:
         """Return how many of a group run at once; None when nothing limits them."""

@@ -108,12 +108,9 @@ class HttpProtocol(HttpToolsProtocol):
         super().handle_websocket_upgrade()
 
     def turn_away(self, status: int) -> None:
-        """End the connection with a status and no body."""
-        self.transport.write(
-            STATUS_LINE[status] + b"content-length: 0\r\nconnection: close\r\n\r\n"
-            if self.is_answered
-            else b""
-        )
+        """End the connection, with a status and no body unless an answer is on its way."""
+        if self.is_answered:
+            self.transport.write(STATUS_LINE[status] + b"content-length: 0\r\nconnection: close\r\n\r\n")
         self.transport.close()
 
     def drop(self) -> None:

@@ -9,7 +9,7 @@ from outlive.core.process import Owner
 from outlive.frontends.answers import Headers
 from outlive.frontends.dialects import SendError
 
-__all__ = ["ToldRefusals", "address_of"]
+__all__ = ["ToldRefusals"]
 
 _MOST_SHOWN = 200  # characters of a path
 
@@ -35,14 +35,14 @@ class ToldRefusals:
     ) -> None:
         """Tell, and answer."""
         path = str(scope.get("path", ""))[:_MOST_SHOWN]  # without the query: it may hold a token
-        by = Owner(principal="", door="guard", address=address_of(scope))
+        by = Owner(principal="", door="guard", address=_address_of(scope))
         self._announce(Deed(what="access", by=by, decision="denied", reason=error, details={"path": path}))
         await self._answer(
             scope, send, status=status, error=error, message=message, hint=hint, headers=headers
         )
 
 
-def address_of(scope: Scope) -> str:
+def _address_of(scope: Scope) -> str:
     """Return where a caller is: "127.0.0.1:50124", or that it came over the Unix socket."""
     client = scope.get("client")
     return f"{client[0]}:{client[1]}" if client and client[0] else "unix"
