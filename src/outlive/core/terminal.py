@@ -1,0 +1,47 @@
+"""Terminals as every door shows them: `TerminalInfo`, and what one command in a terminal gave, `Executed`. Pure."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+__all__ = ["ENGINE", "VSCODE", "Executed", "Target", "TerminalInfo", "TerminalState", "Waiting"]
+
+Target = Literal["engine", "vscode"]
+TerminalState = Literal["ready", "busy", "closed", "unknown"]
+Waiting = Literal["none", "input", "password"]
+
+ENGINE: Target = "engine"  # a shell of ours on a pseudo-terminal: durable, its output captured
+VSCODE: Target = "vscode"  # a terminal that a connected VS Code shows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TerminalInfo:
+    """One terminal.
+
+    `terminal_id` is the process id for a terminal of the engine, else what the extension calls it (promise S3.5).
+    `state`: "ready" shows a prompt, "busy" runs something, "unknown" where nobody can tell. `process_id` is None for
+    a terminal whose shell is not ours.
+    """
+
+    terminal_id: str
+    terminal_name: str
+    target: Target
+    state: TerminalState
+    process_id: str | None = None
+    cwd: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Executed:
+    """What a command in a terminal gave (promise S3.6).
+
+    `output` is what it printed, without prompt and echo. `exit_code` is None while it runs and where nobody can tell
+    (a terminal that is not ours). `cursor` is where to read on; None where there is nothing to read. `is_complete`
+    False: it still runs, and `waiting` says whether it waits for something to be typed.
+    """
+
+    terminal_id: str
+    output: str
+    exit_code: int | None = None
+    cursor: str | None = None
+    is_complete: bool = True
+    waiting: Waiting = "none"
