@@ -1,13 +1,24 @@
-"""Terminals as every door shows them: `TerminalInfo`, and what one command in a terminal gave, `Executed`. Pure."""
+"""Terminals as every door shows them: `TerminalInfo`, what one command gave, `Executed`, and what was read, `TerminalText`. Pure."""
 
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ["ENGINE", "VSCODE", "Executed", "Target", "TerminalInfo", "TerminalState", "Waiting"]
+__all__ = [
+    "ENGINE",
+    "VSCODE",
+    "Executed",
+    "Form",
+    "Target",
+    "TerminalInfo",
+    "TerminalState",
+    "TerminalText",
+    "Waiting",
+]
 
 Target = Literal["engine", "vscode"]
 TerminalState = Literal["ready", "busy", "closed", "unknown"]
 Waiting = Literal["none", "input", "password"]
+Form = Literal["raw", "clean", "screen"]
 
 ENGINE: Target = "engine"  # a shell of ours on a pseudo-terminal: durable, its output captured
 VSCODE: Target = "vscode"  # a terminal that a connected VS Code shows
@@ -45,3 +56,22 @@ class Executed:
     cursor: str | None = None
     is_complete: bool = True
     waiting: Waiting = "none"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TerminalText:
+    """What was read of a terminal.
+
+    `form`: "raw" bytes as they came (decoded, invalid ones as U+FFFD), "clean" without escape sequences and with progress bars
+    collapsed, "screen" what a person sees now (rows joined by newlines, without trailing spaces). `cursor` is where to read on;
+    `has_more`: there was more than the budget, from the cursor on. `has_gap`: output was released in between.
+    """
+
+    terminal_id: str
+    text: str
+    form: Form
+    cursor: str
+    state: TerminalState
+    waiting: Waiting = "none"
+    has_more: bool = False
+    has_gap: bool = False

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from outlive.core.process import Owner
-from outlive.core.terminal import Executed, Target, TerminalInfo
+from outlive.core.terminal import Executed, Form, Target, TerminalInfo, TerminalText
 
 __all__ = ["NewTerminal", "TerminalHost"]
 
@@ -54,6 +54,31 @@ class TerminalHost(Protocol):
             CommandRefused: The policy does not allow it.
             InvalidRequest: `terminal_busy`: something runs there already, which `write` can talk to.
         """
+        ...
+
+    async def read(
+        self, terminal_id: str, by: Owner, *, form: Form = "clean", cursor: str | None = None, budget: int
+    ) -> TerminalText:
+        """Return what a terminal shows, at most `budget` characters.
+
+        Args:
+            terminal_id: Which.
+            by: Who reads.
+            form: In which form; "screen" knows no cursor.
+            cursor: From where on; None: the newest that fits into the budget.
+            budget: Characters.
+
+        Raises:
+            InvalidRequest: `terminal_not_ours`: its output does not come here (and so for the two verbs below).
+        """
+        ...
+
+    async def write(self, terminal_id: str, data: bytes, by: Owner) -> None:
+        """Type into it."""
+        ...
+
+    async def resize(self, terminal_id: str, rows: int, cols: int, by: Owner) -> None:
+        """Set its size in character cells."""
         ...
 
     async def close(self, terminal_id: str, by: Owner) -> None:
