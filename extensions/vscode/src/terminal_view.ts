@@ -1,0 +1,130 @@
+/**
+ * One terminal of the server's, shown: VS Code draws, the server's shell writes.
+ *
+ * The server's log is the terminal's history. A view that has lost its connection asks for what comes behind the last
+ * byte it has shown: nothing is shown twice and nothing is left out.
+ */
+import * as vscode from "vscode";
+import { type Address, type Ending, Link, type LinkOwner, type LinkState } from "./link";
+import type { Shown } from "./messages";
+import type { Settings } from "./settings";
+import { Position, read, resize, SUBPROTOCOL } from "./terminal_wire";
+
+/** Soon, since somebody looks at it; a server that starts again is there within a second or two. */
+const REDIAL_MS = 1_000;
+/** How long a terminal that the server has closed gets to say its exit code. */
+const LAST_WORDS_MS = 2_000;
+
+export class TerminalView implements vscode.Pseudoterminal, LinkOwner {
+  private readonly writes = new vscode.EventEmitter<string>();
+  private readonly ends = new vscode.EventEmitter<number | void>();
+  private readonly names = new vscode.EventEmitter<string>();
+  readonly onDidWrite = this.writes.event;
+  readonly onDidClose = this.ends.event;
+  readonly onDidChangeName = this.names.event;
+  /** Whether the shell has ended, not only this view of it. */
+  hasEnded = false;
+
+  private readonly link = new Link(this, [SUBPROTOCOL]);
+  private readonly position = new Position();
+  private decoder = new TextDecoder("utf-8"); // a character may come in two frames, and on two connections
+  private size: vscode.TerminalDimensions | undefined;
+  private wanted = false; // VS Code shows it and the user has not disconnected
+
+  constructor(
+    readonly shown: Shown,
+    private readonly settings: Settings,
+    private readonly log: vscode.LogOutputChannel,
+  ) {}
+
+  // ---- what VS Code asks
+
+  open(size: vscode.TerminalDimensions | undefined): void {
+    this.size = size;
+    this.resume();
+  }
+
+  close(): void {
+    this.pause();
+  }
+
+  handleInput(text: string): void {
+    if (!this.link.send(new TextEncoder().encode(text))) this.writes.fire("\x07"); // a bell: nobody has heard it
+  }
+
+  setDimensions(size: vscode.TerminalDimensions): void {
+    this.size = size;
+    this.link.send(resize(size));
+  }
+
+  // ---- what the window's connection to the server asks
+
+  /** Dial, also again. */
+  resume(): void {
+    if (this.hasEnded) return;
+    this.wanted = true;
+    this.link.connect();
+  }
+
+  /** Hang up; the shell goes on. */
+  pause(): void {
+    this.wanted = false;
+    this.link.disconnect();
+  }
+
+  /** The server has closed the terminal: its connection will say with which code, or nothing. */
+  expectEnd(): void {
+    setTimeout(() => this.end(undefined), LAST_WORDS_MS).unref();
+  }
+
+  // ---- the link's owner
+
+  async address(): Promise<Address> {
+    return await this.settings.terminal(this.shown.path, this.position.query);
+  }
+
+  opened(): void {
+    if (this.size !== undefined) this.link.send(resize(this.size));
+  }
+
+  bytes(data: Uint8Array): void {
+    this.position.advance(data.length);
+    const text = this.decoder.decode(data, { stream: true });
+    if (text !== "") this.writes.fire(text);
+  }
+
+  text(text: string): void {
+    const told = read(text);
+    switch (told.type) {
+      case "position":
+        return this.position.set(told.cursor);
+      case "gap":
+        this.decoder = new TextDecoder("utf-8");
+        this.position.set(told.cursor);
+        return this.writes.fire("\r\n\x1b[2m[the server no longer holds a part of the output here]\x1b[0m\r\n");
+      case "ended":
+        return this.end(told.exitCode);
+      case "other":
+        this.log.debug(`${this.shown.terminalId}: ignored ${told.text}`);
+    }
+  }
+
+  ended(ending: Ending): number | undefined {
+    this.log.info(`${this.shown.terminalId}: no connection: ${ending.text}`);
+    if (ending.status === 404 || ending.status === 410) this.end(undefined);
+    return this.wanted && !this.hasEnded ? REDIAL_MS : undefined;
+  }
+
+  changed(state: LinkState): void {
+    // In the tab's name, since what is written into the terminal would disturb what is drawn there.
+    this.names.fire(state === "open" ? this.shown.terminalName : `${this.shown.terminalName} (offline)`);
+  }
+
+  private end(exitCode: number | undefined): void {
+    if (this.hasEnded) return;
+    this.hasEnded = true;
+    this.log.info(`${this.shown.terminalId}: ended, exit code ${exitCode ?? "unknown"}`);
+    this.pause();
+    this.ends.fire(exitCode);
+  }
+}
