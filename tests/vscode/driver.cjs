@@ -68,7 +68,7 @@ const steps = {
   /** What VS Code does with an extension that it lets go of; nothing of it may keep the program alive. */
   async deactivate() {
     await steps.release();
-    for (const one of world.terminals.filter(({ pty }) => pty === undefined)) one.dispose(); // the stub's, not the extension's
+    for (const one of world.terminals.filter(({ pty }) => pty === undefined)) one.leave();
   },
 };
 

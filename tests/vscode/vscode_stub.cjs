@@ -96,6 +96,7 @@ class PtyTerminal {
 
 /** A terminal of VS Code's own: bash behind pipes; with `integration` it can run one command and tell its output. */
 class ShellTerminal {
+  held = "";
   exitStatus = undefined;
   shellIntegration = undefined;
   constructor(world, number, options, integration) {
@@ -103,7 +104,7 @@ class ShellTerminal {
     this.number = number;
     this.name = options.name;
     this.creationOptions = Object.freeze({ ...options });
-    this.bash = spawn("bash", ["--norc", "--noprofile"], { stdio: ["pipe", "pipe", "inherit"] });
+    this.bash = spawn("bash", ["--norc", "--noprofile"], { detached: true, stdio: ["pipe", "pipe", "inherit"] });
     this.processId = Promise.resolve(this.bash.pid);
     this.bash.stdout.on("data", (data) => this.take(data.toString()));
     this.bash.on("exit", () => this.finish(TerminalExitReason.Process));
@@ -139,12 +140,16 @@ class ShellTerminal {
       }
     };
     this.world.tell({ event: "executed", terminal: this.number, text: command });
-    this.bash.stdin.write(`printf '\\033]633;C\\a'; ${command}\nprintf '\\033]633;D;%s\\a' $?\n`);
+    const quoted = `'${command.replaceAll("'", "'\\''")}'`; // one line, so that a command that reads does not read the marks
+    this.bash.stdin.write(`printf '\\033]633;C\\a'; eval ${quoted}; printf '\\033]633;D;%s\\a' $?\n`);
     return execution;
   }
   take(text) {
-    const end = /\x1b\]633;D;(\d+)\x07/.exec(text);
-    const body = end === null ? text : text.slice(0, end.index);
+    this.held += text;
+    const end = /\x1b\]633;D;(\d+)\x07/.exec(this.held);
+    const mark = end?.index ?? this.held.search(/\x1b(\](6(3(3(;(D(;\d*)?)?)?)?)?)?)?$/); // a mark may come in pieces
+    const body = mark < 0 ? this.held : this.held.slice(0, mark);
+    this.held = end === null ? this.held.slice(body.length) : "";
     if (body !== "") this.told?.(body);
     if (end !== null) this.told?.(null, Number(end[1]));
   }
@@ -154,8 +159,13 @@ class ShellTerminal {
   finish(reason, code) {
     if (this.exitStatus !== undefined) return;
     this.exitStatus = { reason, code };
-    this.bash.kill("SIGKILL");
+    if (this.bash.exitCode === null && this.bash.signalCode === null) process.kill(-this.bash.pid, "SIGKILL");
     this.world.closed(this);
+  }
+  /** It lives on, but this program does not wait for it. */
+  leave() {
+    for (const one of [this.bash, this.bash.stdin, this.bash.stdout]) one.unref();
+    process.on("exit", () => process.kill(-this.bash.pid, "SIGKILL"));
   }
   dispose() {
     this.finish(TerminalExitReason.Extension);

@@ -17,12 +17,13 @@ const LIMIT = 1024 * 1024;
 /** The last of the output may come behind the event of its end. */
 const TAIL_MS = 500;
 
-/** Run a command and wait at most `patience` ms for its end. */
+/** Run a command and wait at most `patience` ms for its end, and no longer than until the signal. */
 export async function capture(
   terminal: vscode.Terminal,
   integration: vscode.TerminalShellIntegration,
   command: string,
   patience: number,
+  signal: AbortSignal,
 ): Promise<Captured> {
   const freed: vscode.Disposable[] = [];
   let timer: NodeJS.Timeout | undefined;
@@ -30,7 +31,10 @@ export async function capture(
     let execution: vscode.TerminalShellExecution | undefined;
     const outcome = new Promise<"closed" | "unfinished" | { code: number | undefined }>((resolve) => {
       timer = setTimeout(() => resolve("unfinished"), patience);
+      const stop = (): void => resolve("unfinished");
+      signal.addEventListener("abort", stop);
       freed.push(
+        { dispose: () => signal.removeEventListener("abort", stop) },
         vscode.window.onDidEndTerminalShellExecution((event) => {
           if (event.execution === execution) resolve({ code: event.exitCode });
         }),
@@ -41,7 +45,7 @@ export async function capture(
     const reading = gather(execution.read());
     const end = await outcome;
     if (typeof end === "string") return { state: end };
-    await Promise.race([reading.done, new Promise((resolve) => setTimeout(resolve, TAIL_MS))]);
+    await Promise.race([reading.done, new Promise((resolve) => setTimeout(resolve, TAIL_MS).unref())]);
     // Without an exit code the integration has lost its way, and with it the output.
     if (end.code === undefined) return { state: "unfinished" };
     return { state: "ended", output: plain(reading.text()) };

@@ -23,6 +23,7 @@ interface OwnTerminal {
 export class OwnTerminals implements vscode.Disposable {
   private readonly known = new Map<string, OwnTerminal>();
   private readonly listeners: vscode.Disposable[];
+  private readonly life = new AbortController(); // ends with the extension's
   private named = 0;
 
   constructor(
@@ -74,7 +75,8 @@ export class OwnTerminals implements vscode.Disposable {
       own.isBusy = true;
       const integration = await this.integration(own);
       if (own.terminal.exitStatus !== undefined) throw new RequestError(`Terminal ${terminalId} was closed`);
-      if (integration !== undefined) captured = await capture(own.terminal, integration, command, CAPTURE_MS);
+      if (this.life.signal.aborted) throw new RequestError("The extension was stopped; nothing was typed");
+      if (integration !== undefined) captured = await capture(own.terminal, integration, command, CAPTURE_MS, this.life.signal);
       if (captured?.state !== "unfinished") own.isBusy = false;
       if (captured?.state === "closed") throw new RequestError(`Terminal ${terminalId} was closed`);
     }
@@ -92,6 +94,7 @@ export class OwnTerminals implements vscode.Disposable {
   }
 
   dispose(): void {
+    this.life.abort();
     for (const listener of this.listeners) listener.dispose();
   }
 
@@ -119,9 +122,12 @@ export class OwnTerminals implements vscode.Disposable {
         clearTimeout(timer);
         listener.dispose();
         closing.dispose();
+        this.life.signal.removeEventListener("abort", stop);
         resolve(found);
       };
+      const stop = (): void => done(undefined);
       const timer = setTimeout(() => done(undefined), left);
+      this.life.signal.addEventListener("abort", stop);
       const closing = vscode.window.onDidCloseTerminal((one) => one === own.terminal && done(undefined));
       const listener = vscode.window.onDidChangeTerminalShellIntegration((event) => {
         if (event.terminal === own.terminal) done(event.shellIntegration);
