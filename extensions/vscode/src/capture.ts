@@ -12,8 +12,8 @@ export type Captured =
   | { readonly state: "unfinished" }
   | { readonly state: "closed" };
 
-/** UTF-16 units that are kept; a message of more helps nobody. */
-const LIMIT = 1024 * 1024;
+/** UTF-16 units that are kept: as JSON in UTF-8 below 1 MiB, beyond which some servers end the connection. */
+const LIMIT = 256 * 1024;
 /** The last of the output may come behind the event of its end. */
 const TAIL_MS = 500;
 

@@ -135,7 +135,7 @@ class Commands {
   private async endTerminal(): Promise<void> {
     this.mustBeOurs();
     const view = this.shown.active ?? (await this.picked());
-    if (view !== undefined) await this.shown.end(view);
+    view?.hangUp(); // by its own connection; the server then tells everybody that it has ended
   }
 
   private async picked(): Promise<ShownTerminals["active"]> {

@@ -91,6 +91,14 @@ export class Link {
     return true;
   }
 
+  /** Read nothing for a while; what comes waits at its sender. */
+  rest(milliseconds: number): void {
+    const socket = this.socket;
+    if (socket === undefined || socket.isPaused) return;
+    socket.pause();
+    setTimeout(() => socket.resume(), milliseconds);
+  }
+
   private async dial(round: number): Promise<void> {
     this.become("dialling");
     let address: Address;

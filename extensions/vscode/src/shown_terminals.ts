@@ -88,12 +88,6 @@ export class ShownTerminals implements Showing, vscode.Disposable, vscode.Termin
     return [...this.views.values()];
   }
 
-  /** End a terminal's shell, everywhere. */
-  async end(view: TerminalView): Promise<void> {
-    await this.ask("close_terminal", { terminalId: view.shown.terminalId });
-    this.closed(view.shown.terminalId);
-  }
-
   /** Let the views dial (again), or hang up; the tabs stay. */
   follow(isConnected: boolean): void {
     for (const view of this.views.values()) isConnected ? view.resume() : view.pause();

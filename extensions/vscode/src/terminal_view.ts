@@ -8,12 +8,17 @@ import * as vscode from "vscode";
 import { type Address, type Ending, Link, type LinkOwner, type LinkState } from "./link";
 import type { Shown } from "./messages";
 import type { Settings } from "./settings";
-import { Position, read, resize, SUBPROTOCOL } from "./terminal_wire";
+import { Position, read, resize, signal, SUBPROTOCOL } from "./terminal_wire";
 
 /** Soon, since somebody looks at it; a server that starts again is there within a second or two. */
 const REDIAL_MS = 1_000;
 /** How long a terminal that the server has closed gets to say its exit code. */
 const LAST_WORDS_MS = 2_000;
+/** What a hangup gets before the kill. */
+const GRACE_MS = 3_000;
+/** VS Code takes everything at once and says nothing: so many bytes, then a pause (about 10 MB/s, what it can draw). */
+const BURST_BYTES = 256 * 1024;
+const BURST_PAUSE_MS = 25;
 
 export class TerminalView implements vscode.Pseudoterminal, LinkOwner {
   private readonly writes = new vscode.EventEmitter<string>();
@@ -29,6 +34,7 @@ export class TerminalView implements vscode.Pseudoterminal, LinkOwner {
   private readonly position = new Position();
   private decoder = new TextDecoder("utf-8"); // a character may come in two frames, and on two connections
   private size: vscode.TerminalDimensions | undefined;
+  private burst = 0; // bytes since the last pause
   private wanted = false; // VS Code shows it and the user has not disconnected
 
   constructor(
@@ -77,18 +83,31 @@ export class TerminalView implements vscode.Pseudoterminal, LinkOwner {
     setTimeout(() => this.end(undefined), LAST_WORDS_MS).unref();
   }
 
+  /** End the shell and what runs in it, as closing a terminal's window does everywhere else. */
+  hangUp(): void {
+    if (this.hasEnded) return;
+    if (!this.link.send(signal("SIGHUP"))) throw new Error(`${this.shown.terminalName} is offline: nothing was sent.`);
+    setTimeout(() => this.link.send(signal("SIGKILL")), GRACE_MS).unref(); // to nobody, mostly: the link is idle then
+  }
+
   // ---- the link's owner
 
   async address(): Promise<Address> {
-    return await this.settings.terminal(this.shown.path, this.position.query);
+    const size = this.size && { rows: String(this.size.rows), cols: String(this.size.columns) };
+    return await this.settings.terminal(this.shown.path, { ...this.position.query, ...size });
   }
 
   opened(): void {
-    if (this.size !== undefined) this.link.send(resize(this.size));
+    this.burst = 0;
   }
 
   bytes(data: Uint8Array): void {
     this.position.advance(data.length);
+    this.burst += data.length;
+    if (this.burst >= BURST_BYTES) {
+      this.burst = 0;
+      this.link.rest(BURST_PAUSE_MS);
+    }
     const text = this.decoder.decode(data, { stream: true });
     if (text !== "") this.writes.fire(text);
   }

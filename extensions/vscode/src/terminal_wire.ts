@@ -46,6 +46,11 @@ export function resize(size: { readonly columns: number; readonly rows: number }
   return JSON.stringify({ type: "resize", rows: size.rows, cols: size.columns });
 }
 
+/** Ask for a signal to the shell and everything below it. */
+export function signal(name: "SIGHUP" | "SIGKILL"): string {
+  return JSON.stringify({ type: "signal", name, to: "tree" });
+}
+
 /** How far the output has been shown: a cursor of the server's and the bytes that came after it was told. */
 export class Position {
   private stdout: number | undefined;
