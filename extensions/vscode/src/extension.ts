@@ -29,7 +29,7 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
     }),
     ...commands.register(),
   );
-  await own.recall();
+  await own.recall(vscode.window.terminals);
   if (settings.autoConnect) void bridge.connect();
 }
 

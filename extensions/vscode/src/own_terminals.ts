@@ -22,6 +22,7 @@ interface OwnTerminal {
 
 export class OwnTerminals implements vscode.Disposable {
   private readonly known = new Map<string, OwnTerminal>();
+  private readonly missing: Map<string, number>; // known before the reload, by pid; VS Code brings them back one by one
   private readonly listeners: vscode.Disposable[];
   private readonly life = new AbortController(); // ends with the extension's
   private named = 0;
@@ -30,7 +31,10 @@ export class OwnTerminals implements vscode.Disposable {
     private readonly memory: vscode.Memento,
     private readonly log: vscode.LogOutputChannel,
   ) {
+    const remembered = Object.entries(this.memory.get<Record<string, number>>(REMEMBERED, {}));
+    this.missing = new Map(remembered.filter(([, pid]) => isAlive(pid)));
     this.listeners = [
+      vscode.window.onDidOpenTerminal((terminal) => void this.recall([terminal])),
       vscode.window.onDidCloseTerminal((terminal) => this.forget(terminal)),
       vscode.window.onDidEndTerminalShellExecution(({ terminal }) => {
         for (const own of this.known.values()) if (own.terminal === terminal) own.isBusy = false;
@@ -43,15 +47,16 @@ export class OwnTerminals implements vscode.Disposable {
     return this.known.size;
   }
 
-  /** Find the terminals again that were known before the window was reloaded. */
-  async recall(): Promise<void> {
-    const pids = this.memory.get<Record<string, number>>(REMEMBERED, {});
-    for (const terminal of vscode.window.terminals) {
+  /** Find those among these terminals that were known before the window was reloaded. */
+  async recall(terminals: readonly vscode.Terminal[]): Promise<void> {
+    for (const terminal of terminals) {
+      if (this.missing.size === 0) return;
       const pid = await terminal.processId;
-      const found = Object.entries(pids).find(([, known]) => known === pid);
-      if (pid !== undefined && found !== undefined && !this.known.has(found[0])) this.add(found[0], terminal, 0);
+      const found = [...this.missing].find(([, known]) => known === pid);
+      if (found === undefined) continue;
+      this.missing.delete(found[0]);
+      if (!this.known.has(found[0])) this.add(found[0], terminal, 0);
     }
-    await this.remember();
   }
 
   /** Make a terminal and return its name. */
@@ -136,11 +141,20 @@ export class OwnTerminals implements vscode.Disposable {
   }
 
   private async remember(): Promise<void> {
-    const pids: Record<string, number> = {};
+    const pids: Record<string, number> = Object.fromEntries(this.missing);
     for (const [terminalId, own] of this.known) {
       const pid = await own.terminal.processId;
       if (pid !== undefined && this.known.has(terminalId)) pids[terminalId] = pid;
     }
     await this.memory.update(REMEMBERED, pids);
+  }
+}
+
+/** Whether there is such a process: this extension runs where its window's terminals do. */
+function isAlive(pid: number): boolean {
+  try {
+    return process.kill(pid, 0);
+  } catch {
+    return false;
   }
 }

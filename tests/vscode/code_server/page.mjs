@@ -1,0 +1,106 @@
+// A person before VS Code's window: one JSON object a line on stdin says what they do, lines on stdout what they see.
+//
+// Arguments: the folder that the packages lie in, the browser's program, a folder for its profile.
+import { createRequire } from "node:module";
+import { createInterface } from "node:readline";
+
+const [packages, browserProgram, profile] = process.argv.slice(2);
+const { default: puppeteer } = await import(createRequire(`${packages}/`).resolve("puppeteer-core"));
+
+const browser = await puppeteer.launch({
+  executablePath: browserProgram,
+  headless: true,
+  userDataDir: profile,
+  protocolTimeout: 60_000,
+  args: [
+    "--no-sandbox", // it runs as root in continuous integration, and shows one page of ours
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--window-size=1200,800",
+  ],
+  defaultViewport: { width: 1200, height: 800 },
+});
+let page = await browser.newPage();
+const PATIENCE = { timeout: 60_000 };
+
+/** What the terminal in front shows, line by line; the DOM renderer is set, so that it is text. */
+const shownText = () =>
+  [...document.querySelectorAll(".terminal-wrapper.active .xterm-rows > div")].map((row) =>
+    row.textContent.replaceAll("\u00a0", " ").trimEnd(),
+  );
+
+const steps = {
+  async open({ url }) {
+    await page.goto(url, PATIENCE);
+    await page.waitForSelector(".statusbar", PATIENCE);
+  },
+  async reload() {
+    await page.reload(PATIENCE);
+    await page.waitForSelector(".statusbar", PATIENCE);
+  },
+  /** Leave the page altogether, as a closed browser does. */
+  async leave() {
+    await page.goto("about:blank");
+  },
+  async command({ name }) {
+    await page.keyboard.press("F1");
+    await page.waitForSelector(".quick-input-widget input", { visible: true, ...PATIENCE });
+    await page.keyboard.type(name);
+    await page.waitForFunction(
+      (wanted) => document.querySelector(".quick-input-list .monaco-list-row.focused")?.textContent.includes(wanted),
+      PATIENCE,
+      name,
+    );
+    await page.keyboard.press("Enter");
+  },
+  async type({ text }) {
+    await page.keyboard.type(text);
+  },
+  async press({ key }) {
+    await page.keyboard.press(key);
+  },
+  async viewport({ width, height }) {
+    await page.setViewport({ width, height });
+  },
+  async text() {
+    return await page.evaluate(shownText);
+  },
+  /** Wait until the terminal in front shows a line that fits. */
+  async until({ pattern }) {
+    await page.waitForFunction(
+      (shown, source) => new Function(`return (${shown})()`)().some((line) => new RegExp(source).test(line)),
+      PATIENCE,
+      shownText.toString(),
+      pattern,
+    );
+    return await page.evaluate(shownText);
+  },
+  async status() {
+    await page.waitForSelector("#outlive\\.outlive\\.outlive\\.status", PATIENCE);
+    return await page.$eval("#outlive\\.outlive\\.outlive\\.status a", (item) => item.getAttribute("aria-label") ?? item.textContent);
+  },
+  async html() {
+    return await page.content();
+  },
+  async picture({ path }) {
+    await page.screenshot({ path });
+  },
+  async end() {
+    await browser.close();
+  },
+};
+
+const say = (message) => process.stdout.write(`${JSON.stringify(message)}\n`);
+for await (const line of createInterface({ input: process.stdin })) {
+  const words = JSON.parse(line);
+  try {
+    say({ step: words.step, result: (await steps[words.do](words)) ?? null });
+  } catch (error) {
+    say({ step: words.step, error: String(error?.stack ?? error) });
+  }
+}
+await browser.close();
