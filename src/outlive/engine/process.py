@@ -143,6 +143,13 @@ class Process(Told):
             self._snapshot = (state_key, self._make_record())
         return self._snapshot[1]
 
+    @property
+    def identity_record(self) -> ProcessRecord:
+        """A snapshot for what does not change while it runs: who, what, pid; the rest may be older than `record`'s."""
+        if self._snapshot is not None and self._snapshot[1].pid == self._pid:
+            return self._snapshot[1]
+        return self.record
+
     def _make_record(self) -> ProcessRecord:
         base, state = self._base, self.state
         is_ended = state in ENDED
