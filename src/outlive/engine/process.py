@@ -146,9 +146,8 @@ class Process(Told):
     @property
     def identity_record(self) -> ProcessRecord:
         """A snapshot for what does not change while it runs: who, what, pid; the rest may be older than `record`'s."""
-        if self._snapshot is not None and self._snapshot[1].pid == self._pid:
-            return self._snapshot[1]
-        return self.record
+        newest = self._snapshot
+        return newest[1] if newest is not None and newest[1].pid == self._pid else self.record
 
     def _make_record(self) -> ProcessRecord:
         base, state = self._base, self.state
