@@ -14,6 +14,7 @@ from outlive.core.cursor import Cursor
 from outlive.core.identity import ProcessId, id_to_bytes
 from outlive.core.lifecycle import ENDED, State
 from outlive.core.process import ProcessRecord
+from outlive.core.terminal import TerminalNote
 from outlive.engine.hiding import Hider
 from outlive.engine.told import CAUSES, Change, Told
 from outlive.policy.redaction import Redactor
@@ -129,6 +130,11 @@ class Process(Told):
     def has_terminal(self) -> bool:
         """Whether it runs in a pty."""
         return self._base.stdio == "pty"
+
+    @property
+    def terminal(self) -> TerminalNote | None:
+        """What is known of it as a terminal; None when it is none."""
+        return self._base.terminal
 
     @property
     def grace_s(self) -> float:
