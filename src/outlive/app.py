@@ -309,6 +309,7 @@ def _sandbox_settings(settings: Settings) -> SandboxSettings:
         profile=Profile(settings.profile),
         limits=Limits(
             cpu_s=None if cpu_s is None else round(cpu_s),
+            cpus=settings.limit_cpus,
             memory_bytes=settings.limit_memory_bytes,
             files=settings.limit_files,
             processes=settings.limit_processes,

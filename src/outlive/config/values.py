@@ -6,13 +6,15 @@ the option's name and the source.
 
 import math
 
-from outlive.core.sandbox import Profile
+from outlive.core.sandbox import MIN_CPUS, Profile
 
 __all__ = [
     "HIDING",
     "LOG_LEVELS",
     "parse_bound",
     "parse_count",
+    "parse_cpus",
+    "parse_cpus_bound",
     "parse_folder",
     "parse_hiding",
     "parse_host",
@@ -124,6 +126,19 @@ def parse_seconds_bound(text: str) -> float | None:
     if seconds < 1:
         raise ValueError("processor time is counted in whole seconds: 1 or more is needed")
     return seconds
+
+
+def parse_cpus(text: str) -> float:
+    """Return a number of processors, 0.01 or more."""
+    number, unit = _split(text)
+    if number is None or unit or number < MIN_CPUS:
+        raise ValueError(f"a number of processors is {MIN_CPUS} or more, like 2 or 0.5")
+    return number
+
+
+def parse_cpus_bound(text: str) -> float | None:
+    """Return a number of processors, None for "off"."""
+    return None if text.strip().lower() == _OFF else parse_cpus(text)
 
 
 def parse_profile_name(text: str) -> str:

@@ -14,6 +14,7 @@ __all__ = ["find_limits", "group_of", "mount_point", "ran_out_of_memory", "remov
 
 # Controller: its file of version 2, and of version 1.
 _FILES = {
+    "cpu": ("cpu.max", "cpu.cfs_quota_us"),  # each takes a quota alone, and keeps its period
     "memory": ("memory.max", "memory.limit_in_bytes"),
     "pids": ("pids.max", "pids.max"),
 }
