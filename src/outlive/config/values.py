@@ -19,6 +19,7 @@ __all__ = [
     "parse_hiding",
     "parse_host",
     "parse_level",
+    "parse_lines",
     "parse_log_form",
     "parse_names",
     "parse_port",
@@ -152,6 +153,11 @@ def parse_profile_name(text: str) -> str:
 def parse_words(text: str) -> tuple[str, ...]:
     """Return the words between commas, without the blanks around them."""
     return tuple(word for piece in text.split(",") if (word := piece.strip()))
+
+
+def parse_lines(text: str) -> tuple[str, ...]:
+    """Return the lines, without empty ones; blanks within them count."""
+    return tuple(line for line in text.split("\n") if line.strip())
 
 
 def parse_verdict(text: str) -> str:
