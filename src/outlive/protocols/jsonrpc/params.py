@@ -172,7 +172,9 @@ class ControlParams(ProcessParams, kw_only=True, frozen=True):
 
 
 class ApprovalsParams(msgspec.Struct, kw_only=True, frozen=True):
-    """`approvals`: takes nothing."""
+    """`approvals`; `raw` hides no secrets in the words."""
+
+    raw: bool = False
 
 
 class ProcessIdParams(msgspec.Struct, kw_only=True, frozen=True):
