@@ -24,6 +24,7 @@ _HOMES = ("/root", "/home")
 _PRIVATE = (*_HOMES, "/run/user")
 _NOT_READ = ("/dev",)  # a few devices are opened by name
 _BELIEVED_S = 1.0
+_NO_CPUS = "Leave out --limit-cpus or `cpus`; `cpu` bounds each process's processor time without a group."
 # In a home, and yet to be read: git refuses to work when it may not.
 _HARMLESS = (".gitconfig", ".config/git")
 
@@ -144,6 +145,10 @@ class Sandboxes:
         if limits.processes is not None and machine.is_root and not machine.pids_file:
             raise _unavailable(
                 profile, "a limit of processes binds root in a control group only, and none can be made"
+            )
+        if limits.cpus is not None and not machine.cpu_file:
+            raise _unavailable(
+                profile, "a limit of processors needs a control group, and none can be made", hint=_NO_CPUS
             )
         place = Place()
         if profile.strength >= Profile.WORKSPACE.strength:

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 
 from ahocorasick_rs import BytesAhoCorasick, MatchKind
 
+from outlive.policy.extra_patterns import ExtraPattern
 from outlive.policy.secret_patterns import PASSWORD_IN_ADDRESS, PATTERNS, REACH_BYTES
 
 __all__ = ["LEAST_VALUE_BYTES", "REACH_BYTES", "Redactor", "blank"]
@@ -43,16 +44,20 @@ class Redactor:
         seam_bytes: What begins further back than this before a piece is found in the bytes before it.
     """
 
-    __slots__ = ("_anchors", "_beginnings", "_with_patterns", "seam_bytes", "values")
+    __slots__ = ("_anchors", "_beginnings", "_extra", "_with_patterns", "seam_bytes", "values")
 
-    def __init__(self, *, patterns: bool = True, values: Iterable[bytes] = ()) -> None:
-        """Look for values, and for patterns unless told otherwise."""
+    def __init__(
+        self, *, patterns: bool = True, values: Iterable[bytes] = (), extra: Sequence[ExtraPattern] = ()
+    ) -> None:
+        """Look for values and `extra` patterns, and for the known ones unless told otherwise."""
         self.values = _forms(values)
         self._with_patterns = patterns
+        self._extra = tuple(extra)
         longest = max(_LONGEST, _ADDRESS_BYTES) if patterns else 1
-        self.seam_bytes = max([longest, *map(len, self.values)]) - 1
+        own = [one.anchor for one in extra]
+        self.seam_bytes = max([longest, *map(len, own), *map(len, self.values)]) - 1
         self._anchors = _automaton(_ANCHORS) if patterns else None
-        self._beginnings = _automaton([*(_ANCHORS if patterns else ()), *self.values])
+        self._beginnings = _automaton([*(_ANCHORS if patterns else ()), *own, *self.values])
 
     @property
     def is_idle(self) -> bool:
@@ -61,7 +66,7 @@ class Redactor:
 
     def with_values(self, values: Iterable[bytes]) -> "Redactor":
         """Return one that hides these values as well."""
-        return Redactor(patterns=self._with_patterns, values=[*self.values, *values])
+        return Redactor(patterns=self._with_patterns, values=[*self.values, *values], extra=self._extra)
 
     def is_suspect(self, data: bytes) -> bool:
         """Tell whether a secret could begin in `data`; the beginning of an anchor or a value at its end is not seen."""
@@ -88,6 +93,7 @@ class Redactor:
         The second number is for patterns, the third for known values; each is the length of `data` where all is decided.
         """
         spans, undecided = self._patterned(data) if self._anchors is not None else ([], len(data))
+        undecided = min(undecided, self._find_extra(data, spans))
         for value in self.values:
             begin = data.find(value)
             while begin >= 0:
@@ -131,6 +137,22 @@ class Redactor:
         if match is not None:
             undecided = min(undecided, len(data) - len(tail) + match.start(1))
         return spans, undecided
+
+    def _find_extra(self, data: bytes, spans: list[_Span]) -> int:
+        """Add what the operator's patterns hide; return from where on they do not know yet.
+
+        Each is looked for by itself, and overlapping: nobody knows what they have in common with others.
+        """
+        undecided = len(data)
+        for one in self._extra:
+            begin = data.find(one.anchor)
+            while begin >= 0:
+                if (match := one.whole.match(data, begin)) is not None:
+                    spans.append(match.span(1))
+                elif len(data) - begin < REACH_BYTES and (match := one.unfinished.match(data, begin)):
+                    undecided = min(undecided, match.start(1))
+                begin = data.find(one.anchor, begin + 1)
+        return undecided
 
     def _cut_value(self, data: bytes) -> int:
         """Return where the first value begins that is cut off by the end of `data`; its length if none is."""
