@@ -14,6 +14,7 @@ from outlive.core.cursor import Cursor
 from outlive.core.identity import ProcessId, id_to_bytes
 from outlive.core.lifecycle import ENDED, State
 from outlive.core.process import ProcessRecord
+from outlive.core.terminal import TerminalNote
 from outlive.engine.hiding import Hider
 from outlive.engine.told import CAUSES, Change, Told
 from outlive.policy.redaction import Redactor
@@ -131,6 +132,11 @@ class Process(Told):
         return self._base.stdio == "pty"
 
     @property
+    def terminal(self) -> TerminalNote | None:
+        """What is known of it as a terminal; None when it is none."""
+        return self._base.terminal
+
+    @property
     def grace_s(self) -> float:
         """Its grace period."""
         return self._base.grace_s
@@ -142,6 +148,12 @@ class Process(Told):
         if self._snapshot is None or self._snapshot[0] != state_key:
             self._snapshot = (state_key, self._make_record())
         return self._snapshot[1]
+
+    @property
+    def identity_record(self) -> ProcessRecord:
+        """A snapshot for what does not change while it runs: who, what, pid; the rest may be older than `record`'s."""
+        newest = self._snapshot
+        return newest[1] if newest is not None and newest[1].pid == self._pid else self.record
 
     def _make_record(self) -> ProcessRecord:
         base, state = self._base, self.state
