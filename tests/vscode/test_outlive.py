@@ -176,7 +176,7 @@ def test_a_killed_server_leaves_the_tab_its_shell_and_every_byte_once(
     person: Person, opened_gate: Gate
 ) -> None:
     terminal_id, tab = person.terminal(terminal_name="long")
-    person.type(tab, f"for n in $(seq 1 300); do echo ä $n; sleep 0.01; done; {opened_gate.command}; echo over\r")
+    person.type(tab, f"for n in $(seq 1 300); do echo ä $n; sleep 0.01; done; {opened_gate.wait}; echo over\r")
     person.until_shown(tab, "\nä 50\r\n")
     person.server.kill()
     person.window.until(lambda: tab.name == "long (offline)")
@@ -228,7 +228,7 @@ def test_a_terminal_that_ends_while_the_server_is_away_is_gone_afterwards(
     person: Person, opened_gate: Gate
 ) -> None:
     _, tab = person.terminal()
-    person.type(tab, f"{opened_gate.command}; exit 3\r")
+    person.type(tab, f"{opened_gate.wait}; exit 3\r")
     person.until_shown(tab, "exit 3")
     person.server.kill()
     opened_gate.open()
