@@ -19,6 +19,8 @@ const GRACE_MS = 3_000;
 /** VS Code takes everything at once and says nothing: so many bytes, then a pause (about 10 MB/s, what it can draw). */
 const BURST_BYTES = 256 * 1024;
 const BURST_PAUSE_MS = 25;
+/** What is typed before the first connection waits for it; more than this in that moment is no typing. */
+const EARLY_CHARACTERS = 64 * 1024;
 
 export class TerminalView implements vscode.Pseudoterminal, LinkOwner {
   private readonly writes = new vscode.EventEmitter<string>();
@@ -34,6 +36,7 @@ export class TerminalView implements vscode.Pseudoterminal, LinkOwner {
   private readonly position = new Position();
   private decoder = new TextDecoder("utf-8"); // a character may come in two frames, and on two connections
   private size: vscode.TerminalDimensions | undefined;
+  private early: string | undefined = ""; // typed before the first connection; undefined since then
   private burst = 0; // bytes since the last pause
   private wanted = false; // VS Code shows it and the user has not disconnected
 
@@ -55,7 +58,9 @@ export class TerminalView implements vscode.Pseudoterminal, LinkOwner {
   }
 
   handleInput(text: string): void {
-    if (!this.link.send(new TextEncoder().encode(text))) this.writes.fire("\x07"); // a bell: nobody has heard it
+    if (this.link.send(new TextEncoder().encode(text))) return;
+    if (this.early !== undefined && this.early.length + text.length <= EARLY_CHARACTERS) this.early += text;
+    else this.writes.fire("\x07"); // a bell: nobody has heard it, and nobody will by surprise
   }
 
   setDimensions(size: vscode.TerminalDimensions): void {
@@ -99,6 +104,8 @@ export class TerminalView implements vscode.Pseudoterminal, LinkOwner {
 
   opened(): void {
     this.burst = 0;
+    if (this.early) this.link.send(new TextEncoder().encode(this.early));
+    this.early = undefined;
   }
 
   bytes(data: Uint8Array): void {
@@ -136,6 +143,7 @@ export class TerminalView implements vscode.Pseudoterminal, LinkOwner {
 
   changed(state: LinkState): void {
     // In the tab's name, since what is written into the terminal would disturb what is drawn there.
+    if (state === "dialling") return; // it is what it was
     this.names.fire(state === "open" ? this.shown.terminalName : `${this.shown.terminalName} (offline)`);
   }
 
