@@ -100,7 +100,7 @@ def test_a_command_of_an_agent_is_captured_and_shown(person: Person) -> None:
 def test_what_is_typed_in_the_tab_reaches_the_shell(person: Person) -> None:
     terminal_id, tab = person.terminal()
     person.type(tab, "echo $((6*7)) für dich\r")
-    person.until_shown(tab, "\n42 für dich\r\n")
+    person.until_shown(tab, "[\r\n]42 für dich\r\n")
     person.is_whole(terminal_id, tab)
 
 
@@ -128,7 +128,7 @@ def test_the_user_opens_a_terminal_of_the_servers(
         person.window.do("profile")
     tab = person.window.tab(kind="pty")
     person.type(tab, "pwd\r")
-    person.until_shown(tab, rf"\n{folder}\r\n")
+    person.until_shown(tab, rf"[\r\n]{folder}\r\n")
     [terminal_id] = person.open_ids()
     person.is_whole(terminal_id, tab)
     assert len(person.window.tabs) == 1
@@ -142,7 +142,7 @@ def test_terminals_that_are_there_already_are_shown_with_their_history(
     rest.call("POST", f"/v1/terminals/{made['terminal_id']}/execute", {"command": "echo before you came"})
     person = _person(own_server, open_window)
     tab = person.window.tab(name="early")
-    person.until_shown(tab, "\nbefore you came\r\n")
+    person.until_shown(tab, "[\r\n]before you came\r\n")
     person.is_whole(made["terminal_id"], tab)
 
 
@@ -156,13 +156,13 @@ def test_closing_the_tab_only_detaches_and_is_explained_once(person: Person) -> 
     assert person.execute(terminal_id, "echo unseen")["output"].strip() == "unseen"
 
     person.window.do("reload")
-    person.window.until_logged("info: connected", times=2)
-    person.window.do("command", name="outlive.status")  # which is answered behind the list of terminals
+    person.window.until_logged("received terminals", times=2)
+    person.window.do("command", name="outlive.status")
     person.window.until(lambda: "0 of its terminals shown" in person.window.messages[-1])
 
     person.window.do("command", name="outlive.showTerminal", choices=["kept"])
     again = person.window.tab(name="kept", after=other.number)
-    person.until_shown(again, "\nunseen\r\n")
+    person.until_shown(again, "[\r\n]unseen\r\n")
     person.is_whole(terminal_id, again)
     assert len([text for text in person.window.messages if "goes on at the server" in text]) == 1
 
@@ -170,12 +170,12 @@ def test_closing_the_tab_only_detaches_and_is_explained_once(person: Person) -> 
 def test_a_reload_of_the_window_shows_the_same_shell_with_its_history(person: Person) -> None:
     terminal_id, tab = person.terminal()
     person.type(tab, "MARK=still-here; echo one\r")
-    person.until_shown(tab, "\none\r\n")
+    person.until_shown(tab, "[\r\n]one\r\n")
     person.window.do("reload")
     again = person.window.tab(kind="pty", after=tab.number)
-    person.until_shown(again, "\none\r\n")
+    person.until_shown(again, "[\r\n]one\r\n")
     person.type(again, "echo $MARK\r")
-    person.until_shown(again, "\nstill-here\r\n")
+    person.until_shown(again, "[\r\n]still-here\r\n")
     person.is_whole(terminal_id, again)
 
 
@@ -184,7 +184,7 @@ def test_a_killed_server_leaves_the_tab_its_shell_and_every_byte_once(
 ) -> None:
     terminal_id, tab = person.terminal(terminal_name="long")
     person.type(tab, f"for n in $(seq 1 300); do echo ä $n; sleep 0.01; done; {opened_gate.wait}; echo over\r")
-    person.until_shown(tab, "\nä 50\r\n")
+    person.until_shown(tab, "[\r\n]ä 50\r\n")
     person.server.kill()
     person.window.until(lambda: tab.name == "long (offline)")
     person.type(tab, "this is heard by nobody")
@@ -192,10 +192,10 @@ def test_a_killed_server_leaves_the_tab_its_shell_and_every_byte_once(
     tab.text = tab.text.removesuffix("\x07")
     person.server.start()
     person.window.until(lambda: tab.name == "long")
-    person.until_shown(tab, "\nä 300\r\n")
+    person.until_shown(tab, "[\r\n]ä 300\r\n")
     person.server.restart()
     opened_gate.open()
-    person.until_shown(tab, "\nover\r\n")
+    person.until_shown(tab, "[\r\n]over\r\n")
     person.is_whole(terminal_id, tab)
     person.window.until_connected()
     assert [one.number for one in person.window.tabs.values() if not one.is_closed] == [tab.number]
@@ -205,11 +205,11 @@ def test_disconnect_and_connect_go_on_at_the_byte(person: Person) -> None:
     terminal_id, tab = person.terminal()
     for number in range(3):
         person.type(tab, f"seq 1 20000; echo over {number}\r")
-        person.until_shown(tab, "\n1\r\n")
+        person.until_shown(tab, "[\r\n]1\r\n")
         person.window.do("command", name="outlive.disconnect")
         assert tab.name.endswith("(offline)")
         person.window.do("command", name="outlive.connect")
-        person.until_shown(tab, f"\nover {number}\r\n")
+        person.until_shown(tab, f"[\r\n]over {number}\r\n")
     person.is_whole(terminal_id, tab)
 
 
@@ -224,7 +224,8 @@ def test_the_shells_end_is_the_tabs(person: Person) -> None:
 
 def test_end_terminal_ends_the_shell_and_what_ignores_a_hangup(person: Person) -> None:
     terminal_id, tab = person.terminal()
-    person.type(tab, "trap '' HUP; sleep 1000\r")
+    person.type(tab, "trap '' HUP; echo trapped; sleep 1000\r")
+    person.until_shown(tab, "[\r\n]trapped\r\n")
     person.window.do("bring", terminal=tab.number)
     person.window.do("command", name="outlive.endTerminal")
     person.window.until(lambda: tab.is_closed)
@@ -249,7 +250,7 @@ def test_a_terminal_that_ends_while_the_server_is_away_is_gone_afterwards(
 def test_nothing_is_left_behind_and_the_shells_live_on(person: Person) -> None:
     terminal_id, tab = person.terminal()
     person.type(tab, "echo ready\r")
-    person.until_shown(tab, "\nready\r\n")
+    person.until_shown(tab, "[\r\n]ready\r\n")
     person.window.leave()
     assert person.execute(terminal_id, "echo alive")["output"].strip() == "alive"
 
@@ -259,7 +260,7 @@ def test_two_windows_show_one_terminal(person: Person, open_window: OpenWindow) 
     second = _person(person.server, open_window)
     other = second.window.tab(name="both")
     second.type(other, "echo from the second\r")
-    person.until_shown(first, "\nfrom the second\r\n")
+    person.until_shown(first, "[\r\n]from the second\r\n")
     person.is_whole(terminal_id, first)
     second.is_whole(terminal_id, other)
 
@@ -273,5 +274,5 @@ def test_a_token_opens_both_doors_and_a_wrong_one_none(own_server: OutliveServer
     window.until(lambda: window.do("command", name="outlive.newTerminal") is None and window.tabs)
     tab = window.tab(kind="pty")
     window.do("type", terminal=tab.number, text="echo let in\r")
-    window.until(lambda: "\nlet in\r\n" in _plain(tab.text))
+    window.until(lambda: "\rlet in\r\n" in _plain(tab.text))
     assert not any(token in line for line in window.log)

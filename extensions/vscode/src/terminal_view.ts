@@ -98,12 +98,12 @@ export class TerminalView implements vscode.Pseudoterminal, LinkOwner {
   // ---- the link's owner
 
   async address(): Promise<Address> {
-    const size = this.size && { rows: String(this.size.rows), cols: String(this.size.columns) };
-    return await this.settings.terminal(this.shown.path, { ...this.position.query, ...size });
+    return await this.settings.terminal(this.shown.path, this.position.query);
   }
 
   opened(): void {
     this.burst = 0;
+    if (this.size !== undefined) this.link.send(resize(this.size));
     if (this.early) this.link.send(new TextEncoder().encode(this.early));
     this.early = undefined;
   }
