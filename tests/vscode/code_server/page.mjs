@@ -48,6 +48,10 @@ const steps = {
   },
   async command({ name }) {
     await page.keyboard.press("F1");
+    await steps.pick({ name });
+  },
+  /** Choose a line of the list that is open. */
+  async pick({ name }) {
     await page.waitForSelector(".quick-input-widget input", { visible: true, ...PATIENCE });
     await page.keyboard.type(name);
     await page.waitForFunction(
@@ -56,6 +60,21 @@ const steps = {
       name,
     );
     await page.keyboard.press("Enter");
+  },
+  /** Open the panel with the terminals. */
+  async panel() {
+    await steps.command({ name: "Terminal: Focus Terminal" });
+    await page.waitForSelector(".terminal-wrapper.active .xterm-rows", PATIENCE);
+  },
+  /** Bring a terminal to the front by its name. */
+  async tab({ name }) {
+    await steps.command({ name: "Terminal: Switch Active Terminal" });
+    await steps.pick({ name });
+  },
+  /** Put the cursor into the terminal in front. */
+  async focus() {
+    await page.waitForSelector(".terminal-wrapper.active .xterm-helper-textarea", PATIENCE);
+    await page.focus(".terminal-wrapper.active .xterm-helper-textarea");
   },
   async type({ text }) {
     await page.keyboard.type(text);
@@ -98,9 +117,9 @@ const say = (message) => process.stdout.write(`${JSON.stringify(message)}\n`);
 for await (const line of createInterface({ input: process.stdin })) {
   const words = JSON.parse(line);
   try {
-    say({ step: words.step, result: (await steps[words.do](words)) ?? null });
+    say({ result: (await steps[words.do](words)) ?? null });
   } catch (error) {
-    say({ step: words.step, error: String(error?.stack ?? error) });
+    say({ error: String(error?.stack ?? error) });
   }
 }
 await browser.close();
