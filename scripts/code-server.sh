@@ -13,6 +13,7 @@ done
 mkdir -p .code-server
 cp tests/vscode/code_server/package.json tests/vscode/code_server/package-lock.json .code-server/
 cd .code-server
+rm -f ready
 quiet=(--no-audit --no-fund --loglevel=error)
 # A lock without addresses holds hashes: whichever registry serves, the bytes are these.
 npm ci --ignore-scripts "${quiet[@]}"
@@ -25,3 +26,4 @@ fi
 cd node_modules/code-server/lib/vscode
 npm install --omit=dev --ignore-scripts "${quiet[@]}" # `ci` finds its own lock at odds with its package.json
 npm rebuild "${quiet[@]}" node-pty @vscode/spdlog @parcel/watcher @vscode/native-watchdog
+touch ../../../../ready

@@ -24,7 +24,7 @@ __all__ = ["Editor", "editor", "required_programs"]
 
 _FOLDER = ROOT / ".code-server"
 _ENTRY = _FOLDER / "node_modules/code-server/out/node/entry.js"
-_NATIVE = _FOLDER / "node_modules/code-server/lib/vscode/node_modules/node-pty/build/Release/pty.node"
+_READY = _FOLDER / "ready"  # the script's last word
 _PATIENCE_S = 90.0
 _SETTINGS = {
     "terminal.integrated.gpuAcceleration": "off",  # then the rows are text in the page
@@ -44,7 +44,7 @@ def required_programs() -> tuple[str, str]:
     found = str(node) if node.exists() else shutil.which("node")
     browser = shutil.which("chromium") or shutil.which("google-chrome")
     reason = None
-    if not _NATIVE.exists() or found is None:
+    if not _READY.exists() or found is None:
         reason = "code-server is not installed: scripts/code-server.sh"
     elif browser is None:
         reason = "no browser is installed (Debian: apt-get install chromium)"
