@@ -25,7 +25,7 @@ const browser = await puppeteer.launch({
   defaultViewport: { width: 1200, height: 800 },
 });
 let page = await browser.newPage();
-const PATIENCE = { timeout: 60_000 };
+const PATIENCE = { timeout: 30_000 };
 
 /** What the terminal in front shows, line by line; the DOM renderer is set, so that it is text. */
 const shownText = () =>
@@ -119,7 +119,8 @@ for await (const line of createInterface({ input: process.stdin })) {
   try {
     say({ result: (await steps[words.do](words)) ?? null });
   } catch (error) {
-    say({ error: String(error?.stack ?? error) });
+    await page.screenshot({ path: `${profile}.png` }).catch(() => undefined); // what was seen instead
+    say({ error: `${error?.stack ?? error}\nseen: ${profile}.png` });
   }
 }
 await browser.close();
