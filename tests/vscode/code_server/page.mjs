@@ -50,26 +50,43 @@ const steps = {
     await page.keyboard.press("F1");
     await steps.pick({ name });
   },
-  /** Choose a line of the list that is open. */
+  /** Choose the line of this name from the list that is open. */
   async pick({ name }) {
     await page.waitForSelector(".quick-input-widget input", { visible: true, ...PATIENCE });
     await page.keyboard.type(name);
-    await page.waitForFunction(
-      (wanted) => document.querySelector(".quick-input-list .monaco-list-row.focused")?.textContent.includes(wanted),
+    const line = await page.waitForFunction(
+      (wanted) =>
+        [...document.querySelectorAll(".quick-input-list .monaco-list-row")].find(
+          (row) => row.querySelector(".label-name")?.textContent === wanted,
+        ),
       PATIENCE,
       name,
     );
-    await page.keyboard.press("Enter");
+    await line.click();
   },
   /** Open the panel with the terminals. */
   async panel() {
     await steps.command({ name: "Terminal: Focus Terminal" });
     await page.waitForSelector(".terminal-wrapper.active .xterm-rows", PATIENCE);
   },
-  /** Bring a terminal to the front by its name. */
+  /** Bring a terminal to the front by its tab; there are several, so that tabs are shown. */
   async tab({ name }) {
-    await steps.command({ name: "Terminal: Switch Active Terminal" });
-    await steps.pick({ name });
+    const tab = await page.waitForFunction(
+      (wanted) =>
+        [...document.querySelectorAll(".tabs-list .monaco-list-row")].find((row) => row.textContent.includes(wanted)),
+      PATIENCE,
+      name,
+    );
+    await tab.click();
+    await steps.front({ name });
+  },
+  /** Wait until a terminal is in front. */
+  async front({ name }) {
+    await page.waitForFunction(
+      (wanted) => document.querySelector(".tabs-list .monaco-list-row.selected")?.textContent.includes(wanted),
+      PATIENCE,
+      name,
+    );
   },
   /** Put the cursor into the terminal in front. */
   async focus() {
