@@ -52,7 +52,9 @@ class Caller:
             answers = self._answers.setdefault(request_id, queue.SimpleQueue())
         return answers.get(timeout=_PATIENCE_S)
 
-    def ask(self, kind: str, data: dict[str, Any] | None = None, *, request_id: str | None = None) -> dict[str, Any]:
+    def ask(
+        self, kind: str, data: dict[str, Any] | None = None, *, request_id: str | None = None
+    ) -> dict[str, Any]:
         """Send a request and return its answer."""
         return self.answer(self.request(kind, data, request_id=request_id))
 

@@ -34,6 +34,22 @@ class Tab:
     has_ended: bool = False
     exit_code: int | None = None
 
+    def take(self, message: dict[str, Any]) -> None:
+        """See what happened to it."""
+        match message["event"]:
+            case "wrote":
+                self.text += message["text"]
+            case "typed":
+                self.typed.append(message["text"])
+            case "executed":
+                self.executed.append(message["text"])
+            case "renamed":
+                self.name = message["name"]
+            case "ended":
+                self.has_ended, self.exit_code = True, message["code"]
+            case "closed":
+                self.is_closed = True
+
 
 class Window:
     """One VS Code. Its methods block; `window` ends it."""
@@ -89,7 +105,9 @@ class Window:
         with self._news:
             if not self._news.wait_for(is_so, _PATIENCE_S):
                 tabs = [(tab.name, tab.kind, tab.text[-500:], tab.is_closed) for tab in self.tabs.values()]
-                raise AssertionError(f"not so: {what}; {self.status=} {self.messages=} {tabs=} {self.log[-15:]=}")
+                raise AssertionError(
+                    f"not so: {what}; {self.status=} {self.messages=} {tabs=} {self.log[-15:]=}"
+                )
 
     def tab(self, *, name: str | None = None, kind: str | None = None, after: int = 0) -> Tab:
         """Return the newest open terminal of this name and kind that was opened after tab number `after`; wait for it."""
@@ -98,7 +116,10 @@ class Window:
             return [
                 tab
                 for tab in self.tabs.values()
-                if not tab.is_closed and tab.number > after and name in (None, tab.name) and kind in (None, tab.kind)
+                if not tab.is_closed
+                and tab.number > after
+                and name in (None, tab.name)
+                and kind in (None, tab.kind)
             ]
 
         self.until(found, f"a terminal {name or ''} {kind or ''}")
@@ -145,28 +166,18 @@ class Window:
                 self._results[step] = message
             case {"event": "opened", "terminal": number, "name": name, "kind": kind}:
                 self.tabs[number] = Tab(number, name, kind)
-            case {"event": "wrote", "terminal": number, "text": text}:
-                self.tabs[number].text += text
-            case {"event": "typed", "terminal": number, "text": text}:
-                self.tabs[number].typed.append(text)
-            case {"event": "executed", "terminal": number, "text": text}:
-                self.tabs[number].executed.append(text)
-            case {"event": "renamed", "terminal": number, "name": name}:
-                self.tabs[number].name = name
-            case {"event": "ended", "terminal": number, "code": code}:
-                self.tabs[number].has_ended, self.tabs[number].exit_code = True, code
-            case {"event": "closed", "terminal": number}:
-                self.tabs[number].is_closed = True
+            case {"event": "lost"}:
+                self.log.append("LOST: a pseudoterminal wrote before it was opened, or after it was closed")
+            case {"event": _, "terminal": number}:
+                self.tabs[number].take(message)
             case {"event": "message", "text": text}:
                 self.messages.append(text)
             case {"event": "status", "tooltip": tooltip}:
                 self.status = tooltip
             case {"event": "log", "level": level, "text": text}:
                 self.log.append(f"{level}: {text}")
-            case {"event": "lost"}:
-                self.log.append("LOST: a pseudoterminal wrote before it was opened, or after it was closed")
             case _:
-                pass
+                raise AssertionError(f"the stub says what nobody knows: {message}")
 
 
 @contextlib.contextmanager

@@ -26,7 +26,9 @@ def test_a_lost_connection_is_dialled_again_and_the_terminals_are_known(
     assert len(window.tabs) == 1
 
 
-def test_an_answer_does_not_come_on_another_connection(document: DocumentServer, open_window: OpenWindow) -> None:
+def test_an_answer_does_not_come_on_another_connection(
+    document: DocumentServer, open_window: OpenWindow
+) -> None:
     window = open_window(document.url, integration="whole")
     caller = document.caller()
     caller.ask("create_terminal", request_id="t")
@@ -52,7 +54,9 @@ def test_without_autoconnect_it_waits_for_the_command_and_stays_away_when_lost(
     assert any("connected to" in text for text in window.messages)
 
 
-def test_disconnect_ends_it_and_connect_begins_again(document: DocumentServer, open_window: OpenWindow) -> None:
+def test_disconnect_ends_it_and_connect_begins_again(
+    document: DocumentServer, open_window: OpenWindow
+) -> None:
     window = open_window(document.url)
     window.until_connected()
     document.caller()
@@ -102,7 +106,9 @@ def test_a_changed_address_is_dialled(document: DocumentServer, open_window: Ope
     assert document.caller().ask("ping")["type"] == "pong"
 
 
-def test_nothing_is_left_behind_when_vs_code_lets_go(document: DocumentServer, open_window: OpenWindow) -> None:
+def test_nothing_is_left_behind_when_vs_code_lets_go(
+    document: DocumentServer, open_window: OpenWindow
+) -> None:
     window = open_window(document.url, integration="whole")
     caller = document.caller()
     caller.ask("create_terminal", request_id="t")

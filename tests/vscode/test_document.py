@@ -64,12 +64,17 @@ def test_the_second_scenario_as_printed(connected: tuple[Caller, Window]) -> Non
 
 def test_terminals_without_a_name_are_numbered(connected: tuple[Caller, Window]) -> None:
     caller, window = connected
-    names = [caller.ask("create_terminal", data)["data"]["terminalName"] for data in ({}, None, {"terminalName": ""})]
+    names = [
+        caller.ask("create_terminal", data)["data"]["terminalName"]
+        for data in ({}, None, {"terminalName": ""})
+    ]
     assert names == ["MCP Terminal 1", "MCP Terminal 2", "MCP Terminal 3"]
     assert [tab.name for tab in window.tabs.values()] == names
 
 
-def test_execute_without_a_terminal_makes_one_that_is_called_like_the_request(connected: tuple[Caller, Window]) -> None:
+def test_execute_without_a_terminal_makes_one_that_is_called_like_the_request(
+    connected: tuple[Caller, Window],
+) -> None:
     caller, window = connected
     done = caller.ask("execute", {"command": "true"}, request_id="req-9")
     assert done["data"] == {"output": _TYPED.format("true")}
@@ -93,7 +98,9 @@ def test_a_terminal_that_the_user_has_closed_is_gone(connected: tuple[Caller, Wi
     caller, window = connected
     caller.ask("create_terminal", request_id="t")
     window.do("close_tab", terminal=window.tab().number, reason="User")
-    assert caller.ask("execute", {"command": "true", "terminalId": "t"})["data"] == {"error": "Terminal t not found"}
+    assert caller.ask("execute", {"command": "true", "terminalId": "t"})["data"] == {
+        "error": "Terminal t not found"
+    }
 
 
 @pytest.mark.parametrize(
@@ -164,12 +171,16 @@ def test_requests_are_answered_side_by_side(document: DocumentServer, open_windo
     for terminal_id in ("a", "b"):
         caller.ask("create_terminal", request_id=terminal_id)
     slow = caller.request("execute", {"command": "sleep 1; echo slow", "terminalId": "a"})
-    assert caller.ask("execute", {"command": "echo quick", "terminalId": "b"})["data"] == {"output": "quick\n"}
+    assert caller.ask("execute", {"command": "echo quick", "terminalId": "b"})["data"] == {
+        "output": "quick\n"
+    }
     assert caller.ask("ping")["type"] == "pong"
     assert caller.answer(slow)["data"] == {"output": "slow\n"}
 
 
-def test_output_is_captured_where_the_shell_is_integrated(document: DocumentServer, open_window: OpenWindow) -> None:
+def test_output_is_captured_where_the_shell_is_integrated(
+    document: DocumentServer, open_window: OpenWindow
+) -> None:
     window = open_window(document.url, integration="whole")
     caller = document.caller()
     caller.ask("create_terminal", request_id="t")
@@ -185,18 +196,26 @@ def test_without_a_sure_end_only_the_sentence_is_said(
     open_window(document.url, integration=integration)
     caller = document.caller()
     caller.ask("create_terminal", request_id="t")
-    assert caller.ask("execute", {"command": "echo x", "terminalId": "t"})["data"] == {"output": _TYPED.format("echo x")}
+    assert caller.ask("execute", {"command": "echo x", "terminalId": "t"})["data"] == {
+        "output": _TYPED.format("echo x")
+    }
 
 
-def test_several_lines_and_a_busy_terminal_are_typed(document: DocumentServer, open_window: OpenWindow) -> None:
+def test_several_lines_and_a_busy_terminal_are_typed(
+    document: DocumentServer, open_window: OpenWindow
+) -> None:
     window = open_window(document.url, integration="whole")
     caller = document.caller()
     caller.ask("create_terminal", request_id="t")
     lines = "echo one\necho two"
-    assert caller.ask("execute", {"command": lines, "terminalId": "t"})["data"] == {"output": _TYPED.format(lines)}
+    assert caller.ask("execute", {"command": lines, "terminalId": "t"})["data"] == {
+        "output": _TYPED.format(lines)
+    }
     asking = caller.request("execute", {"command": "read -r line; echo got $line", "terminalId": "t"})
     window.until(lambda: window.tab().executed)
-    assert caller.ask("execute", {"command": "this", "terminalId": "t"})["data"] == {"output": _TYPED.format("this")}
+    assert caller.ask("execute", {"command": "this", "terminalId": "t"})["data"] == {
+        "output": _TYPED.format("this")
+    }
     assert caller.answer(asking)["data"]["output"].endswith("got this\n")
 
 
@@ -207,10 +226,14 @@ def test_a_command_that_never_ends_is_answered_before_the_server_gives_up(
     caller = document.caller()
     caller.ask("create_terminal", request_id="t")
     # The Caller waits 40 s, the document's server 30: the extension gives up after 20.
-    assert caller.ask("execute", {"command": "echo x", "terminalId": "t"})["data"] == {"output": _TYPED.format("echo x")}
+    assert caller.ask("execute", {"command": "echo x", "terminalId": "t"})["data"] == {
+        "output": _TYPED.format("echo x")
+    }
 
 
-def test_a_terminal_that_closes_under_a_command_says_so(document: DocumentServer, open_window: OpenWindow) -> None:
+def test_a_terminal_that_closes_under_a_command_says_so(
+    document: DocumentServer, open_window: OpenWindow
+) -> None:
     window = open_window(document.url, integration="whole")
     caller = document.caller()
     caller.ask("create_terminal", request_id="t")

@@ -38,7 +38,9 @@ class Person:
 
     def execute(self, terminal_id: str, command: str) -> Json:
         """Have an agent run a command in it."""
-        return self.rest.call("POST", f"/v1/terminals/{terminal_id}/execute", {"command": command, "wait_s": 30}).json
+        return self.rest.call(
+            "POST", f"/v1/terminals/{terminal_id}/execute", {"command": command, "wait_s": 30}
+        ).json
 
     def type(self, tab: Tab, text: str) -> None:
         """Type into a tab."""
@@ -183,7 +185,9 @@ def test_a_killed_server_leaves_the_tab_its_shell_and_every_byte_once(
     person: Person, opened_gate: Gate
 ) -> None:
     terminal_id, tab = person.terminal(terminal_name="long")
-    person.type(tab, f"for n in $(seq 1 300); do echo ä $n; sleep 0.01; done; {opened_gate.wait}; echo over\r")
+    person.type(
+        tab, f"for n in $(seq 1 300); do echo ä $n; sleep 0.01; done; {opened_gate.wait}; echo over\r"
+    )
     person.until_shown(tab, "[\r\n]ä 50\r\n")
     person.server.kill()
     person.window.until(lambda: tab.name == "long (offline)")
@@ -265,7 +269,9 @@ def test_two_windows_show_one_terminal(person: Person, open_window: OpenWindow) 
     second.is_whole(terminal_id, other)
 
 
-def test_a_token_opens_both_doors_and_a_wrong_one_none(own_server: OutliveServer, open_window: OpenWindow) -> None:
+def test_a_token_opens_both_doors_and_a_wrong_one_none(
+    own_server: OutliveServer, open_window: OpenWindow
+) -> None:
     token = create_token(own_server, "run", name="editor")
     window = open_window(own_server.bridge_url, settings={"outlive.token": "olv_wrong"})
     window.until_logged("no connection: refused with 401")

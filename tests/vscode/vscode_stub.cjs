@@ -284,7 +284,7 @@ class World {
   channel(name) {
     const at = (level) => (text) => this.tell({ event: "log", level, text: String(text?.stack ?? text) });
     const levels = Object.fromEntries(["trace", "debug", "info", "warn", "error"].map((level) => [level, at(level)]));
-    return { name, ...levels, show: () => this.tell({ event: "log shown" }), dispose: () => {} };
+    return { name, ...levels, show: () => {}, dispose: () => {} };
   }
   statusBarItem() {
     const item = { text: "", tooltip: "", show: () => {}, dispose: () => {} };

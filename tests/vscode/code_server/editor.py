@@ -52,7 +52,8 @@ def required_programs() -> tuple[str, str]:
         if os.environ.get("OUTLIVE_REQUIRE_CODE_SERVER"):
             pytest.fail(reason)
         pytest.skip(reason)
-    assert found is not None and browser is not None
+    assert found is not None
+    assert browser is not None
     return found, browser
 
 
@@ -106,7 +107,14 @@ def editor(installed: Installed, place: Path, *, url: str) -> Iterator[Editor]:
     (place / "data/User/settings.json").write_text(json.dumps(_SETTINGS | {"outlive.url": url}))
     own = {f"XDG_{name}_HOME": str(place / name) for name in ("CONFIG", "DATA", "CACHE", "STATE")}
     env = {**os.environ, **own, "HOME": str(place), "PATH": f"{Path(node).parent}:{os.environ['PATH']}"}
-    words = [node, str(_ENTRY), "--user-data-dir", str(place / "data"), "--extensions-dir", str(place / "extensions")]
+    words = [
+        node,
+        str(_ENTRY),
+        "--user-data-dir",
+        str(place / "data"),
+        "--extensions-dir",
+        str(place / "extensions"),
+    ]
     with (place / "log").open("ab") as log, contextlib.ExitStack() as stack:
         adding = [*words, "--install-extension", str(installed.vsix)]
         subprocess.run(adding, env=env, stdout=log, stderr=log, check=True, timeout=_PATIENCE_S)
@@ -116,9 +124,21 @@ def editor(installed: Installed, place: Path, *, url: str) -> Iterator[Editor]:
         served = subprocess.Popen(words, env=env, stdout=log, stderr=log, start_new_session=True)
         stack.callback(_end, served)
         _wait_until_healthy(port, place / "log")
-        program = [node, str(Path(__file__).with_name("page.mjs")), str(_FOLDER), browser, str(place / "profile")]
+        program = [
+            node,
+            str(Path(__file__).with_name("page.mjs")),
+            str(_FOLDER),
+            browser,
+            str(place / "profile"),
+        ]
         page = subprocess.Popen(
-            program, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True, start_new_session=True
+            program,
+            env=env,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+            start_new_session=True,
         )
         stack.callback(_end, page)
         yield Editor(place / "folder", port, page)

@@ -24,7 +24,7 @@ const browser = await puppeteer.launch({
   ],
   defaultViewport: { width: 1200, height: 800 },
 });
-let page = await browser.newPage();
+const page = await browser.newPage();
 const PATIENCE = { timeout: 30_000 };
 
 /** What the terminal in front shows, line by line; the DOM renderer is set, so that it is text. */
@@ -41,10 +41,6 @@ const steps = {
   async reload() {
     await page.reload(PATIENCE);
     await page.waitForSelector(".statusbar", PATIENCE);
-  },
-  /** Leave the page altogether, as a closed browser does. */
-  async leave() {
-    await page.goto("about:blank");
   },
   async command({ name }) {
     await page.keyboard.press("F1");
@@ -63,11 +59,6 @@ const steps = {
       name,
     );
     await line.click();
-  },
-  /** Open the panel with the terminals. */
-  async panel() {
-    await steps.command({ name: "Terminal: Focus Terminal" });
-    await page.waitForSelector(".terminal-wrapper.active .xterm-rows", PATIENCE);
   },
   /** Bring a terminal to the front by its tab; there are several, so that tabs are shown. */
   async tab({ name }) {
@@ -102,9 +93,6 @@ const steps = {
   async viewport({ width, height }) {
     await page.setViewport({ width, height });
   },
-  async text() {
-    return await page.evaluate(shownText);
-  },
   /** Wait until the terminal in front shows a line that fits. */
   async until({ pattern }) {
     await page.waitForFunction(
@@ -114,19 +102,6 @@ const steps = {
       pattern,
     );
     return await page.evaluate(shownText);
-  },
-  async status() {
-    await page.waitForSelector("#outlive\\.outlive\\.outlive\\.status", PATIENCE);
-    return await page.$eval("#outlive\\.outlive\\.outlive\\.status a", (item) => item.getAttribute("aria-label") ?? item.textContent);
-  },
-  async html() {
-    return await page.content();
-  },
-  async picture({ path }) {
-    await page.screenshot({ path });
-  },
-  async end() {
-    await browser.close();
   },
 };
 
