@@ -36,6 +36,7 @@ from outlive.core.terminal import (
 from outlive.engine.engine import Engine
 from outlive.engine.process import Process
 from outlive.engine.terminals.contract import NewTerminal
+from outlive.engine.terminals.directory import Terminals
 from outlive.engine.terminals.execution import Execution, waiting_of
 from outlive.engine.terminals.output import shell_state
 from outlive.engine.terminals.reading import read_text
@@ -43,7 +44,7 @@ from outlive.engine.terminals.shells import find_terminal_shell
 from outlive.engine.waiting import until
 from outlive.protocols.terminal.typed import typed_command
 
-__all__ = ["EngineTerminals"]
+__all__ = ["EngineTerminals", "terminals_of"]
 
 _DEFAULT_NAME = "MCP Terminal"  # promise S3.6
 _READY_S = 15.0  # what the user's own start files may take before a terminal is handed over all the same
@@ -72,6 +73,14 @@ class EngineTerminals:
     async def terminals(self, by: Owner) -> Sequence[TerminalInfo]:
         """Return all that are open, oldest first."""
         return [await self._info(process, note) for process, note in self._open(by)]
+
+    async def find(self, terminal_id: str, by: Owner) -> TerminalInfo | None:
+        """Return a terminal by its process id, open or closed; None where there is none of `by`."""
+        try:
+            process, note = await self._find(terminal_id, by, is_open=False)
+        except ProcessNotFound:
+            return None
+        return await self._info(process, note)
 
     async def create(self, wanted: NewTerminal, by: Owner) -> TerminalInfo:
         """Start a shell and return when it shows its prompt.
@@ -205,14 +214,11 @@ class EngineTerminals:
     async def _find(
         self, terminal_id: str, by: Owner, *, is_open: bool = True
     ) -> tuple[Process, TerminalNote]:
-        """Return a terminal by its process id or its name."""
-        for process, note in self._open(by):
-            if terminal_id in {process.process_id, note.name, process.record.command_id}:
-                return process, note
+        """Return a terminal by its process id."""
         with contextlib.suppress(ProcessNotFound):
             process = await self._engine.find(terminal_id)
             if process.terminal is not None and process.principal == by.principal:
-                if is_open:
+                if is_open and process.is_ended:
                     raise InvalidState("process_ended", "The terminal is closed; it can still be read.")
                 return process, process.terminal
         raise ProcessNotFound("terminal_not_found", f"There is no terminal {terminal_id[:60]!r}.")
@@ -224,7 +230,8 @@ class EngineTerminals:
             target=ENGINE,
             state=self._state(process, note),
             process_id=process.process_id,
-            cwd=await asyncio.to_thread(_folder_of, process) or process.record.cwd,
+            cwd=(None if process.is_ended else await asyncio.to_thread(_folder_of, process))
+            or process.record.cwd,
         )
 
     def _state(self, process: Process, note: TerminalNote) -> TerminalState:
@@ -274,6 +281,13 @@ class EngineTerminals:
                 command=self._engine.hider.redactor.mask_text(command),
             )
         )
+
+
+def terminals_of(engine: Engine, *, max_output_bytes: int = _MAX_OUTPUT_BYTES) -> Terminals:
+    """Return the terminals of an engine, which other hosts can join."""
+    terminals = Terminals()
+    terminals.add(EngineTerminals(engine, max_output_bytes=max_output_bytes))
+    return terminals
 
 
 def _note_of(process: Process) -> TerminalNote:
