@@ -43,6 +43,7 @@ from outlive.engine.terminals.reading import read_text
 from outlive.engine.terminals.shells import find_terminal_shell
 from outlive.engine.waiting import until
 from outlive.protocols.terminal.typed import typed_command
+from outlive.store.window_sizes import WindowSize, note_size
 
 __all__ = ["EngineTerminals", "terminals_of"]
 
@@ -122,6 +123,8 @@ class EngineTerminals:
         )
         process = await engine.start(command, owner=by)
         note = _note_of(process)
+        with contextlib.suppress(OSError):
+            await asyncio.to_thread(note_size, process.folder, WindowSize(0, wanted.rows, wanted.cols))
         if process.state is not State.QUEUED:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_READY_S):
@@ -164,8 +167,9 @@ class EngineTerminals:
     ) -> TerminalText:
         """Return what a terminal shows, open or closed; see `TerminalHost.read`."""
         process, note = await self._find(terminal_id, by, is_open=False)
+        state = self._state(process, note)  # before the text: that is at least as new
+        exit_code = _exit_code(process, note)
         page = await read_text(process, form=form, cursor=cursor, budget=budget)
-        state = self._state(process, note)
         return TerminalText(
             terminal_id=process.process_id,
             text=page.text,
@@ -173,7 +177,7 @@ class EngineTerminals:
             cursor=page.cursor,
             state=state,
             waiting=await waiting_of(self._engine, process) if state == "busy" else "none",
-            exit_code=_exit_code(process, note),
+            exit_code=exit_code,
             has_more=page.has_more,
             has_gap=page.has_gap,
         )

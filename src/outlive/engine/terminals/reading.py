@@ -11,6 +11,7 @@ from outlive.engine.terminals.window import window_size
 from outlive.protocols.clipping import continuation_bytes, unfinished_bytes
 from outlive.protocols.plain import Line, LineSplitter, collapse, strip_ansi
 from outlive.protocols.terminal.screen import draw
+from outlive.store.window_sizes import read_sizes
 
 __all__ = ["Page", "read_text"]
 
@@ -108,10 +109,21 @@ def _last(lines: list[Line], budget: int) -> list[Line]:
 
 
 async def _screen(process: Process, size: int, budget: int) -> Page:
-    _, data, has_gap = _piece(process, max(0, size - _SCREEN_BYTES), _SCREEN_BYTES)
-    rows, cols = await asyncio.to_thread(window_size, process)
-    text = await asyncio.to_thread(draw, data, rows=rows, cols=cols)
+    begin, data, has_gap = _piece(process, max(0, size - _SCREEN_BYTES), _SCREEN_BYTES)
+    text = await asyncio.to_thread(_drawn, process, begin, data)
     return Page(text=text[:budget], cursor=str(Cursor(size, 0)), has_more=len(text) > budget, has_gap=has_gap)
+
+
+def _drawn(process: Process, begin: int, data: bytes) -> str:
+    """Draw what was written from an offset on. Blocking, some 100 ms at worst."""
+    rows, cols = window_size(process)
+    sizes = read_sizes(process.folder)
+    if not sizes:
+        return draw(data, rows=rows, cols=cols)
+    before = [one for one in sizes if one.offset <= begin]
+    behind = [(one.offset - begin, one.rows, one.cols) for one in sizes if one.offset > begin]
+    first = (before or sizes)[-1 if before else 0]
+    return draw(data, rows=first.rows, cols=first.cols, resizes=[*behind, (len(data), rows, cols)])
 
 
 def _piece(process: Process, at: int, limit: int) -> tuple[int, bytes, bool]:
