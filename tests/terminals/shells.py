@@ -74,7 +74,7 @@ class Desk:
     ) -> TerminalText:
         """Read until a claim holds."""
         async with asyncio.timeout(_PATIENCE_S):
-            while not claim(text := await self.read(terminal_id, form)):
+            while not claim(text := await self.read(terminal_id, form)):  # noqa: ASYNC110 -- a screen has no event
                 await asyncio.sleep(0.02)
         return text
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from outlive.protocols.terminal.marks import Mark, MarkReader
 from outlive.protocols.terminal.run import CommandRun, newest_state
+import itertools
 
 _KEY = "0123456789abcdef"
 _OTHER = "fedcba9876543210"
@@ -23,7 +24,7 @@ def _mark(kind: str, code: int | None = None, key: str = _KEY) -> bytes:
 
 def _cut(data: bytes, places: list[int]) -> list[bytes]:
     edges = [0, *sorted(place % (len(data) + 1) for place in places), len(data)]
-    return [data[begin:end] for begin, end in zip(edges, edges[1:], strict=False)]
+    return [data[begin:end] for begin, end in itertools.pairwise(edges)]
 
 
 _kinds = st.sampled_from("ABCDEPL")

@@ -39,8 +39,6 @@ _codes = st.sampled_from(
         b"\x1bc",
         b"\x1b[99;99H",
         b"\x1b[r",
-    ]
-    + [
         b"\x1b[3;1r",
         b"\x1b[L",
         b"\x1b[99M",
