@@ -42,7 +42,7 @@ def header(record: ProcessRecord, now: Circumstances) -> str:
         f"{size}B" if now.lines is None else f"{size}B/{now.lines} lines",
         f"cwd={record.cwd}",
     ]
-    if record.sandbox.profile is not Profile.OPEN:
+    if record.sandbox.profile is not Profile.OPEN or record.sandbox.features:
         parts.append(f"sandbox={record.sandbox.profile}({','.join(record.sandbox.features)})")
     if now.workspace is not None:
         parts.append(f"workspace={now.workspace}")
