@@ -108,7 +108,7 @@ class Application:
         self._begun = time.monotonic()
         redactor = redactor_of(settings)
         self._stack = contextlib.AsyncExitStack()
-        self._engine = Engine(
+        self._engine = engine = Engine(
             _engine_settings(settings, layout, working_folder, redactor),
             backend=LocalBackend(layout.root, connect_unix=connect_unix, ensure_keeper=ensure_keeper),
         )
@@ -116,20 +116,16 @@ class Application:
         self._audit = None if settings.audit_off else _audit_log(settings, layout, redactor)
         self._metrics = metrics = Metrics()
         take = counting(settings.max_request_rate)
-        self.terminals = terminals_of(self._engine, max_output_bytes=settings.max_output_bytes)
+        self.terminals = terminals = terminals_of(engine, max_output_bytes=settings.max_output_bytes)
         self._jsonrpc = JsonRpcDoor(
-            self._engine,
+            engine,
             _door_settings(settings),
             take=take,
             observe=functools.partial(metrics.observe_request, "jsonrpc"),
-            terminals=self.terminals,
+            terminals=terminals,
         )
-        self._mcp = McpHttpDoor(
-            lambda: _mcp_service(self._engine, self.terminals, layout, settings, extend_mcp)
-        )
-        self._rest = RestDoor(
-            lambda: _rest_service(self._engine, self.terminals, settings), self._engine.check
-        )
+        self._mcp = McpHttpDoor(lambda: _mcp_service(engine, terminals, layout, settings, extend_mcp))
+        self._rest = RestDoor(lambda: _rest_service(engine, terminals, settings), engine.check)
         self.routes = self._all_routes()
         dialects = Dialects({MCP_PATH: send_rpc_error, **rest_dialect()})
         own_uid = os.getuid()

@@ -4,6 +4,7 @@ import json
 from abc import ABC, abstractmethod
 from typing import Any
 
+import anyio
 import anyio.to_thread
 
 from tests.mcp_http.raw_caller import RawCaller
@@ -43,12 +44,21 @@ class Caller(ABC):
         """Run a command."""
         return await self.call("execute", terminal_id=terminal_id, command=command, **arguments)
 
+    async def ready(self, terminal_id: str, **arguments: object) -> Members:
+        """Read until the terminal is at its prompt."""
+        with anyio.fail_after(20):
+            while True:
+                text = await self.call("read", terminal_id=terminal_id, **arguments)
+                if text["state"] == "ready":
+                    return text
+                await anyio.sleep(0.02)
+
 
 class _Mcp(Caller):
     async def call(self, name: str, **arguments: object) -> Members:
         def ask() -> Members:
             caller = RawCaller.begin(self._server.mcp_url)
-            answer = caller.call(f"terminal_{name}", official=True, **arguments)
+            answer = caller.call(f"terminal_{name}", 1, official=True, **arguments)
             result: Members = answer.json["result"]
             return result
 
@@ -90,7 +100,7 @@ class _Rest(Caller):
             if method == "POST":
                 answer = caller.send(method, place, arguments)
             else:
-                answer = caller.send(method, place, **arguments)
+                answer = caller.send(method, place, None, headers=None, **arguments)
             if answer.status >= 400:
                 raise Refused(answer.body.decode())
             return answer.json
@@ -100,4 +110,6 @@ class _Rest(Caller):
 
 def caller_of(door: str, server: OutliveServer) -> Caller:
     """Return a caller at a door."""
-    return {"mcp": _Mcp, "jsonrpc": _JsonRpc, "rest": _Rest}[door](server)
+    if door == "mcp":
+        return _Mcp(server)
+    return _JsonRpc(server) if door == "jsonrpc" else _Rest(server)

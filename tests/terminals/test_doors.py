@@ -1,5 +1,6 @@
 """The seven calls from every door of a real server, and what every door refuses."""
 
+import os
 from pathlib import Path
 
 import anyio
@@ -61,11 +62,7 @@ async def test_the_seven_calls_work_from_every_door(door: str, shared: OutliveSe
         await caller.run(terminal, "echo no")
     wrote = await caller.call("write", terminal_id=terminal, text="hidden", keys=["enter"])
     assert wrote == {"terminal_id": terminal, "written": 7}
-    with anyio.fail_after(10):
-        while (text := await caller.call("read", terminal_id=terminal, cursor=asks["cursor"]))[
-            "state"
-        ] != "ready":
-            await anyio.sleep(0.02)
+    text = await caller.ready(terminal, cursor=asks["cursor"])
     assert set(text) == _MEMBERS["read"]
     assert "<hidden>" in text["text"]
     sized = await caller.call("resize", terminal_id=terminal, rows=40, cols=120)
@@ -165,7 +162,9 @@ async def test_lists_hold_for_what_is_typed_too(door: str, serve: ServerFactory)
     for command in ("rm -rf x", "echo a; /bin/rm x", "echo a\nrm x", "sudo rm x", "bash -c 'rm x'"):
         with pytest.raises(Refused) as refused:
             await caller.run(terminal, command)
-        assert "denied" in refused.value.text or "denies" in refused.value.text, refused.value.text
+        assert any(
+            word in refused.value.text for word in ("denied", "denies", "not certain", "Sudo commands")
+        ), command
     with pytest.raises(Refused, match="cannot wait"):
         await caller.run(terminal, "git push origin")
     assert (await caller.run(terminal, "echo fine"))["output"] == "fine\n"
@@ -175,7 +174,7 @@ async def test_lists_hold_for_what_is_typed_too(door: str, serve: ServerFactory)
 @pytest.mark.parametrize("door", DOORS)
 async def test_a_shell_off_the_allow_list_is_no_terminal(door: str, serve: ServerFactory) -> None:
     server = await anyio.to_thread.run_sync(lambda: serve(ALLOWED_COMMANDS="ls,echo"))
-    with pytest.raises(Refused, match="not on the list|not allowed|ALLOWED_COMMANDS"):
+    with pytest.raises(Refused, match=r"not on the list"):
         await caller_of(door, server).create()
 
 
@@ -193,7 +192,7 @@ async def test_with_an_allow_list_of_shells_commands_are_judged_and_no_file_of_t
     for command in ("touch x", "echo $(touch x)", "echo a\ntouch x", "alias echo=touch"):
         with pytest.raises(Refused):
             await caller.run(terminal, command)
-    assert not [one for one in tmp_path.iterdir() if one.name in {"x", "escaped"}]
+    assert {"x", "escaped"}.isdisjoint(await anyio.to_thread.run_sync(os.listdir, tmp_path))
 
 
 @pytest.mark.promise("S3.8")
@@ -203,7 +202,8 @@ async def test_a_profile_bounds_the_terminal(shared: OutliveServer, tmp_path: Pa
         try:
             terminal = await caller.create(profile=profile, cwd=str(tmp_path))
         except Refused as refused:
-            assert "sandbox_unavailable" in refused.text
+            if "sandbox_unavailable" not in refused.text:
+                raise
             continue
         gave = await caller.run(
             terminal, "grep NoNewPrivs /proc/self/status; touch inside; touch /etc/outside-$$"

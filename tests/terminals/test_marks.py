@@ -1,5 +1,6 @@
 """The marks: found in any pieces, and what they tell of a command and of a shell."""
 
+import itertools
 import re
 
 import pytest
@@ -8,7 +9,6 @@ from hypothesis import strategies as st
 
 from outlive.protocols.terminal.marks import Mark, MarkReader
 from outlive.protocols.terminal.run import CommandRun, newest_state
-import itertools
 
 _KEY = "0123456789abcdef"
 _OTHER = "fedcba9876543210"

@@ -8,17 +8,10 @@ import pytest
 
 from tests.support.fixtures import ServerFactory
 from tests.support.processes import end
-from tests.terminals.doors import DOORS, Caller, caller_of
+from tests.terminals.doors import DOORS, caller_of
 
 pytestmark = pytest.mark.anyio
 _COMMAND = "echo begun; seq 1 20000; until [ -e {gate} ]; do sleep 0.05; done; echo ended; (exit 42)"
-
-
-async def _ready(caller: Caller, terminal: str) -> dict[str, object]:
-    with anyio.fail_after(20):
-        while (text := await caller.call("read", terminal_id=terminal, budget=1000))["state"] != "ready":
-            await anyio.sleep(0.02)
-    return text
 
 
 @pytest.mark.promise("S3.7")
@@ -38,7 +31,7 @@ async def test_a_command_whose_server_was_killed_ends_with_its_exact_code(
     await anyio.to_thread.run_sync(server.start)
     listed = (await caller.call("list"))["terminals"]
     assert [(one["terminal_id"], one["terminal_name"]) for one in listed] == [(terminal, "kept")]
-    text = await _ready(caller, terminal)
+    text = await caller.ready(terminal)
     assert text["exit_code"] == 42
     cursor, texts = gave["cursor"], [gave["output"]]
     while True:
@@ -79,7 +72,7 @@ async def test_a_terminal_outlives_supervisor_guardian_and_server_at_once(
     for pid in (status.guardian_pid, status.supervisor_pid):
         end(pid)
     await anyio.to_thread.run_sync(server.restart)
-    text = await _ready(caller, terminal)
+    text = await caller.ready(terminal)
     assert text["exit_code"] == 5
     page = await caller.call("read", terminal_id=terminal, cursor=gave["cursor"])
     assert "through" in gave["output"] + page["text"]

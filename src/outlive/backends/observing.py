@@ -177,7 +177,7 @@ def _local_modes(pid: int) -> int:
     # /dev/pts begins at major 136 (admin-guide/devices.txt); its input may be a pipe, and /dev/tty would be ours.
     number = (os.major(device) - 136) * 256 + os.minor(device)
     with contextlib.suppress(OSError, termios.error):
-        path = f"/proc/{pid}/root/dev/pts/{number}"
+        path = os.path.join(f"/proc/{pid}/root", "dev", "pts", str(number))
         fd = os.open(path, os.O_RDONLY | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
             return int(termios.tcgetattr(fd)[3])

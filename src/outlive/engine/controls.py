@@ -155,7 +155,7 @@ class Controls:
         if process.is_ended:
             raise _ended(process)
         if process.terminal is not None:  # what was drawn before was drawn for another size
-            size = WindowSize(process.raw_log.size(0), rows, cols)
+            size = WindowSize(process.stdout_bytes, rows, cols)
             with contextlib.suppress(OSError):
                 await asyncio.to_thread(note_size, process.folder, size)
         await self._backend.resize(process.process_id, rows=rows, cols=cols)

@@ -30,7 +30,6 @@ from outlive.core.terminal import (
     Target,
     TerminalInfo,
     TerminalNote,
-    TerminalState,
     TerminalText,
 )
 from outlive.engine.engine import Engine
@@ -41,6 +40,7 @@ from outlive.engine.terminals.execution import Execution, waiting_of
 from outlive.engine.terminals.output import shell_state
 from outlive.engine.terminals.reading import read_text
 from outlive.engine.terminals.shells import find_terminal_shell
+from outlive.engine.terminals.states import States
 from outlive.engine.waiting import until
 from outlive.protocols.terminal.typed import typed_command
 from outlive.store.window_sizes import WindowSize, note_size
@@ -49,7 +49,6 @@ __all__ = ["EngineTerminals", "terminals_of"]
 
 _DEFAULT_NAME = "MCP Terminal"  # promise S3.6
 _READY_S = 15.0  # what the user's own start files may take before a terminal is handed over all the same
-_TYPED_S = 15.0  # what was typed is taken this soon, or it was something that leaves no trace
 _HUNG_UP_S = 1.0  # what heeds SIGHUP is gone this soon
 _GRACE_S = 2.0  # and TERM; then KILL
 _CLOSED = "The terminal was closed."
@@ -63,8 +62,7 @@ class EngineTerminals:
         """Take the engine (opened by the caller), and how much of a command's output an answer holds."""
         self._engine = engine
         self._limit_bytes = max_output_bytes
-        # What was typed and not yet taken: process id -> where the output ended, and until when that counts.
-        self._typed: dict[str, tuple[int, float]] = {}
+        self._states = States()
 
     @property
     def target(self) -> Target:
@@ -151,13 +149,11 @@ class EngineTerminals:
         try:
             cwd = await asyncio.to_thread(_folder_of, process)
             await self._engine.check_typed(command, cwd=cwd or process.record.cwd)
-            self._check_ready(process, note)
+            self._states.check_ready(process, note)
         except OutliveError as error:
             self._tell("execute", by, process, command, error=error)
             raise
-        # From the check on nothing was awaited: nobody else has typed.
-        size, now = process.raw_log.size(0), asyncio.get_running_loop().time()
-        self._typed[process.process_id] = (size, now + _TYPED_S)
+        self._states.typed(process)  # from the check on nothing was awaited: nobody else has typed
         self._tell("execute", by, process, command)
         execution = Execution(self._engine, process, note)
         return await execution.run(typed, wait_s=wait_s, limit_bytes=self._limit_bytes)
@@ -167,7 +163,7 @@ class EngineTerminals:
     ) -> TerminalText:
         """Return what a terminal shows, open or closed; see `TerminalHost.read`."""
         process, note = await self._find(terminal_id, by, is_open=False)
-        state = self._state(process, note)  # before the text: that is at least as new
+        state = self._states.of(process, note)  # before the text: that is at least as new
         exit_code = _exit_code(process, note)
         page = await read_text(process, form=form, cursor=cursor, budget=budget)
         return TerminalText(
@@ -232,31 +228,11 @@ class EngineTerminals:
             terminal_id=process.process_id,
             terminal_name=note.name,
             target=ENGINE,
-            state=self._state(process, note),
+            state=self._states.of(process, note),
             process_id=process.process_id,
             cwd=(None if process.is_ended else await asyncio.to_thread(_folder_of, process))
             or process.record.cwd,
         )
-
-    def _state(self, process: Process, note: TerminalNote) -> TerminalState:
-        if process.is_ended:
-            return "closed"
-        if process.state is State.QUEUED:
-            return "unknown"
-        found = shell_state(process, note)
-        typed = self._typed.get(process.process_id)
-        if typed is not None and (
-            found.taken_at >= typed[0] or asyncio.get_running_loop().time() >= typed[1]
-        ):
-            del self._typed[process.process_id]
-            typed = None
-        return "ready" if found.is_ready and typed is None else "busy"
-
-    def _check_ready(self, process: Process, note: TerminalNote) -> None:
-        if self._state(process, note) != "ready":
-            more = shell_state(process, note).wants_more
-            what = "an unfinished command waits there for its rest" if more else "something runs there"
-            raise InvalidState("terminal_busy", f"The terminal is busy: {what}.")
 
     def _default_name(self, by: Owner) -> str:
         taken = {note.name for _, note in self._open(by)}

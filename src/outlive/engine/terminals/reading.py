@@ -7,6 +7,7 @@ from outlive.core.cursor import Cursor
 from outlive.core.errors import InvalidRequest
 from outlive.core.terminal import Form
 from outlive.engine.process import Process
+from outlive.engine.terminals.output import end_of
 from outlive.engine.terminals.window import window_size
 from outlive.protocols.clipping import continuation_bytes, unfinished_bytes
 from outlive.protocols.plain import Line, LineSplitter, collapse, strip_ansi
@@ -40,7 +41,7 @@ async def read_text(process: Process, *, form: Form, cursor: str | None, budget:
     """
     at = None if cursor is None else Cursor.parse(cursor).stdout
     size = process.log.size(0)
-    if at is not None and at > process.raw_log.size(0):
+    if at is not None and at > end_of(process):
         raise InvalidRequest("invalid_cursor", "The cursor lies behind the end of the output.")
     match form:
         case "raw":
