@@ -48,7 +48,7 @@ class _Drawing:
     """A screen that is being written to."""
 
     def __init__(self, rows: int, cols: int) -> None:
-        import pyte  # noqa: PLC0415 -- start-up time: 20 ms that only who wants a screen has to pay
+        import pyte  # noqa: PLC0415 -- start-up time: 40 ms that only who wants a screen has to pay
 
         self._open = pyte.ByteStream
         self._screen = pyte.Screen(cols, rows)
