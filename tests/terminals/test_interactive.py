@@ -56,6 +56,7 @@ async def test_a_python_is_talked_to(desk: Desk) -> None:
 async def test_ctrl_c_interrupts_and_the_shell_goes_on(desk: Desk) -> None:
     terminal = await desk.open()
     await desk.run(terminal, "sleep 1000", wait_s=0)
+    await asyncio.sleep(0.5)  # until it is sleep that has the terminal, and no longer the shell
     await desk.type(terminal, "\x03")
     text = await desk.until(terminal, lambda text: text.state == "ready")
     assert text.exit_code == 130
@@ -65,7 +66,7 @@ async def test_ctrl_c_interrupts_and_the_shell_goes_on(desk: Desk) -> None:
 async def test_jobs_are_stopped_and_go_on(desk: Desk) -> None:
     terminal = await desk.open()
     await desk.run(terminal, "sh -c 'sleep 1; echo woken; exit 9'", wait_s=0)
-    await asyncio.sleep(0.2)
+    await asyncio.sleep(0.5)
     await desk.type(terminal, "\x1a")
     text = await desk.until(terminal, lambda text: text.state == "ready")
     assert text.exit_code == 148  # 128 + SIGTSTP

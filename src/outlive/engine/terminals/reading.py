@@ -18,6 +18,7 @@ __all__ = ["Page", "read_text"]
 
 _TURN_BYTES = 256 * 1024  # what the event loop may read in one turn
 _SCREEN_BYTES = 64 * 1024  # the newest output, of which a screen is drawn: a full redraw has some 10 KB
+_SEQUENCE_BYTES = 32  # of an escape sequence at the end of a piece
 _PER_CHARACTER = 4  # bytes that are read for a character of clean text, escape sequences included
 
 
@@ -71,23 +72,37 @@ def _raw(process: Process, at: int | None, size: int, budget: int) -> Page:
 
 def _clean(process: Process, at: int | None, size: int, budget: int) -> Page:
     limit = min(budget * _PER_CHARACTER, _TURN_BYTES)
-    begin = max(0, size - limit) if at is None else at
-    start, data, has_gap = _piece(process, begin, limit)
-    splitter = LineSplitter(Cursor(start, 0))
-    splitter.feed(0, data)
-    splitter.finish()
-    lines = splitter.lines
+    start, data, has_gap = _piece(process, max(0, size - limit) if at is None else at, limit)
+    lines = _lines(start, data)
     if at is None:
         lines = lines[1:] if start and len(lines) > 1 else lines  # it may begin in the middle
         shown = _last(_plain(lines), budget)
     else:
         is_cut = start + len(data) < size and len(lines) > 1
         shown = _first(_plain(lines[:-1] if is_cut else lines), budget)
+        if shown and len(shown[0].text) > budget:  # a line that takes several answers
+            data = _cut(data[:budget])
+            shown = _plain(_lines(start, data))
     end = shown[-1].end if shown else Cursor(start + len(data), 0)
     text = "\n".join(line.text for line in shown)
     if shown and data[: end.stdout - start].endswith(b"\n"):
         text += "\n"
-    return Page(text=text[:budget], cursor=str(end), has_more=end.stdout < size, has_gap=has_gap)
+    text = text[-budget:] if at is None else text[:budget]
+    return Page(text=text, cursor=str(end), has_more=end.stdout < size, has_gap=has_gap)
+
+
+def _lines(start: int, data: bytes) -> list[Line]:
+    splitter = LineSplitter(Cursor(start, 0))
+    splitter.feed(0, data)
+    splitter.finish()
+    return splitter.lines
+
+
+def _cut(data: bytes) -> bytes:
+    """Return the beginning of a line without what it ends in the middle of: a character, an escape sequence."""
+    data = data[: len(data) - unfinished_bytes(data)]
+    escape = data.rfind(b"\x1b", max(1, len(data) - _SEQUENCE_BYTES))
+    return data if escape < 0 else data[:escape]
 
 
 def _plain(lines: list[Line]) -> list[Line]:
