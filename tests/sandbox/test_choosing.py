@@ -186,3 +186,23 @@ async def test_who_lives_in_nobody_knows_which_process_gets_the_closest_bounds(
     assert refused.value.code == "profile_too_weak"
     await engine.cancel(living, grace_s=0)
     await engine.wait(living)
+
+
+async def test_a_workspace_in_a_home_opens_that_home_to_nobody_else(
+    shared_house: House, tmp_path: Path
+) -> None:
+    """What was looked up for one command is not believed for another one, to which more is hidden."""
+    home, elsewhere = tmp_path / "home", tmp_path / "elsewhere"
+    home.mkdir()
+    elsewhere.mkdir()
+    (home / "key").write_text("canary\n")
+    environment = {**os.environ, "HOME": str(home)}
+    async with an_engine(shared_house.state_dir, environment=environment) as engine:
+        if obstacle := (await engine.sandboxes.offers()).obstacles[Profile.WORKSPACE]:
+            pytest.skip(obstacle)
+        line = f"cat {home}/key"
+        inside = await run(engine, line, profile="workspace", cwd=str(home))
+        assert (await output_of(inside))[0] == b"canary\n"
+        outside = await run(engine, line, profile="workspace", cwd=str(elsewhere))
+        assert (await output_of(outside))[0] == b""
+        assert outside.record.exit_code == 1
