@@ -47,7 +47,8 @@ from outlive.frontends.told_refusals import ToldRefusals
 from outlive.keeper.launch import EXTERNAL_VARIABLE, ensure_keeper
 from outlive.keeper.sockets import connect_unix
 from outlive.keeper.spawn import SOFT_LIMIT_VARIABLE
-from outlive.observability.audit import AuditLog, audited_kinds
+from outlive.observability.audit import AuditLog
+from outlive.observability.audit_entries import audited_kinds
 from outlive.observability.metrics import LiveView, Metrics, counted_kinds
 from outlive.observability.process_log import ProcessLog, logged_kinds
 from outlive.policy.commands import AllowedCommands

@@ -19,7 +19,8 @@ from outlive.core.events import (
     StartRejected,
 )
 from outlive.core.process import Owner
-from outlive.observability.audit import AuditLog, audited_kinds
+from outlive.observability.audit import AuditLog
+from outlive.observability.audit_entries import audited_kinds
 from outlive.observability.tally import Tally
 from outlive.store.audit_trail import AuditTrail
 from tests.observability.test_logs import EXAMPLE

@@ -30,7 +30,10 @@ class Profile(StrEnum):
     @property
     def strength(self) -> int:
         """The place in the order, from 0."""
-        return list(Profile).index(self)
+        return _STRENGTHS[self]
+
+
+_STRENGTHS = {profile: place for place, profile in enumerate(Profile)}
 
 
 def parse_profile(text: str) -> Profile:
@@ -74,7 +77,7 @@ class Limits:
 
     def __bool__(self) -> bool:
         """Tell whether anything is limited."""
-        return any(getattr(self, entry.name) is not None for entry in fields(self))
+        return self is not NO_LIMITS and any(getattr(self, entry.name) is not None for entry in fields(self))
 
     def within(self, most: "Limits") -> "Limits":
         """Return these limits where they are set, and those of `most` elsewhere.
@@ -82,6 +85,8 @@ class Limits:
         Raises:
             InvalidRequest: One of these is higher than `most` allows.
         """
+        if self is NO_LIMITS:  # as nearly always
+            return most
         found: dict[str, Any] = {}
         for entry in fields(self):
             wanted, bound = getattr(self, entry.name), getattr(most, entry.name)

@@ -12,12 +12,12 @@ from typing import Literal
 
 from outlive.core.approval import Approval
 from outlive.core.command import Command
-from outlive.core.errors import InvalidState, LimitExceeded
+from outlive.core.errors import CommandRefused, InvalidState, LimitExceeded, OutliveError
 from outlive.core.events import ApprovalDecided, ApprovalRequested, StateChanged
 from outlive.core.lifecycle import Cause
 from outlive.core.process import ProcessRecord
 from outlive.engine.announcing import Announcing
-from outlive.engine.hiding import Hider
+from outlive.engine.hiding import Hider, hide_error
 from outlive.engine.pending import Pending
 from outlive.engine.policing import Policing
 from outlive.engine.process import Process
@@ -91,6 +91,32 @@ class Approving(Announcing):
             InvalidState: `approval_settled`: it does not wait (any more).
         """
         await self._carry_out(process, "denied", by=by, reason=reason)
+
+    async def check_typed(self, line: str, *, cwd: str) -> None:
+        """Have the lists judge a line that is typed into a shell which runs already, in `cwd`.
+
+        What the shell makes of a name (an alias, a function, another PATH) they do not know.
+
+        Raises:
+            CommandRefused: They do not allow it; also where a person would have to be asked, because a shell cannot wait.
+        """
+        command = Command(line=line)
+        try:
+            self._settings.allowed_commands.check(command, self._policing.environment)
+            if not self._policing.is_active:
+                return
+            path = self._policing.environment.get("PATH", os.defpath)
+            decision = await self._policing.decide(command, cwd=cwd, path=path)
+            if decision.verdict is Verdict.DENY:
+                raise refusal(decision)
+            if decision.verdict is Verdict.ASK:
+                hint = "Run it as a command of its own: then it waits until a person approves it."
+                raise CommandRefused(
+                    "command_denied", f"{decision.reason} A terminal cannot wait for that.", hint=hint
+                )
+        except OutliveError as error:
+            hide_error(error, self.hider.redactor.mask_text)
+            raise
 
     async def _approval_for(self, command: Command, resolved: Resolved) -> Approval | None:
         """Return the approval that a start needs; None when it needs none.

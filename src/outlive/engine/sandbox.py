@@ -53,6 +53,9 @@ class Confined:
     groups: tuple[str, ...] = ()
 
 
+_UNBOUND = Confined(sandbox=Sandbox())
+
+
 @dataclass(frozen=True, slots=True)
 class _Surroundings:
     """What does not depend on the command, absolute and without symbolic links, asked at most once a second.
@@ -108,6 +111,8 @@ class Sandboxes:
             CommandRefused: `profile_too_weak`: weaker than the default, and the caller is no administrator; or weaker
                 than that of the process in whose tree the caller lives.
         """
+        if command.profile is None and inside is None:
+            return self._settings.profile
         least = Profile.OPEN if owner.is_admin else self._settings.profile
         if inside is not None:
             least = max(self._settings.profile, inside.sandbox.profile, key=lambda one: one.strength)
@@ -150,7 +155,7 @@ class Sandboxes:
         """
         limits = command.limits.within(self._settings.limits)
         if profile is Profile.OPEN and not limits:
-            return Confined(sandbox=Sandbox())
+            return _UNBOUND
         offers = await self.offers()
         if obstacle := offers.obstacles[profile]:
             raise _unavailable(profile, obstacle)

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import orjson
+
 __all__ = ["FIRST", "ChainCheck", "digest", "make_line", "read_line"]
 
 FIRST = "0" * 64  # what the very first line has for the line before it
@@ -23,7 +25,11 @@ def digest(line: bytes) -> str:
 def make_line(entry: Mapping[str, object], *, number: int, prev: str) -> bytes:
     """Return the line of an entry, with its newline."""
     document = {"n": number, **entry, "prev": prev}
-    return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace") + b"\n"
+    try:
+        return orjson.dumps(document, option=orjson.OPT_APPEND_NEWLINE)
+    except TypeError:  # half of a surrogate pair in a command, a number of more than 64 bits
+        text = json.dumps(document, ensure_ascii=False, separators=(",", ":"))
+        return text.encode("utf-8", "replace") + b"\n"
 
 
 def read_line(line: bytes) -> dict[str, Any] | None:

@@ -8,8 +8,8 @@ from outlive.core.lifecycle import State
 from outlive.core.observation import Waiting
 from outlive.core.process import ProcessRecord
 from outlive.core.sandbox import Profile
-from outlive.protocols.mcp.plain import Line
 from outlive.protocols.mcp.results import error_sentence
+from outlive.protocols.plain import Line
 
 __all__ = ["Circumstances", "body", "header"]
 

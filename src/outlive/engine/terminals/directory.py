@@ -1,0 +1,60 @@
+"""`Terminals`, what the doors ask: finds the host that a terminal belongs to, whoever that is."""
+
+from collections.abc import Sequence
+
+from outlive.core.errors import InvalidRequest, ProcessNotFound
+from outlive.core.process import Owner
+from outlive.core.terminal import ENGINE, VSCODE, Target, TerminalInfo
+from outlive.engine.terminals.contract import TerminalHost
+
+__all__ = ["Terminals"]
+
+_HINTS = {
+    VSCODE: "Install the extension outlive in VS Code and connect it to this server's bridge port.",
+    ENGINE: "This server was started without terminals of its own.",
+}
+
+
+class Terminals:
+    """The hosts of terminals by target. A host may come and go: a VS Code that connects is one."""
+
+    def __init__(self) -> None:
+        """No host is known yet."""
+        self._hosts: dict[Target, TerminalHost] = {}
+
+    def add(self, host: TerminalHost) -> None:
+        """Offer the terminals of a host; one of the same target is replaced."""
+        self._hosts[host.target] = host
+
+    def remove(self, host: TerminalHost) -> None:
+        """Offer them no more."""
+        if self._hosts.get(host.target) is host:
+            del self._hosts[host.target]
+
+    def host(self, target: Target) -> TerminalHost:
+        """Return the host of a target.
+
+        Raises:
+            InvalidRequest: `no_terminal_host`: there is none now (promise S3.7.missing).
+        """
+        if (host := self._hosts.get(target)) is not None:
+            return host
+        text = f"No terminal of the target {target!r} can be had: nothing of that kind is connected."
+        raise InvalidRequest("no_terminal_host", text, hint=_HINTS[target])
+
+    async def terminals(self, by: Owner) -> Sequence[TerminalInfo]:
+        """Return every terminal of a principal's, host by host."""
+        return [one for host in list(self._hosts.values()) for one in await host.terminals(by)]
+
+    async def find(self, terminal_id: str, by: Owner) -> tuple[TerminalHost, TerminalInfo]:
+        """Return a terminal and where it lives.
+
+        Raises:
+            ProcessNotFound: `terminal_not_found`.
+        """
+        for host in list(self._hosts.values()):
+            for one in await host.terminals(by):
+                if one.terminal_id == terminal_id:
+                    return host, one
+        text = f"There is no terminal {terminal_id[:60]!r}."
+        raise ProcessNotFound("terminal_not_found", text, hint="terminal_list shows those that are open.")

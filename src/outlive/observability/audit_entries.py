@@ -1,0 +1,169 @@
+"""What the audit log says of an event: `Entries` makes the documents, and counts what comes in great numbers. No I/O."""
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from datetime import UTC, datetime
+
+from outlive.core.events import (
+    ApprovalDecided,
+    ApprovalRequested,
+    Deed,
+    Event,
+    ProcessCompleted,
+    ProcessRecovered,
+    ProcessRemoved,
+    ProcessStarted,
+    StartRejected,
+)
+from outlive.core.process import Owner, ProcessRecord
+from outlive.observability.tally import Tally
+
+__all__ = ["Entries", "Entry", "audited_kinds"]
+
+Entry = dict[str, object]
+
+_WHO = ("principal", "door", "address", "connection", "request")
+_MOST_SHOWN = 4096  # characters of a command
+_DENIED = (
+    "command_",
+    "approval_",
+    "foreign_",
+    "key_",
+    "token_",
+    "scope_",
+    "not_owner",
+)  # slugs that begin so
+
+
+class Entries:
+    """Makes entries of events and of what is no event; for one thread. Never sees input, output or environment."""
+
+    def __init__(self, *, redact: Callable[[str], str]) -> None:
+        """`redact` takes secrets out of texts."""
+        self._redact = redact
+        self._tally = Tally()
+        self._second = (-1, "")
+
+    def of(self, at_ns: int, happened: Event | Entry) -> Iterator[Entry]:
+        """Yield what is written of something that has happened at this time (nanoseconds)."""
+        match happened:
+            case ProcessStarted(record=record):
+                yield self._about(at_ns, "start", record, decision="allowed", command=record.command)
+            case ProcessCompleted(record=record):
+                for counted in self._tally.of_process(record.process_id):
+                    yield self._of_deed(at_ns, counted)
+                yield self._about(at_ns, "exit", record, **_ending(record))
+            case Deed():
+                for deed in self._tally.pass_on(happened, at_ns):
+                    yield self._of_deed(at_ns, deed)
+            case StartRejected():
+                yield self._of_rejection(at_ns, happened)
+            case ApprovalRequested(record=record):
+                yield self._about(at_ns, "start", record, decision="asked", command=record.command)
+            case ApprovalDecided():
+                yield self._of_approval(at_ns, happened)
+            case ProcessRecovered(record=record):
+                yield self._about(at_ns, "found", record, command=record.command)
+            case ProcessRemoved(process_id=process_id):
+                yield self._entry(at_ns, "removed", None, process_id=process_id)
+            case dict():
+                yield {"at": self.time_of(at_ns), **_known(happened)}
+            case _:
+                pass
+
+    def rest(self, at_ns: int) -> Iterator[Entry]:
+        """Yield what was only counted so far."""
+        for deed in self._tally.rest():
+            yield self._of_deed(at_ns, deed)
+
+    def _of_rejection(self, at_ns: int, event: StartRejected) -> Entry:
+        return self._entry(
+            at_ns,
+            "start",
+            event.by or Owner(principal=event.principal),
+            decision="denied" if event.code.startswith(_DENIED) else "failed",
+            reason=event.code,
+            process_id=event.process_id,
+            command=self._shown(event.command) or None,
+        )
+
+    def _of_approval(self, at_ns: int, event: ApprovalDecided) -> Entry:
+        record = event.record
+        return self._about(
+            at_ns,
+            "approval",
+            record,
+            decision="allowed" if event.verdict == "approved" else "denied",
+            reason=event.verdict,
+            approver=event.by or None,
+            note=self._shown(event.reason) or None,
+            command=record.command,
+        )
+
+    def _of_deed(self, at_ns: int, deed: Deed) -> Entry:
+        details = {
+            name: self._shown(value) if isinstance(value, str) else value
+            for name, value in deed.details.items()
+        }
+        return self._entry(
+            at_ns,
+            deed.what,
+            deed.by,
+            decision=deed.decision,
+            reason=deed.reason or None,
+            process_id=deed.process_id,
+            command=self._shown(deed.command) or None,
+            **details,
+        )
+
+    def _about(self, at_ns: int, what: str, record: ProcessRecord, **fields: str | int | None) -> Entry:
+        """Return an entry about a process."""
+        command = fields.get("command")
+        if isinstance(command, str):
+            fields["command"] = self._shown(command)
+        return self._entry(at_ns, what, record.owner, process_id=record.process_id, pid=record.pid, **fields)
+
+    def _entry(self, at_ns: int, what: str, by: Owner | None, **fields: str | int | None) -> Entry:
+        """Return an entry as it is written: nothing that is not known."""
+        entry: Entry = {"at": self.time_of(at_ns), "what": what}
+        if by is not None:
+            who = (by.principal, by.door or None, by.address or None, by.connection_id, by.request_id)
+            entry |= [(name, value) for name, value in zip(_WHO, who, strict=True) if value is not None]
+        return entry | _known(fields)
+
+    def _shown(self, text: str) -> str:
+        text = self._redact(text) if text else text
+        return text if len(text) <= _MOST_SHOWN else text[:_MOST_SHOWN] + "…"
+
+    def time_of(self, at_ns: int) -> str:
+        """Return a time as entries have it: UTC, ISO 8601, to the microsecond."""
+        second, rest_ns = divmod(at_ns, 1_000_000_000)
+        if self._second[0] != second:
+            self._second = (second, f"{datetime.fromtimestamp(second, UTC):%Y-%m-%dT%H:%M:%S}")
+        return f"{self._second[1]}.{rest_ns // 1000:06d}Z"
+
+
+def audited_kinds() -> Collection[type[Event]]:
+    """Return the kinds of events that are entered; the others need not be made."""
+    return (
+        ProcessStarted,
+        StartRejected,
+        ApprovalRequested,
+        ApprovalDecided,
+        ProcessRecovered,
+        ProcessCompleted,
+        ProcessRemoved,
+        Deed,
+    )
+
+
+def _ending(record: ProcessRecord) -> dict[str, str | int | None]:
+    return {
+        "exit": record.wire_exit_code,
+        "state": record.state.value,
+        "cause": record.cause.value or None,
+        "bytes": record.stdout_bytes + record.stderr_bytes,
+    }
+
+
+def _known(fields: Mapping[str, object]) -> Entry:
+    return {name: value for name, value in fields.items() if value is not None}
