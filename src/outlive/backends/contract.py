@@ -107,5 +107,12 @@ class Backend(Protocol):
     async def observe(self, process_id: ProcessId, *, has_stdin: bool) -> Observation:
         """Look at a live process's tree; nothing of one that has ended. Never raises for what cannot be seen."""
 
+    async def offers(self) -> str:
+        """Return what bounds can be had where commands run, as `keeper.offers` prints it.
+
+        Raises:
+            InvalidRequest: The other side is of an earlier version and does not know.
+        """
+
     async def status(self) -> dict[str, object]:
         """Return what the other side says about itself."""

@@ -1,21 +1,22 @@
 """From a `Command` to the bounds it runs in: which profile, whether that may be, and the steps that make it.
 
-What the machine offers is tried out once, by a process of its own, when it is first needed. The steps are the keeper's
+What the machine offers is tried out once, by a process of the keeper's, when it is first needed. The steps are the keeper's
 (`keeper.confine`); one that fails there keeps the command from running.
 """
 
 import asyncio
+import contextlib
 import os
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from outlive.core.command import Command
-from outlive.core.errors import CommandRefused, StartFailed
+from outlive.core.errors import CommandRefused, InvalidRequest, StartFailed
 from outlive.core.process import Owner, ProcessRecord
 from outlive.core.sandbox import NO_LIMITS, Limits, Profile, Sandbox, parse_profile
 from outlive.keeper.bounds import Place, bounds_of
-from outlive.keeper.offers import Offers, ask_offers
+from outlive.keeper.offers import Offers, ask_offers, read_offers
 
 __all__ = ["Confined", "SandboxSettings", "Sandboxes"]
 
@@ -83,6 +84,7 @@ class Sandboxes:
         *,
         state_dir: str,
         environment: Mapping[str, str],
+        ask: Callable[[], Awaitable[str]] | None = None,
     ) -> None:
         """Take the settings; nothing is tried out yet.
 
@@ -90,12 +92,14 @@ class Sandboxes:
             settings: What the operator has decided.
             state_dir: The state folder, which no command of a stronger profile may read.
             environment: The server's.
+            ask: Has it tried out where commands run (`Backend.offers`); without it, it is tried out from here.
         """
         self._settings = settings
         self._state_dir = state_dir
         self._environment = environment
         self._offers: Offers | None = None
         self._asking = asyncio.Lock()
+        self._ask = ask
         self._surroundings: _Surroundings | None = None
 
     @property
@@ -178,11 +182,21 @@ class Sandboxes:
         return Confined(sandbox=sandbox, steps=bounds.steps, groups=bounds.groups)
 
     async def offers(self) -> Offers:
-        """Return what this machine offers; tried out at the first call."""
+        """Return what this machine offers to the keeper's commands; tried out at the first call.
+
+        Raises:
+            BackendUnavailable: The keeper does not answer.
+        """
         async with self._asking:
             if self._offers is None:
-                self._offers = await asyncio.to_thread(ask_offers, self._state_dir)
+                self._offers = await self._find_out()
         return self._offers
+
+    async def _find_out(self) -> Offers:
+        if self._ask is not None:
+            with contextlib.suppress(InvalidRequest):  # a keeper of an earlier version, which does not know
+                return read_offers(await self._ask())
+        return await asyncio.to_thread(ask_offers, self._state_dir)
 
     def assume(self, offers: Offers) -> None:
         """Believe somebody who has tried out already what the machine offers."""
