@@ -5,16 +5,8 @@ A door names the caller, reads the request by `protocols.terminal.requests`, and
 
 from outlive.core.process import Owner
 from outlive.engine.terminals import NewTerminal, Terminals
+from outlive.protocols.terminal import requests
 from outlive.protocols.terminal.keys import typed_keys
-from outlive.protocols.terminal.requests import (
-    CloseTerminal,
-    CreateTerminal,
-    ExecuteInTerminal,
-    ListTerminals,
-    ReadTerminal,
-    ResizeTerminal,
-    WriteToTerminal,
-)
 from outlive.protocols.terminal.views import executed_view, terminal_view, text_view
 
 __all__ = ["TerminalCalls"]
@@ -30,7 +22,7 @@ class TerminalCalls:
         self._terminals = terminals
         self._wait_s = wait_s
 
-    async def list(self, _asked: ListTerminals, by: Owner) -> _Members:
+    async def list(self, _asked: requests.ListTerminals, by: Owner) -> _Members:
         """Return all that are open."""
         return {"terminals": [terminal_view(one) for one in await self._terminals.terminals(by)]}
 
@@ -39,7 +31,7 @@ class TerminalCalls:
         _, info = await self._terminals.find(terminal_id, by)
         return terminal_view(info)
 
-    async def create(self, asked: CreateTerminal, by: Owner) -> _Members:
+    async def create(self, asked: requests.CreateTerminal, by: Owner) -> _Members:
         """Open one."""
         wanted = NewTerminal(
             name=asked.terminal_name,
@@ -53,33 +45,33 @@ class TerminalCalls:
         )
         return terminal_view(await self._terminals.host(asked.target).create(wanted, by))
 
-    async def execute(self, asked: ExecuteInTerminal, by: Owner) -> _Members:
+    async def execute(self, asked: requests.ExecuteInTerminal, by: Owner) -> _Members:
         """Run a command and wait for its end, at most so long."""
         wait_s = self._wait_s if asked.wait_s is None else asked.wait_s
         host, info = await self._terminals.find(asked.terminal_id, by)
         return executed_view(await host.execute(info.terminal_id, asked.command, by, wait_s=wait_s))
 
-    async def read(self, asked: ReadTerminal, by: Owner) -> _Members:
+    async def read(self, asked: requests.ReadTerminal, by: Owner) -> _Members:
         """Return text of it."""
         host, info = await self._terminals.find(asked.terminal_id, by)
         return text_view(
             await host.read(info.terminal_id, by, form=asked.form, cursor=asked.cursor, budget=asked.budget)
         )
 
-    async def write(self, asked: WriteToTerminal, by: Owner) -> _Members:
+    async def write(self, asked: requests.WriteToTerminal, by: Owner) -> _Members:
         """Type into it."""
         host, info = await self._terminals.find(asked.terminal_id, by)
         data = typed_keys(asked.text, asked.keys)
         await host.write(info.terminal_id, data, by)
         return {"terminal_id": info.terminal_id, "written": len(data)}
 
-    async def resize(self, asked: ResizeTerminal, by: Owner) -> _Members:
+    async def resize(self, asked: requests.ResizeTerminal, by: Owner) -> _Members:
         """Set its size."""
         host, info = await self._terminals.find(asked.terminal_id, by)
         await host.resize(info.terminal_id, asked.rows, asked.cols, by)
         return {"terminal_id": info.terminal_id, "rows": asked.rows, "cols": asked.cols}
 
-    async def close(self, asked: CloseTerminal, by: Owner) -> _Members:
+    async def close(self, asked: requests.CloseTerminal, by: Owner) -> _Members:
         """Close it."""
         host, info = await self._terminals.find(asked.terminal_id, by)
         await host.close(info.terminal_id, by)

@@ -37,15 +37,7 @@ from outlive.protocols.jsonrpc.params import (
     WriteParams,
     decode_params,
 )
-from outlive.protocols.terminal.requests import (
-    CloseTerminal,
-    CreateTerminal,
-    ExecuteInTerminal,
-    ListTerminals,
-    ReadTerminal,
-    ResizeTerminal,
-    WriteToTerminal,
-)
+from outlive.protocols.terminal import requests
 
 __all__ = ["METHODS", "Call", "Lane", "prepare"]
 
@@ -125,13 +117,13 @@ METHODS: Mapping[str, _Method] = MappingProxyType(
         "deny": _method(Scope.ADMIN, DenyParams, approvals.deny, lambda _: Lane.LONG),
         "events": _method(Scope.READ, EventsParams, questions.events),
         "wait": _method(Scope.READ, WaitParams, questions.wait, lambda _: Lane.LONG),
-        "terminal_list": _terminal(Scope.READ, ListTerminals, TerminalCalls.list),
-        "terminal_create": _terminal(Scope.RUN, CreateTerminal, TerminalCalls.create),
-        "terminal_execute": _terminal(Scope.RUN, ExecuteInTerminal, TerminalCalls.execute),
-        "terminal_read": _terminal(Scope.READ, ReadTerminal, TerminalCalls.read),
-        "terminal_write": _terminal(Scope.RUN, WriteToTerminal, TerminalCalls.write),
-        "terminal_resize": _terminal(Scope.RUN, ResizeTerminal, TerminalCalls.resize),
-        "terminal_close": _terminal(Scope.RUN, CloseTerminal, TerminalCalls.close),
+        "terminal_list": _terminal(Scope.READ, requests.ListTerminals, TerminalCalls.list),
+        "terminal_create": _terminal(Scope.RUN, requests.CreateTerminal, TerminalCalls.create),
+        "terminal_execute": _terminal(Scope.RUN, requests.ExecuteInTerminal, TerminalCalls.execute),
+        "terminal_read": _terminal(Scope.READ, requests.ReadTerminal, TerminalCalls.read),
+        "terminal_write": _terminal(Scope.RUN, requests.WriteToTerminal, TerminalCalls.write),
+        "terminal_resize": _terminal(Scope.RUN, requests.ResizeTerminal, TerminalCalls.resize),
+        "terminal_close": _terminal(Scope.RUN, requests.CloseTerminal, TerminalCalls.close),
     }
 )
 

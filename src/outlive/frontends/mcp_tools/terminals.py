@@ -13,15 +13,7 @@ from outlive.frontends.mcp_tools.calls import Answer, Caller, Outcome, Progress
 from outlive.frontends.terminal_calls import TerminalCalls
 from outlive.protocols.mcp.arguments import read_arguments
 from outlive.protocols.mcp.terminal_tools import executed_text, read_text, terminals_text
-from outlive.protocols.terminal.requests import (
-    CloseTerminal,
-    CreateTerminal,
-    ExecuteInTerminal,
-    ListTerminals,
-    ReadTerminal,
-    ResizeTerminal,
-    WriteToTerminal,
-)
+from outlive.protocols.terminal import requests
 
 __all__ = ["TerminalTools"]
 
@@ -41,20 +33,20 @@ class TerminalTools:
         """Return what answers the tools, in the order of `TERMINAL_TOOLS`."""
         calls = self._calls
         return (
-            _answer(ListTerminals, calls.list, lambda members: terminals_text(members["terminals"])),
-            _answer(CreateTerminal, self._create),
-            _answer(ExecuteInTerminal, self._execute, executed_text),
-            _answer(ReadTerminal, calls.read, read_text),
-            _answer(WriteToTerminal, calls.write),
-            _answer(ResizeTerminal, calls.resize),
-            _answer(CloseTerminal, calls.close),
+            _answer(requests.ListTerminals, calls.list, lambda members: terminals_text(members["terminals"])),
+            _answer(requests.CreateTerminal, self._create),
+            _answer(requests.ExecuteInTerminal, self._execute, executed_text),
+            _answer(requests.ReadTerminal, calls.read, read_text),
+            _answer(requests.WriteToTerminal, calls.write),
+            _answer(requests.ResizeTerminal, calls.resize),
+            _answer(requests.CloseTerminal, calls.close),
         )
 
-    async def _create(self, asked: CreateTerminal, by: Owner) -> _Members:
+    async def _create(self, asked: requests.CreateTerminal, by: Owner) -> _Members:
         self._admission.check_argv((asked.shell or "bash",))
         return await self._calls.create(asked, by)
 
-    async def _execute(self, asked: ExecuteInTerminal, by: Owner) -> _Members:
+    async def _execute(self, asked: requests.ExecuteInTerminal, by: Owner) -> _Members:
         self._admission.check_line(asked.command)
         return await self._calls.execute(asked, by)
 

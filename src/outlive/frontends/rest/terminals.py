@@ -22,16 +22,7 @@ from outlive.protocols.rest.terminals import (
     TypedView,
     asked,
 )
-from outlive.protocols.terminal.requests import (
-    DEFAULT_BUDGET,
-    CloseTerminal,
-    CreateTerminal,
-    ExecuteInTerminal,
-    ListTerminals,
-    ReadTerminal,
-    ResizeTerminal,
-    WriteToTerminal,
-)
+from outlive.protocols.terminal import requests
 
 __all__ = ["TerminalRoutes"]
 
@@ -72,11 +63,11 @@ class TerminalRoutes:
 
     async def list(self) -> Response:
         """List the open terminals."""
-        return json_answer(await self._calls.list(ListTerminals(), self._context.owner()))
+        return json_answer(await self._calls.list(requests.ListTerminals(), self._context.owner()))
 
     async def create(self, body: NewTerminalRequest) -> Response:
         """Open a terminal and answer when it can be used."""
-        wanted = asked(CreateTerminal, **body.model_dump())
+        wanted = asked(requests.CreateTerminal, **body.model_dump())
         members = await self._calls.create(wanted, self._context.owner())
         return json_answer(members, 201, Location=f"/v1/terminals/{members['terminal_id']}")
 
@@ -86,7 +77,9 @@ class TerminalRoutes:
 
     async def execute(self, terminal_id: _TerminalId, body: ExecuteRequest) -> Response:
         """Run a command at the prompt and answer with its output and exit code, or that it still runs."""
-        wanted = asked(ExecuteInTerminal, terminal_id=terminal_id, command=body.command, wait_s=body.wait_s)
+        wanted = asked(
+            requests.ExecuteInTerminal, terminal_id=terminal_id, command=body.command, wait_s=body.wait_s
+        )
         return json_answer(await self._calls.execute(wanted, self._context.owner()))
 
     async def read(
@@ -99,24 +92,30 @@ class TerminalRoutes:
         cursor: Annotated[
             str | None, Query(description="Where to go on; the newest output if left out.")
         ] = None,
-        budget: Annotated[int, Query(ge=100, le=1_000_000, description="Most characters.")] = DEFAULT_BUDGET,
+        budget: Annotated[
+            int, Query(ge=100, le=1_000_000, description="Most characters.")
+        ] = requests.DEFAULT_BUDGET,
     ) -> Response:
         """Return what a terminal shows, open or closed."""
-        wanted = asked(ReadTerminal, terminal_id=terminal_id, form=form, cursor=cursor, budget=budget)
+        wanted = asked(
+            requests.ReadTerminal, terminal_id=terminal_id, form=form, cursor=cursor, budget=budget
+        )
         return json_answer(await self._calls.read(wanted, self._context.owner()))
 
     async def write(self, terminal_id: _TerminalId, body: InputRequest) -> Response:
         """Type into a terminal, whatever runs there."""
-        wanted = asked(WriteToTerminal, terminal_id=terminal_id, **body.model_dump())
+        wanted = asked(requests.WriteToTerminal, terminal_id=terminal_id, **body.model_dump())
         return json_answer(await self._calls.write(wanted, self._context.owner()))
 
     async def resize(self, terminal_id: _TerminalId, body: Resize) -> Response:
         """Set a terminal's size."""
-        wanted = asked(ResizeTerminal, terminal_id=terminal_id, rows=body.rows, cols=body.cols)
+        wanted = asked(requests.ResizeTerminal, terminal_id=terminal_id, rows=body.rows, cols=body.cols)
         return json_answer(await self._calls.resize(wanted, self._context.owner()))
 
     async def close(self, terminal_id: _TerminalId) -> Response:
         """Close a terminal: its shell and what runs in it end."""
         return json_answer(
-            await self._calls.close(asked(CloseTerminal, terminal_id=terminal_id), self._context.owner())
+            await self._calls.close(
+                asked(requests.CloseTerminal, terminal_id=terminal_id), self._context.owner()
+            )
         )

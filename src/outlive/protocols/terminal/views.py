@@ -4,42 +4,22 @@ from outlive.core.terminal import Executed, TerminalInfo, TerminalText
 
 __all__ = ["executed_view", "terminal_view", "text_view"]
 
+# Spelled out: what a class gets for our own use is not told by itself.
+_TERMINAL = ("terminal_id", "terminal_name", "target", "state", "process_id", "cwd")
+_EXECUTED = ("terminal_id", "output", "exit_code", "cursor", "is_complete", "waiting", "is_closed")
+_TEXT = ("terminal_id", "text", "form", "cursor", "state", "waiting", "exit_code", "has_more", "has_gap")
+
 
 def terminal_view(info: TerminalInfo) -> dict[str, object]:
     """Return what is told of a terminal."""
-    return {
-        "terminal_id": info.terminal_id,
-        "terminal_name": info.terminal_name,
-        "target": info.target,
-        "state": info.state,
-        "process_id": info.process_id,
-        "cwd": info.cwd,
-    }
+    return {name: getattr(info, name) for name in _TERMINAL}
 
 
 def executed_view(executed: Executed) -> dict[str, object]:
     """Return what a command gave."""
-    return {
-        "terminal_id": executed.terminal_id,
-        "output": executed.output,
-        "exit_code": executed.exit_code,
-        "cursor": executed.cursor,
-        "is_complete": executed.is_complete,
-        "waiting": executed.waiting,
-        "is_closed": executed.is_closed,
-    }
+    return {name: getattr(executed, name) for name in _EXECUTED}
 
 
 def text_view(text: TerminalText) -> dict[str, object]:
     """Return what was read."""
-    return {
-        "terminal_id": text.terminal_id,
-        "text": text.text,
-        "form": text.form,
-        "cursor": text.cursor,
-        "state": text.state,
-        "waiting": text.waiting,
-        "exit_code": text.exit_code,
-        "has_more": text.has_more,
-        "has_gap": text.has_gap,
-    }
+    return {name: getattr(text, name) for name in _TEXT}
