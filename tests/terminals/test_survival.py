@@ -1,14 +1,17 @@
 """Terminals when something dies: the server in the middle of a command, the keeper, both."""
 
+import contextlib
 import os
 import signal
+from http.client import HTTPException
 
 import anyio
 import pytest
+from websockets.exceptions import WebSocketException
 
 from tests.support.fixtures import ServerFactory
 from tests.support.processes import end
-from tests.terminals.doors import DOORS, caller_of
+from tests.terminals.doors import DOORS, Refused, caller_of
 
 pytestmark = pytest.mark.anyio
 _COMMAND = "echo begun; seq 1 20000; until [ -e {gate} ]; do sleep 0.05; done; echo ended; (exit 42)"
@@ -44,6 +47,28 @@ async def test_a_command_whose_server_was_killed_ends_with_its_exact_code(
     expected = "begun\n" + "".join(f"{number}\n" for number in range(1, 20_001)) + "ended\n"
     assert expected in whole
     assert (await caller.run(terminal, "echo $NAME; (exit 3)"))["output"] == "value\n"
+
+
+@pytest.mark.parametrize("door", DOORS)
+async def test_a_server_that_stops_does_not_wait_for_a_command(
+    door: str, serve: ServerFactory, tmp_path: str
+) -> None:
+    server = await anyio.to_thread.run_sync(lambda: serve(HOME=tmp_path, SHELL="/bin/bash"))
+    caller = caller_of(door, server)
+    terminal = await caller.create()
+
+    async def left_alone() -> None:
+        with contextlib.suppress(Refused, OSError, HTTPException, WebSocketException):
+            gave = await caller.run(terminal, "echo begun; sleep 6; echo ended; (exit 8)", wait_s=60)
+            assert not gave["is_complete"]
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(left_alone)
+        await anyio.sleep(0.7)
+        with anyio.fail_after(15):
+            assert await anyio.to_thread.run_sync(server.stop) == 0
+    await anyio.to_thread.run_sync(server.start)
+    assert (await caller.ready(terminal))["exit_code"] == 8
 
 
 @pytest.mark.promise("S3.7")

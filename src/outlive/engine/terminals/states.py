@@ -24,6 +24,7 @@ class States:
     def of(self, process: Process, note: TerminalNote) -> TerminalState:
         """Return the state of a terminal."""
         if process.is_ended:
+            self._typed.pop(process.process_id, None)
             return "closed"
         if process.state is State.QUEUED:
             return "unknown"

@@ -1,10 +1,13 @@
 """/v1/terminals: list, open, look, run a command, read, type, resize, close (promise S3.6)."""
 
+import asyncio
+from collections.abc import Coroutine
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query
 from starlette.responses import Response
 
+from outlive.core.errors import BackendUnavailable
 from outlive.core.terminal import Form
 from outlive.frontends.rest.context import RestContext, json_answer, problems
 from outlive.frontends.terminal_calls import TerminalCalls
@@ -68,7 +71,7 @@ class TerminalRoutes:
     async def create(self, body: NewTerminalRequest) -> Response:
         """Open a terminal and answer when it can be used."""
         wanted = asked(requests.CreateTerminal, **body.model_dump())
-        members = await self._calls.create(wanted, self._context.owner())
+        members = await self._answer(self._calls.create(wanted, self._context.owner()))
         return json_answer(members, 201, Location=f"/v1/terminals/{members['terminal_id']}")
 
     async def get(self, terminal_id: _TerminalId) -> Response:
@@ -80,7 +83,7 @@ class TerminalRoutes:
         wanted = asked(
             requests.ExecuteInTerminal, terminal_id=terminal_id, command=body.command, wait_s=body.wait_s
         )
-        return json_answer(await self._calls.execute(wanted, self._context.owner()))
+        return json_answer(await self._answer(self._calls.execute(wanted, self._context.owner())))
 
     async def read(
         self,
@@ -119,3 +122,14 @@ class TerminalRoutes:
                 asked(requests.CloseTerminal, terminal_id=terminal_id), self._context.owner()
             )
         )
+
+    async def _answer(self, call: Coroutine[None, None, dict[str, object]]) -> dict[str, object]:
+        """Return what a call gives that may take long.
+
+        Raises:
+            BackendUnavailable: `server_lost`: the server stops meanwhile; what the call has begun goes on.
+        """
+        running = asyncio.ensure_future(call)
+        if await self._context.first_of(running):
+            return running.result()
+        raise BackendUnavailable("server_lost", "The server stops; what runs in the terminal goes on.")
