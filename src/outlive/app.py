@@ -23,6 +23,7 @@ from outlive.core.layout import Layout
 from outlive.core.sandbox import Limits, Profile
 from outlive.engine import Engine, EngineSettings, SandboxSettings
 from outlive.engine.lists import command_policy, log_openness
+from outlive.engine.terminals import Terminals, terminals_of
 from outlive.frontends.boundary import ErrorBoundary
 from outlive.frontends.dialects import Dialects
 from outlive.frontends.entry import Entry
@@ -82,6 +83,7 @@ class Application:
     Attributes:
         asgi: What the HTTP server serves, only inside the `async with`.
         routes: What it answers, behind the guard.
+        terminals: Who has terminals; hosts join it as they come.
 
     Leaving it stops no process: the keeper has them.
     """
@@ -106,7 +108,7 @@ class Application:
         self._begun = time.monotonic()
         redactor = redactor_of(settings)
         self._stack = contextlib.AsyncExitStack()
-        self._engine = Engine(
+        self._engine = engine = Engine(
             _engine_settings(settings, layout, working_folder, redactor),
             backend=LocalBackend(layout.root, connect_unix=connect_unix, ensure_keeper=ensure_keeper),
         )
@@ -114,14 +116,16 @@ class Application:
         self._audit = None if settings.audit_off else _audit_log(settings, layout, redactor)
         self._metrics = metrics = Metrics()
         take = counting(settings.max_request_rate)
+        self.terminals = terminals = terminals_of(engine, max_output_bytes=settings.max_output_bytes)
         self._jsonrpc = JsonRpcDoor(
-            self._engine,
+            engine,
             _door_settings(settings),
             take=take,
             observe=functools.partial(metrics.observe_request, "jsonrpc"),
+            terminals=terminals,
         )
-        self._mcp = McpHttpDoor(lambda: _mcp_service(self._engine, layout, settings, extend_mcp))
-        self._rest = RestDoor(lambda: _rest_service(self._engine, settings), self._engine.check)
+        self._mcp = McpHttpDoor(lambda: _mcp_service(engine, terminals, layout, settings, extend_mcp))
+        self._rest = RestDoor(lambda: _rest_service(engine, terminals, settings), engine.check)
         self.routes = self._all_routes()
         dialects = Dialects({MCP_PATH: send_rpc_error, **rest_dialect()})
         own_uid = os.getuid()
@@ -335,11 +339,16 @@ def _door_settings(settings: Settings) -> DoorSettings:
         max_connections=settings.max_connections,
         reconnect_grace_s=settings.reconnect_grace_s,
         max_line_bytes=settings.max_line_bytes,
+        wait_s=settings.wait_s,
     )
 
 
 def _mcp_service(
-    engine: Engine, layout: Layout, settings: Settings, extend: Callable[[Any], None] | None
+    engine: Engine,
+    terminals: Terminals,
+    layout: Layout,
+    settings: Settings,
+    extend: Callable[[Any], None] | None,
 ) -> Service:
     """Build the MCP service; called at the first MCP request."""
     # Start-up time: a quarter of the whole start, which only MCP callers have to wait for.
@@ -365,10 +374,10 @@ def _mcp_service(
         max_message_bytes=settings.max_message_bytes,
         termination_timeout_s=settings.termination_timeout_s,
     )
-    return McpHttpService(engine, Toolbox(engine, tools), layout, door, extend=extend)
+    return McpHttpService(engine, Toolbox(engine, tools, terminals), layout, door, extend=extend)
 
 
-def _rest_service(engine: Engine, settings: Settings) -> RestService:
+def _rest_service(engine: Engine, terminals: Terminals, settings: Settings) -> RestService:
     """Build the REST service; called at the first REST request."""
     # Start-up time: FastAPI takes longer to import than everything else together.
     from outlive.frontends.rest.service import RestService as FastApiService  # noqa: PLC0415
@@ -381,5 +390,7 @@ def _rest_service(engine: Engine, settings: Settings) -> RestService:
             max_body_bytes=settings.max_message_bytes,
             max_output_bytes=settings.max_output_bytes,
             termination_timeout_s=settings.termination_timeout_s,
+            wait_s=settings.wait_s,
         ),
+        terminals,
     )

@@ -99,6 +99,14 @@ def test_a_command_of_an_agent_is_captured_and_shown(person: Person) -> None:
     assert "an outlive server; 1 of its terminals shown" in person.window.messages[-1]
 
 
+def test_a_loud_command_is_shown_whole(person: Person) -> None:
+    """Several bursts of 256 KiB, between which the socket rests."""
+    terminal_id, tab = person.terminal()
+    person.type(tab, "seq 1 400000\r")
+    person.until_shown(tab, "[\r\n]400000\r\n")
+    person.is_whole(terminal_id, tab)
+
+
 def test_what_is_typed_in_the_tab_reaches_the_shell(person: Person) -> None:
     terminal_id, tab = person.terminal()
     person.type(tab, "echo $((6*7)) für dich\r")

@@ -27,6 +27,7 @@ export class Bridge implements LinkOwner {
   /** Whether the server has shown itself to be one of ours. */
   isOutlive = false;
   private readonly link: Link;
+  private lastEnding = "";
   private connection = 0; // counts the connections: an answer belongs to one
   private attempts: ((ending: Ending | undefined) => void)[] = [];
 
@@ -63,18 +64,21 @@ export class Bridge implements LinkOwner {
   // ---- the link's owner
 
   async address(): Promise<Address> {
-    this.log.info(`connecting to ${this.settings.url}`);
+    this.log[this.lastEnding === "" ? "info" : "debug"](`connecting to ${this.settings.url}`);
     return await this.settings.bridge();
   }
 
   opened(): void {
     this.connection += 1;
+    this.lastEnding = "";
     this.log.info("connected");
     this.attempted(undefined);
   }
 
   ended(ending: Ending): number | undefined {
-    this.log.info(`no connection: ${ending.text}`);
+    const isNews = ending.text !== this.lastEnding; // a server that is away for hours is told once
+    this.lastEnding = ending.text;
+    this.log[isNews ? "info" : "debug"](`no connection: ${ending.text}`);
     this.gone(ending);
     return this.settings.autoConnect ? REDIAL_MS : undefined;
   }

@@ -37,6 +37,7 @@ export class TerminalView implements vscode.Pseudoterminal, LinkOwner {
   private decoder = new TextDecoder("utf-8"); // a character may come in two frames, and on two connections
   private size: vscode.TerminalDimensions | undefined;
   private early: string | undefined = ""; // typed before the first connection; undefined since then
+  private lastEnding = "";
   private burst = 0; // bytes since the last pause
   private wanted = false; // VS Code shows it and the user has not disconnected
 
@@ -102,6 +103,7 @@ export class TerminalView implements vscode.Pseudoterminal, LinkOwner {
   }
 
   opened(): void {
+    this.lastEnding = "";
     this.burst = 0;
     if (this.size !== undefined) this.link.send(resize(this.size));
     if (this.early) this.link.send(new TextEncoder().encode(this.early));
@@ -136,7 +138,9 @@ export class TerminalView implements vscode.Pseudoterminal, LinkOwner {
   }
 
   ended(ending: Ending): number | undefined {
-    this.log.info(`${this.shown.terminalId}: no connection: ${ending.text}`);
+    const isNews = ending.text !== this.lastEnding; // a server that is away for hours is told once
+    this.lastEnding = ending.text;
+    this.log[isNews ? "info" : "debug"](`${this.shown.terminalId}: no connection: ${ending.text}`);
     if (ending.status === 404 || ending.status === 410) this.end(undefined);
     return this.wanted && !this.hasEnded ? REDIAL_MS : undefined;
   }
