@@ -123,6 +123,11 @@ class Layout:
         return f"{self.root}/tokens.lock"
 
     @property
+    def bridge(self) -> str:
+        """The terminals in VS Code that the bridge knows, by whose they are."""
+        return f"{self.root}/bridge.json"
+
+    @property
     def audit(self) -> str:
         """Folder of the audit log: files named by the number of their first entry, and a note of the newest one."""
         return f"{self.root}/audit"

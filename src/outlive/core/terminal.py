@@ -1,5 +1,6 @@
 """Terminals as every door shows them: `TerminalInfo`, what one command gave, `Executed`, and what was read, `TerminalText`. Pure."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Literal
 
@@ -13,6 +14,7 @@ __all__ = [
     "TerminalState",
     "TerminalText",
     "Waiting",
+    "default_name",
 ]
 
 Target = Literal["engine", "vscode"]
@@ -75,3 +77,8 @@ class TerminalText:
     waiting: Waiting = "none"
     has_more: bool = False
     has_gap: bool = False
+
+
+def default_name(taken: Collection[str]) -> str:
+    """Return the first "MCP Terminal N" that is not taken (promise S3.6)."""
+    return next(name for n in range(1, len(taken) + 2) if (name := f"MCP Terminal {n}") not in taken)

@@ -6,19 +6,21 @@ callers with the scope `admin` only. Under one uid nothing proves that a person 
 
 import asyncio
 import os
+import re
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Literal
 
 from outlive.core.approval import Approval
 from outlive.core.command import Command
-from outlive.core.errors import InvalidState, LimitExceeded
+from outlive.core.errors import CommandRefused, InvalidRequest, InvalidState, LimitExceeded, OutliveError
 from outlive.core.events import ApprovalDecided, ApprovalRequested, StateChanged
 from outlive.core.lifecycle import Cause
-from outlive.core.process import ProcessRecord
+from outlive.core.process import Owner, ProcessRecord
 from outlive.engine.announcing import Announcing
 from outlive.engine.pending import Pending
 from outlive.engine.policing import Policing
+from outlive.engine.preparation import Preparation
 from outlive.engine.process import Process
 from outlive.engine.resolve import Resolved
 from outlive.policy.judgement import CommandPolicy, Verdict, refusal
@@ -31,6 +33,8 @@ __all__ = ["Approving", "PendingApproval"]
 _MAX_SCRIPT_BYTES = 64 * 1024  # of a script that is shown
 _MAX_NAMES = 200  # of variables
 _MAX_ASKED = 1000  # a person does not read more; each is a file and some 10 KB of memory
+# What readline and an interactive bash take for something else than text: keys, and history expansion (bash(1)).
+_NOT_TYPED = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f!]")
 _Verdict = Literal["approved", "denied", "expired"]
 _ENDS: dict[_Verdict, Cause] = {"denied": Cause.APPROVAL_DENIED, "expired": Cause.APPROVAL_EXPIRED}
 
@@ -50,6 +54,7 @@ class Approving(Announcing):
     _room: WaitingRoom
     _asked: Pending
     _policing: Policing
+    _preparation: Preparation | None
 
     @property
     def policy(self) -> CommandPolicy:
@@ -85,6 +90,48 @@ class Approving(Announcing):
             InvalidState: `approval_settled`: it does not wait (any more).
         """
         await self._carry_out(process, "denied", by=by, reason=reason)
+
+    async def check_typed(self, line: str | None, by: Owner) -> None:
+        """Let a command line pass that will be typed into a shell which is no process of ours; a refusal is announced.
+
+        Nothing bounds such a shell, and what is typed cannot wait for an approval: who needs either is refused. A
+        `line` of None asks whether the caller may have such a shell at all.
+
+        Raises:
+            CommandRefused: The operator's lists or profile do not allow it.
+            InvalidRequest: It is empty, or no text.
+        """
+        try:
+            await self._check_typed(line, by)
+        except OutliveError as error:
+            self._announce_rejection(by, error.code, command=line or "")
+            raise
+
+    async def _check_typed(self, line: str | None, by: Owner) -> None:
+        if self._preparation is None:
+            raise AssertionError("the engine is used inside `async with` only")
+        if line is None:
+            await self._preparation.check_unbounded(by)
+            return
+        if not line.strip() or "\0" in line:
+            raise InvalidRequest("invalid_params", "The command is empty, or has a NUL inside.")
+        command = Command(line=line)
+        self._settings.allowed_commands.check(command, self._policing.environment)
+        await self._preparation.check_unbounded(by)
+        if not self._policing.is_active and not self._settings.allowed_commands.names:
+            return
+        if _NOT_TYPED.search(line):
+            text = (
+                "It is not certain what a shell makes of this when it is typed: a control character, or '!'."
+            )
+            raise CommandRefused("command_opaque", text)
+        path = self._policing.environment.get("PATH", os.defpath)
+        decision = await self._policing.decide(command, cwd=self._settings.cwd, path=path)
+        if decision.verdict is Verdict.ASK:
+            hint = "Start it as a process: that can wait for an approval."
+            raise CommandRefused("command_denied", f"{decision.reason} Typed, it cannot wait.", hint=hint)
+        if decision.verdict is Verdict.DENY:
+            raise refusal(decision)
 
     async def _approval_for(self, command: Command, resolved: Resolved) -> Approval | None:
         """Return the approval that a start needs; None when it needs none.
