@@ -23,7 +23,9 @@ from outlive.core.layout import Layout
 from outlive.core.sandbox import Limits, Profile
 from outlive.engine import Engine, EngineSettings, SandboxSettings
 from outlive.engine.lists import command_policy, log_openness
+from outlive.engine.terminals import Terminals
 from outlive.frontends.boundary import ErrorBoundary
+from outlive.frontends.bridge import BRIDGE_PATH, BridgeDoor, BridgeSettings
 from outlive.frontends.dialects import Dialects
 from outlive.frontends.entry import Entry
 from outlive.frontends.front_page import HEALTH_PATH, front_routes, unknown_path
@@ -34,7 +36,7 @@ from outlive.frontends.mcp_http.door import PATH as MCP_PATH
 from outlive.frontends.mcp_http.door import McpHttpDoor, Service
 from outlive.frontends.mcp_http.refusals import send_rpc_error
 from outlive.frontends.pace import Pace, counting
-from outlive.frontends.peers import Peers
+from outlive.frontends.peers import PEER, Peers, still_lives
 from outlive.frontends.rest.door import PATH as REST_PATH
 from outlive.frontends.rest.door import PROBE_PATHS, RestDoor
 from outlive.frontends.rest.door import Service as RestService
@@ -51,6 +53,7 @@ from outlive.observability.audit import AuditLog
 from outlive.observability.audit_entries import audited_kinds
 from outlive.observability.metrics import LiveView, Metrics, counted_kinds
 from outlive.observability.process_log import ProcessLog, logged_kinds
+from outlive.policy.access import Access, Scope
 from outlive.policy.commands import AllowedCommands
 from outlive.policy.redaction import Redactor
 from outlive.store.audit_trail import AuditTrail
@@ -81,6 +84,7 @@ class Application:
     Attributes:
         asgi: What the HTTP server serves, only inside the `async with`.
         routes: What it answers, behind the guard.
+        terminals: Who has terminals now.
 
     Leaving it stops no process: the keeper has them.
     """
@@ -121,11 +125,22 @@ class Application:
         )
         self._mcp = McpHttpDoor(lambda: _mcp_service(self._engine, layout, settings, extend_mcp))
         self._rest = RestDoor(lambda: _rest_service(self._engine, settings), self._engine.check)
+        own_uid = os.getuid()
+        self._peers = peers = Peers(layout, own_uid=own_uid, living=self._living)
+        self.terminals = Terminals()
+        self._bridge = BridgeDoor(
+            self._engine,
+            self.terminals,
+            BridgeSettings.of(settings),
+            path=layout.bridge,
+            own=Access(principal=f"uid:{own_uid}", scope=Scope.RUN),
+            identify=lambda scope: peers.identity(scope["state"][PEER]),
+            lives=still_lives,
+            take=take,
+        )
         self.routes = self._all_routes()
         dialects = Dialects({MCP_PATH: send_rpc_error, **rest_dialect()})
-        own_uid = os.getuid()
         self._tokens = TokenBook(TokenFile(layout))
-        self._peers = Peers(layout, own_uid=own_uid, living=self._living)
         self.asgi: ASGIApp = Guard(
             Timed(
                 Pace(
@@ -137,7 +152,13 @@ class Application:
                 metrics.observe_request,
                 doors={MCP_PATH: "mcp", REST_PATH: "rest", "/api/": "rest"},
             ),
-            Entry(self._peers, self._tokens, own_uid=own_uid, api_key=settings.mcp_api_key),
+            Entry(
+                peers,
+                self._tokens,
+                own_uid=own_uid,
+                api_key=settings.mcp_api_key,
+                bridge_paths=frozenset({BRIDGE_PATH}),
+            ),
             names=_names(settings),
             page_paths=frozenset({MCP_PATH}),
             answer=ToldRefusals(dialects, self._engine.announce),
@@ -149,6 +170,7 @@ class Application:
             *self._jsonrpc.routes(),
             *self._mcp.routes(),
             *self._rest.routes(),
+            *self._bridge.routes(),
             Route("/metrics", self._show_metrics, methods=["GET"]),
         ]
 
@@ -180,6 +202,7 @@ class Application:
             await self._stack.enter_async_context(self._jsonrpc)
             await self._stack.enter_async_context(self._mcp)
             await self._stack.enter_async_context(self._rest)
+            await self._stack.enter_async_context(self._bridge)
         except BaseException:
             await self._stack.aclose()
             raise
@@ -240,6 +263,7 @@ class Application:
                 "jsonrpc": "/ws/mcp",
                 "mcp": MCP_PATH,
                 "rest": REST_PATH,
+                "bridge": BRIDGE_PATH,
                 "docs": DOCS_PATH,
                 "health": HEALTH_PATH,
                 "metrics": "/metrics",

@@ -4,7 +4,6 @@ Every function returns the UTF-8 bytes of one message. `request_id` is unique fo
 """
 
 from collections.abc import Sequence
-from urllib.parse import quote
 
 import msgspec
 
@@ -76,7 +75,7 @@ def _seen(terminal: TerminalInfo) -> dict[str, str]:
     return {
         "terminalId": terminal.terminal_id,
         "terminalName": terminal.terminal_name,
-        "path": f"/ws/terminal/{quote(terminal.terminal_id, safe='')}",
+        "path": f"/ws/terminal/{terminal.terminal_id}",  # a process id: nothing to quote
     }
 
 
