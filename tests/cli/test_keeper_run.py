@@ -170,6 +170,8 @@ async def test_a_keeper_that_was_started_elsewhere_is_taken_in_and_commands_go_o
         "off",
         "--mcp-port",
         "off",
+        "--bridge-port",
+        "off",
         "--state-dir",
         str(units.state_dir),
     ]

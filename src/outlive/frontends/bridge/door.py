@@ -102,8 +102,9 @@ class BridgeDoor:
         return [WebSocketRoute(PATH, self._serve, name="bridge")]
 
     async def _serve(self, websocket: WebSocket) -> None:
+        process = await self._identify(websocket.scope)
         try:
-            await websocket.accept()
+            await websocket.accept()  # nothing is awaited from here on until the extension has its seat
         except WebSocketDisconnect:
             return  # gone before it was let in
         access = access_of(websocket.scope)
@@ -113,7 +114,6 @@ class BridgeDoor:
             return
         # The scope bridge is for this and nothing else: it opens no terminals of the engine's.
         is_ours = websocket.headers.get(OWN_HEADER) == "1" and access.scope >= AccessScope.RUN
-        process = await self._identify(websocket.scope)
         host = websocket.client.host if websocket.client else "unix"
         await self._attend(
             line,

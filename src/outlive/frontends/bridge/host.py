@@ -192,7 +192,7 @@ class VsCodeTerminals:
             raise failure_of(outcome, "a terminal was opened", self._hide)
         terminal = self._seats.add(seat, outcome.terminal_id, outcome.terminal_name or name, by.principal)
         if terminal is None:
-            text = f"The extension calls the new terminal {outcome.terminal_id!r}, as it does another one."
+            text = f"The extension calls the new terminal {outcome.terminal_id!r}, as it does another caller's."
             raise failure_of(Failure(request_id, text), "", self._hide)
         await self._memory.keep()
         with self._telling("terminal_create", terminal.terminal_id, by):

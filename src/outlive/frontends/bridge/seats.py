@@ -140,9 +140,15 @@ class Seats:
             self._seats.remove(seat)
 
     def add(self, seat: Seat, own_id: str, name: str, principal: str) -> Terminal | None:
-        """Remember a terminal that an extension has opened; None when it calls another one of its own so already."""
-        if any(one.own_id == own_id for one in seat.terminals.values()):
-            return None
+        """Remember a terminal that an extension has opened; None when it calls one of another principal's so.
+
+        What the same principal had under this name is no more: the extension must have begun anew.
+        """
+        before = next((one for one in seat.terminals.values() if one.own_id == own_id), None)
+        if before is not None:
+            if before.principal != principal:
+                return None
+            del seat.terminals[before.terminal_id]
         taken = {terminal_id for known in self._seats for terminal_id in known.terminals}
         terminal_id, number = own_id, 2
         # An extension that counts for itself repeats what another one says; none may pass for a terminal of the engine.
