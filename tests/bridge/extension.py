@@ -97,7 +97,11 @@ class DocumentExtension:
 
 @contextlib.asynccontextmanager
 async def dialling(
-    url: str, extension: DocumentExtension | None = None, *, redial_s: float = 0.1, **options: Any
+    url: str,
+    extension: DocumentExtension | None = None,
+    *,
+    redial_s: float = 0.1,
+    **options: Any,  # noqa: ANN401 -- what the library takes
 ) -> AsyncIterator[DocumentExtension]:
     """Have an extension dial `url`, and dial again, while the block runs; it is connected when the block begins."""
     window = extension or DocumentExtension()

@@ -63,11 +63,13 @@ async def _do(terminals: Terminals, request: Request, asked: dict[str, Any]) -> 
     if verb == "read":
         return dataclasses.asdict(await host.read(terminal_id, by, budget=1000))
     if verb == "write":
-        return await host.write(terminal_id, asked["text"].encode(), by)
-    if verb == "resize":
-        return await host.resize(terminal_id, 30, 100, by)
-    assert verb == "close"
-    return await host.close(terminal_id, by)
+        await host.write(terminal_id, asked["text"].encode(), by)
+    elif verb == "resize":
+        await host.resize(terminal_id, 30, 100, by)
+    else:
+        assert verb == "close"
+        await host.close(terminal_id, by)
+    return None
 
 
 if __name__ == "__main__":

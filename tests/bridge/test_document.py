@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.attacks.attacking import ask
-from tests.bridge.extension import DocumentExtension, dialling
+from tests.bridge.extension import DocumentExtension, Message, dialling
 from tests.bridge.knocking import Door
 from tests.support.fixtures import ServerFactory
 from tests.support.processes import poll_until
@@ -95,7 +95,7 @@ async def test_terminals_without_a_name_are_counted(bridge: OutliveServer, door:
 class _Namer(DocumentExtension):
     """An extension that gives its terminals ids of its own, as the document's field table allows."""
 
-    def answers(self, message: dict) -> list[str]:  # type: ignore[type-arg] # JSON
+    def answers(self, message: Message) -> list[str]:
         frames = super().answers(message)
         if message["type"] == "create_terminal":
             self.terminals["terminal-1"] = self.terminals.pop(message["id"])
@@ -172,7 +172,8 @@ async def test_it_listens_on_both_loopbacks_and_a_browser_still_gets_the_front_p
 async def test_without_an_extension_it_is_said_how_to_connect_one(bridge: OutliveServer, door: Door) -> None:
     refused = await door.refusal("create")
     assert refused.code == "no_terminal_host"
-    assert "bridge" in refused.hint and "VS Code" in refused.hint
+    assert "bridge" in refused.hint
+    assert "VS Code" in refused.hint
 
 
 @pytest.mark.promise("S3.6")
@@ -182,14 +183,15 @@ async def test_what_an_extension_of_the_document_cannot_do_is_said(bridge: Outli
         for verb, members in (("read", {}), ("write", {"text": "y\n"}), ("resize", {})):
             refused = await door.refusal(verb, terminal_id=made["terminal_id"], **members)
             assert (refused.code, "engine" in refused.hint) == ("terminal_not_ours", True), verb
-        for members in (
+        asked: tuple[dict[str, object], ...] = (
             {"cwd": "/"},
             {"shell": "fish"},
             {"env": {"A": "b"}},
             {"profile": "open"},
             {"tags": {"a": "b"}},
-        ):
-            assert (await door.refusal("create", **members)).code == "invalid_params", members
+        )
+        for wanted in asked:
+            assert (await door.refusal("create", **wanted)).code == "invalid_params", wanted
         assert [one["type"] for one in extension.received if one["type"] != "ping"] == ["create_terminal"]
 
 

@@ -51,7 +51,17 @@ class _Units:
     @contextmanager
     def server(self, name: str = "server") -> Iterator[Unit]:
         """Start `outlive serve` as its unit does; yield once it has said READY."""
-        words = ("serve", "--jsonrpc-port", "0", "--mcp-port", "off", "--rest-port", "off", "--bridge-port", "off")
+        words = (
+            "serve",
+            "--jsonrpc-port",
+            "0",
+            "--mcp-port",
+            "off",
+            "--rest-port",
+            "off",
+            "--bridge-port",
+            "off",
+        )
         with self._started(name, *words, OUTLIVE_KEEPER_EXTERNAL="1") as started:
             yield started
 
