@@ -20,10 +20,10 @@ from outlive.backends.local import LocalBackend
 from outlive.config import Settings
 from outlive.core.events import Event, KeeperConnected
 from outlive.core.layout import Layout
-from outlive.core.sandbox import Limits, Profile
-from outlive.engine import Engine, EngineSettings, SandboxSettings
-from outlive.engine.lists import command_policy, log_openness
-from outlive.engine.terminals import Terminals
+from outlive.engine import Engine
+from outlive.engine.configured import engine_settings
+from outlive.engine.lists import log_openness
+from outlive.engine.terminals import EngineTerminals, Terminals
 from outlive.frontends.boundary import ErrorBoundary
 from outlive.frontends.bridge import BRIDGE_PATH, BridgeDoor, BridgeSettings
 from outlive.frontends.dialects import Dialects
@@ -35,7 +35,7 @@ from outlive.frontends.jsonrpc.settings import DoorSettings
 from outlive.frontends.mcp_http.door import PATH as MCP_PATH
 from outlive.frontends.mcp_http.door import McpHttpDoor, Service
 from outlive.frontends.mcp_http.refusals import send_rpc_error
-from outlive.frontends.pace import Pace, counting
+from outlive.frontends.pace import Pace, Take, counting
 from outlive.frontends.peers import PEER, Peers, still_lives
 from outlive.frontends.rest.door import PATH as REST_PATH
 from outlive.frontends.rest.door import PROBE_PATHS, RestDoor
@@ -46,36 +46,22 @@ from outlive.frontends.timing import Timed
 from outlive.frontends.tls import certificate_names
 from outlive.frontends.token_book import TokenBook
 from outlive.frontends.told_refusals import ToldRefusals
-from outlive.keeper.launch import EXTERNAL_VARIABLE, ensure_keeper
+from outlive.keeper.launch import ensure_keeper
 from outlive.keeper.sockets import connect_unix
-from outlive.keeper.spawn import SOFT_LIMIT_VARIABLE
 from outlive.observability.audit import AuditLog
 from outlive.observability.audit_entries import audited_kinds
 from outlive.observability.metrics import LiveView, Metrics, counted_kinds
 from outlive.observability.process_log import ProcessLog, logged_kinds
 from outlive.policy.access import Access, Scope
-from outlive.policy.commands import AllowedCommands
+from outlive.policy.extra_patterns import parse_patterns
 from outlive.policy.redaction import Redactor
 from outlive.store.audit_trail import AuditTrail
-from outlive.store.retention import Retention
 from outlive.store.token_file import TokenFile
 
 __all__ = ["Application", "redactor_of"]
 
 # Beyond a process's own grace period: KILL, the walk over its tree, and the drain of its pipes.
 _STOP_PATIENCE_S = 5.0
-# What systemd (systemd.exec(5)), our unit and the server itself have noted for the server and its keeper: none of a
-# command's business.
-_OF_THE_SERVER = frozenset(
-    {
-        EXTERNAL_VARIABLE,
-        SOFT_LIMIT_VARIABLE,
-        "INVOCATION_ID",
-        "JOURNAL_STREAM",
-        "NOTIFY_SOCKET",
-        "SYSTEMD_EXEC_PID",
-    }
-)
 
 
 class Application:
@@ -110,7 +96,13 @@ class Application:
         redactor = redactor_of(settings)
         self._stack = contextlib.AsyncExitStack()
         self._engine = Engine(
-            _engine_settings(settings, layout, working_folder, redactor),
+            engine_settings(
+                settings,
+                layout.root,
+                environment=os.environ,
+                working_folder=working_folder,
+                redactor=redactor,
+            ),
             backend=LocalBackend(layout.root, connect_unix=connect_unix, ensure_keeper=ensure_keeper),
         )
         self._process_log = ProcessLog()
@@ -128,6 +120,7 @@ class Application:
         own_uid = os.getuid()
         self._peers = peers = Peers(layout, own_uid=own_uid, living=self._living)
         self.terminals = Terminals()
+        self.terminals.add(EngineTerminals(self._engine))
         self._bridge = BridgeDoor(
             self._engine,
             self.terminals,
@@ -139,9 +132,20 @@ class Application:
             take=take,
         )
         self.routes = self._all_routes()
-        dialects = Dialects({MCP_PATH: send_rpc_error, **rest_dialect()})
         self._tokens = TokenBook(TokenFile(layout))
-        self.asgi: ASGIApp = Guard(
+        entry = Entry(
+            peers,
+            self._tokens,
+            own_uid=own_uid,
+            api_key=settings.mcp_api_key,
+            bridge_paths=frozenset({BRIDGE_PATH}),
+        )
+        self.asgi: ASGIApp = self._guarded(settings, entry, take)
+
+    def _guarded(self, settings: Settings, entry: Entry, take: Take) -> ASGIApp:
+        """Return the routes behind everything that every request and upgrade has to pass."""
+        dialects = Dialects({MCP_PATH: send_rpc_error, **rest_dialect()})
+        return Guard(
             Timed(
                 Pace(
                     ErrorBoundary(_router(self.routes), dialects),
@@ -149,16 +153,10 @@ class Application:
                     free_paths=frozenset({HEALTH_PATH, *PROBE_PATHS}),
                     answer=dialects,
                 ),
-                metrics.observe_request,
+                self._metrics.observe_request,
                 doors={MCP_PATH: "mcp", REST_PATH: "rest", "/api/": "rest"},
             ),
-            Entry(
-                peers,
-                self._tokens,
-                own_uid=own_uid,
-                api_key=settings.mcp_api_key,
-                bridge_paths=frozenset({BRIDGE_PATH}),
-            ),
+            entry,
             names=_names(settings),
             page_paths=frozenset({MCP_PATH}),
             answer=ToldRefusals(dialects, self._engine.announce),
@@ -294,54 +292,21 @@ def _router(routes: Iterable[BaseRoute]) -> Router:
 
 
 def redactor_of(settings: Settings) -> Redactor:
-    """Return what is hidden in everything that this server shows and writes."""
-    own = [] if settings.redact == "off" else [settings.mcp_api_key.encode()]
-    return Redactor(patterns=settings.redact == "all", values=own)
+    """Return what is hidden in everything that this server shows and writes.
+
+    Raises:
+        ConfigInvalid: One of the operator's patterns is none.
+    """
+    extra = parse_patterns("redact_extra", settings.redact_extra)
+    if settings.redact == "off":
+        return Redactor(patterns=False)
+    own = [settings.mcp_api_key.encode()]
+    return Redactor(patterns=settings.redact == "all", values=own, extra=extra)
 
 
 def _audit_log(settings: Settings, layout: Layout, redactor: Redactor) -> AuditLog:
     trail = AuditTrail(layout.audit, max_bytes=settings.audit_max_bytes, max_files=settings.audit_files)
     return AuditLog(trail, redact=redactor.mask_text)
-
-
-def _engine_settings(
-    settings: Settings, layout: Layout, working_folder: str, redactor: Redactor
-) -> EngineSettings:
-    return EngineSettings(
-        state_dir=layout.root,
-        environment={name: text for name, text in os.environ.items() if name not in _OF_THE_SERVER},
-        cwd=working_folder,
-        grace_s=settings.grace_s,
-        max_processes=settings.max_processes,
-        output_limit=settings.output_limit_bytes,
-        allowed_commands=AllowedCommands(frozenset(settings.allowed_commands)),
-        redactor=redactor,
-        hides_secrets=settings.redact != "off",
-        sandbox=_sandbox_settings(settings),
-        policy=command_policy(settings),
-        approval_timeout_s=settings.approval_timeout_s,
-        retention=Retention(
-            max_age_s=settings.retention_s,
-            max_count=settings.retention_count,
-            max_bytes=settings.state_quota_bytes,
-        ),
-    )
-
-
-def _sandbox_settings(settings: Settings) -> SandboxSettings:
-    cpu_s = settings.limit_cpu_s
-    return SandboxSettings(
-        profile=Profile(settings.profile),
-        limits=Limits(
-            cpu_s=None if cpu_s is None else round(cpu_s),
-            memory_bytes=settings.limit_memory_bytes,
-            files=settings.limit_files,
-            processes=settings.limit_processes,
-        ),
-        readable=settings.sandbox_read,
-        writable=settings.sandbox_write,
-        folders=settings.sandbox_folders,
-    )
 
 
 def _door_settings(settings: Settings) -> DoorSettings:

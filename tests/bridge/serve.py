@@ -18,10 +18,10 @@ from starlette.routing import BaseRoute, Route
 from outlive.app import Application
 from outlive.cli import main, running
 from outlive.core.errors import OutliveError
+from outlive.core.terminal import ENGINE
 from outlive.engine.terminals import NewTerminal, Terminals
 from outlive.frontends.bridge.own import owner_of
 from outlive.frontends.guard import access_of
-from tests.bridge.engine_terminals import EngineTerminals
 
 PATH = "/test/terminals"
 
@@ -32,8 +32,8 @@ class _WithDoor(Application):
     def __init__(self, *parts: Any, **named: Any) -> None:  # noqa: ANN401 -- passed on as they are
         """Build it."""
         super().__init__(*parts, **named)
-        if os.environ.get("OUTLIVE_TEST_ENGINE_TERMINALS"):
-            self.terminals.add(EngineTerminals(self._engine))
+        if os.environ.get("OUTLIVE_TEST_NO_ENGINE_TERMINALS"):
+            self.terminals.remove(self.terminals.host(ENGINE))
 
     def _all_routes(self) -> list[BaseRoute]:
         return [*super()._all_routes(), Route(PATH, self._act, methods=["POST"])]

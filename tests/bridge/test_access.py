@@ -180,7 +180,7 @@ async def test_commands_are_judged_before_they_are_sent(serve: ServerFactory) ->
     shown = (
         await asyncio.to_thread(run_outlive, "audit", "show", "--json", state_dir=server.state_dir)
     ).stdout
-    for part in ('"terminal_create"', '"terminal_execute"', '"command_not_allowed"', "echo hello | ls"):
+    for part in ('"open"', '"execute"', '"command_not_allowed"', "echo hello | ls"):
         assert part in shown
 
 

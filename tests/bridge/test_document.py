@@ -231,7 +231,7 @@ async def test_requests_and_answers_are_logged_without_what_is_printed(own_bridg
         )
     await poll_until(lambda: "an extension is gone" in own_bridge.stderr)
     log = own_bridge.stderr
-    assert re.search(r"terminal_execute.*curl", log)
+    assert re.search(r"bridge: execute.*curl", log)
     assert re.search(r"bridge request over.*TerminalCreated", log)
     assert re.search(r"bridge request over.*Success", log)
     assert "a" * 43 not in log

@@ -46,7 +46,7 @@ async def _showing(url: str) -> AsyncIterator[_Own]:
 @pytest.fixture
 def with_engine(serve: ServerFactory) -> OutliveServer:
     """A server with terminals of its own."""
-    return serve(OUTLIVE_TEST_ENGINE_TERMINALS="1")
+    return serve()
 
 
 @pytest.mark.promise("S3.6", "S3.7")
@@ -64,11 +64,12 @@ async def test_a_terminal_for_vs_code_lives_in_the_engine_and_is_shown_there(
         assert shown == {"type": "show_terminal", "id": shown["id"], "data": seen}
         # By whichever host somebody comes, it is the engine's terminal.
         for find in (True, False):
-            await door("execute", terminal_id=terminal_id, command="pwd", find=find)
+            done = await door("execute", terminal_id=terminal_id, command="pwd; (exit 7)", find=find)
+            assert (done["output"], done["exit_code"]) == ("/\n", 7)
             await door("resize", terminal_id=terminal_id, find=find)
             await door("write", terminal_id=terminal_id, text="echo typed\n", find=find)
             async with asyncio.timeout(10):
-                while "typed\r\n" not in (await door("read", terminal_id=terminal_id, find=find))["text"]:  # noqa: ASYNC110 -- asked over HTTP
+                while "\ntyped\n" not in (await door("read", terminal_id=terminal_id, find=find))["text"]:  # noqa: ASYNC110 -- asked over HTTP
                     await asyncio.sleep(0.05)
         await door("close", terminal_id=terminal_id, find=False)
         closed = await extension.next("terminal_closed")
@@ -134,7 +135,7 @@ async def test_it_opens_terminals_of_the_engines_by_itself(with_engine: OutliveS
 
 @pytest.mark.promise("S3.6")
 async def test_a_server_without_terminals_of_its_own_says_so(serve: ServerFactory) -> None:
-    server = serve()
+    server = serve(OUTLIVE_TEST_NO_ENGINE_TERMINALS="1")
     async with _showing(server.bridge_url) as extension:
         assert (await extension.next("terminals"))["data"] == {"terminals": []}
         await extension.say('{"type":"create_terminal","id":"1"}')

@@ -18,11 +18,13 @@ from outlive.core.events import ApprovalDecided, ApprovalRequested, StateChanged
 from outlive.core.lifecycle import Cause
 from outlive.core.process import Owner, ProcessRecord
 from outlive.engine.announcing import Announcing
+from outlive.engine.hiding import Hider, hide_error
 from outlive.engine.pending import Pending
 from outlive.engine.policing import Policing
 from outlive.engine.preparation import Preparation
 from outlive.engine.process import Process
 from outlive.engine.resolve import Resolved
+from outlive.engine.secrets import Secrets
 from outlive.policy.judgement import CommandPolicy, Verdict, refusal
 from outlive.protocols.keeper import decode_spec, encode_spec
 from outlive.store.folder import encode_meta
@@ -53,6 +55,8 @@ class Approving(Announcing):
 
     _room: WaitingRoom
     _asked: Pending
+    hider: Hider
+    secrets: Secrets
     _policing: Policing
     _preparation: Preparation | None
 
@@ -61,16 +65,18 @@ class Approving(Announcing):
         """The rules that decide about every start."""
         return self._settings.policy
 
-    def approvals(self) -> list[PendingApproval]:
-        """Return what waits for an approval, oldest first, whoever asked."""
-        return [
-            PendingApproval(
-                record=process.record,
-                argv=decode_spec(command.spec).argv,
-                script=command.script[:_MAX_SCRIPT_BYTES].decode("utf-8", "replace"),
-            )
-            for process, command in self._asked.all()
-        ]
+    def approvals(self, *, raw: bool = False) -> list[PendingApproval]:
+        """Return what waits for an approval, oldest first, whoever asked; `raw` hides no secrets in the words."""
+        return [self._shown(process.record, command, raw=raw) for process, command in self._asked.all()]
+
+    def _shown(self, record: ProcessRecord, command: WaitingCommand, *, raw: bool) -> PendingApproval:
+        hide = str if raw else self.hider.texts(self.secrets.of(record.process_id))
+        script = command.script[:_MAX_SCRIPT_BYTES].decode("utf-8", "replace")
+        argv = tuple(map(hide, decode_spec(command.spec).argv))
+        if record.approval is not None:  # it may name one of the words
+            approval = replace(record.approval, reason=hide(record.approval.reason))
+            record = replace(record, approval=approval)
+        return PendingApproval(record=record, argv=argv, script=hide(script))
 
     async def approve(self, process: Process, *, by: str) -> None:
         """Let a process start that waits for an approval; it may have to wait for its group's turn yet.
@@ -91,47 +97,57 @@ class Approving(Announcing):
         """
         await self._carry_out(process, "denied", by=by, reason=reason)
 
-    async def check_typed(self, line: str | None, by: Owner) -> None:
-        """Let a command line pass that will be typed into a shell which is no process of ours; a refusal is announced.
+    async def check_typed(self, line: str, *, cwd: str) -> None:
+        """Have the lists judge a line that is typed into a shell which runs already, in `cwd`.
 
-        Nothing bounds such a shell, and what is typed cannot wait for an approval: who needs either is refused. A
-        `line` of None asks whether the caller may have such a shell at all.
+        What the shell makes of a name (an alias, a function, another PATH) they do not know.
 
         Raises:
-            CommandRefused: The operator's lists or profile do not allow it.
+            CommandRefused: They do not allow it; also where a person would have to be asked, because a shell cannot wait.
+        """
+        command = Command(line=line)
+        try:
+            self._settings.allowed_commands.check(command, self._policing.environment)
+            if not self._policing.is_active:
+                return
+            path = self._policing.environment.get("PATH", os.defpath)
+            decision = await self._policing.decide(command, cwd=cwd, path=path)
+            if decision.verdict is Verdict.DENY:
+                raise refusal(decision)
+            if decision.verdict is Verdict.ASK:
+                hint = "Run it as a command of its own: then it waits until a person approves it."
+                raise CommandRefused(
+                    "command_denied", f"{decision.reason} A terminal cannot wait for that.", hint=hint
+                )
+        except OutliveError as error:
+            hide_error(error, self.hider.redactor.mask_text)
+            raise
+
+    async def check_elsewhere(self, line: str | None, by: Owner) -> None:
+        """Let a line pass that will be typed into a shell which is no process of ours; a refusal is announced.
+
+        Nothing bounds such a shell, so who may start only what is bounded is refused. A `line` of None asks whether the
+        caller may have such a shell at all.
+
+        Raises:
+            CommandRefused: As `check_typed`, or `profile_too_weak`.
             InvalidRequest: It is empty, or no text.
         """
+        if self._preparation is None:
+            raise AssertionError("the engine is used inside `async with` only")
         try:
-            await self._check_typed(line, by)
+            if line is not None and (not line.strip() or "\0" in line):
+                raise InvalidRequest("invalid_params", "The command is empty, or has a NUL inside.")
+            await self._preparation.check_unbounded(by)
+            if line is not None:
+                is_strict = self._policing.is_active or self._settings.allowed_commands.names
+                if is_strict and _NOT_TYPED.search(line):
+                    text = "It is not certain what a shell makes of it when it is typed: a control character or '!'."
+                    raise CommandRefused("command_opaque", text)
+                await self.check_typed(line, cwd=self._settings.cwd)
         except OutliveError as error:
             self._announce_rejection(by, error.code, command=line or "")
             raise
-
-    async def _check_typed(self, line: str | None, by: Owner) -> None:
-        if self._preparation is None:
-            raise AssertionError("the engine is used inside `async with` only")
-        if line is None:
-            await self._preparation.check_unbounded(by)
-            return
-        if not line.strip() or "\0" in line:
-            raise InvalidRequest("invalid_params", "The command is empty, or has a NUL inside.")
-        command = Command(line=line)
-        self._settings.allowed_commands.check(command, self._policing.environment)
-        await self._preparation.check_unbounded(by)
-        if not self._policing.is_active and not self._settings.allowed_commands.names:
-            return
-        if _NOT_TYPED.search(line):
-            text = (
-                "It is not certain what a shell makes of this when it is typed: a control character, or '!'."
-            )
-            raise CommandRefused("command_opaque", text)
-        path = self._policing.environment.get("PATH", os.defpath)
-        decision = await self._policing.decide(command, cwd=self._settings.cwd, path=path)
-        if decision.verdict is Verdict.ASK:
-            hint = "Start it as a process: that can wait for an approval."
-            raise CommandRefused("command_denied", f"{decision.reason} Typed, it cannot wait.", hint=hint)
-        if decision.verdict is Verdict.DENY:
-            raise refusal(decision)
 
     async def _approval_for(self, command: Command, resolved: Resolved) -> Approval | None:
         """Return the approval that a start needs; None when it needs none.

@@ -9,7 +9,7 @@ import contextlib
 import logging
 from collections.abc import Iterator, Sequence
 
-from outlive.core.errors import InvalidRequest, LimitExceeded, OutliveError, ProcessNotFound
+from outlive.core.errors import InvalidRequest, InvalidState, LimitExceeded, OutliveError, ProcessNotFound
 from outlive.core.events import Deed
 from outlive.core.process import Owner
 from outlive.core.terminal import (
@@ -108,13 +108,13 @@ class VsCodeTerminals:
         if found is None:
             return await self._engines(terminal_id).execute(terminal_id, command, by, wait_s=wait_s)
         seat, terminal = found
-        await self._engine.check_typed(command, by)
+        await self._engine.check_elsewhere(command, by)
         if terminal.is_busy:
             text = f"The terminal {terminal_id!r} has not answered to its last command yet."
-            raise InvalidRequest("terminal_busy", text)
+            raise InvalidState("terminal_busy", text, hint="Wait for its answer.")
         terminal.is_busy = True
         try:
-            with self._telling("terminal_execute", terminal_id, by, command=command):
+            with self._telling("execute", terminal_id, by, command=command):
                 outcome = await ask_seat(
                     seat,
                     "execute",
@@ -158,7 +158,7 @@ class VsCodeTerminals:
             await self._engines(terminal_id).close(terminal_id, by)
             return
         seat, terminal = found
-        with self._telling("terminal_close", terminal_id, by):
+        with self._telling("close", terminal_id, by):
             outcome = await ask_seat(
                 seat,
                 "close_terminal",
@@ -174,7 +174,7 @@ class VsCodeTerminals:
 
     async def _create(self, seat: Seat, extension: Extension, wanted: NewTerminal, by: Owner) -> TerminalInfo:
         _check_plain(wanted)
-        await self._engine.check_typed(None, by)
+        await self._engine.check_elsewhere(None, by)
         known = [one.name for one in self._seats.of(by.principal)]
         if len(known) + len(self._opening) >= self._settings.max_terminals:
             text = f"There are {len(known)} terminals in VS Code already."
@@ -192,10 +192,12 @@ class VsCodeTerminals:
             raise failure_of(outcome, "a terminal was opened", self._hide)
         terminal = self._seats.add(seat, outcome.terminal_id, outcome.terminal_name or name, by.principal)
         if terminal is None:
-            text = f"The extension calls the new terminal {outcome.terminal_id!r}, as it does another caller's."
+            text = (
+                f"The extension calls the new terminal {outcome.terminal_id!r}, as it does another caller's."
+            )
             raise failure_of(Failure(request_id, text), "", self._hide)
         await self._memory.keep()
-        with self._telling("terminal_create", terminal.terminal_id, by):
+        with self._telling("open", terminal.terminal_id, by):
             return _info(terminal)
 
     def _newest(self, by: Owner) -> tuple[Seat, Extension]:

@@ -190,9 +190,9 @@ def check_within(process: Process, cursor: Cursor) -> None:
         raise InvalidRequest("invalid_cursor", text, details={"end": f"{ends[0]}.{ends[1]}"})
 
 
-def end_of(process: Process) -> Cursor:
-    """Return the end of the output as it is now."""
-    return Cursor(process.log.size(0), process.log.size(1))
+def end_of(log: OutputLog) -> Cursor:
+    """Return the end of the output as it is now for readers of this log."""
+    return Cursor(log.size(0), log.size(1))
 
 
 def start_of(text: str | None) -> Cursor:
