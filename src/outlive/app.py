@@ -35,7 +35,7 @@ from outlive.frontends.jsonrpc.settings import DoorSettings
 from outlive.frontends.mcp_http.door import PATH as MCP_PATH
 from outlive.frontends.mcp_http.door import McpHttpDoor, Service
 from outlive.frontends.mcp_http.refusals import send_rpc_error
-from outlive.frontends.pace import Pace, Take, counting
+from outlive.frontends.pace import Pace, counting
 from outlive.frontends.peers import PEER, Peers, still_lives
 from outlive.frontends.rest.door import PATH as REST_PATH
 from outlive.frontends.rest.door import PROBE_PATHS, RestDoor
@@ -108,11 +108,11 @@ class Application:
         self._process_log = ProcessLog()
         self._audit = None if settings.audit_off else _audit_log(settings, layout, redactor)
         self._metrics = metrics = Metrics()
-        take = counting(settings.max_request_rate)
+        self._take = counting(settings.max_request_rate)
         self._jsonrpc = JsonRpcDoor(
             self._engine,
             _door_settings(settings),
-            take=take,
+            take=self._take,
             observe=functools.partial(metrics.observe_request, "jsonrpc"),
         )
         self._mcp = McpHttpDoor(lambda: _mcp_service(self._engine, layout, settings, extend_mcp))
@@ -121,15 +121,8 @@ class Application:
         self._peers = peers = Peers(layout, own_uid=own_uid, living=self._living)
         self.terminals = Terminals()
         self.terminals.add(EngineTerminals(self._engine))
-        self._bridge = BridgeDoor(
-            self._engine,
-            self.terminals,
-            BridgeSettings.of(settings),
-            path=layout.bridge,
-            own=Access(principal=f"uid:{own_uid}", scope=Scope.RUN),
-            identify=lambda scope: peers.identity(scope["state"][PEER]),
-            lives=still_lives,
-            take=take,
+        self._bridge = self._bridge_door(
+            settings, layout, Access(principal=f"uid:{own_uid}", scope=Scope.RUN)
         )
         self.routes = self._all_routes()
         self._tokens = TokenBook(TokenFile(layout))
@@ -140,16 +133,28 @@ class Application:
             api_key=settings.mcp_api_key,
             bridge_paths=frozenset({BRIDGE_PATH}),
         )
-        self.asgi: ASGIApp = self._guarded(settings, entry, take)
+        self.asgi: ASGIApp = self._guarded(settings, entry)
 
-    def _guarded(self, settings: Settings, entry: Entry, take: Take) -> ASGIApp:
+    def _bridge_door(self, settings: Settings, layout: Layout, own: Access) -> BridgeDoor:
+        return BridgeDoor(
+            self._engine,
+            self.terminals,
+            BridgeSettings.of(settings),
+            path=layout.bridge,
+            own=own,
+            identify=lambda scope: self._peers.identity(scope["state"][PEER]),
+            lives=still_lives,
+            take=self._take,
+        )
+
+    def _guarded(self, settings: Settings, entry: Entry) -> ASGIApp:
         """Return the routes behind everything that every request and upgrade has to pass."""
         dialects = Dialects({MCP_PATH: send_rpc_error, **rest_dialect()})
         return Guard(
             Timed(
                 Pace(
                     ErrorBoundary(_router(self.routes), dialects),
-                    take,
+                    self._take,
                     free_paths=frozenset({HEALTH_PATH, *PROBE_PATHS}),
                     answer=dialects,
                 ),
@@ -276,6 +281,7 @@ class Application:
             "uptime_s": round(time.monotonic() - self._begun, 3),
             "processes": self.living_count,
             "connections": self._jsonrpc.open_count,
+            "extensions": self._bridge.open_count,
         }
 
 

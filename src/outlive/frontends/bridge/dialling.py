@@ -1,18 +1,23 @@
-"""Extensions that listen themselves: `Dialler` connects to one address of the operator's, again and again (promise S3.9)."""
+"""Extensions that listen themselves: `Dialler` connects to one address of the operator's, again and again (promise S3.9).
+
+Imported only where there is somebody to dial: the library's client costs the server's start some 40 ms.
+"""
 
 import asyncio
+import contextlib
 import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import Protocol
 from urllib.parse import urlsplit
 
-from websockets.asyncio.client import connect
-from websockets.exceptions import InvalidHandshake, InvalidURI
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidURI
+from websockets.protocol import State
 
-from outlive.frontends.bridge.line import DialledLine, Line
+from outlive.frontends.bridge.line import CLOSE_PATIENCE_S, Line, LineClosed
 from outlive.frontends.bridge.settings import BridgeSettings
 
-__all__ = ["Dialler", "Serve"]
+__all__ = ["DialledLine", "Dialler", "Serve"]
 
 _logger = logging.getLogger(__name__)
 _OPEN_S = 10.0
@@ -25,6 +30,38 @@ class Serve(Protocol):
     def __call__(self, line: Line, address: str, *, is_ours: bool) -> Awaitable[None]:
         """Serve it."""
         ...
+
+
+class DialledLine:
+    """A socket that we have opened to an extension."""
+
+    def __init__(self, socket: ClientConnection) -> None:
+        """Take an open connection."""
+        self._socket = socket
+        self._turn = asyncio.Lock()
+
+    async def send(self, message: bytes, written: Callable[[], None]) -> None:
+        """Send one text message; whoever comes next waits until the buffer has room again."""
+        async with self._turn:
+            if self._socket.state is not State.OPEN:
+                raise LineClosed
+            written()  # the first step of the library's `send` writes; it waits only afterwards
+            with contextlib.suppress(ConnectionClosed):
+                await self._socket.send(message, text=True)
+
+    async def receive(self) -> str | bytes | None:
+        """Return the next message."""
+        try:
+            return await self._socket.recv()
+        except ConnectionClosed:
+            return None
+
+    async def close(self, code: int, reason: str) -> None:
+        """Close it."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(CLOSE_PATIENCE_S):
+                await self._socket.close(code, reason)
+        self._socket.transport.abort()
 
 
 class _Straight(connect):

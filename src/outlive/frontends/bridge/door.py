@@ -13,7 +13,6 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from outlive.engine import Engine
 from outlive.engine.terminals import Terminals
-from outlive.frontends.bridge.dialling import Dialler
 from outlive.frontends.bridge.extension import Extension
 from outlive.frontends.bridge.host import VsCodeTerminals
 from outlive.frontends.bridge.line import Line, ServedLine
@@ -32,6 +31,7 @@ _logger = logging.getLogger(__name__)
 
 PATH = "/"  # promise S3.1
 OWN_HEADER = "outlive-extension"  # "1": it is our own (decision 100)
+_PROBE_S = 2.0  # who has the same key, and may be the one that has just dialled again, answers a ping sooner
 _TRY_AGAIN_LATER = 1013  # IANA, WebSocket Close Code Number Registry
 
 
@@ -80,10 +80,8 @@ class BridgeDoor:
         except ValueError:
             _logger.warning("the file of the bridge's terminals cannot be read; they are forgotten")
         self._host.offer()
-        group = await self._stack.enter_async_context(asyncio.TaskGroup())
-        for address in self._settings.dial:
-            dialler = Dialler(address, self._settings, serve=self._serve_dialled)
-            self._stack.callback(group.create_task(dialler.run(), name="bridge dial").cancel)
+        if self._settings.dial:
+            await self._dial()
         return self
 
     async def __aexit__(
@@ -91,6 +89,14 @@ class BridgeDoor:
     ) -> None:
         """Hang up where we have dialled."""
         await self._stack.aclose()
+
+    async def _dial(self) -> None:
+        from outlive.frontends.bridge.dialling import Dialler  # noqa: PLC0415 -- start-up time, see there
+
+        group = await self._stack.enter_async_context(asyncio.TaskGroup())
+        for address in self._settings.dial:
+            dialler = Dialler(address, self._settings, serve=self._serve_dialled)
+            self._stack.callback(group.create_task(dialler.run(), name="bridge dial").cancel)
 
     @property
     def open_count(self) -> int:
@@ -104,7 +110,7 @@ class BridgeDoor:
     async def _serve(self, websocket: WebSocket) -> None:
         process = await self._identify(websocket.scope)
         try:
-            await websocket.accept()  # nothing is awaited from here on until the extension has its seat
+            await websocket.accept()  # an extension on this machine has its seat before it hears of this
         except WebSocketDisconnect:
             return  # gone before it was let in
         access = access_of(websocket.scope)
@@ -137,6 +143,8 @@ class BridgeDoor:
             line, access, self._settings, is_ours=is_ours, serves_all=serves_all, take=self._take
         )
         self._open.add(extension)
+        if not is_process:
+            await self._seats.probe(key, access.principal, patience_s=_PROBE_S)
         seat = self._seats.claim(extension, key, is_process=is_process)
         self._host.offer()
         who = {"principal": access.principal, "address": access.address}

@@ -4,6 +4,7 @@ Nothing of it outlives `run`: what waits for an answer then is told that nobody 
 """
 
 import asyncio
+import contextlib
 import itertools
 import logging
 import secrets
@@ -94,6 +95,7 @@ class Extension:
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._tasks = asyncio.TaskGroup()
         self._side: set[asyncio.Task[None]] = set()
+        self._reading: asyncio.Task[None] | None = None
         self._warnings = 0
         self._is_open = True
         self._close = (_NORMAL, "")
@@ -109,7 +111,8 @@ class Extension:
             async with self._tasks as tasks:
                 if self.greet is not None:
                     self.spawn(self.greet())
-                ends = {tasks.create_task(self._read()), tasks.create_task(self._ping())}
+                self._reading = tasks.create_task(self._read())
+                ends = {self._reading, tasks.create_task(self._ping())}
                 await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
                 self._is_open = False
                 for task in (*ends, *self._side):
@@ -162,6 +165,21 @@ class Extension:
                 self._exchange.expire(request_id)
                 self._waiting.pop(request_id, None)
         return outcome
+
+    async def probe(self, patience_s: float) -> None:
+        """Ask now whether it is there; hang up where it is not."""
+        loop = asyncio.get_running_loop()
+        request_id = f"ping-{secrets.token_hex(8)}"
+        until = loop.time() + patience_s
+        with contextlib.suppress(NotSent, LimitExceeded, TimeoutError):
+            pong = await self.post("ping", request_id, requests.ping(request_id), until=until)
+            async with asyncio.timeout_at(until):
+                if isinstance(await asyncio.shield(pong), Pong):
+                    return
+        self._close = (_INTERNAL_ERROR, "no pong")
+        if self._reading is not None:
+            self._reading.cancel()
+            await self.ended.wait()
 
     async def tell(self, message: bytes) -> None:
         """Send what asks for no answer; nothing happens after the end."""

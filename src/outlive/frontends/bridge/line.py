@@ -9,16 +9,13 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
-from websockets.asyncio.client import ClientConnection
-from websockets.exceptions import ConnectionClosed
-from websockets.protocol import State
 
 from outlive.frontends.raw_websocket import EXTENSION
 from outlive.protocols.jsonrpc.frames import text_frame
 
-__all__ = ["DialledLine", "Line", "LineClosed", "ServedLine"]
+__all__ = ["CLOSE_PATIENCE_S", "Line", "LineClosed", "ServedLine"]
 
-_CLOSE_PATIENCE_S = 1.0  # for an extension that does not read: the connection is then cut
+CLOSE_PATIENCE_S = 1.0  # for an extension that does not read: the connection is then cut
 
 
 class LineClosed(Exception):
@@ -82,37 +79,5 @@ class ServedLine:
     async def close(self, code: int, reason: str) -> None:
         """Close it."""
         with contextlib.suppress(TimeoutError, RuntimeError, WebSocketDisconnect):  # gone already, or stuck
-            async with asyncio.timeout(_CLOSE_PATIENCE_S):
+            async with asyncio.timeout(CLOSE_PATIENCE_S):
                 await self._websocket.close(code, reason)
-
-
-class DialledLine:
-    """A socket that we have opened to an extension."""
-
-    def __init__(self, socket: ClientConnection) -> None:
-        """Take an open connection."""
-        self._socket = socket
-        self._turn = asyncio.Lock()
-
-    async def send(self, message: bytes, written: Callable[[], None]) -> None:
-        """Send one text message; whoever comes next waits until the buffer has room again."""
-        async with self._turn:
-            if self._socket.state is not State.OPEN:
-                raise LineClosed
-            written()  # the first step of the library's `send` writes; it waits only afterwards
-            with contextlib.suppress(ConnectionClosed):
-                await self._socket.send(message, text=True)
-
-    async def receive(self) -> str | bytes | None:
-        """Return the next message."""
-        try:
-            return await self._socket.recv()
-        except ConnectionClosed:
-            return None
-
-    async def close(self, code: int, reason: str) -> None:
-        """Close it."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_CLOSE_PATIENCE_S):
-                await self._socket.close(code, reason)
-        self._socket.transport.abort()

@@ -105,6 +105,14 @@ class Seats:
         """Return how many there are."""
         return len(self._seats)
 
+    async def probe(self, key: str, principal: str, *, patience_s: float) -> None:
+        """Find out whether those that are connected under a key are really there; who is not is away from now on.
+
+        An extension beyond a network that broke dials again long before anybody has noticed on our side.
+        """
+        known = [seat.extension for seat in self._seats if (seat.key, seat.principal) == (key, principal)]
+        await asyncio.gather(*(one.probe(patience_s) for one in known if one is not None))
+
     def claim(self, extension: Extension, key: str, *, is_process: bool) -> Seat:
         """Give an extension that has connected its own seat, or a new one."""
         self.prune()
