@@ -12,7 +12,7 @@ from outlive.core.identity import ProcessId
 from outlive.core.lifecycle import Cause
 from outlive.core.observation import Observation
 
-__all__ = ["Backend", "BackendListener", "Bell", "Started"]
+__all__ = ["Backend", "BackendListener", "BackendSite", "Bell", "Started"]
 
 # key, out, err, pid, code, phase, cause, flags, descendants: a doorbell's fields as `protocols.keeper.RECORD`
 # has them. Tuples, because thousands a second are told.
@@ -44,7 +44,21 @@ class BackendListener(Protocol):
         """Take over the newest states of processes."""
 
 
-class Backend(Protocol):
+class BackendSite(Protocol):
+    """What a backend knows of itself and of the machine where commands run."""
+
+    async def offers(self) -> str:
+        """Return what bounds can be had where commands run, as `keeper.offers` prints it.
+
+        Raises:
+            InvalidRequest: The other side is of an earlier version and does not know.
+        """
+
+    async def status(self) -> dict[str, object]:
+        """Return what the other side says about itself."""
+
+
+class Backend(BackendSite, Protocol):
     """Carries out what the engine asks. Every method raises BackendUnavailable when nobody answers in time.
 
     All but `write` and `signal` are asked again by themselves when the other side restarts; those two fail with
@@ -106,6 +120,3 @@ class Backend(Protocol):
 
     async def observe(self, process_id: ProcessId, *, has_stdin: bool) -> Observation:
         """Look at a live process's tree; nothing of one that has ended. Never raises for what cannot be seen."""
-
-    async def status(self) -> dict[str, object]:
-        """Return what the other side says about itself."""
