@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
@@ -39,15 +40,10 @@ async def test_too_large_a_message_closes_that_connection_alone(serve: ServerFac
 async def test_more_extensions_than_there_is_room_for_are_turned_away(
     bridge: OutliveServer, door: Door
 ) -> None:
-    sockets: list[ClientConnection] = []
-    async with dialling(bridge.bridge_url) as first:
-        try:
-            for _ in range(63):
-                sockets.append(await connect(bridge.bridge_url, proxy=None))  # noqa: PERF401 -- closed below, whatever happens
-            async with connect(bridge.bridge_url, proxy=None) as late:
-                assert await _close_code(late) == 1013
-        finally:
-            await asyncio.gather(*(one.close() for one in sockets))
+    async with AsyncExitStack() as windows:
+        first, *_ = [await windows.enter_async_context(dialling(bridge.bridge_url)) for _ in range(64)]
+        async with connect(bridge.bridge_url, proxy=None) as late:
+            assert await _close_code(late) == 1013
         assert first.connections == 1
 
 

@@ -88,8 +88,10 @@ async def test_who_dials_again_over_a_broken_network_gets_the_place_of_the_dead_
         assert not dead.is_open
         await line.closed.wait()
         assert line.closed_with == 1011
-        seats.leave(seat)
-        assert seats.claim(_extension(_Line()), "token:x 10.0.0.7", is_process=False) is seat
+        again = _extension(_Line())
+        assert seats.claim(again, "token:x 10.0.0.7", is_process=False) is seat
+        seats.leave(seat, dead)
+        assert seat.extension is again, "who goes late takes nothing with him"
 
 
 @pytest.mark.promise("S3.4.once")

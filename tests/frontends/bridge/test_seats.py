@@ -48,6 +48,10 @@ class _World:
     def claim(self, key: str, *, is_process: bool = True, principal: str = "me") -> Seat:
         return self.seats.claim(_extension(principal), key, is_process=is_process)
 
+    def leave(self, seat: Seat) -> None:
+        assert seat.extension is not None
+        self.seats.leave(seat, seat.extension)
+
 
 @pytest.fixture
 def world() -> _World:
@@ -59,11 +63,11 @@ def test_a_process_gets_its_own_terminals_back_as_long_as_it_lives(world: _World
     first, second = world.claim("p1"), world.claim("p2")
     for seat in (first, second):
         world.seats.add(seat, f"t of {seat.key}", "n", "me")
-        world.seats.leave(seat)
+        world.leave(seat)
     world.now += 1e6
     assert world.claim("p2") is second
     assert world.claim("p1") is first
-    world.seats.leave(first)
+    world.leave(first)
     world.dead.add("p1")
     assert [one.terminal_id for one in world.seats.of("me")] == ["t of p2"]
     assert world.claim("p1") is not first
@@ -73,10 +77,10 @@ def test_a_process_gets_its_own_terminals_back_as_long_as_it_lives(world: _World
 def test_who_cannot_be_told_gets_them_back_within_a_minute(world: _World) -> None:
     seat = world.claim("token:x 10.0.0.7", is_process=False)
     world.seats.add(seat, "t", "n", "me")
-    world.seats.leave(seat)
+    world.leave(seat)
     world.now += 59
     assert world.claim("token:x 10.0.0.7", is_process=False) is seat
-    world.seats.leave(seat)
+    world.leave(seat)
     world.now += 61
     assert world.claim("token:x 10.0.0.7", is_process=False) is not seat
     assert world.seats.find("t", "me") is None
@@ -87,9 +91,9 @@ def test_another_principal_or_one_of_two_alike_gets_nothing(world: _World) -> No
     first, second = world.claim("p"), world.claim("p")
     world.seats.add(first, "one", "n", "me")
     world.seats.add(second, "two", "n", "me")
-    world.seats.leave(first)
+    world.leave(first)
     assert world.claim("p", principal="you") is not first
-    world.seats.leave(second)
+    world.leave(second)
     third = world.claim("p")
     assert third is not first
     assert third is not second
@@ -98,7 +102,7 @@ def test_another_principal_or_one_of_two_alike_gets_nothing(world: _World) -> No
 
 def test_a_seat_without_terminals_is_not_kept(world: _World) -> None:
     seat = world.claim("p")
-    world.seats.leave(seat)
+    world.leave(seat)
     assert len(world.seats) == 0
 
 
@@ -130,7 +134,7 @@ def test_of_too_many_that_are_away_the_oldest_go(world: _World) -> None:
     for number in range(300):
         seat = world.claim(f"p{number}")
         world.seats.add(seat, f"t{number}", "n", "me")
-        world.seats.leave(seat)
+        world.leave(seat)
     assert len(world.seats) == 256
     assert world.seats.find("t43", "me") is None
     assert world.seats.find("t44", "me") is not None

@@ -31,7 +31,7 @@ _logger = logging.getLogger(__name__)
 
 PATH = "/"  # promise S3.1
 OWN_HEADER = "outlive-extension"  # "1": it is our own (decision 100)
-_PROBE_S = 2.0  # who has the same key, and may be the one that has just dialled again, answers a ping sooner
+_PROBE_S = 3.0  # who has the same key, and may be the one that has just dialled again, answers a ping sooner
 _TRY_AGAIN_LATER = 1013  # IANA, WebSocket Close Code Number Registry
 
 
@@ -108,23 +108,26 @@ class BridgeDoor:
         return [WebSocketRoute(PATH, self._serve, name="bridge")]
 
     async def _serve(self, websocket: WebSocket) -> None:
+        access = access_of(websocket.scope)
         process = await self._identify(websocket.scope)
+        host = websocket.client.host if websocket.client else "unix"
+        key = process or f"{access.principal} {host}"
+        if len(self._open) < self._settings.max_extensions:
+            await self._seats.probe(key, access.principal, patience_s=_PROBE_S)
         try:
-            await websocket.accept()  # an extension on this machine has its seat before it hears of this
+            await websocket.accept()  # nothing is awaited from here on until the extension has its seat
         except WebSocketDisconnect:
             return  # gone before it was let in
-        access = access_of(websocket.scope)
         line = ServedLine(websocket)
         if len(self._open) >= self._settings.max_extensions:
             await line.close(_TRY_AGAIN_LATER, "too many extensions")
             return
         # The scope bridge is for this and nothing else: it opens no terminals of the engine's.
         is_ours = websocket.headers.get(OWN_HEADER) == "1" and access.scope >= AccessScope.RUN
-        host = websocket.client.host if websocket.client else "unix"
         await self._attend(
             line,
             access,
-            key=process or f"{access.principal} {host}",
+            key=key,
             is_process=bool(process),
             is_ours=is_ours,
             serves_all=access.scope is AccessScope.BRIDGE,  # such a token is given out for just that
@@ -143,8 +146,6 @@ class BridgeDoor:
             line, access, self._settings, is_ours=is_ours, serves_all=serves_all, take=self._take
         )
         self._open.add(extension)
-        if not is_process:
-            await self._seats.probe(key, access.principal, patience_s=_PROBE_S)
         seat = self._seats.claim(extension, key, is_process=is_process)
         self._host.offer()
         who = {"principal": access.principal, "address": access.address}
@@ -154,6 +155,6 @@ class BridgeDoor:
                 await extension.run()
         finally:
             self._open.discard(extension)
-            self._seats.leave(seat)
+            self._seats.leave(seat, extension)
             self._host.offer()
             _logger.info("an extension is gone", extra=who)

@@ -60,6 +60,11 @@ class Seat:
         self.away_at = now
         self.terminals: dict[str, Terminal] = {}
 
+    @property
+    def is_attended(self) -> bool:
+        """Whether its extension is there, as far as anybody knows."""
+        return self.extension is not None and self.extension.is_open
+
     def gone_s(self) -> float:
         """Return how long it has been away, in seconds."""
         return time.monotonic() - self.away_at
@@ -108,7 +113,7 @@ class Seats:
     async def probe(self, key: str, principal: str, *, patience_s: float) -> None:
         """Find out whether those that are connected under a key are really there; who is not is away from now on.
 
-        An extension beyond a network that broke dials again long before anybody has noticed on our side.
+        An extension dials again long before anybody has noticed on our side that the network broke.
         """
         known = [seat.extension for seat in self._seats if (seat.key, seat.principal) == (key, principal)]
         await asyncio.gather(*(one.probe(patience_s) for one in known if one is not None))
@@ -120,7 +125,7 @@ class Seats:
         away = [
             seat
             for seat in self._seats
-            if seat.extension is None and (seat.key, seat.principal) == (key, principal)
+            if not seat.is_attended and (seat.key, seat.principal) == (key, principal)
         ]
         seat = away[0] if len(away) == 1 else Seat(key, principal, is_process=is_process, now=self._clock())
         if seat in self._seats:
@@ -130,8 +135,10 @@ class Seats:
         seat.back.set()
         return seat
 
-    def leave(self, seat: Seat) -> None:
-        """Note that a seat's extension is gone; without terminals nothing is left of it."""
+    def leave(self, seat: Seat, extension: Extension) -> None:
+        """Note that an extension is gone; without terminals nothing is left of its seat. Another one may have it already."""
+        if seat.extension is not extension:
+            return
         seat.extension = None
         seat.back.clear()
         seat.away_at = self._clock()
