@@ -188,7 +188,9 @@ def _served(bench: Bench) -> Iterator[tuple[Installation, dict[str, int], dict[s
     with bench.folder() as folder:
         installation = find_installation(folder / "s")
         installation.state_dir.mkdir(mode=0o700)
-        server = installation.spawn("--jsonrpc-port", "0", "--mcp-port", "0", "--rest-port", "0")
+        server = installation.spawn(
+            "--jsonrpc-port", "0", "--mcp-port", "0", "--rest-port", "0", "--bridge-port", "0"
+        )
         try:
             ready = _await_ready(server, installation.state_dir.with_suffix(".log"))
             yield installation, ready["ports"], {"server": int(ready["pid"]), **installation.keeper_pids()}

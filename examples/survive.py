@@ -60,7 +60,16 @@ class Server:
     def start(self) -> None:
         """Start the server and wait until it says, in one line of JSON, that it is ready."""
         words = ["--print-json", "--log-level", "error"]
-        words += ["--jsonrpc-port", str(self.port), "--mcp-port", "off", "--rest-port", "off"]
+        words += [
+            "--jsonrpc-port",
+            str(self.port),
+            "--mcp-port",
+            "off",
+            "--rest-port",
+            "off",
+            "--bridge-port",
+            "off",
+        ]
         self._process = subprocess.Popen(
             [*OUTLIVE, "serve", *words, "--state-dir", self.state_dir],
             env=own_environment(),

@@ -57,7 +57,9 @@ def _time_ours(section: Section, folder: Path) -> None:
     for label in ("ours, keeper not running", "ours, keeper running"):
         port = free_port()
         began = time.monotonic()
-        server = installation.spawn("--jsonrpc-port", str(port), "--mcp-port", "0", "--rest-port", "0")
+        server = installation.spawn(
+            "--jsonrpc-port", str(port), "--mcp-port", "0", "--rest-port", "0", "--bridge-port", "0"
+        )
         is_last = label == "ours, keeper running"
         try:
             await_greeting(server, port, path=PATH)

@@ -20,11 +20,12 @@ from outlive.backends.local import LocalBackend
 from outlive.config import Settings
 from outlive.core.events import Event, KeeperConnected
 from outlive.core.layout import Layout
-from outlive.core.sandbox import Limits, Profile
-from outlive.engine import Engine, EngineSettings, SandboxSettings
-from outlive.engine.lists import command_policy, log_openness
+from outlive.engine import Engine
+from outlive.engine.configured import engine_settings
+from outlive.engine.lists import log_openness
 from outlive.engine.terminals import Terminals, terminals_of
 from outlive.frontends.boundary import ErrorBoundary
+from outlive.frontends.bridge import BRIDGE_PATH, BridgeDoor, BridgeSettings
 from outlive.frontends.dialects import Dialects
 from outlive.frontends.entry import Entry
 from outlive.frontends.front_page import HEALTH_PATH, front_routes, unknown_path
@@ -35,7 +36,7 @@ from outlive.frontends.mcp_http.door import PATH as MCP_PATH
 from outlive.frontends.mcp_http.door import McpHttpDoor, Service
 from outlive.frontends.mcp_http.refusals import send_rpc_error
 from outlive.frontends.pace import Pace, counting
-from outlive.frontends.peers import Peers
+from outlive.frontends.peers import PEER, Peers, still_lives
 from outlive.frontends.rest.door import PATH as REST_PATH
 from outlive.frontends.rest.door import PROBE_PATHS, RestDoor
 from outlive.frontends.rest.door import Service as RestService
@@ -45,36 +46,22 @@ from outlive.frontends.timing import Timed
 from outlive.frontends.tls import certificate_names
 from outlive.frontends.token_book import TokenBook
 from outlive.frontends.told_refusals import ToldRefusals
-from outlive.keeper.launch import EXTERNAL_VARIABLE, ensure_keeper
+from outlive.keeper.launch import ensure_keeper
 from outlive.keeper.sockets import connect_unix
-from outlive.keeper.spawn import SOFT_LIMIT_VARIABLE
 from outlive.observability.audit import AuditLog
 from outlive.observability.audit_entries import audited_kinds
 from outlive.observability.metrics import LiveView, Metrics, counted_kinds
 from outlive.observability.process_log import ProcessLog, logged_kinds
-from outlive.policy.commands import AllowedCommands
+from outlive.policy.access import Access, Scope
 from outlive.policy.extra_patterns import parse_patterns
 from outlive.policy.redaction import Redactor
 from outlive.store.audit_trail import AuditTrail
-from outlive.store.retention import Retention
 from outlive.store.token_file import TokenFile
 
 __all__ = ["Application", "redactor_of"]
 
 # Beyond a process's own grace period: KILL, the walk over its tree, and the drain of its pipes.
 _STOP_PATIENCE_S = 5.0
-# What systemd (systemd.exec(5)), our unit and the server itself have noted for the server and its keeper: none of a
-# command's business.
-_OF_THE_SERVER = frozenset(
-    {
-        EXTERNAL_VARIABLE,
-        SOFT_LIMIT_VARIABLE,
-        "INVOCATION_ID",
-        "JOURNAL_STREAM",
-        "NOTIFY_SOCKET",
-        "SYSTEMD_EXEC_PID",
-    }
-)
 
 
 class Application:
@@ -109,40 +96,72 @@ class Application:
         redactor = redactor_of(settings)
         self._stack = contextlib.AsyncExitStack()
         self._engine = engine = Engine(
-            _engine_settings(settings, layout, working_folder, redactor),
+            engine_settings(
+                settings,
+                layout.root,
+                environment=os.environ,
+                working_folder=working_folder,
+                redactor=redactor,
+            ),
             backend=LocalBackend(layout.root, connect_unix=connect_unix, ensure_keeper=ensure_keeper),
         )
         self._process_log = ProcessLog()
         self._audit = None if settings.audit_off else _audit_log(settings, layout, redactor)
         self._metrics = metrics = Metrics()
-        take = counting(settings.max_request_rate)
+        self._take = counting(settings.max_request_rate)
         self.terminals = terminals = terminals_of(engine, max_output_bytes=settings.max_output_bytes)
         self._jsonrpc = JsonRpcDoor(
             engine,
             _door_settings(settings),
-            take=take,
+            take=self._take,
             observe=functools.partial(metrics.observe_request, "jsonrpc"),
             terminals=terminals,
         )
         self._mcp = McpHttpDoor(lambda: _mcp_service(engine, terminals, layout, settings, extend_mcp))
         self._rest = RestDoor(lambda: _rest_service(engine, terminals, settings), engine.check)
-        self.routes = self._all_routes()
-        dialects = Dialects({MCP_PATH: send_rpc_error, **rest_dialect()})
         own_uid = os.getuid()
+        self._peers = peers = Peers(layout, own_uid=own_uid, living=self._living)
+        self._bridge = self._bridge_door(
+            settings, layout, Access(principal=f"uid:{own_uid}", scope=Scope.RUN)
+        )
+        self.routes = self._all_routes()
         self._tokens = TokenBook(TokenFile(layout))
-        self._peers = Peers(layout, own_uid=own_uid, living=self._living)
-        self.asgi: ASGIApp = Guard(
+        entry = Entry(
+            peers,
+            self._tokens,
+            own_uid=own_uid,
+            api_key=settings.mcp_api_key,
+            bridge_paths=frozenset({BRIDGE_PATH}),
+        )
+        self.asgi: ASGIApp = self._guarded(settings, entry)
+
+    def _bridge_door(self, settings: Settings, layout: Layout, own: Access) -> BridgeDoor:
+        return BridgeDoor(
+            self._engine,
+            self.terminals,
+            BridgeSettings.of(settings),
+            path=layout.bridge,
+            own=own,
+            identify=lambda scope: self._peers.identity(scope["state"][PEER]),
+            lives=still_lives,
+            take=self._take,
+        )
+
+    def _guarded(self, settings: Settings, entry: Entry) -> ASGIApp:
+        """Return the routes behind everything that every request and upgrade has to pass."""
+        dialects = Dialects({MCP_PATH: send_rpc_error, **rest_dialect()})
+        return Guard(
             Timed(
                 Pace(
                     ErrorBoundary(_router(self.routes), dialects),
-                    take,
+                    self._take,
                     free_paths=frozenset({HEALTH_PATH, *PROBE_PATHS}),
                     answer=dialects,
                 ),
-                metrics.observe_request,
+                self._metrics.observe_request,
                 doors={MCP_PATH: "mcp", REST_PATH: "rest", "/api/": "rest"},
             ),
-            Entry(self._peers, self._tokens, own_uid=own_uid, api_key=settings.mcp_api_key),
+            entry,
             names=_names(settings),
             page_paths=frozenset({MCP_PATH}),
             answer=ToldRefusals(dialects, self._engine.announce),
@@ -154,6 +173,7 @@ class Application:
             *self._jsonrpc.routes(),
             *self._mcp.routes(),
             *self._rest.routes(),
+            *self._bridge.routes(),
             Route("/metrics", self._show_metrics, methods=["GET"]),
         ]
 
@@ -185,6 +205,7 @@ class Application:
             await self._stack.enter_async_context(self._jsonrpc)
             await self._stack.enter_async_context(self._mcp)
             await self._stack.enter_async_context(self._rest)
+            await self._stack.enter_async_context(self._bridge)
         except BaseException:
             await self._stack.aclose()
             raise
@@ -245,6 +266,7 @@ class Application:
                 "jsonrpc": "/ws/mcp",
                 "mcp": MCP_PATH,
                 "rest": REST_PATH,
+                "bridge": BRIDGE_PATH,
                 "docs": DOCS_PATH,
                 "health": HEALTH_PATH,
                 "metrics": "/metrics",
@@ -259,6 +281,7 @@ class Application:
             "uptime_s": round(time.monotonic() - self._begun, 3),
             "processes": self.living_count,
             "connections": self._jsonrpc.open_count,
+            "extensions": self._bridge.open_count,
         }
 
 
@@ -290,47 +313,6 @@ def redactor_of(settings: Settings) -> Redactor:
 def _audit_log(settings: Settings, layout: Layout, redactor: Redactor) -> AuditLog:
     trail = AuditTrail(layout.audit, max_bytes=settings.audit_max_bytes, max_files=settings.audit_files)
     return AuditLog(trail, redact=redactor.mask_text)
-
-
-def _engine_settings(
-    settings: Settings, layout: Layout, working_folder: str, redactor: Redactor
-) -> EngineSettings:
-    return EngineSettings(
-        state_dir=layout.root,
-        environment={name: text for name, text in os.environ.items() if name not in _OF_THE_SERVER},
-        cwd=working_folder,
-        grace_s=settings.grace_s,
-        max_processes=settings.max_processes,
-        output_limit=settings.output_limit_bytes,
-        allowed_commands=AllowedCommands(frozenset(settings.allowed_commands)),
-        redactor=redactor,
-        hides_secrets=settings.redact != "off",
-        sandbox=_sandbox_settings(settings),
-        policy=command_policy(settings),
-        approval_timeout_s=settings.approval_timeout_s,
-        retention=Retention(
-            max_age_s=settings.retention_s,
-            max_count=settings.retention_count,
-            max_bytes=settings.state_quota_bytes,
-        ),
-    )
-
-
-def _sandbox_settings(settings: Settings) -> SandboxSettings:
-    cpu_s = settings.limit_cpu_s
-    return SandboxSettings(
-        profile=Profile(settings.profile),
-        limits=Limits(
-            cpu_s=None if cpu_s is None else round(cpu_s),
-            cpus=settings.limit_cpus,
-            memory_bytes=settings.limit_memory_bytes,
-            files=settings.limit_files,
-            processes=settings.limit_processes,
-        ),
-        readable=settings.sandbox_read,
-        writable=settings.sandbox_write,
-        folders=settings.sandbox_folders,
-    )
 
 
 def _door_settings(settings: Settings) -> DoorSettings:

@@ -51,7 +51,17 @@ class _Units:
     @contextmanager
     def server(self, name: str = "server") -> Iterator[Unit]:
         """Start `outlive serve` as its unit does; yield once it has said READY."""
-        words = ("serve", "--jsonrpc-port", "0", "--mcp-port", "off", "--rest-port", "off")
+        words = (
+            "serve",
+            "--jsonrpc-port",
+            "0",
+            "--mcp-port",
+            "off",
+            "--rest-port",
+            "off",
+            "--bridge-port",
+            "off",
+        )
         with self._started(name, *words, OUTLIVE_KEEPER_EXTERNAL="1") as started:
             yield started
 
@@ -169,6 +179,8 @@ async def test_a_keeper_that_was_started_elsewhere_is_taken_in_and_commands_go_o
         "--rest-port",
         "off",
         "--mcp-port",
+        "off",
+        "--bridge-port",
         "off",
         "--state-dir",
         str(units.state_dir),

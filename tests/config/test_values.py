@@ -138,3 +138,25 @@ def test_any_text_gives_a_value_or_a_sentence(parse: Callable[[str], object], te
     except ValueError as error:
         sentences.append(str(error))
     assert all(" " in sentence for sentence in sentences)
+
+
+def test_addresses_of_websockets() -> None:
+    assert values.parse_addresses("") == ()
+    found = values.parse_addresses("ws://127.0.0.1:3001, wss://box.example/?token=x")
+    assert found == ("ws://127.0.0.1:3001", "wss://box.example/?token=x")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["http://box", "box:3000", "ws://", "ws:///x", "ws://me@box", "ws://box/#part", "//box", "ws:/box"],
+)
+def test_what_is_no_address_is_refused_without_its_query(text: str) -> None:
+    with pytest.raises(ValueError, match="WebSocket") as refused:
+        values.parse_addresses(f"{text}?token=secret" if "#" not in text else text)
+    assert "secret" not in str(refused.value)
+
+
+def test_a_wait_is_longer_than_nothing() -> None:
+    assert values.parse_wait("200ms") == 0.2
+    with pytest.raises(ValueError, match="more than 0 s"):
+        values.parse_wait("0")

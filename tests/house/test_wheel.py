@@ -91,6 +91,8 @@ def test_the_installed_server_serves_and_stops_on_ctrl_c(
         "0",
         "--rest-port",
         "0",
+        "--bridge-port",
+        "0",
         "--state-dir",
         str(state_dir),
     ]

@@ -119,7 +119,7 @@ def test_the_state_folder_is_private(server: OutliveServer) -> None:
 def test_the_ready_line_tells_pid_folder_and_port(server: OutliveServer) -> None:
     """`--print-json`: {pid, state_dir, ports}, pid = the process that was started."""
     assert os.path.samefile(server.ready["state_dir"], server.state_dir)
-    assert set(server.ready["ports"]) == {"jsonrpc", "mcp", "rest"}
+    assert set(server.ready["ports"]) == {"jsonrpc", "mcp", "rest", "bridge"}
     assert str(server.state_dir) in Path(f"/proc/{server.pid}/cmdline").read_text()
 
 

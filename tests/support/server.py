@@ -136,6 +136,11 @@ class OutliveServer:
         return f"http://127.0.0.1:{self.ready['ports']['rest']}"
 
     @property
+    def bridge_url(self) -> str:
+        """The WebSocket address that an extension of document 003 dials (promise S3.1); the same after a restart."""
+        return f"ws://127.0.0.1:{self.ready['ports']['bridge']}"
+
+    @property
     def stderr(self) -> str:
         """Everything that all starts of this server wrote for people."""
         return self._stderr.read_text(errors="replace") if self._stderr.exists() else ""
@@ -156,8 +161,9 @@ class OutliveServer:
         wanted = port if port is not None else (self.port if self.ready else free_port())
         mcp_port = self.ready["ports"].get("mcp", "off") if self.ready else free_port()
         rest_port = self.ready["ports"].get("rest", "off") if self.ready else free_port()
+        bridge_port = self.ready["ports"].get("bridge", "off") if self.ready else free_port()
         words = ["serve", "--print-json", "--jsonrpc-port", str(wanted), "--mcp-port", str(mcp_port)]
-        words += ["--rest-port", str(rest_port)]
+        words += ["--rest-port", str(rest_port), "--bridge-port", str(bridge_port)]
         words += ["--state-dir", str(self.state_dir)]
         with self._stderr.open("ab") as stderr:
             self._process = subprocess.Popen(

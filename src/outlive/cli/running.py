@@ -150,6 +150,8 @@ def _announce(settings: Settings, layout: Layout, listeners: Listeners) -> None:
         lines.append(f"  MCP          http{s}://{host}:{listeners.ports['mcp']}/mcp")
     if "rest" in listeners.ports:
         lines.append(f"  REST         http{s}://{host}:{listeners.ports['rest']}/v1   (/docs describes it)")
+    if "bridge" in listeners.ports:
+        lines.append(f"  VS Code      ws{s}://{host}:{listeners.ports['bridge']}   (docs/bridge.md)")
     if port is not None:
         command = os.path.join(os.path.dirname(sys.executable), "websockets")
         lines.append(f"Try: {command} ws{s}://{host}:{port}/ws/mcp   and type {_TRY}")

@@ -83,7 +83,12 @@ def _check_tls(settings: Settings) -> None:
 
 def _open_ports(listeners: Listeners, resolution: Resolution) -> None:
     settings = resolution.settings
-    ports = {"jsonrpc": settings.jsonrpc_port, "mcp": settings.mcp_port, "rest": settings.rest_port}
+    ports = {
+        "jsonrpc": settings.jsonrpc_port,
+        "mcp": settings.mcp_port,
+        "rest": settings.rest_port,
+        "bridge": settings.bridge_port,
+    }
     for door, port in ports.items():
         if port is None:
             continue

@@ -31,6 +31,7 @@ class DoorSettings:
     jsonrpc_port: int | None = port("8003", "JSON-RPC over WebSocket", flag="--jsonrpc-port")
     mcp_port: int | None = port("8888", "MCP over HTTP", flag="--mcp-port", env=("MCP_REMOTE_PORT",))
     rest_port: int | None = port("8181", "REST", flag="--rest-port", env=("MCP_PORT",))
+    bridge_port: int | None = port("3000", "the terminal bridge", flag="--bridge-port")
     max_connections: int = option(
         "count",
         parse_count,

@@ -4,6 +4,7 @@ from dataclasses import dataclass, fields
 
 from outlive.config.access_settings import AccessSettings
 from outlive.config.audit_settings import AuditSettings
+from outlive.config.bridge_settings import BridgeSettings
 from outlive.config.declaring import option
 from outlive.config.door_settings import DoorSettings
 from outlive.config.limit_settings import LimitSettings
@@ -24,7 +25,15 @@ __all__ = ["OPTIONS", "Settings"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings(SandboxSettings, AuditSettings, PolicySettings, AccessSettings, LimitSettings, DoorSettings):
+class Settings(
+    SandboxSettings,
+    AuditSettings,
+    PolicySettings,
+    AccessSettings,
+    LimitSettings,
+    BridgeSettings,
+    DoorSettings,
+):
     """Every option of the server, validated. Times are seconds, sizes bytes; a port of None is switched off."""
 
     mcp_tools: str = option(

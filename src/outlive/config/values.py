@@ -11,6 +11,7 @@ from outlive.core.sandbox import MIN_CPUS, Profile
 __all__ = [
     "HIDING",
     "LOG_LEVELS",
+    "parse_addresses",
     "parse_bound",
     "parse_count",
     "parse_cpus",
@@ -32,6 +33,7 @@ __all__ = [
     "parse_text",
     "parse_tool_set",
     "parse_verdict",
+    "parse_wait",
     "parse_words",
 ]
 
@@ -107,6 +109,26 @@ def parse_seconds(text: str) -> float:
     if number is None or unit not in _TIME_UNITS:
         raise ValueError("a time is a number of seconds, or one with ms, s, m, h or d behind it")
     return number * _TIME_UNITS[unit]
+
+
+def parse_wait(text: str) -> float:
+    """Return seconds, more than none."""
+    seconds = parse_seconds(text)
+    if seconds <= 0:
+        raise ValueError("a time of more than 0 s is needed")
+    return seconds
+
+
+def parse_addresses(text: str) -> tuple[str, ...]:
+    """Return WebSocket addresses between commas."""
+    addresses = parse_words(text)
+    for address in addresses:
+        scheme, separator, rest = address.partition("://")
+        host = rest.partition("/")[0].partition("?")[0]
+        if scheme.lower() not in {"ws", "wss"} or not separator or not host or "@" in host or "#" in rest:
+            shown = address.partition("?")[0][:60]  # a token may stand behind
+            raise ValueError(f"{shown!r} is no address of a WebSocket: ws://host:port or wss://host:port")
+    return addresses
 
 
 def parse_bound(text: str) -> int | None:

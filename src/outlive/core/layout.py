@@ -123,6 +123,11 @@ class Layout:
         return f"{self.root}/tokens.lock"
 
     @property
+    def bridge(self) -> str:
+        """The terminals in VS Code that the bridge knows, by whose they are."""
+        return f"{self.root}/bridge.json"
+
+    @property
     def extra_patterns(self) -> str:
         """What the server that ran last hid beyond the known patterns, one a line: whoever reads files hides it, too."""
         return f"{self.root}/redact.extra"

@@ -3,6 +3,7 @@
 `TerminalNote` is what a process keeps of being one.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Literal
 
@@ -18,6 +19,7 @@ __all__ = [
     "TerminalState",
     "TerminalText",
     "Waiting",
+    "default_name",
 ]
 
 Target = Literal["engine", "vscode"]
@@ -94,3 +96,8 @@ class TerminalText:
     exit_code: int | None = None
     has_more: bool = False
     has_gap: bool = False
+
+
+def default_name(taken: Collection[str]) -> str:
+    """Return the first "MCP Terminal N" that is not taken (promise S3.6)."""
+    return next(name for n in range(1, len(taken) + 2) if (name := f"MCP Terminal {n}") not in taken)

@@ -6,20 +6,22 @@ callers with the scope `admin` only. Under one uid nothing proves that a person 
 
 import asyncio
 import os
+import re
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Literal
 
 from outlive.core.approval import Approval
 from outlive.core.command import Command
-from outlive.core.errors import CommandRefused, InvalidState, LimitExceeded, OutliveError
+from outlive.core.errors import CommandRefused, InvalidRequest, InvalidState, LimitExceeded, OutliveError
 from outlive.core.events import ApprovalDecided, ApprovalRequested, StateChanged
 from outlive.core.lifecycle import Cause
-from outlive.core.process import ProcessRecord
+from outlive.core.process import Owner, ProcessRecord
 from outlive.engine.announcing import Announcing
 from outlive.engine.hiding import Hider, hide_error
 from outlive.engine.pending import Pending
 from outlive.engine.policing import Policing
+from outlive.engine.preparation import Preparation
 from outlive.engine.process import Process
 from outlive.engine.resolve import Resolved
 from outlive.engine.secrets import Secrets
@@ -33,6 +35,8 @@ __all__ = ["Approving", "PendingApproval"]
 _MAX_SCRIPT_BYTES = 64 * 1024  # of a script that is shown
 _MAX_NAMES = 200  # of variables
 _MAX_ASKED = 1000  # a person does not read more; each is a file and some 10 KB of memory
+# What readline and an interactive bash take for something else than text: keys, and history expansion (bash(1)).
+_NOT_TYPED = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f!]")
 _Verdict = Literal["approved", "denied", "expired"]
 _ENDS: dict[_Verdict, Cause] = {"denied": Cause.APPROVAL_DENIED, "expired": Cause.APPROVAL_EXPIRED}
 
@@ -54,6 +58,7 @@ class Approving(Announcing):
     hider: Hider
     secrets: Secrets
     _policing: Policing
+    _preparation: Preparation | None
 
     @property
     def policy(self) -> CommandPolicy:
@@ -116,6 +121,32 @@ class Approving(Announcing):
                 )
         except OutliveError as error:
             hide_error(error, self.hider.redactor.mask_text)
+            raise
+
+    async def check_elsewhere(self, line: str | None, by: Owner) -> None:
+        """Let a line pass that will be typed into a shell which is no process of ours; a refusal is announced.
+
+        Nothing bounds such a shell, so who may start only what is bounded is refused. A `line` of None asks whether the
+        caller may have such a shell at all.
+
+        Raises:
+            CommandRefused: As `check_typed`, or `profile_too_weak`.
+            InvalidRequest: It is empty, or no text.
+        """
+        if self._preparation is None:
+            raise AssertionError("the engine is used inside `async with` only")
+        try:
+            if line is not None and (not line.strip() or "\0" in line):
+                raise InvalidRequest("invalid_params", "The command is empty, or has a NUL inside.")
+            await self._preparation.check_unbounded(by)
+            if line is not None:
+                is_strict = self._policing.is_active or self._settings.allowed_commands.names
+                if is_strict and _NOT_TYPED.search(line):
+                    text = "It is not certain what a shell makes of it when it is typed: a control character or '!'."
+                    raise CommandRefused("command_opaque", text)
+                await self.check_typed(line, cwd=self._settings.cwd)
+        except OutliveError as error:
+            self._announce_rejection(by, error.code, command=line or "")
             raise
 
     async def _approval_for(self, command: Command, resolved: Resolved) -> Approval | None:

@@ -59,6 +59,14 @@ class Preparation:
         )
         return resolved, confined
 
+    async def check_unbounded(self, owner: Owner) -> None:
+        """Let a caller pass who may start what no profile bounds.
+
+        Raises:
+            CommandRefused: `profile_too_weak`.
+        """
+        self._sandboxes.choose(Command(profile=Profile.OPEN.value), owner, await self._inside(owner))
+
     async def _inside(self, owner: Owner) -> ProcessRecord | None:
         """Return the process in whose tree the caller lives; where nobody can say which, the one with the closest bounds."""
         if owner.inside is None:

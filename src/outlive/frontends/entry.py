@@ -7,6 +7,7 @@ TCP, where nobody forwards, no web page asks, and the process is none that we ha
 import hmac
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from urllib.parse import parse_qs
 
 from starlette.types import Scope
 
@@ -58,7 +59,8 @@ class Entry:
             tokens: Which tokens count.
             own_uid: The user whose server this is.
             api_key: What every caller over TCP must send that shows no token; empty asks for none.
-            bridge_paths: Where tokens of the scope bridge count, and nowhere else.
+            bridge_paths: Upgrades at which tokens of the scope bridge count, and those in the address: whoever dials
+                there may have no other place for one (promise S3.1).
         """
         self._peers = peers
         self._tokens = tokens
@@ -77,10 +79,11 @@ class Entry:
             return Refusal("foreign_user", "This socket belongs to another user.")
         if standing.inside == "":  # and what it starts might be bound less than it is itself
             return Refusal("inside_process", "Which of our own processes asks here cannot be told.")
-        shown = credentials(scope)
+        is_bridge = scope["type"] == "websocket" and scope["path"] in self._bridge_paths
+        shown = credentials(scope) + (_query_tokens(scope) if is_bridge else [])
         secrets = [one for one in shown if one.startswith(PREFIX)]
         if secrets:
-            return await self._by_token(scope, secrets, peer, standing)
+            return await self._by_token(secrets, peer, standing, is_bridge=is_bridge)
         if self._api_key and not peer.is_unix:
             if not _has_key(shown, self._api_key):
                 return Refusal("key_missing", "The API key is missing or wrong.")
@@ -96,13 +99,13 @@ class Entry:
         return nullcontext() if found.token is None else self._tokens.using(found.token, peer.hang_up)
 
     async def _by_token(
-        self, scope: Scope, secrets: list[str], peer: Peer, standing: Standing
+        self, secrets: list[str], peer: Peer, standing: Standing, *, is_bridge: bool
     ) -> Admission | Refusal:
         for secret in secrets:
             token = await self._tokens.find(secret)
             if token is None:
                 continue
-            if token.scope is AccessScope.BRIDGE and scope["path"] not in self._bridge_paths:
+            if token.scope is AccessScope.BRIDGE and not is_bridge:
                 return Refusal(
                     "scope_missing", "A token of the scope bridge is for the terminal bridge only."
                 )
@@ -143,6 +146,15 @@ def credentials(scope: Scope) -> list[str]:
         scheme, _, word = value.partition(" ")
         shown.append(word if scheme.lower() == "bearer" else value)
     return [one.strip(" \t") for one in shown]
+
+
+def _query_tokens(scope: Scope) -> list[str]:
+    """Return what an address shows as `token`; nobody may log it."""
+    query = scope.get("query_string", b"").decode("latin-1")
+    try:
+        return parse_qs(query, max_num_fields=100).get("token", [])
+    except ValueError:  # more members than an address of ours can have
+        return []
 
 
 def is_forwarded(scope: Scope) -> bool:

@@ -18,13 +18,14 @@ from functools import partial
 from typing import TypeVar
 
 from outlive.core.layout import Layout
-from outlive.frontends.socket_table import Address, SocketTable, find_pid, is_held_by
+from outlive.frontends.socket_table import Address, SocketOwner, SocketTable, find_pid, is_held_by
+from outlive.keeper.kernel import BOOT_ID, start_ticks
 from outlive.keeper.kinship import Kinship, Verdict
 from outlive.keeper.locks import holder_of
 from outlive.keeper.records import read_pid
 from outlive.keeper.sockets import peer_of
 
-__all__ = ["PEER", "Living", "Peer", "Peers", "Place", "Standing"]
+__all__ = ["PEER", "Living", "Peer", "Peers", "Place", "Standing", "still_lives"]
 
 PEER = "outlive.peer"  # in scope["state"]; set by `http_server` for each connection
 
@@ -129,6 +130,17 @@ class Peers:
             peer.standing = await (self._of_unix(peer) if peer.is_unix else self._of_tcp(peer))
         return peer.standing
 
+    async def identity(self, peer: Peer) -> str:
+        """Return a name that only the process at the other end has on this machine; "" where nobody can say.
+
+        Cancellation: safe.
+        """
+        pid = (await self.standing(peer)).pid
+        if pid is None and (owner := await self._owner(peer)) is not None:
+            pid, _ = await self._holder(owner.inode)
+        ticks = 0 if pid is None else start_ticks(pid)
+        return f"{BOOT_ID}.{pid}.{ticks}" if ticks else ""
+
     async def _of_unix(self, peer: Peer) -> Standing:
         if peer.uid != self._own_uid or peer.pid is None:
             return Standing(uid=peer.uid, pid=peer.pid)
@@ -136,13 +148,7 @@ class Peers:
         return Standing(uid=peer.uid, pid=peer.pid, place=place, inside=inside)
 
     async def _of_tcp(self, peer: Peer) -> Standing:
-        local, remote = peer.local, peer.remote
-        if local is None or remote is None or not (_is_loopback(local[0]) and _is_loopback(remote[0])):
-            return Standing()
-        find = partial(
-            self._table.find, _plain(remote), _plain(local)
-        )  # the other end's own end is our other one
-        owner = find() if self._table.is_quick else await _aside(find)
+        owner = await self._owner(peer)
         if owner is None or owner.uid != self._own_uid:
             return Standing(uid=None if owner is None else owner.uid)
         if not any(True for _ in self._living()):
@@ -152,6 +158,16 @@ class Peers:
             return Standing(uid=owner.uid)
         place, inside = await self._place(pid, environment=environment)
         return Standing(uid=owner.uid, pid=pid, place=place, inside=inside)
+
+    async def _owner(self, peer: Peer) -> SocketOwner | None:
+        """Return whose the other end of a TCP connection within this machine is."""
+        local, remote = peer.local, peer.remote
+        if local is None or remote is None or not (_is_loopback(local[0]) and _is_loopback(remote[0])):
+            return None
+        find = partial(
+            self._table.find, _plain(remote), _plain(local)
+        )  # the other end's own end is our other one
+        return find() if self._table.is_quick else await _aside(find)
 
     async def _holder(self, inode: int) -> tuple[int | None, bytes | None]:
         """Return the process that holds a socket, and its environment where it had to be looked for."""
@@ -212,6 +228,12 @@ class Peers:
         if variables.get(b"OUTLIVE_STATE_DIR") != os.fsencode(self._layout.root):
             return ""
         return variables.get(b"OUTLIVE_PROCESS_ID", b"").decode("ascii", "replace")
+
+
+def still_lives(identity: str) -> bool:
+    """Tell whether the process that `Peers.identity` has named still runs."""
+    boot_id, pid, ticks = identity.split(".")
+    return boot_id == BOOT_ID and start_ticks(int(pid)) == int(ticks)
 
 
 def _is_still(connection: socket.SocketType) -> bool:

@@ -7,7 +7,7 @@ from outlive.core.process import Owner
 from outlive.core.terminal import ENGINE, VSCODE, Target, TerminalInfo
 from outlive.engine.terminals.contract import KnowsTerminals, TerminalHost
 
-__all__ = ["Terminals"]
+__all__ = ["Terminals", "no_host"]
 
 _HINTS = {
     VSCODE: "Install the extension outlive in VS Code and connect it to this server's bridge port.",
@@ -39,8 +39,7 @@ class Terminals:
         """
         if (host := self._hosts.get(target)) is not None:
             return host
-        text = f"No terminal of the target {target!r} can be had: nothing of that kind is connected."
-        raise InvalidRequest("no_terminal_host", text, hint=_HINTS[target])
+        raise no_host(target)
 
     async def terminals(self, by: Owner) -> Sequence[TerminalInfo]:
         """Return every terminal of a principal's, host by host."""
@@ -69,3 +68,9 @@ class Terminals:
             return named[0]
         text = f"There is no terminal {terminal_id[:60]!r}."
         raise ProcessNotFound("terminal_not_found", text, hint="terminal_list shows those that are open.")
+
+
+def no_host(target: Target) -> InvalidRequest:
+    """Return the error of whoever asks for terminals that nobody has now; a host raises it, too, while it has nowhere to go."""
+    text = f"No terminal of the target {target!r} can be had: nothing of that kind is connected."
+    return InvalidRequest("no_terminal_host", text, hint=_HINTS[target])

@@ -1,0 +1,111 @@
+"""Extensions that listen themselves: `Dialler` connects to one address of the operator's, again and again (promise S3.9).
+
+Imported only where there is somebody to dial: the library's client costs the server's start some 40 ms.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+from urllib.parse import urlsplit
+
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidURI
+from websockets.protocol import State
+
+from outlive.frontends.bridge.line import CLOSE_PATIENCE_S, Line, LineClosed
+from outlive.frontends.bridge.settings import BridgeSettings
+
+__all__ = ["DialledLine", "Dialler", "Serve"]
+
+_logger = logging.getLogger(__name__)
+_OPEN_S = 10.0
+_OWN_HEADER = "Outlive-Extension"  # of the answer to the handshake
+
+
+class Serve(Protocol):
+    """Serves an open connection until it is over."""
+
+    def __call__(self, line: Line, address: str, *, is_ours: bool) -> Awaitable[None]:
+        """Serve it."""
+        ...
+
+
+class DialledLine:
+    """A socket that we have opened to an extension."""
+
+    def __init__(self, socket: ClientConnection) -> None:
+        """Take an open connection."""
+        self._socket = socket
+        self._turn = asyncio.Lock()
+
+    async def send(self, message: bytes, written: Callable[[], None]) -> None:
+        """Send one text message; whoever comes next waits until the buffer has room again."""
+        async with self._turn:
+            if self._socket.state is not State.OPEN:
+                raise LineClosed
+            written()  # the first step of the library's `send` writes; it waits only afterwards
+            with contextlib.suppress(ConnectionClosed):
+                await self._socket.send(message, text=True)
+
+    async def receive(self) -> str | bytes | None:
+        """Return the next message."""
+        try:
+            return await self._socket.recv()
+        except ConnectionClosed:
+            return None
+
+    async def close(self, code: int, reason: str) -> None:
+        """Close it."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(CLOSE_PATIENCE_S):
+                await self._socket.close(code, reason)
+        self._socket.transport.abort()
+
+
+class _Straight(connect):
+    """The library's client, which never goes anywhere but where it was told: redirections are failures."""
+
+    def process_redirect(self, exc: Exception) -> Exception | str:
+        """Follow nothing."""
+        return exc
+
+
+class Dialler:
+    """Keeps one address connected."""
+
+    def __init__(self, address: str, settings: BridgeSettings, *, serve: Serve) -> None:
+        """Take the address, a ws:// or wss:// one, and who serves what answers there."""
+        self._address = address
+        self._settings = settings
+        self._serve = serve
+        parts = urlsplit(address)
+        self._shown = f"{parts.scheme}://{parts.netloc}{parts.path}"  # the query may have a token in it
+
+    async def run(self) -> None:
+        """Connect, serve, and connect again some seconds after the end. Outermost loop of the task."""
+        is_told = False
+        while True:
+            try:
+                async with _Straight(
+                    self._address,
+                    proxy=None,
+                    compression=None,
+                    open_timeout=_OPEN_S,
+                    ping_interval=None,  # the bridge's own ping asks more
+                    max_size=self._settings.max_message_bytes,
+                ) as socket:
+                    is_told = False
+                    headers = None if socket.response is None else socket.response.headers
+                    is_ours = headers is not None and headers.get(_OWN_HEADER) == "1"
+                    await self._serve(DialledLine(socket), self._shown, is_ours=is_ours)
+            except (OSError, TimeoutError, InvalidHandshake, InvalidURI, ValueError) as error:
+                # Once for each time that it is not there: it may be closed for days.
+                level = logging.DEBUG if is_told else logging.WARNING
+                extra = {"address": self._shown, "reason": type(error).__name__}
+                _logger.log(level, "an extension that is to be dialled does not answer", extra=extra)
+                is_told = True
+            except Exception:
+                _logger.exception("serving an extension failed", extra={"address": self._shown})
+            await asyncio.sleep(self._settings.redial_s)

@@ -1,0 +1,160 @@
+"""The bridge's door: extensions that dial in at `/`, and those that the operator has us dial (promises S3.1 and S3.9)."""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable
+from types import TracebackType
+from typing import Self
+
+from starlette.routing import BaseRoute, WebSocketRoute
+from starlette.types import Scope
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from outlive.engine import Engine
+from outlive.engine.terminals import Terminals
+from outlive.frontends.bridge.extension import Extension
+from outlive.frontends.bridge.host import VsCodeTerminals
+from outlive.frontends.bridge.line import Line, ServedLine
+from outlive.frontends.bridge.memory import Memory
+from outlive.frontends.bridge.own import OwnExtensions
+from outlive.frontends.bridge.seats import Seats
+from outlive.frontends.bridge.settings import BridgeSettings
+from outlive.frontends.guard import access_of
+from outlive.frontends.pace import Take
+from outlive.policy.access import Access
+from outlive.policy.access import Scope as AccessScope
+
+__all__ = ["OWN_HEADER", "PATH", "BridgeDoor"]
+
+_logger = logging.getLogger(__name__)
+
+PATH = "/"  # promise S3.1
+OWN_HEADER = "outlive-extension"  # "1": it is our own (decision 100)
+_PROBE_S = 3.0  # who has the same key, and may be the one that has just dialled again, answers a ping sooner
+_TRY_AGAIN_LATER = 1013  # IANA, WebSocket Close Code Number Registry
+
+
+class BridgeDoor:
+    """Serves extensions. Serve `routes()` inside `async with door`, that inside `async with engine`."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        terminals: Terminals,
+        settings: BridgeSettings,
+        *,
+        path: str,
+        own: Access,
+        identify: Callable[[Scope], Awaitable[str]],
+        lives: Callable[[str], bool],
+        take: Take = lambda _principal, _count: 0.0,
+    ) -> None:
+        """Build it; nothing is read or opened yet.
+
+        Args:
+            engine: What is served.
+            terminals: Where the terminals in VS Code are offered.
+            settings: Times, limits and whom to dial.
+            path: The file that keeps which terminals there are.
+            own: As whom an extension acts that we have dialled.
+            identify: Returns a name of the process that has opened a connection; "" where nobody can say.
+            lives: Tells whether such a process still runs.
+            take: Counts a message, and tells how long to wait before it is looked at.
+        """
+        self._settings = settings
+        self._own_access = own
+        self._identify = identify
+        self._take = take
+        self._seats = Seats(trusted_s=settings.trusted_s, lives=lives)
+        self._memory = Memory(path, self._seats.document)
+        self._own = OwnExtensions(engine, terminals)
+        self._host = VsCodeTerminals(engine, terminals, self._seats, self._memory, self._own, settings)
+        self._open: set[Extension] = set()
+        self._stack = contextlib.AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        """Remember the terminals of an earlier server, and begin to dial."""
+        try:
+            self._seats.restore(await self._memory.read() or b"[]")
+        except ValueError:
+            _logger.warning("the file of the bridge's terminals cannot be read; they are forgotten")
+        self._host.offer()
+        if self._settings.dial:
+            await self._dial()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Hang up where we have dialled."""
+        await self._stack.aclose()
+
+    async def _dial(self) -> None:
+        from outlive.frontends.bridge.dialling import Dialler  # noqa: PLC0415 -- start-up time, see there
+
+        group = await self._stack.enter_async_context(asyncio.TaskGroup())
+        for address in self._settings.dial:
+            dialler = Dialler(address, self._settings, serve=self._serve_dialled)
+            self._stack.callback(group.create_task(dialler.run(), name="bridge dial").cancel)
+
+    @property
+    def open_count(self) -> int:
+        """How many extensions are connected."""
+        return len(self._open)
+
+    def routes(self) -> list[BaseRoute]:
+        """Return what the application serves."""
+        return [WebSocketRoute(PATH, self._serve, name="bridge")]
+
+    async def _serve(self, websocket: WebSocket) -> None:
+        access = access_of(websocket.scope)
+        process = await self._identify(websocket.scope)
+        host = websocket.client.host if websocket.client else "unix"
+        key = process or f"{access.principal} {host}"
+        if len(self._open) < self._settings.max_extensions:
+            await self._seats.probe(key, access.principal, patience_s=_PROBE_S)
+        try:
+            await websocket.accept()  # nothing is awaited from here on until the extension has its seat
+        except WebSocketDisconnect:
+            return  # gone before it was let in
+        line = ServedLine(websocket)
+        if len(self._open) >= self._settings.max_extensions:
+            await line.close(_TRY_AGAIN_LATER, "too many extensions")
+            return
+        # The scope bridge is for this and nothing else: it opens no terminals of the engine's.
+        is_ours = websocket.headers.get(OWN_HEADER) == "1" and access.scope >= AccessScope.RUN
+        await self._attend(
+            line,
+            access,
+            key=key,
+            is_process=bool(process),
+            is_ours=is_ours,
+            serves_all=access.scope is AccessScope.BRIDGE,  # such a token is given out for just that
+        )
+
+    async def _serve_dialled(self, line: Line, address: str, *, is_ours: bool) -> None:
+        await self._attend(
+            line, self._own_access, key=f"dial {address}", is_process=False, is_ours=is_ours, serves_all=True
+        )
+
+    async def _attend(
+        self, line: Line, access: Access, *, key: str, is_process: bool, is_ours: bool, serves_all: bool
+    ) -> None:
+        """Serve one extension until it is gone; its terminals wait for it."""
+        extension = Extension(
+            line, access, self._settings, is_ours=is_ours, serves_all=serves_all, take=self._take
+        )
+        self._open.add(extension)
+        seat = self._seats.claim(extension, key, is_process=is_process)
+        self._host.offer()
+        who = {"principal": access.principal, "address": access.address}
+        _logger.info("an extension has connected", extra={**who, "terminals": len(seat.terminals)})
+        try:
+            with self._own.following(extension) if is_ours else contextlib.nullcontext():
+                await extension.run()
+        finally:
+            self._open.discard(extension)
+            self._seats.leave(seat, extension)
+            self._host.offer()
+            _logger.info("an extension is gone", extra=who)

@@ -1,0 +1,302 @@
+"""One connected extension: `Extension` pings it, sends requests and gives each its answer, until the socket closes.
+
+Nothing of it outlives `run`: what waits for an answer then is told that nobody knows what became of it.
+"""
+
+import asyncio
+import contextlib
+import itertools
+import logging
+import secrets
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+
+from outlive.core.errors import LimitExceeded
+from outlive.frontends.bridge.line import Line, LineClosed
+from outlive.frontends.bridge.settings import BridgeSettings
+from outlive.frontends.pace import Take
+from outlive.policy.access import Access
+from outlive.protocols.bridge import requests
+from outlive.protocols.bridge.answers import Broken, Pong, TerminalWanted, Unknown, parse_message
+from outlive.protocols.bridge.exchange import Answer, Asking, Exchange, Ignored
+
+__all__ = ["Extension", "Gone", "NotSent", "Outcome", "Silent"]
+
+_logger = logging.getLogger(__name__)
+
+# WebSocket close codes (RFC 6455, section 7.4.1).
+_NORMAL, _INTERNAL_ERROR = 1000, 1011
+_MAX_UNANSWERED = 64
+_MESSAGES_A_TURN = 32  # of a flood: then others have theirs
+_MAX_WARNINGS = 10  # of one connection; what comes beyond is told at the level debug only
+_MAX_WANTED = 8  # terminals that our own extension opens at a time
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """The connection ended before an answer came."""
+
+
+@dataclass(frozen=True, slots=True)
+class Silent:
+    """No answer came in time."""
+
+
+Outcome = Answer | Gone | Silent
+
+
+class NotSent(Exception):
+    """Nothing of a request was written: it may be sent again."""
+
+
+class Extension:
+    """Serves one open `Line`; used on one event loop.
+
+    Attributes:
+        access: Who it is.
+        is_ours: Whether it understands more than the document has.
+        serves_all: Whether every principal may have terminals there.
+        greet: What is said first, while it is heard already.
+        wanted: Opens what it asks for; None where it may not ask.
+        ended: Set when the connection is over, and everything that waited was told.
+    """
+
+    def __init__(
+        self,
+        line: Line,
+        access: Access,
+        settings: BridgeSettings,
+        *,
+        is_ours: bool = False,
+        serves_all: bool = False,
+        take: Take = lambda _principal, _count: 0.0,
+    ) -> None:
+        """Take the socket; nothing is sent before `run`.
+
+        Args:
+            line: The socket.
+            access: Who dialled, or was dialled.
+            settings: Times and limits.
+            is_ours: It has told that it is our own.
+            serves_all: The operator has said so.
+            take: Counts a message, and tells how long to wait before it is looked at.
+        """
+        self.access = access
+        self.is_ours = is_ours
+        self.serves_all = serves_all
+        self.ended = asyncio.Event()
+        self.greet: Callable[[], Coroutine[None, None, None]] | None = None
+        self.wanted: Callable[[TerminalWanted], Coroutine[None, None, None]] | None = None
+        self._line = line
+        self._settings = settings
+        self._take = take
+        self._exchange = Exchange()
+        self._waiting: dict[str, asyncio.Future[Outcome]] = {}
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._tasks = asyncio.TaskGroup()
+        self._side: set[asyncio.Task[None]] = set()
+        self._reading: asyncio.Task[None] | None = None
+        self._warnings = 0
+        self._is_open = True
+        self._close = (_NORMAL, "")
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it can be asked."""
+        return self._is_open
+
+    async def run(self) -> None:
+        """Serve it until the socket closes, or a ping stays without its pong."""
+        try:
+            async with self._tasks as tasks:
+                if self.greet is not None:
+                    self.spawn(self.greet())
+                self._reading = tasks.create_task(self._read())
+                ends = {self._reading, tasks.create_task(self._ping())}
+                await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+                self._is_open = False
+                for task in (*ends, *self._side):
+                    task.cancel()
+        finally:
+            self._end()
+            await self._line.close(*self._close)
+
+    async def post(
+        self, asking: Asking, request_id: str, message: bytes, *, until: float
+    ) -> "asyncio.Future[Outcome]":
+        """Send a request and return its outcome to come, once the request is written.
+
+        Args:
+            asking: What kind of request it is.
+            request_id: Its id.
+            message: The whole of it.
+            until: When to give up waiting for room in the send buffer, in the loop's time.
+
+        Raises:
+            NotSent: Nothing was written.
+            LimitExceeded: Too many requests wait for an answer.
+
+        Cancellation: safe; a request that was written is answered into the void.
+        """
+        if not self._is_open:
+            raise NotSent
+        if len(self._exchange) >= _MAX_UNANSWERED:
+            text = f"{_MAX_UNANSWERED} requests to this extension wait for an answer."
+            raise LimitExceeded("rate_limited", text, hint="Wait for some of the answers first.")
+        outcome: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+        self._exchange.begin(request_id, asking)
+        self._waiting[request_id] = outcome
+        is_written = False
+
+        def written() -> None:
+            nonlocal is_written
+            is_written = True
+
+        try:
+            async with asyncio.timeout_at(until):
+                await self._line.send(message, written)
+        except (TimeoutError, LineClosed):
+            if not is_written:
+                raise NotSent from None
+        finally:
+            if is_written:
+                self._begin_waiting(request_id)
+            else:
+                self._exchange.expire(request_id)
+                self._waiting.pop(request_id, None)
+        return outcome
+
+    async def probe(self, patience_s: float) -> None:
+        """Ask now whether it is there; hang up where it is not."""
+        loop = asyncio.get_running_loop()
+        request_id = f"ping-{secrets.token_hex(8)}"
+        until = loop.time() + patience_s
+        with contextlib.suppress(NotSent, LimitExceeded, TimeoutError):
+            pong = await self.post("ping", request_id, requests.ping(request_id), until=until)
+            async with asyncio.timeout_at(until):
+                if isinstance(await asyncio.shield(pong), Pong):
+                    return
+        self._close = (_INTERNAL_ERROR, "no pong")
+        if self._reading is not None:
+            self._reading.cancel()
+            await self.ended.wait()
+
+    async def tell(self, message: bytes) -> None:
+        """Send what asks for no answer; nothing happens after the end."""
+        if self._is_open:
+            try:
+                await self._line.send(message, lambda: None)
+            except LineClosed:
+                return
+
+    def spawn(self, work: Coroutine[None, None, None]) -> None:
+        """Run `work` until it or the connection ends."""
+        if not self._is_open:
+            work.close()
+            return
+        task = self._tasks.create_task(work)
+        self._side.add(task)
+        task.add_done_callback(self._side.discard)
+
+    def _begin_waiting(self, request_id: str) -> None:
+        if request_id in self._waiting:  # the answer can be here already
+            loop = asyncio.get_running_loop()
+            self._timers[request_id] = loop.call_later(self._settings.timeout_s, self._expire, request_id)
+
+    def _expire(self, request_id: str) -> None:
+        if self._exchange.expire(request_id):
+            self._settle(request_id, Silent())
+
+    def _settle(self, request_id: str, outcome: Outcome) -> None:
+        if (timer := self._timers.pop(request_id, None)) is not None:
+            timer.cancel()
+        waiting = self._waiting.pop(request_id)
+        if not waiting.done():
+            waiting.set_result(outcome)
+        _logger.debug("bridge request over", extra={"request": request_id, **_told(outcome)})
+
+    def _end(self) -> None:
+        self._is_open = False
+        for request_id in list(self._waiting):
+            self._settle(request_id, Gone())
+        self.ended.set()
+
+    async def _ping(self) -> None:
+        """Ask again and again whether somebody is there; return when nobody is. Outermost loop of the task."""
+        loop = asyncio.get_running_loop()
+        while True:
+            await asyncio.sleep(self._settings.ping_s)
+            request_id = f"ping-{secrets.token_hex(8)}"
+            message = requests.ping(request_id)
+            try:
+                until = loop.time() + self._settings.timeout_s
+                outcome = await (await self.post("ping", request_id, message, until=until))
+            except NotSent:
+                outcome = Silent()
+            except LimitExceeded:
+                continue  # those that wait will tell
+            if not isinstance(outcome, Pong):
+                self._close = (_INTERNAL_ERROR, "no pong")
+                _logger.warning("an extension did not answer a ping", extra={"address": self.access.address})
+                return
+
+    async def _read(self) -> None:
+        """Take messages until the socket closes. Outermost loop of the task."""
+        try:
+            for number in itertools.count(1):
+                if number % _MESSAGES_A_TURN == 0:
+                    await asyncio.sleep(0)
+                frame = await self._line.receive()
+                if frame is None:
+                    return
+                if early_s := self._take(f"bridge {self.access.principal}", 1):
+                    await asyncio.sleep(early_s)  # further messages wait in the extension's own buffers
+                self._hear(frame)
+        except Exception:
+            self._close = (_INTERNAL_ERROR, "")
+            _logger.exception("an extension's connection failed", extra={"reference": secrets.token_hex(4)})
+
+    def _hear(self, frame: str | bytes) -> None:
+        message = parse_message(frame)
+        match message:
+            case Unknown(kind=kind):
+                self._complain("unknown type", kind=kind)
+            case TerminalWanted():
+                self._hear_wanted(message)
+            case Broken(reason=reason, request_id=None):
+                self._complain("not a message", reason=reason)
+            case _:
+                found = self._exchange.take(message)
+                if isinstance(found, Ignored):
+                    self._complain("an answer to nothing", why=found.why)
+                else:
+                    self._settle(found.request_id, found.answer)
+
+    def _hear_wanted(self, message: TerminalWanted) -> None:
+        if self.wanted is None:
+            self._complain("unknown type", kind="create_terminal")
+        elif len(self._side) >= _MAX_WANTED:
+            error = "Too many terminals are being opened."
+            refusal = requests.failed(message.request_id, error, code="rate_limited", hint="Wait for them.")
+            if len(self._side) < 2 * _MAX_WANTED:  # who does not even wait for this is not answered
+                self.spawn(self.tell(refusal))
+        else:
+            self.spawn(self.wanted(message))
+
+    def _complain(self, what: str, **details: str) -> None:
+        """Log what was ignored (promise S3.3)."""
+        self._warnings += 1
+        level = logging.WARNING if self._warnings <= _MAX_WARNINGS else logging.DEBUG
+        _logger.log(
+            level,
+            "an extension's message was ignored",
+            extra={"address": self.access.address, "what": what, **details},
+        )
+
+
+def _told(outcome: Outcome) -> dict[str, object]:
+    """Return what the log says of an outcome: never what a terminal has printed."""
+    told: dict[str, object] = {"outcome": type(outcome).__name__}
+    if isinstance(outcome, Broken):
+        told["reason"] = outcome.reason
+    return told

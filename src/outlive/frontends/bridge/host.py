@@ -1,0 +1,273 @@
+"""Terminals that VS Code shows: `VsCodeTerminals`, the host with the target "vscode".
+
+With an extension of the document a terminal is VS Code's own: commands are typed into it, and what it prints does not
+come here. An extension of ours shows terminals of the engine's; for these everything goes to the engine's host.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Iterator, Sequence
+
+from outlive.core.errors import InvalidRequest, InvalidState, LimitExceeded, OutliveError, ProcessNotFound
+from outlive.core.events import Deed
+from outlive.core.process import Owner
+from outlive.core.terminal import (
+    ENGINE,
+    VSCODE,
+    Executed,
+    Form,
+    Target,
+    TerminalInfo,
+    TerminalText,
+    default_name,
+)
+from outlive.engine import Engine
+from outlive.engine.terminals import NewTerminal, TerminalHost, Terminals, no_host
+from outlive.frontends.bridge.asking import ask_seat, away, failure_of, new_request_id
+from outlive.frontends.bridge.extension import Extension, NotSent
+from outlive.frontends.bridge.memory import Memory
+from outlive.frontends.bridge.own import OwnExtensions
+from outlive.frontends.bridge.seats import Seat, Seats, Terminal
+from outlive.frontends.bridge.settings import BridgeSettings
+from outlive.protocols.bridge import requests
+from outlive.protocols.bridge.answers import Failure, Success, TerminalCreated
+
+__all__ = ["VsCodeTerminals"]
+
+_logger = logging.getLogger(__name__)
+
+
+class VsCodeTerminals:
+    """The terminals of all extensions together. A `TerminalHost`; offered to `Terminals` while there can be any."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        terminals: Terminals,
+        seats: Seats,
+        memory: Memory,
+        own: OwnExtensions,
+        settings: BridgeSettings,
+    ) -> None:
+        """Take what it works with."""
+        self._engine = engine
+        self._terminals = terminals
+        self._seats = seats
+        self._memory = memory
+        self._own = own
+        self._settings = settings
+        self._hide = engine.hider.redactor.mask_text
+        self._opening: list[str] = []  # names of terminals on their way
+
+    @property
+    def target(self) -> Target:
+        """What this host is called."""
+        return VSCODE
+
+    def offer(self) -> None:
+        """Offer the terminals to the doors if somebody is connected or may come back; to be called at every change of that."""
+        if len(self._seats):
+            self._terminals.add(self)
+        else:
+            self._terminals.remove(self)
+
+    async def terminals(self, by: Owner) -> Sequence[TerminalInfo]:
+        """Return a principal's terminals."""
+        return [_info(one) for one in self._seats.of(by.principal)]
+
+    async def create(self, wanted: NewTerminal, by: Owner) -> TerminalInfo:
+        """Open a terminal in the VS Code that has connected last.
+
+        Raises:
+            InvalidRequest: `no_terminal_host`, or it asks for what VS Code is not asked for.
+            CommandRefused: `profile_too_weak`: nothing bounds what runs there.
+            LimitExceeded: `terminal_limit`.
+            BackendUnavailable: `extension_away`: nothing was sent; `extension_lost`: it may be open.
+            InvalidState: `extension_failed`.
+        """
+        while True:
+            seat, extension = self._newest(by)
+            if extension.is_ours:
+                return await self._own.open(extension, wanted, by)
+            try:
+                return await self._create(seat, extension, wanted, by)
+            except NotSent:
+                if extension.is_open:
+                    raise away("VS Code does not read what is sent to it.") from None
+                await extension.ended.wait()  # it was closed meanwhile; another one may be there
+
+    async def execute(self, terminal_id: str, command: str, by: Owner, *, wait_s: float) -> Executed:
+        """Have a command typed; `output` is what the extension says of it (promise S3.3).
+
+        Raises:
+            OutliveError: As in the contract; `extension_away`: nothing was sent; `extension_lost`: whether it ran is
+                not known; `extension_failed`: the extension says so.
+        """
+        found = self._seats.find(terminal_id, by.principal)
+        if found is None:
+            return await self._engines(terminal_id).execute(terminal_id, command, by, wait_s=wait_s)
+        seat, terminal = found
+        await self._engine.check_elsewhere(command, by)
+        if terminal.is_busy:
+            text = f"The terminal {terminal_id!r} has not answered to its last command yet."
+            raise InvalidState("terminal_busy", text, hint="Wait for its answer.")
+        terminal.is_busy = True
+        try:
+            with self._telling("execute", terminal_id, by, command=command):
+                outcome = await ask_seat(
+                    seat,
+                    "execute",
+                    lambda request_id: requests.execute(request_id, terminal.own_id, command),
+                    self._settings,
+                )
+        except BaseException:
+            terminal.is_busy = False
+            raise
+        outcome.add_done_callback(lambda _: setattr(terminal, "is_busy", False))
+        done, _ = await asyncio.wait({outcome}, timeout=wait_s)
+        if not done:
+            return Executed(terminal_id=terminal_id, output="", is_complete=False)
+        if isinstance(answer := outcome.result(), Success):
+            return Executed(terminal_id=terminal_id, output=self._hide(answer.output))
+        raise failure_of(answer, "the command ran", self._hide)
+
+    async def read(
+        self, terminal_id: str, by: Owner, *, form: Form = "clean", cursor: str | None = None, budget: int
+    ) -> TerminalText:
+        """Return what a terminal of the engine's shows; VS Code tells nobody what its own ones do."""
+        host = self._readable(terminal_id, by)
+        return await host.read(terminal_id, by, form=form, cursor=cursor, budget=budget)
+
+    async def write(self, terminal_id: str, data: bytes, by: Owner) -> None:
+        """Type into a terminal of the engine's."""
+        await self._readable(terminal_id, by).write(terminal_id, data, by)
+
+    async def resize(self, terminal_id: str, rows: int, cols: int, by: Owner) -> None:
+        """Set the size of a terminal of the engine's."""
+        await self._readable(terminal_id, by).resize(terminal_id, rows, cols, by)
+
+    async def close(self, terminal_id: str, by: Owner) -> None:
+        """Close a terminal. One that the extension does not close is forgotten all the same: it most likely has none.
+
+        Raises:
+            OutliveError: As `execute`.
+        """
+        found = self._seats.find(terminal_id, by.principal)
+        if found is None:
+            await self._engines(terminal_id).close(terminal_id, by)
+            return
+        seat, terminal = found
+        with self._telling("close", terminal_id, by):
+            outcome = await ask_seat(
+                seat,
+                "close_terminal",
+                lambda request_id: requests.close_terminal(request_id, terminal.own_id),
+                self._settings,
+            )
+        answer = await outcome
+        if isinstance(answer, Success | Failure):
+            seat.terminals.pop(terminal_id, None)
+            await self._memory.keep()
+        if not isinstance(answer, Success):
+            raise failure_of(answer, "it was closed", self._hide)
+
+    async def _create(self, seat: Seat, extension: Extension, wanted: NewTerminal, by: Owner) -> TerminalInfo:
+        _check_plain(wanted)
+        await self._engine.check_elsewhere(None, by)
+        known = [one.name for one in self._seats.of(by.principal)]
+        if len(known) + len(self._opening) >= self._settings.max_terminals:
+            text = f"There are {len(known)} terminals in VS Code already."
+            raise LimitExceeded("terminal_limit", text)
+        name = wanted.name or default_name([*known, *self._opening])
+        request_id = new_request_id()
+        until = asyncio.get_running_loop().time() + self._settings.timeout_s
+        message = requests.create_terminal(request_id, name)
+        self._opening.append(name)
+        try:
+            outcome = await (await extension.post("create_terminal", request_id, message, until=until))
+        finally:
+            self._opening.remove(name)
+        if not isinstance(outcome, TerminalCreated):
+            raise failure_of(outcome, "a terminal was opened", self._hide)
+        terminal = self._seats.add(seat, outcome.terminal_id, outcome.terminal_name or name, by.principal)
+        if terminal is None:
+            text = (
+                f"The extension calls the new terminal {outcome.terminal_id!r}, as it does another caller's."
+            )
+            raise failure_of(Failure(request_id, text), "", self._hide)
+        await self._memory.keep()
+        with self._telling("open", terminal.terminal_id, by):
+            return _info(terminal)
+
+    def _newest(self, by: Owner) -> tuple[Seat, Extension]:
+        """Return the VS Code that has connected last, of those that a caller may have terminals in."""
+        self._seats.prune()
+        for seat in reversed(list(self._seats)):
+            extension = seat.extension
+            if extension is None or not extension.is_open:
+                continue
+            # Our own extension shows only what its own principal may see.
+            is_own = extension.access.principal == by.principal
+            if is_own or (extension.serves_all and not extension.is_ours):
+                return seat, extension
+        raise no_host(VSCODE)
+
+    def _readable(self, terminal_id: str, by: Owner) -> TerminalHost:
+        if self._seats.find(terminal_id, by.principal) is not None:
+            text = f"The terminal {terminal_id!r} is VS Code's own: what it shows and takes does not come by here."
+            hint = 'Use terminal_execute, or a terminal of the target "engine", or connect the extension outlive.'
+            raise InvalidRequest("terminal_not_ours", text, hint=hint)
+        return self._engines(terminal_id)
+
+    def _engines(self, terminal_id: str) -> TerminalHost:
+        """Return the host of terminals that are shown here and live in the engine."""
+        try:
+            return self._terminals.host(ENGINE)
+        except InvalidRequest:
+            text = f"There is no terminal {terminal_id[:60]!r}."
+            raise ProcessNotFound("terminal_not_found", text) from None
+
+    @contextlib.contextmanager
+    def _telling(self, what: str, terminal_id: str, by: Owner, *, command: str = "") -> Iterator[None]:
+        """Have the audit log and the log told what is asked of an extension, and whether it was."""
+        details = {"terminal": terminal_id, "target": VSCODE}
+        if _logger.isEnabledFor(logging.DEBUG):
+            _logger.debug("bridge: %s", what, extra={"terminal": terminal_id, "command": self._hide(command)})
+        try:
+            yield
+        except OutliveError as error:
+            deed = Deed(
+                what=what, by=by, decision="failed", reason=error.code, command=command, details=details
+            )
+            self._engine.announce(deed)
+            raise
+        self._engine.announce(Deed(what=what, by=by, command=command, details=details))
+
+
+def _info(terminal: Terminal) -> TerminalInfo:
+    return TerminalInfo(
+        terminal_id=terminal.terminal_id,
+        terminal_name=terminal.name,
+        target=VSCODE,
+        state="busy" if terminal.is_busy else "unknown",
+    )
+
+
+def _check_plain(wanted: NewTerminal) -> None:
+    """See that nothing is asked for that an extension of the document cannot be told.
+
+    Raises:
+        InvalidRequest: `invalid_params`.
+    """
+    given = {
+        "shell": wanted.shell,
+        "cwd": wanted.cwd,
+        "env": wanted.env,
+        "profile": wanted.profile,
+        "tags": wanted.tags,
+    }
+    if names := [name for name, value in given.items() if value]:
+        text = f"{', '.join(names)}: VS Code opens its own kind of terminal, and takes a name only."
+        hint = 'Ask for the target "engine", or type it with terminal_execute.'
+        raise InvalidRequest("invalid_params", text, hint=hint)

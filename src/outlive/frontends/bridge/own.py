@@ -1,0 +1,124 @@
+"""Extensions of our own, which understand more than the document has: they show terminals of the engine's (decision 100).
+
+What they show comes over /ws/terminal/{id}, another door. Here they are told which terminals there are, and which have ended.
+"""
+
+import contextlib
+from collections.abc import Iterator
+
+from outlive.core.errors import OutliveError
+from outlive.core.events import Event, ProcessCompleted
+from outlive.core.process import Owner
+from outlive.core.terminal import ENGINE, TerminalInfo
+from outlive.engine import Engine
+from outlive.engine.terminals import NewTerminal, Terminals
+from outlive.frontends.bridge.asking import new_request_id
+from outlive.frontends.bridge.extension import Extension
+from outlive.policy.access import Access, Scope
+from outlive.protocols.bridge import requests
+from outlive.protocols.bridge.answers import TerminalWanted
+
+__all__ = ["OwnExtensions", "owner_of"]
+
+
+class OwnExtensions:
+    """Follows the engine's terminals for every extension of ours that is connected."""
+
+    def __init__(self, engine: Engine, terminals: Terminals) -> None:
+        """Take who tells of ends, and who has the terminals."""
+        self._engine = engine
+        self._terminals = terminals
+        self._shown: dict[Extension, _Shown] = {}
+
+    @contextlib.contextmanager
+    def following(self, extension: Extension) -> Iterator[None]:
+        """Tell an extension of its principal's terminals while the block runs."""
+        shown = self._shown[extension] = _Shown(extension)
+        forget = self._engine.subscribe_events(shown.note, kinds=(ProcessCompleted,))
+        extension.greet = lambda: self._greet(shown)
+        extension.wanted = lambda wanted: self._open_wanted(shown, wanted)
+        try:
+            yield
+        finally:
+            forget()
+            del self._shown[extension]
+
+    async def open(self, extension: Extension, wanted: NewTerminal, by: Owner) -> TerminalInfo:
+        """Open a terminal of the engine's for a caller and have the extension show it.
+
+        Raises:
+            OutliveError: As `TerminalHost.create` of the engine's host.
+        """
+        terminal = await self._terminals.host(ENGINE).create(wanted, by)
+        shown = self._shown.get(extension)
+        if shown is not None:
+            shown.ids.add(terminal.terminal_id)
+            await extension.tell(requests.show_terminal(new_request_id(), terminal))
+        return terminal
+
+    async def _greet(self, shown: "_Shown") -> None:
+        """Tell a new extension which terminals there are (decision 100)."""
+        by = owner_of(shown.extension.access)
+        known: list[TerminalInfo] = []
+        with contextlib.suppress(OutliveError):  # a server without terminals of its own has none
+            known = list(await self._terminals.host(ENGINE).terminals(by))
+        known = [one for one in known if one.terminal_id not in shown.missed]
+        shown.missed.clear()
+        shown.is_greeted = True
+        shown.ids.update(one.terminal_id for one in known)
+        await shown.extension.tell(requests.terminals(new_request_id(), known))
+
+    async def _open_wanted(self, shown: "_Shown", wanted: TerminalWanted) -> None:
+        extension = shown.extension
+        by = owner_of(extension.access, request_id=wanted.request_id)
+        try:
+            new = NewTerminal(name=wanted.terminal_name, cwd=wanted.cwd)
+            terminal = await self._terminals.host(ENGINE).create(new, by)
+        except OutliveError as error:
+            refusal = requests.failed(wanted.request_id, error.message, code=error.code, hint=error.hint)
+            await extension.tell(refusal)
+            return
+        shown.ids.add(terminal.terminal_id)
+        await extension.tell(requests.terminal_created(wanted.request_id, terminal))
+
+
+class _Shown:
+    """What one extension was told.
+
+    Attributes:
+        ids: The terminals that it knows.
+        missed: Processes of its principal that ended while the first list was made.
+        is_greeted: Whether that list is made.
+    """
+
+    __slots__ = ("extension", "ids", "is_greeted", "missed")
+
+    def __init__(self, extension: Extension) -> None:
+        self.extension = extension
+        self.ids: set[str] = set()
+        self.missed: set[str] = set()
+        self.is_greeted = False
+
+    def note(self, event: Event) -> None:
+        """Pass on that a terminal has ended."""
+        if not isinstance(event, ProcessCompleted):
+            return
+        process_id = event.record.process_id
+        if process_id in self.ids:
+            self.ids.discard(process_id)
+            closed = requests.terminal_closed(new_request_id(), process_id)
+            self.extension.spawn(self.extension.tell(closed))
+        elif not self.is_greeted and event.record.owner.principal == self.extension.access.principal:
+            self.missed.add(process_id)
+
+
+def owner_of(access: Access, *, request_id: str | None = None) -> Owner:
+    """Return who asks when an extension does."""
+    return Owner(
+        principal=access.principal,
+        request_id=request_id,
+        inside=access.inside,
+        is_admin=access.scope >= Scope.ADMIN,
+        door="bridge",
+        address=access.address,
+    )

@@ -1,0 +1,228 @@
+"""The terminals in VS Code that the bridge knows: `Seats`, one seat for each extension, kept while it is away.
+
+An extension of the document says nothing about itself. When it dials again it is known by its process, which still has
+its terminals; where nobody can tell the process (another machine, a container), the only one that went away a
+moment ago is taken for it. A wrong guess would type a command into somebody's else window, so in doubt nothing is given back.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from outlive.core.identity import is_process_id
+from outlive.frontends.bridge.extension import Extension
+
+__all__ = ["Seat", "Seats", "Terminal"]
+
+_MAX_SEATS = 256  # of those that are away the oldest go first
+
+
+@dataclass(slots=True, kw_only=True)
+class Terminal:
+    """One terminal in VS Code.
+
+    `terminal_id` is what callers call it: the extension's own name for it (`own_id`), unless that is taken. `principal` is
+    whose it is. `is_busy`: a command was sent to it and not answered yet.
+    """
+
+    terminal_id: str
+    own_id: str
+    name: str
+    principal: str
+    is_busy: bool = False
+
+
+class Seat:
+    """The terminals of one extension, and its connection while there is one.
+
+    Attributes:
+        key: By what it is known: the process's name, else principal and host.
+        is_process: Whether the key names a process.
+        principal: Who the extension is; nobody else gets its terminals back.
+        extension: The open connection; None while it is away.
+        back: Set while there is one.
+        away_at: Since when there is none, in monotonic seconds.
+        terminals: Its terminals by the callers' names for them, oldest first.
+    """
+
+    __slots__ = ("away_at", "back", "extension", "is_process", "key", "principal", "terminals")
+
+    def __init__(self, key: str, principal: str, *, is_process: bool, now: float) -> None:
+        """Begin away, without terminals."""
+        self.key = key
+        self.principal = principal
+        self.is_process = is_process
+        self.extension: Extension | None = None
+        self.back = asyncio.Event()
+        self.away_at = now
+        self.terminals: dict[str, Terminal] = {}
+
+    @property
+    def is_attended(self) -> bool:
+        """Whether its extension is there, as far as anybody knows."""
+        return self.extension is not None and self.extension.is_open
+
+    def gone_s(self) -> float:
+        """Return how long it has been away, in seconds."""
+        return time.monotonic() - self.away_at
+
+
+class _KeptTerminal(msgspec.Struct, frozen=True):
+    terminal_id: str
+    own_id: str
+    name: str
+    principal: str
+
+
+class _KeptSeat(msgspec.Struct, frozen=True):
+    key: str
+    is_process: bool
+    principal: str
+    terminals: tuple[_KeptTerminal, ...]
+
+
+class Seats:
+    """All seats, those that connected last at the end. Used on one event loop."""
+
+    def __init__(
+        self, *, trusted_s: float, lives: Callable[[str], bool], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """Begin with none.
+
+        Args:
+            trusted_s: How long an extension whose process cannot be told may be away and still get its terminals back.
+            lives: Tells whether the process of a key still runs.
+            clock: Monotonic seconds.
+        """
+        self._trusted_s = trusted_s
+        self._lives = lives
+        self._clock = clock
+        self._seats: list[Seat] = []
+
+    def __iter__(self) -> Iterator[Seat]:
+        """Return the seats, the one that connected last at the end."""
+        return iter(tuple(self._seats))
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return len(self._seats)
+
+    async def probe(self, key: str, principal: str, *, patience_s: float) -> None:
+        """Find out whether those that are connected under a key are really there; who is not is away from now on.
+
+        An extension dials again long before anybody has noticed on our side that the network broke.
+        """
+        known = [seat.extension for seat in self._seats if (seat.key, seat.principal) == (key, principal)]
+        await asyncio.gather(*(one.probe(patience_s) for one in known if one is not None))
+
+    def claim(self, extension: Extension, key: str, *, is_process: bool) -> Seat:
+        """Give an extension that has connected its own seat, or a new one."""
+        self.prune()
+        principal = extension.access.principal
+        away = [
+            seat
+            for seat in self._seats
+            if not seat.is_attended and (seat.key, seat.principal) == (key, principal)
+        ]
+        seat = away[0] if len(away) == 1 else Seat(key, principal, is_process=is_process, now=self._clock())
+        if seat in self._seats:
+            self._seats.remove(seat)
+        self._seats.append(seat)
+        seat.extension = extension
+        seat.back.set()
+        return seat
+
+    def leave(self, seat: Seat, extension: Extension) -> None:
+        """Note that an extension is gone; without terminals nothing is left of its seat. Another one may have it already."""
+        if seat.extension is not extension:
+            return
+        seat.extension = None
+        seat.back.clear()
+        seat.away_at = self._clock()
+        self.prune()
+
+    def prune(self) -> None:
+        """Forget what will not come back: the terminals of a process that has ended, or of nobody knows whom."""
+        now = self._clock()
+        self._seats = [
+            seat for seat in self._seats if seat.extension is not None or self._may_return(seat, now)
+        ]
+        away = [seat for seat in self._seats if seat.extension is None]
+        for seat in away[: max(0, len(away) - _MAX_SEATS)]:
+            self._seats.remove(seat)
+
+    def add(self, seat: Seat, own_id: str, name: str, principal: str) -> Terminal | None:
+        """Remember a terminal that an extension has opened; None when it calls one of another principal's so.
+
+        What the same principal had under this name is no more: the extension must have begun anew.
+        """
+        before = next((one for one in seat.terminals.values() if one.own_id == own_id), None)
+        if before is not None:
+            if before.principal != principal:
+                return None
+            del seat.terminals[before.terminal_id]
+        taken = {terminal_id for known in self._seats for terminal_id in known.terminals}
+        terminal_id, number = own_id, 2
+        # An extension that counts for itself repeats what another one says; none may pass for a terminal of the engine.
+        while terminal_id in taken or is_process_id(terminal_id):
+            terminal_id, number = f"{own_id}~{number}", number + 1
+        terminal = Terminal(terminal_id=terminal_id, own_id=own_id, name=name, principal=principal)
+        seat.terminals[terminal_id] = terminal
+        return terminal
+
+    def find(self, terminal_id: str, principal: str) -> tuple[Seat, Terminal] | None:
+        """Return a principal's terminal and its seat."""
+        self.prune()
+        for seat in self._seats:
+            terminal = seat.terminals.get(terminal_id)
+            if terminal is not None and terminal.principal == principal:
+                return seat, terminal
+        return None
+
+    def of(self, principal: str) -> list[Terminal]:
+        """Return a principal's terminals, seat by seat."""
+        self.prune()
+        return [one for seat in self._seats for one in seat.terminals.values() if one.principal == principal]
+
+    def document(self) -> bytes:
+        """Return what has to be known again after a restart, as JSON."""
+        return msgspec.json.encode(
+            [
+                _KeptSeat(
+                    seat.key, seat.is_process, seat.principal, tuple(map(_kept, seat.terminals.values()))
+                )
+                for seat in self._seats
+                if seat.terminals
+            ]
+        )
+
+    def restore(self, document: bytes) -> None:
+        """Take seats from an earlier server's document; all of them are away from now on.
+
+        Raises:
+            ValueError: It is no such document.
+        """
+        kept: Sequence[_KeptSeat] = msgspec.json.decode(document, type=list[_KeptSeat])
+        for one in kept:
+            seat = Seat(one.key, one.principal, is_process=one.is_process, now=self._clock())
+            seat.terminals = {known.terminal_id: _terminal(known) for known in one.terminals}
+            self._seats.append(seat)
+        self.prune()
+
+    def _may_return(self, seat: Seat, now: float) -> bool:
+        if not seat.terminals:
+            return False
+        return self._lives(seat.key) if seat.is_process else now - seat.away_at <= self._trusted_s
+
+
+def _kept(terminal: Terminal) -> _KeptTerminal:
+    return _KeptTerminal(terminal.terminal_id, terminal.own_id, terminal.name, terminal.principal)
+
+
+def _terminal(kept: _KeptTerminal) -> Terminal:
+    return Terminal(
+        terminal_id=kept.terminal_id, own_id=kept.own_id, name=kept.name, principal=kept.principal
+    )

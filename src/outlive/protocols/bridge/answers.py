@@ -1,0 +1,218 @@
+"""What an extension sends: `parse_message` makes one value of each text frame and never raises (promises S3.3, S3.3.broken).
+
+The other end is a program of somebody's: ids, names and texts are bounded, and made printable where people read them.
+"""
+
+import json
+from dataclasses import dataclass
+
+import msgspec
+
+__all__ = [
+    "MAX_ERROR",
+    "MAX_ID",
+    "MAX_NAME",
+    "MAX_OUTPUT",
+    "Broken",
+    "Failure",
+    "Message",
+    "Pong",
+    "Success",
+    "TerminalCreated",
+    "TerminalWanted",
+    "Unknown",
+    "parse_message",
+]
+
+MAX_ID = 256  # characters of an id; an id that is longer is no id
+MAX_NAME = 200  # characters; what is longer is cut, here and below
+MAX_ERROR = 2000
+MAX_OUTPUT = 1 << 20
+_MAX_PATH = 4096  # PATH_MAX, limits.h
+_MAX_SHOWN = 60  # of what is not understood, for the log
+
+
+@dataclass(frozen=True, slots=True)
+class Pong:
+    """The answer to a ping."""
+
+    request_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class TerminalCreated:
+    """A terminal is there, under the id that the extension has given it."""
+
+    request_id: str
+    terminal_id: str
+    terminal_name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Success:
+    """A request was carried out; `output` is what the extension says of it."""
+
+    request_id: str
+    output: str
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A request was not carried out."""
+
+    request_id: str
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class TerminalWanted:
+    """Our own extension asks for a terminal of the engine's; None is whatever the engine takes."""
+
+    request_id: str
+    terminal_name: str | None
+    cwd: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """A message of a type that nobody knows: to be ignored. `kind` is short and printable."""
+
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """No message: not JSON, or a member is missing or wrong. `request_id` where that much could be read."""
+
+    reason: str
+    request_id: str | None = None
+
+
+Message = Pong | TerminalCreated | Success | Failure | TerminalWanted | Unknown | Broken
+
+
+class _Envelope(msgspec.Struct):
+    type: msgspec.Raw = msgspec.Raw()
+    id: msgspec.Raw = msgspec.Raw()
+    data: msgspec.Raw = msgspec.Raw()
+
+
+class _Created(msgspec.Struct, rename="camel"):
+    terminal_id: str
+    terminal_name: str
+
+
+class _Output(msgspec.Struct):
+    output: str
+
+
+class _Error(msgspec.Struct):
+    error: str
+
+
+class _Wanted(msgspec.Struct, rename="camel"):
+    terminal_name: str | None = None
+    cwd: str | None = None
+
+
+_ENVELOPE = msgspec.json.Decoder(_Envelope)
+_TEXT = msgspec.json.Decoder(str)
+_CREATED = msgspec.json.Decoder(_Created)
+_OUTPUT = msgspec.json.Decoder(_Output)
+_ERROR = msgspec.json.Decoder(_Error)
+_WANTED = msgspec.json.Decoder(_Wanted)
+_NO_DATA = b"{}"
+
+
+def parse_message(frame: str | bytes) -> Message:
+    """Return what a frame says; a binary one says nothing. Never raises."""
+    if isinstance(frame, bytes):
+        return Broken("a binary frame")
+    try:
+        envelope = _envelope(frame.encode("utf-8", "replace"))
+    except (ValueError, RecursionError) as error:
+        return Broken(_printable(str(error), MAX_ERROR))
+    request_id = _text(envelope.id)
+    kind = _text(envelope.type)
+    if kind is None:
+        return Broken("`type` is missing, or no string", _checked(request_id))
+    if kind not in _KINDS:
+        return Unknown(_printable(kind, _MAX_SHOWN))
+    known = _checked(request_id)
+    if known is None:
+        return Broken(f"{kind}: `id` is missing, or no string of 1 to {MAX_ID} printable characters")
+    try:
+        return _read(kind, known, bytes(envelope.data) or _NO_DATA)
+    except (msgspec.DecodeError, RecursionError) as error:
+        return Broken(_printable(f"{kind}: {error}", MAX_ERROR), known)
+
+
+def _read(kind: str, request_id: str, data: bytes) -> Message:
+    match kind:
+        case "pong":
+            return Pong(request_id)
+        case "terminal_created":
+            made = _CREATED.decode(data)
+            terminal_id = _checked(made.terminal_id)
+            if terminal_id is None:
+                reason = f"{kind}: `terminalId` has not 1 to {MAX_ID} printable characters"
+                return Broken(reason, request_id)
+            return TerminalCreated(request_id, terminal_id, _printable(made.terminal_name, MAX_NAME))
+        case "success":
+            return Success(request_id, _bounded(_OUTPUT.decode(data).output))
+        case "error":
+            return Failure(request_id, _printable(_ERROR.decode(data).error, MAX_ERROR))
+        case "create_terminal":
+            return _wanted(request_id, _WANTED.decode(data))
+        case _:
+            raise AssertionError(f"{kind} is not among _KINDS")
+
+
+_KINDS = frozenset({"pong", "terminal_created", "success", "error", "create_terminal"})
+
+
+def _wanted(request_id: str, wanted: _Wanted) -> Message:
+    cwd = wanted.cwd or None
+    if cwd is not None and (len(cwd) > _MAX_PATH or "\0" in cwd):
+        return Broken("create_terminal: `cwd` is no path", request_id)
+    name = _printable(wanted.terminal_name or "", MAX_NAME).strip()
+    return TerminalWanted(request_id, name or None, cwd)
+
+
+def _envelope(frame: bytes) -> _Envelope:
+    """Return the members of a message; half a surrogate pair, which JavaScript makes by cutting a text, becomes "?".
+
+    Raises:
+        ValueError: It is no JSON object.
+    """
+    try:
+        return _ENVELOPE.decode(frame)
+    except msgspec.ValidationError:
+        raise
+    except msgspec.DecodeError:
+        # Python's own decoder takes the halves; whatever else is wrong it refuses, too.
+        whole = json.dumps(json.loads(frame), ensure_ascii=False).encode("utf-8", "replace")
+        return _ENVELOPE.decode(whole)
+
+
+def _text(raw: msgspec.Raw) -> str | None:
+    try:
+        return _TEXT.decode(raw)
+    except msgspec.DecodeError:
+        return None
+
+
+def _checked(word: str | None) -> str | None:
+    """Return an id that can be shown, sent and kept; None for everything else."""
+    return word if word is not None and 0 < len(word) <= MAX_ID and word.isprintable() else None
+
+
+def _printable(text: str, most: int) -> str:
+    """Return a text without what would move a cursor or begin a line, cut to `most` characters."""
+    shown = "".join(letter if letter.isprintable() else " " for letter in text[:most])
+    return shown if len(text) <= most else shown[: most - 1] + "…"
+
+
+def _bounded(output: str) -> str:
+    left_out = len(output) - MAX_OUTPUT
+    return output if left_out <= 0 else f"{output[:MAX_OUTPUT]}\n[… {left_out} characters left out …]"

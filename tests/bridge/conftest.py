@@ -1,0 +1,43 @@
+"""Servers with the tests' own door to the terminals, and who knocks there."""
+
+import shlex
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.bridge.knocking import Door
+from tests.support.fixtures import ServerFactory, anyio_backend, serve
+from tests.support.server import OutliveServer
+
+__all__ = ["anyio_backend", "bridge", "door", "own_bridge", "serve"]
+
+_ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(autouse=True, scope="package")
+def _with_a_door() -> Iterator[None]:
+    """Make every server of this folder one with a door to the terminals."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OUTLIVE_TEST_COMMAND", f"{shlex.quote(sys.executable)} -m tests.bridge.serve")
+        patch.setenv("PYTHONPATH", str(_ROOT))
+        yield
+
+
+@pytest.fixture
+def bridge(serve: ServerFactory) -> OutliveServer:
+    """A server of the test's own: all extensions of these tests are one process, which gets its terminals back."""
+    return serve()
+
+
+@pytest.fixture
+def own_bridge(serve: ServerFactory) -> OutliveServer:
+    """A server of the test's own, quick to lose its patience."""
+    return serve("--bridge-ping", "0.2", "--bridge-timeout", "2", "--log-level", "debug")
+
+
+@pytest.fixture
+def door(bridge: OutliveServer) -> Door:
+    """The door of that server."""
+    return Door(bridge)

@@ -1,0 +1,1 @@
+"""The terminal bridge's messages as bytes and values."""
