@@ -40,6 +40,8 @@ from outlive.frontends.rest.door import PROBE_PATHS, RestDoor
 from outlive.frontends.rest.door import Service as RestService
 from outlive.frontends.rest.door import dialect as rest_dialect
 from outlive.frontends.rest.slugs import DOCS_PATH
+from outlive.frontends.terminal.door import PATH as TERMINAL_PATH
+from outlive.frontends.terminal.door import TerminalDoor
 from outlive.frontends.timing import Timed
 from outlive.frontends.tls import certificate_names
 from outlive.frontends.token_book import TokenBook
@@ -119,6 +121,7 @@ class Application:
             take=take,
             observe=functools.partial(metrics.observe_request, "jsonrpc"),
         )
+        self._terminal = TerminalDoor(self._engine, take=take)
         self._mcp = McpHttpDoor(lambda: _mcp_service(self._engine, layout, settings, extend_mcp))
         self._rest = RestDoor(lambda: _rest_service(self._engine, settings), self._engine.check)
         self.routes = self._all_routes()
@@ -137,7 +140,13 @@ class Application:
                 metrics.observe_request,
                 doors={MCP_PATH: "mcp", REST_PATH: "rest", "/api/": "rest"},
             ),
-            Entry(self._peers, self._tokens, own_uid=own_uid, api_key=settings.mcp_api_key),
+            Entry(
+                self._peers,
+                self._tokens,
+                own_uid=own_uid,
+                api_key=settings.mcp_api_key,
+                offering_paths=(TERMINAL_PATH,),
+            ),
             names=_names(settings),
             page_paths=frozenset({MCP_PATH}),
             answer=ToldRefusals(dialects, self._engine.announce),
@@ -147,6 +156,7 @@ class Application:
         return [
             *front_routes(self._describe, self._health),
             *self._jsonrpc.routes(),
+            *self._terminal.routes(),
             *self._mcp.routes(),
             *self._rest.routes(),
             Route("/metrics", self._show_metrics, methods=["GET"]),
@@ -228,7 +238,7 @@ class Application:
             stderr_bytes=sum(process.stderr_bytes for process in live),
             subscribers=sum(process.subscriber_count for process in self._engine.live()),
             lag_bytes=self._jsonrpc.lag_bytes,
-            connections=self._jsonrpc.open_count,
+            connections=self._jsonrpc.open_count + self._terminal.open_count,
         )
 
     def _describe(self) -> dict[str, object]:
@@ -238,6 +248,7 @@ class Application:
             "about": "Runs commands that outlive whoever asked for them.",
             "endpoints": {
                 "jsonrpc": "/ws/mcp",
+                "terminal": TERMINAL_PATH,
                 "mcp": MCP_PATH,
                 "rest": REST_PATH,
                 "docs": DOCS_PATH,
@@ -253,7 +264,7 @@ class Application:
             "pid": os.getpid(),
             "uptime_s": round(time.monotonic() - self._begun, 3),
             "processes": self.living_count,
-            "connections": self._jsonrpc.open_count,
+            "connections": self._jsonrpc.open_count + self._terminal.open_count,
         }
 
 

@@ -107,5 +107,8 @@ class Backend(Protocol):
     async def observe(self, process_id: ProcessId, *, has_stdin: bool) -> Observation:
         """Look at a live process's tree; nothing of one that has ended. Never raises for what cannot be seen."""
 
+    async def window_size(self, process_id: ProcessId) -> tuple[int, int] | None:
+        """Return rows and columns of a live process's terminal; None where there is none. Never raises."""
+
     async def status(self) -> dict[str, object]:
         """Return what the other side says about itself."""

@@ -10,10 +10,11 @@ import termios
 from outlive.core.observation import NOTHING, Observation, Waiting
 from outlive.protocols.frames import PidRecord, decode_pid
 
-__all__ = ["observe_tree"]
+__all__ = ["observe_tree", "window_size"]
 
 # The number of read(2) by machine: /proc/PID/syscall shows it with the descriptor behind it.
 _READ = {"x86_64": "0", "aarch64": "63"}.get(os.uname().machine)
+_PTY_MAJOR = 136  # Unix98 pseudo-terminals (Documentation/admin-guide/devices.txt)
 _KEEPER = b"outlive/keeper/__main__.py"
 
 
@@ -62,6 +63,31 @@ def observe_tree(folder: str, *, has_stdin: bool) -> Observation:
     )
 
 
+def window_size(folder: str) -> tuple[int, int] | None:
+    """Return rows and columns of the terminal that the process of a folder was started in; None where there is none."""
+    record = _pid_record(folder)
+    if record is None or record.boot_id != _boot_id() or _start_ticks(record.pid) != record.start_ticks:
+        return None
+    with contextlib.suppress(OSError, termios.error):
+        number = _terminal_number(record.pid)
+        if number is None:
+            return None
+        fd = os.open(f"/dev/pts/{number}", os.O_RDONLY | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            return termios.tcgetwinsize(fd)
+        finally:
+            os.close(fd)
+    return None
+
+
+def _terminal_number(pid: int) -> int | None:
+    """Return the number below /dev/pts of a process's controlling terminal, the minor of `tty_nr` in /proc/PID/stat (proc(5))."""
+    device = int(_stat_words(pid)[4])
+    if device >> 8 & 0xFFF != _PTY_MAJOR:
+        return None
+    return device & 0xFF | (device >> 12) & 0xFFF00
+
+
 def _pid_record(folder: str) -> PidRecord | None:
     with contextlib.suppress(OSError, ValueError, IndexError), open(f"{folder}/pid", "rb") as file:
         return decode_pid(file.read())
@@ -100,10 +126,15 @@ def _below(pid: int) -> list[int]:
 def _start_ticks(pid: int) -> int:
     """Return the 22nd field of /proc/PID/stat (proc(5)), 0 when there is no such pid."""
     try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            return int(file.read().rpartition(b")")[2].split()[19])
+        return int(_stat_words(pid)[19])
     except OSError:
         return 0
+
+
+def _stat_words(pid: int) -> list[bytes]:
+    """Return the fields of /proc/PID/stat from the third on: the second one, the name, may hold anything."""
+    with open(f"/proc/{pid}/stat", "rb") as file:
+        return file.read().rpartition(b")")[2].split()
 
 
 def _is_keeper(pid: int) -> bool:

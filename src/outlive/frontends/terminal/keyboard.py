@@ -1,0 +1,84 @@
+"""What one viewer types, on its way to the process: `Keyboard`.
+
+Bounded: while a process does not read its input, 64 KiB wait here, then whoever types waits, and with it the client's
+own buffers. Nothing is dropped as long as the process lives.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+from outlive.core.errors import BackendUnavailable, InvalidState, LimitExceeded, OutliveError
+from outlive.engine import Asked, Process
+
+__all__ = ["Keyboard"]
+
+_MOST_BYTES = 64 * 1024  # what one write to the backend carries
+_AGAIN_S = 0.5  # between two looks at an input that is full
+
+
+class Keyboard:
+    """Writes what is `put`, in order and in as few pieces as possible; `run` is a task of the viewer's."""
+
+    def __init__(self, process: Process, acting: Asked, *, tell: Callable[[OutliveError], None]) -> None:
+        """Write to `process` by `acting`; `tell` hears of input that is stuck, or that did not arrive."""
+        self._process = process
+        self._acting = acting
+        self._tell = tell
+        self._waiting = bytearray()
+        self._is_writing = False
+        self._changed = asyncio.Event()
+        self._moved = asyncio.Event()
+
+    async def put(self, data: bytes) -> None:
+        """Take input; returns when all of it is on its way or waits here. Cancellation: what was taken is written."""
+        view = memoryview(data)
+        while view:
+            while not (room := _MOST_BYTES - len(self._waiting)):
+                await self._wait()
+            self._waiting += view[:room]
+            view = view[room:]
+            self._changed.set()
+
+    async def flushed(self) -> None:
+        """Return when nothing waits here any more."""
+        while self._waiting or self._is_writing:
+            await self._wait()
+
+    async def _wait(self) -> None:
+        self._moved.clear()
+        await self._moved.wait()
+
+    async def run(self) -> None:
+        """Write until cancelled."""
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            while self._waiting:
+                piece = bytes(self._waiting)
+                self._waiting.clear()
+                self._is_writing = True
+                self._moved.set()
+                try:
+                    await self._write(piece)
+                finally:
+                    self._is_writing = False
+                    self._moved.set()
+
+    async def _write(self, piece: bytes) -> None:
+        """Write one piece, however long the process does not read; a piece that may have arrived is never repeated."""
+        while True:
+            try:
+                await self._acting.write(self._process, piece)
+            except LimitExceeded as error:
+                self._tell(error)
+                if "waiting_bytes" in error.details:
+                    return  # the keeper has it, and what comes next waits behind it
+            except (InvalidState, BackendUnavailable) as error:
+                self._tell(error)
+                if error.code == "process_queued":
+                    await asyncio.sleep(_AGAIN_S)
+                    continue
+                return
+            else:
+                return
+            await asyncio.sleep(_AGAIN_S)
