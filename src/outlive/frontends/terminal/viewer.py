@@ -69,16 +69,16 @@ class Viewer:
         self._view = view
         self._engine = engine
         self._take = take
-        self._over = asyncio.Event()
-        self._close_code = _NORMAL
+        self._ended = asyncio.Event()  # by whichever side
+        self._close_code: int | None = None  # set when the end is ours
         self._tasks = asyncio.TaskGroup()
         self._side: set[asyncio.Task[None]] = set()
         self._keyboard = Keyboard(view.process, view.acting, tell=lambda error: self._tell("input", error))
         self.showing = Showing(
-            view.process, view.log, view.cursor, is_controlled=view.is_controlled, over=self._over.set
+            view.process, view.log, view.cursor, is_controlled=view.is_controlled, over=self._finish
         )
         self._follower = Follower(
-            self.showing, outbox, spawn=self._begin, fail=self._fail, shows_partial=False, reads=True
+            self.showing, outbox, spawn=self._spawn, fail=self._fail, shows_partial=False, reads=True
         )
 
     async def run(self) -> None:
@@ -87,9 +87,9 @@ class Viewer:
             try:
                 await self._greet()
                 self._follower.begin()
-                self._begin(self._keyboard.run())
-                ends = [self._spawn(self._receive()), self._spawn(self._until_over())]
-                await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+                self._spawn(self._keyboard.run())
+                self._spawn(self._receive())
+                await self._ended.wait()
             finally:
                 self._follower.close()
                 for task in self._side:
@@ -133,6 +133,7 @@ class Viewer:
                 await asyncio.sleep(0)  # what has come already is received without a pause
             message = await self._websocket.receive()
             if message["type"] == "websocket.disconnect":
+                self._ended.set()
                 return
             if early_s := self._take(self._view.principal, 1):
                 await asyncio.sleep(early_s)  # the client's further messages wait in its own buffers
@@ -183,27 +184,25 @@ class Viewer:
         self.showing.notice(Notice(reason=error.code, message=error.message, about=about))
         self._follower.kick()
 
-    async def _until_over(self) -> None:
-        await self._over.wait()
+    def _finish(self) -> None:
+        """End because the last message was returned."""
+        self._close_code = _NORMAL
+        self._ended.set()
 
     def _fail(self) -> None:
         """End because the follower broke down: the viewer comes back and continues at its cursor."""
         self._close_code = _INTERNAL_ERROR
-        self._over.set()
+        self._ended.set()
 
-    def _begin(self, work: Coroutine[None, None, None]) -> None:
-        self._spawn(work)
-
-    def _spawn(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
+    def _spawn(self, work: Coroutine[None, None, None]) -> None:
         """Run `work` in this viewer's task group, until the viewer ends."""
         task = self._tasks.create_task(work)
         self._side.add(task)
         task.add_done_callback(self._side.discard)
-        return task
 
     async def _close(self) -> None:
         """Say how it ended, once everything before was taken; a viewer that has left hears nothing."""
-        if not self._over.is_set():
+        if self._close_code is None:
             return
         await self._outbox.send(b"")
         reason = _how(self._view.process.record) if self._close_code == _NORMAL else "continue at your cursor"
