@@ -90,6 +90,8 @@ class Viewer:
                 self._spawn(self._keyboard.run())
                 self._spawn(self._receive())
                 await self._ended.wait()
+                if self._close_code is not None:
+                    await self._outbox.send(b"")  # everything before it was handed over
             finally:
                 self._follower.close()
                 for task in self._side:
@@ -204,7 +206,6 @@ class Viewer:
         """Say how it ended, once everything before was taken; a viewer that has left hears nothing."""
         if self._close_code is None:
             return
-        await self._outbox.send(b"")
         reason = _how(self._view.process.record) if self._close_code == _NORMAL else "continue at your cursor"
         with contextlib.suppress(TimeoutError, RuntimeError, WebSocketDisconnect):  # gone already, or stuck
             async with asyncio.timeout(_CLOSE_PATIENCE_S):
