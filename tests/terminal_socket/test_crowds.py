@@ -2,13 +2,14 @@
 
 import hashlib
 import socket
+from collections.abc import Callable
 from pathlib import Path
 
 import anyio
 import pytest
 from anyio import to_thread
 
-from tests.attacks.attacking import Requests
+from tests.attacks.attacking import Requests, create_token
 from tests.support.processes import memory_peak_bytes
 from tests.support.raw import open_raw_websocket, read_frame
 from tests.support.server import OutliveServer
@@ -113,9 +114,8 @@ async def test_a_flood_of_input_waits_for_the_process_and_arrives_whole(
         f"stty raw -echo; printf ready; until [ -e {go} ]; do sleep 0.05; done; head -c {size} | sha256sum"
     )
     process_id = start(own_server, command)
-    async with viewing(own_server, process_id, controlled=False) as seen:
+    async with viewing(own_server, process_id, controlled=False, send_buffer=32 * 1024) as seen:
         await seen.until_shown(b"ready")
-        await seen.socket.send(b"")
         before = memory_peak_bytes(own_server.pid)
         sent = 0
 
@@ -136,14 +136,36 @@ async def test_a_flood_of_input_waits_for_the_process_and_arrives_whole(
     assert seen.output == b"ready" + hashlib.sha256(pattern).hexdigest().encode() + b"  -\n"
 
 
-async def _until_still(count: "object") -> None:
+async def _until_still(count: Callable[[], int]) -> None:
     """Return once a number has not changed for a while."""
-    assert callable(count)
     last = -1
     with anyio.fail_after(PATIENCE_S):
         while (now := count()) != last:
             last = now
             await anyio.sleep(0.5)
+
+
+async def test_a_server_that_stops_does_not_wait_for_input_that_nobody_reads(
+    own_server: OutliveServer,
+) -> None:
+    process_id = start(own_server, "stty raw -echo; printf ready; sleep 1000")
+    async with viewing(own_server, process_id, controlled=False, send_buffer=32 * 1024) as seen:
+        await seen.until_shown(b"ready")
+        sent = 0
+
+        async def flood() -> None:
+            nonlocal sent
+            while True:
+                await seen.socket.send(bytes(16384))
+                sent += 16384
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(flood)
+            await _until_still(lambda: sent)
+            tasks.cancel_scope.cancel()
+        assert await to_thread.run_sync(own_server.stop) == 0
+        assert (await seen.until_over())[0] == 1012
+    assert "Traceback" not in own_server.stderr
 
 
 @pytest.mark.promise("T.input")
@@ -170,8 +192,6 @@ async def test_the_input_of_many_viewers_is_not_mixed_within_a_message(server: O
 
 
 async def test_there_is_a_bound_to_viewers_and_others_are_not_kept_out(own_server: OutliveServer) -> None:
-    from tests.attacks.attacking import create_token  # noqa: PLC0415
-
     process_id = start(own_server, "read line")
     other = create_token(own_server, "run")
     theirs = start(own_server, "echo theirs", token=other)

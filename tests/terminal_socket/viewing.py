@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import socket
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -89,6 +90,13 @@ class Seen:
         await self.socket.send(json.dumps({"type": kind, **members}))
 
 
+def _small(server: OutliveServer, size: int) -> socket.socket:
+    peer = socket.socket()
+    peer.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, size)
+    peer.connect(("127.0.0.1", server.port))
+    return peer
+
+
 @contextlib.asynccontextmanager
 async def viewing(
     server: OutliveServer,
@@ -96,21 +104,23 @@ async def viewing(
     *,
     controlled: bool = True,
     token: str | None = None,
-    max_queue: int | None = 16,
+    send_buffer: int | None = None,
     **query: object,
 ) -> AsyncIterator[Seen]:
-    """Yield a connected viewer; of one that speaks control messages, the greeting has been taken."""
+    """Yield a connected viewer; of one that speaks control messages, the greeting has been taken.
+
+    `send_buffer` (bytes) makes the kernel hold little of what the server does not take.
+    """
     headers = {} if token is None else {"Authorization": f"Bearer {token}"}
     async with websockets.connect(
         address(server, name, **query),
         subprotocols=[websockets.Subprotocol(CONTROLLED)] if controlled else None,
         additional_headers=headers,
         max_size=None,
-        max_queue=max_queue,
-        proxy=None,
-    ) as socket:
-        assert socket.subprotocol == (CONTROLLED if controlled else None)
-        seen = Seen(socket)
+        sock=_small(server, send_buffer) if send_buffer else None,
+    ) as connection:
+        assert connection.subprotocol == (CONTROLLED if controlled else None)
+        seen = Seen(connection)
         if controlled:
             await seen.until_told("hello")
         yield seen

@@ -5,6 +5,7 @@ own buffers. Nothing is dropped as long as the process lives.
 """
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 
 from outlive.core.errors import BackendUnavailable, InvalidState, LimitExceeded, OutliveError
@@ -13,14 +14,29 @@ from outlive.engine import Asked, Process
 __all__ = ["Keyboard"]
 
 _MOST_BYTES = 64 * 1024  # what one write to the backend carries
-_AGAIN_S = 0.5  # between two looks at an input that is full
+_AGAIN_S = 0.5  # between two looks at what stands still
 
 
 class Keyboard:
     """Writes what is `put`, in order and in as few pieces as possible; `run` is a task of the viewer's."""
 
-    def __init__(self, process: Process, acting: Asked, *, tell: Callable[[OutliveError], None]) -> None:
-        """Write to `process` by `acting`; `tell` hears of input that is stuck, or that did not arrive."""
+    def __init__(
+        self,
+        process: Process,
+        acting: Asked,
+        *,
+        tell: Callable[[OutliveError], None],
+        is_gone: Callable[[], bool],
+    ) -> None:
+        """Write to `process` by `acting`.
+
+        Args:
+            process: Whose input it is.
+            acting: The verbs on the viewer's behalf.
+            tell: Hears of input that is stuck, or that did not arrive.
+            is_gone: Tells that the viewer has left, which nobody else notices while it is waited for room.
+        """
+        self._is_gone = is_gone
         self._process = process
         self._acting = acting
         self._tell = tell
@@ -30,10 +46,15 @@ class Keyboard:
         self._moved = asyncio.Event()
 
     async def put(self, data: bytes) -> None:
-        """Take input; returns when all of it is on its way or waits here. Cancellation: what was taken is written."""
+        """Take input; returns when all of it is on its way or waits here, or when the viewer has left.
+
+        Cancellation: safe; what was taken is written.
+        """
         view = memoryview(data)
         while view:
             while not (room := _MOST_BYTES - len(self._waiting)):
+                if self._is_gone():
+                    return
                 await self._wait()
             self._waiting += view[:room]
             view = view[room:]
@@ -41,12 +62,14 @@ class Keyboard:
 
     async def flushed(self) -> None:
         """Return when nothing waits here any more."""
-        while self._waiting or self._is_writing:
+        while (self._waiting or self._is_writing) and not self._is_gone():
             await self._wait()
 
     async def _wait(self) -> None:
         self._moved.clear()
-        await self._moved.wait()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_AGAIN_S):
+                await self._moved.wait()
 
     async def run(self) -> None:
         """Write until cancelled."""

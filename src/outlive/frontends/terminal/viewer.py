@@ -73,7 +73,12 @@ class Viewer:
         self._close_code: int | None = None  # set when the end is ours
         self._tasks = asyncio.TaskGroup()
         self._side: set[asyncio.Task[None]] = set()
-        self._keyboard = Keyboard(view.process, view.acting, tell=lambda error: self._tell("input", error))
+        self._keyboard = Keyboard(
+            view.process,
+            view.acting,
+            tell=lambda error: self._tell("input", error),
+            is_gone=lambda: outbox.is_closed,
+        )
         self.showing = Showing(
             view.process, view.log, view.cursor, is_controlled=view.is_controlled, over=self._finish
         )
