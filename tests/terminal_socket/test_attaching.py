@@ -40,6 +40,7 @@ async def test_control_messages_frame_the_output(server: OutliveServer) -> None:
         assert hello == {
             "type": "hello",
             "cursor": "0.0",
+            "end": hello["end"],
             "rows": 24,
             "cols": 80,
             "state": "running",

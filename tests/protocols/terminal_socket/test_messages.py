@@ -18,6 +18,7 @@ from outlive.protocols.terminal_socket.messages import (
     Notice,
     Resize,
     SendSignal,
+    ServerMessage,
     Where,
     decode_message,
     encode_message,
@@ -83,8 +84,17 @@ def test_every_size_that_a_terminal_can_have_arrives(rows: int, cols: int) -> No
 
 
 def test_what_the_server_says_has_the_documented_members() -> None:
-    said = [
-        Hello(cursor="1.0", rows=24, cols=80, state="running", process_id="p", readonly=False, terminal=True),
+    said: list[ServerMessage] = [
+        Hello(
+            cursor="1.0",
+            end="9.0",
+            rows=24,
+            cols=80,
+            state="running",
+            process_id="p",
+            readonly=False,
+            terminal=True,
+        ),
         CursorTold(cursor="2.0"),
         Gap(stream="stdout", first=1, last=5, cursor="5.0"),
         Exited(exit_code=None, signal=9, state="signaled", error="Cancelled.", cursor="6.0"),
@@ -95,6 +105,7 @@ def test_what_the_server_says_has_the_documented_members() -> None:
         {
             "type": "hello",
             "cursor": "1.0",
+            "end": "9.0",
             "rows": 24,
             "cols": 80,
             "state": "running",

@@ -112,6 +112,7 @@ class Viewer:
         size = await self._engine.window_size(process)
         hello = Hello(
             cursor=str(view.cursor),
+            end=str(_end_of(view)),
             rows=None if size is None else size[0],
             cols=None if size is None else size[1],
             state=process.state.value,
@@ -215,6 +216,12 @@ class Viewer:
         with contextlib.suppress(TimeoutError, RuntimeError, WebSocketDisconnect):  # gone already, or stuck
             async with asyncio.timeout(_CLOSE_PATIENCE_S):
                 await self._websocket.close(self._close_code, reason)
+
+
+def _end_of(view: View) -> Cursor:
+    """Return where the output ends now; what is held back may have been shown to this viewer before."""
+    log, cursor = view.log, view.cursor
+    return Cursor(max(log.size(0), cursor.stdout), max(log.size(1), cursor.stderr))
 
 
 def _read_only() -> AccessDenied:

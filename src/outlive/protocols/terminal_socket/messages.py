@@ -54,9 +54,14 @@ ClientMessage = Resize | SendSignal | EndOfFile | Where
 
 
 class Hello(msgspec.Struct, kw_only=True, frozen=True, tag_field="type", tag="hello"):
-    """The first message. Output follows from `cursor` on; rows and cols are null where there is no terminal (any more)."""
+    """The first message. Output follows from `cursor` on; rows and cols are null where there is no terminal (any more).
+
+    `end` is where the output ended then: what it asks before that (for the cursor's place, for instance) was asked of
+    others, and a terminal emulator should not answer.
+    """
 
     cursor: str
+    end: str
     rows: int | None
     cols: int | None
     state: str
