@@ -7,6 +7,7 @@ const require = createRequire(`${process.argv[2]}/`);
 const { Terminal } = require("@xterm/headless");
 const { AttachAddon } = require("@xterm/addon-attach");
 const WebSocket = require("ws");
+globalThis.WebSocket = WebSocket; // addon-attach asks it for the states' numbers, as in a browser
 
 const terminals = new Map();
 
