@@ -54,6 +54,7 @@ from outlive.observability.audit_entries import audited_kinds
 from outlive.observability.metrics import LiveView, Metrics, counted_kinds
 from outlive.observability.process_log import ProcessLog, logged_kinds
 from outlive.policy.commands import AllowedCommands
+from outlive.policy.extra_patterns import parse_patterns
 from outlive.policy.redaction import Redactor
 from outlive.store.audit_trail import AuditTrail
 from outlive.store.retention import Retention
@@ -281,9 +282,16 @@ def _router(routes: Iterable[BaseRoute]) -> Router:
 
 
 def redactor_of(settings: Settings) -> Redactor:
-    """Return what is hidden in everything that this server shows and writes."""
-    own = [] if settings.redact == "off" else [settings.mcp_api_key.encode()]
-    return Redactor(patterns=settings.redact == "all", values=own)
+    """Return what is hidden in everything that this server shows and writes.
+
+    Raises:
+        ConfigInvalid: One of the operator's patterns is none.
+    """
+    extra = parse_patterns("redact_extra", settings.redact_extra)
+    if settings.redact == "off":
+        return Redactor(patterns=False)
+    own = [settings.mcp_api_key.encode()]
+    return Redactor(patterns=settings.redact == "all", values=own, extra=extra)
 
 
 def _audit_log(settings: Settings, layout: Layout, redactor: Redactor) -> AuditLog:
@@ -321,6 +329,7 @@ def _sandbox_settings(settings: Settings) -> SandboxSettings:
         profile=Profile(settings.profile),
         limits=Limits(
             cpu_s=None if cpu_s is None else round(cpu_s),
+            cpus=settings.limit_cpus,
             memory_bytes=settings.limit_memory_bytes,
             files=settings.limit_files,
             processes=settings.limit_processes,

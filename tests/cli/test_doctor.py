@@ -12,6 +12,7 @@ from outlive.cli import cgroups, probes
 from tests.cli.launching import run
 
 _NAMES = {
+    "limits by group",
     "profile guarded",
     "profile workspace",
     "profile offline",

@@ -107,7 +107,9 @@ def test_every_option_is_described_once_and_completely() -> None:
         assert option.example
         kinds = get_args(hints[option.name]) or (hints[option.name],)
         value = option.parse(option.example)
-        assert isinstance(value, tuple if str in kinds and option.kind == "words" else kinds), option.name
+        assert isinstance(value, tuple if str in kinds and option.kind in {"words", "patterns"} else kinds), (
+            option.name
+        )
         for suffix, unit in {"_s": "seconds", "_bytes": "bytes"}.items():
             assert (option.unit == unit) == option.name.endswith(suffix), option.name
 

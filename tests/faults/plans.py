@@ -3,11 +3,13 @@
 import hashlib
 import json
 import random
-import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from outlive.core.sandbox import Profile
 from tests.faults import writer
+from tests.faults.walls import PYTHON
 
 __all__ = ["Plan", "Planner"]
 
@@ -29,6 +31,7 @@ class Plan:
     piece: int
     pause_s: float
     end: int
+    profile: Profile = Profile.OPEN
 
     @property
     def argv(self) -> tuple[str, ...]:
@@ -42,7 +45,7 @@ class Plan:
             "pause_s": self.pause_s,
             "end": self.end,
         }
-        return (sys.executable, "-I", "-S", _WRITER, json.dumps(document))
+        return (PYTHON, "-I", "-S", _WRITER, json.dumps(document))
 
     def digest(self, stream: str) -> tuple[int, str]:
         """Return size and SHA-256 of what the log of "out" or "err" must hold."""
@@ -58,11 +61,17 @@ class Plan:
 
 
 class Planner:
-    """Deals plans: full speed, paced, both streams, a terminal; exit codes 0 to 255 in turn, signals between."""
+    """Deals plans: full speed, paced, both streams, a terminal; exit codes 0 to 255 in turn, signals between.
 
-    def __init__(self, seed: int) -> None:
+    Half of the commands run in a profile where there are any; a source of numbers of its own decides, so that what a seed
+    lets a command write does not depend on the machine.
+    """
+
+    def __init__(self, seed: int, *, profiles: Sequence[Profile] = ()) -> None:
         """Begin with a seed."""
         self._random = random.Random(f"plans/{seed}")
+        self._walls = random.Random(f"walls/{seed}")
+        self._profiles = tuple(profiles)
         self._seed = seed
         self._count = 0
 
@@ -96,4 +105,10 @@ class Planner:
             piece=piece,
             pause_s=pause_s,
             end=end,
+            profile=self._profile(),
         )
+
+    def _profile(self) -> Profile:
+        if self._walls.random() < 0.5 or not self._profiles:
+            return Profile.OPEN
+        return self._walls.choice(self._profiles)

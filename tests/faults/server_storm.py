@@ -6,6 +6,7 @@ end must be, byte for byte, what the writer should have written, with one comple
 """
 
 import argparse
+import functools
 import hashlib
 import random
 import sys
@@ -23,6 +24,7 @@ from websockets.exceptions import WebSocketException
 from tests.faults.killing import Hand
 from tests.faults.plans import Plan, Planner
 from tests.faults.storm import Report, check_folder
+from tests.faults.walls import READABLE, Walls
 from tests.keeper.client import until
 from tests.keeper.house import House
 from tests.support.processes import end, is_alive
@@ -41,6 +43,7 @@ class _Viewer:
     """One client and its process: starts it once, follows it through every death, keeps what it got."""
 
     plan: Plan
+    folder: str
     process_id: str = ""
     ends: Counter[str] = field(default_factory=Counter)
     digests: dict[str, "hashlib._Hash"] = field(default_factory=dict)
@@ -101,7 +104,10 @@ class _Viewer:
             output=self._mode,
             pty=self.plan.stdio == "pty",
             tags={"storm": self.plan.seed},
+            profile=self.plan.profile.value,
+            cwd=self.folder,
         )
+        assert result["sandbox"]["profile"] == self.plan.profile
         return str(result["process_id"])
 
     def _take(self, message: Message) -> None:
@@ -182,14 +188,21 @@ class _Killer(threading.Thread):
 
 
 async def _view(
-    server: OutliveServer, planner: Planner, killer: _Killer, report: Report, viewers: list[_Viewer]
+    server: OutliveServer,
+    planner: Planner,
+    killer: _Killer,
+    report: Report,
+    viewers: list[_Viewer],
+    *,
+    folder: str,
 ) -> None:
     while killer.is_alive() and killer.error is None:
-        viewer = _Viewer(planner.deal())
+        viewer = _Viewer(planner.deal(), folder)
         viewers.append(viewer)
         await viewer.run(lambda: server.url)
         report.faults += viewer.check()
         report.processes += 1
+        report.profiles[viewer.plan.profile.value] += 1
         report.bytes += sum(viewer.ends.values())
 
 
@@ -207,12 +220,14 @@ async def _storm(
         ],
     )
     report = Report(blows=killer.dealt)
-    planner = Planner(seed)
+    walls = Walls(house.state_dir)
+    planner = Planner(seed, profiles=walls.profiles)
+    view = functools.partial(_view, folder=str(walls.folder))
     began = time.monotonic()
     killer.start()
     async with anyio.create_task_group() as group:
         for _ in range(_VIEWERS):
-            group.start_soon(_view, server, planner, killer, report, viewers)
+            group.start_soon(view, server, planner, killer, report, viewers)
     killer.join()
     if killer.error is not None:
         raise killer.error
@@ -222,7 +237,7 @@ async def _storm(
 
 def server_storm(state_dir: Path, *, kills: int, seed: int) -> Report:
     """Run one storm with a server on a fresh state folder; nothing is left behind."""
-    with OutliveServer(state_dir) as server:
+    with OutliveServer(state_dir, args=["--sandbox-read", ",".join(READABLE)]) as server:
         house = House(state_dir)
         house.client.connect()
         report, viewers = anyio.run(lambda: _storm(server, house, kills=kills, seed=seed))

@@ -22,6 +22,7 @@ from outlive.core.identity import id_to_bytes
 from outlive.protocols.keeper import Phase
 from tests.faults.killing import Hand
 from tests.faults.plans import Plan, Planner
+from tests.faults.walls import Walls
 from tests.keeper.client import until
 from tests.keeper.house import House
 
@@ -38,14 +39,16 @@ class Report:
     bytes: int = 0
     seconds: float = 0.0
     blows: Counter[str] = field(default_factory=Counter)
+    profiles: Counter[str] = field(default_factory=Counter)
     faults: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
         """Return the summary in one line."""
+        profiles = ", ".join(f"{count} {name}" for name, count in sorted(self.profiles.items()))
         blows = ", ".join(f"{count} {name}" for name, count in sorted(self.blows.items()))
         return (
             f"{sum(self.blows.values())} kills ({blows}) in {self.seconds:.1f} s: {self.processes} processes,"
-            f" {self.bytes / 1e6:.0f} MB, {len(self.faults)} faults"
+            f" {self.bytes / 1e6:.0f} MB, {len(self.faults)} faults ({profiles})"
         )
 
 
@@ -55,7 +58,8 @@ class _Storm:
         self._client = house.client
         self._kills = kills
         self._at_a_time = at_a_time
-        self._planner = Planner(seed)
+        self._walls = Walls(house.state_dir)
+        self._planner = Planner(seed, profiles=self._walls.profiles)
         self._hand = Hand(house, seed, living=lambda: list(self._running), is_older_kernel=is_older_kernel)
         self._pauses = random.Random(f"pauses/{seed}")
         self._running: dict[str, Plan] = {}
@@ -90,7 +94,12 @@ class _Storm:
 
     def _start_one(self) -> None:
         plan = self._planner.deal()
-        process_id = self._house.start(*plan.argv, stdio=plan.stdio)
+        process_id = self._house.start(
+            *plan.argv,
+            stdio=plan.stdio,
+            cwd=str(self._walls.folder),
+            confinement=self._walls.steps(plan.profile),
+        )
         self._running[process_id] = plan
 
     def _check_ended(self) -> int:
@@ -105,6 +114,7 @@ class _Storm:
 
     def _check(self, process_id: str, plan: Plan) -> None:
         self.report.processes += 1
+        self.report.profiles[plan.profile.value] += 1
         self.report.bytes += plan.out + plan.err
         self.report.faults += check_folder(self._house, process_id, plan)
         for stream in ("out", "err"):
@@ -150,7 +160,7 @@ def check_folder(house: House, process_id: str, plan: Plan) -> list[str]:
         wrong.append(f"ended as {record}, not {plan.end}")
     if done.get("holder_lost"):
         wrong.append("its descriptors were held by nobody for a while")
-    return [f"{process_id} {plan.kind}: {text}" for text in wrong]
+    return [f"{process_id} {plan.kind} {plan.profile.value}: {text}" for text in wrong]
 
 
 def _leaks(house: House) -> list[str]:

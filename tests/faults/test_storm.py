@@ -1,9 +1,11 @@
-"""The kill storm as a test: whoever of the keeper is killed, output and exit codes are exact."""
+"""The kill storm as a test: whoever of the keeper is killed, output and exit codes are exact, in sandboxes, too."""
 
 from pathlib import Path
 
 import pytest
 
+from outlive.core.sandbox import Profile
+from outlive.keeper.offers import ask_offers
 from tests.faults.server_storm import server_storm
 from tests.faults.storm import storm
 
@@ -32,6 +34,9 @@ def test_a_kill_storm_on_an_older_kernel_loses_nothing(
 def test_a_small_storm_loses_nothing(tmp_path: Path, storm_seed: int) -> None:
     report = storm(tmp_path / "state", kills=8, seed=storm_seed, at_a_time=10)
     assert report.faults == []
+    obstacles = ask_offers("/").obstacles
+    wanted = {Profile.OPEN, Profile.GUARDED, Profile.WORKSPACE, Profile.SEALED}
+    assert {*report.profiles} == {profile for profile in wanted if not obstacles[profile]}
 
 
 @pytest.mark.slow

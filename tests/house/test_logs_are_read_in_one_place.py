@@ -18,7 +18,7 @@ _RAW = {
     "engine/process.py",
     "engine/queries.py",
     "frontends/jsonrpc/followers.py",
-    "frontends/rest/output.py",
+    "frontends/rest/context.py",
     "store/log_mask.py",
     "store/output_log.py",
 }

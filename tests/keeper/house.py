@@ -65,6 +65,7 @@ class Options(TypedDict, total=False):
     output_limit: int
     on_limit: str
     after_exit: str
+    confinement: tuple[str, ...] | None
 
 
 class House:

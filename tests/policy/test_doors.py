@@ -194,6 +194,42 @@ def test_what_was_started_here_cannot_approve_by_its_uid(asking: OutliveServer, 
     at_hand.deny(waiting.process_id)
 
 
+@pytest.mark.promise("P.approval")
+def test_what_waits_is_shown_without_its_secrets(asking: OutliveServer, at_hand: Client) -> None:
+    """Words, script, reason and title, over every door that lists it; who asks for the bytes themselves sees them."""
+    key = "ghp_" + "Qr5tUv7wXy9z" * 3
+    value = "canary-of-the-approval"
+    secrets = {"K": value}
+    rest = RestCaller(asking.rest_url)
+    wide = {"Authorization": f"Bearer {create_token(asking, 'admin')}"}
+    script = {"script": f"{key} {value}", "interpreter": "touch", "env_secrets": secrets}
+    waiting = [
+        at_hand.start(["touch", f"/nonexistent/{key}/{value}"], env_secrets=secrets).process_id,
+        rest.call("POST", "/v1/processes", script, expect=201, headers=wide).json["process_id"],
+    ]
+    shown = {
+        "command line": _outlive(asking, "approvals").stdout,
+        "command line, JSON": _outlive(asking, "approvals", "--json").stdout,
+        "REST": rest.call("GET", "/v1/approvals", headers=wide).body.decode(),
+        "client": repr(at_hand.approvals()),
+    }
+    for door, text in shown.items():
+        assert all(one in text for one in waiting), door
+        assert text.count("ghp_****") >= 2, door
+        assert key not in text, door
+        assert value not in text, door
+    raw = {
+        "command line": _outlive(asking, "approvals", "--json", "--raw").stdout,
+        "REST": rest.call("GET", "/v1/approvals", headers=wide, raw="true").body.decode(),
+        "client": repr(at_hand.approvals(raw=True)),
+    }
+    for door, text in raw.items():
+        assert key in text, door
+        assert value in text, door
+    for one in waiting:
+        at_hand.deny(one)
+
+
 def test_refusals_reach_the_client_with_their_family(at_hand: Client) -> None:
     with pytest.raises(CommandRefused) as refused:
         at_hand.start("rm -rf /nonexistent")

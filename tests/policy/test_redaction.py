@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from outlive.policy.extra_patterns import parse_pattern
 from outlive.policy.redaction import REACH_BYTES, Redactor, blank
 from outlive.policy.secret_patterns import PATTERNS
 
@@ -116,12 +117,26 @@ def test_anchors_stand_apart() -> None:
     assert not any(b"\n" in anchor for anchor in words)
 
 
+# Of an operator's own, one with something behind it, one that begins in the middle of a known one and of itself.
+EXTRA = [
+    parse_pattern(text)
+    for text in ("acme_[a-f0-9]{6,12};", 'key="([^"\n]+)"', "hp_[A-Z]{2}([a-z]+)-", "aaaa[0-9]{3}")
+]
+OWN = (
+    "acme_0123abcd;",
+    "acme_01ab",
+    'key="open sesame"',
+    'key="x',
+    "ghp_ABabcdef-",
+    "aaaaaaa123",
+    "acme_acme_123456;",
+)
 PIECES = st.sampled_from(
-    [*(prefix + secret for prefix, secret in SECRETS.values()), KEY, VALUE.decode(), VALUE.decode()[:9]]
+    [*OWN, *(prefix + secret for prefix, secret in SECRETS.values()), KEY, VALUE.decode(), VALUE.decode()[:9]]
 )
 NOISE = st.text(st.sampled_from("ab1 .-_:/@=\n\"'eyJAKIghp*ü"), max_size=40)
 TEXTS = st.lists(PIECES | NOISE, max_size=6).map(lambda parts: "".join(parts).encode())
-REDACTOR = Redactor(values=[VALUE])
+REDACTOR = Redactor(values=[VALUE], extra=EXTRA)
 
 
 @given(TEXTS)

@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 
 import httpx2
@@ -107,11 +108,70 @@ def test_the_command_line_passes_everything_on(server: OutliveServer) -> None:
     assert _secret_files(server) == []
 
 
+def test_the_command_line_takes_limits(server: OutliveServer) -> None:
+    def ran(*limits: str, flags: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
+        words = [*outlive_command(), "run", "--state-dir", str(server.state_dir), *flags]
+        for limit in limits:
+            words += ["--limit", limit]
+        line = "ulimit -n; ulimit -t"
+        return subprocess.run([*words, "-c", line], capture_output=True, text=True, timeout=60, check=False)
+
+    assert ran("files=64", "cpu=90s").stdout == "64\n90\n"
+    assert ran("files=64", "cpu=2m", flags=("--profile=guarded",)).stdout == "64\n120\n"  # through typer
+    for words, sentence in (
+        (
+            ["file=64"],
+            "--limit 'file=64': a limit is NAME=VALUE, and the names are cpu, cpus, memory, files, processes.",
+        ),
+        (["memory=much"], "--limit 'memory=much': a size is a number of bytes"),
+        (["files"], "--limit 'files': a limit is NAME=VALUE"),
+        (["cpu=0.2"], "--limit 'cpu=0.2': processor time is counted in whole seconds"),
+    ):
+        refused = ran(*words)
+        assert (refused.returncode, refused.stdout) == (125, ""), words
+        assert sentence in refused.stderr
+        assert "memory=2G" in refused.stderr  # the hint
+
+
+async def test_no_door_takes_a_limit_that_it_does_not_know(server: OutliveServer) -> None:
+    """A bound that was misspelt would hold nothing, and nobody would notice."""
+    async with connect(server.url) as client:
+        error = await client.failure("execute", command="true", limits={"memory_bytes": 5})
+        assert error.reason == "invalid_params"
+    body = {"command": "true", "limits": {"memory_bytes": 5}}
+    assert httpx2.post(f"{server.rest_url}/v1/processes", json=body).status_code == 422
+    for name, member in (
+        ("run", "command"),
+        ("command_execute", "command"),
+        ("execute_linux_shell_command", "cmd"),
+    ):
+        assert "memory_bytes" in _call(server, name, {member: "true", "limits": {"memory_bytes": 5}})
+
+
+def test_mcp_takes_limits_and_tells_what_keeps_them(server: OutliveServer) -> None:
+    text = _call(server, "run", {"command": "ulimit -n; ulimit -t", "limits": {"files": 64, "cpu": 90}})
+    assert "sandbox=open(rlimit_cpu,rlimit_files)" in text
+    assert text.endswith("\n64\n90")
+    limits = {"limits": {"files": 65}}
+    assert (
+        json.loads(_call(server, "command_execute", {"command": "ulimit -n", **limits}))["stdout"] == "65\n"
+    )
+    script = {"script_content": "ulimit -n", **limits}
+    assert json.loads(_call(server, "command_execute_script", script))["stdout"] == "65\n"
+    assert _call(server, "execute_linux_shell_command", {"cmd": "ulimit -n", **limits}) == "65"
+
+
 def test_mcp_tells_the_sandbox_in_its_header(server: OutliveServer) -> None:
-    call = {
-        "jsonrpc": "2.0", "id": 1, "method": "tools/call",
-        "params": {"name": "run", "arguments": {"command": "echo ${#K}", "env_secrets": {"K": CANARY}, "profile": "guarded"}},
-    }  # fmt: skip
+    text = _call(server, "run", {"command": "echo ${#K}", "env_secrets": {"K": CANARY}, "profile": "guarded"})
+    assert "sandbox=guarded(rlimit_core,no_new_privileges,clean_environment)" in text
+    assert text.endswith(f"\n{len(CANARY)}")
+    assert _secret_files(server) == []
+
+
+def _call(server: OutliveServer, tool: str, arguments: Mapping[str, object]) -> str:
+    """Call an MCP tool in a session of its own; return the text of its answer."""
+    params = {"name": tool, "arguments": arguments}
+    call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
     url = server.mcp_url
     hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "0"}}
     begun = httpx2.post(
@@ -120,7 +180,4 @@ def test_mcp_tells_the_sandbox_in_its_header(server: OutliveServer) -> None:
     answer = httpx2.post(
         url, json=call, headers={"Mcp-Session-Id": begun.headers["Mcp-Session-Id"]}, timeout=30
     )
-    text = json.loads(answer.text)["result"]["content"][0]["text"]
-    assert "sandbox=guarded(rlimit_core,no_new_privileges,clean_environment)" in text
-    assert text.endswith(f"\n{len(CANARY)}")
-    assert _secret_files(server) == []
+    return str(json.loads(answer.text)["result"]["content"][0]["text"])

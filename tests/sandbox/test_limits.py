@@ -77,6 +77,29 @@ async def test_a_fork_bomb_stays_small_and_leaves_nothing(engine: Engine, marker
     assert not _exists(os.path.dirname(machine.pids_file.format(f"outlive-{process.process_id}")))
 
 
+@pytest.mark.skipif("cpu" not in _GROUPS, reason="no control group can limit processors here")
+async def test_a_share_of_a_processor_holds_for_the_whole_tree(engine: Engine) -> None:
+    """Two that would be busy for ever get a twentieth of a processor together, whatever else the machine does."""
+    line = "timeout 1.5 sh -c 'while :; do :; done' & timeout 1.5 sh -c 'while :; do :; done' & wait; times"
+    process = await run(engine, line, limits=Limits(cpus=0.05))
+    assert process.record.sandbox.features == ("cgroup_cpus",)
+    used = (await output_of(process))[0].decode().splitlines()[1]  # of the children, "0m0.080s 0m0.010s"
+    user, system = (float(word[2:].rstrip("s")) for word in used.split())
+    # In 1.5 s and a little: 0.075. A slice of the scheduler may go beyond the quota, and is taken off the next one.
+    assert user + system < 0.5
+    await settled(engine, process)
+    machine = (await engine.sandboxes.offers()).machine
+    assert not _exists(os.path.dirname(machine.cpu_file.format(f"outlive-{process.process_id}")))
+
+
+async def test_a_share_of_a_processor_without_a_group_is_refused(engine: Engine) -> None:
+    engine.sandboxes.assume(Offers(machine=Machine(), obstacles=dict.fromkeys(Profile, "")))
+    with pytest.raises(StartFailed, match="needs a control group") as refused:
+        await engine.start(Command(line="true", limits=Limits(cpus=1)), owner=ME)
+    assert refused.value.code == "sandbox_unavailable"
+    assert "cpu" in refused.value.hint
+
+
 async def test_a_limit_of_processes_that_would_not_hold_is_refused(engine: Engine) -> None:
     engine.sandboxes.assume(Offers(machine=Machine(is_root=True), obstacles=dict.fromkeys(Profile, "")))
     with pytest.raises(StartFailed, match="binds root") as refused:
@@ -90,12 +113,14 @@ def test_without_control_groups_limits_are_the_kernels_of_each_process() -> None
     assert bounds is not None
     assert set(bounds.features) == {"rlimit_memory", "rlimit_processes"}
     assert bounds.groups == ()
-    grouped = Machine(memory_file="/g/{}/memory.max", pids_file="/g/{}/pids.max")
+    grouped = Machine(cpu_file="/g/{}/cpu.max", memory_file="/g/{}/memory.max", pids_file="/g/{}/pids.max")
+    limits = Limits(memory_bytes=_MB, processes=5, cpus=1.5)
     bounds = bounds_of(Profile.OPEN, grouped, Place(), limits=limits, name="x")
     assert bounds is not None
     assert bounds.groups == ("/g/outlive-x",)
     assert bounds.steps == (
         "group /g/outlive-x",
+        "set 150000 /g/outlive-x/cpu.max",
         f"set {_MB} /g/outlive-x/memory.max",
         "set 5 /g/outlive-x/pids.max",
         "cgroup /g/outlive-x",

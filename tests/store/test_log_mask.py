@@ -13,10 +13,10 @@ from outlive.policy.redaction import REACH_BYTES, Redactor
 from outlive.store.log_mask import NOTHING_HIDDEN, Hiding, read_masks, write_masks
 from outlive.store.log_search import LogSearch
 from outlive.store.output_log import OutputChunk, OutputLog
-from tests.policy.test_redaction import KEY, TEXTS, VALUE, WORD
+from tests.policy.test_redaction import EXTRA, KEY, TEXTS, VALUE, WORD
 
 TOKEN = f"ghp_{WORD[:36]}".encode()
-REDACTOR = Redactor(values=[VALUE])
+REDACTOR = Redactor(values=[VALUE], extra=EXTRA)
 
 
 def write(folder: Path, text: bytes, *, age_s: float = 0.0) -> None:

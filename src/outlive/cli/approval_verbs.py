@@ -16,9 +16,9 @@ __all__ = ["answer", "list_approvals"]
 _MAX_SHOWN = 4000  # characters of a command; --json shows all
 
 
-def list_approvals(client: Client, *, as_json: bool) -> int:
-    """Print what waits for an approval, oldest first."""
-    waiting = client.approvals()
+def list_approvals(client: Client, *, raw: bool, as_json: bool) -> int:
+    """Print what waits for an approval, oldest first; `raw` hides no secrets."""
+    waiting = client.approvals(raw=raw)
     if as_json:
         show_json({"approvals": [_document(one) for one in waiting]})
     elif not waiting:

@@ -7,6 +7,7 @@ from datetime import datetime
 from outlive.cli.log_printing import JsonPrinter, Printer, RawPrinter
 from outlive.cli.moments import parse_since
 from outlive.core.cursor import BEGINNING, Cursor
+from outlive.core.layout import Layout
 from outlive.store.log_search import LogSearch, tail_start
 from outlive.store.output_log import OutputChunk, OutputLog
 from outlive.store.secret_values import hiding_of_folder
@@ -55,9 +56,10 @@ class LogShower:
         cursor: Where it begins.
     """
 
-    def __init__(self, folder: str, process_id: str, view: LogView) -> None:
-        """Show the log of a process, which lies in its folder."""
-        self._log = OutputLog(folder, hiding=None if view.raw else hiding_of_folder(folder, process_id))
+    def __init__(self, layout: Layout, process_id: str, view: LogView) -> None:
+        """Show the log of a process of this state folder."""
+        hiding = None if view.raw else hiding_of_folder(layout, process_id)
+        self._log = OutputLog(layout.process(process_id), hiding=hiding)
         self.view = view
         self.streams = _STREAMS[view.stream]
         self.printer: Printer = JsonPrinter() if view.as_json else RawPrinter()

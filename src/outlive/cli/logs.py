@@ -25,7 +25,7 @@ def show_logs(layout: Layout, name: str, view: LogView, *, state_dir: str | None
     """
     process_id = _known_here(layout, name)
     if process_id is not None and not view.follow:
-        return LogShower(layout.process(process_id), process_id, view).show()
+        return LogShower(layout, process_id, view).show()
     # Half of the time of a short call would be the client's import.
     from outlive.cli.log_following import follow  # noqa: PLC0415
     from outlive.cli.naming import find_process  # noqa: PLC0415
@@ -33,7 +33,7 @@ def show_logs(layout: Layout, name: str, view: LogView, *, state_dir: str | None
 
     with connected(state_dir, no_start=no_start) as client:
         process = find_process(client, process_id or name)
-        shower = LogShower(layout.process(process.process_id), process.process_id, view)
+        shower = LogShower(layout, process.process_id, view)
         if not view.follow:
             return shower.show()
         return follow(shower, process)

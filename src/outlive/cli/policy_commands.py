@@ -28,13 +28,21 @@ def _policy() -> None:
     """Ask what the rules say."""  # a callback, so that `check` stays a word of its own
 
 
-def _approvals(*, state_dir: StateDir = None, no_start: NoStart = False, as_json: Json = False) -> None:
+def _approvals(
+    *,
+    raw: Annotated[
+        bool, typer.Option("--raw", help="Hide no secrets in the words.", show_default=False)
+    ] = False,
+    state_dir: StateDir = None,
+    no_start: NoStart = False,
+    as_json: Json = False,
+) -> None:
     """List what waits for a person's approval: who wants to start what, and until when."""
     from outlive.cli.approval_verbs import list_approvals  # noqa: PLC0415 -- start-up time of `outlive --help`
     from outlive.cli.process_verbs import connected  # noqa: PLC0415 -- as above
 
     with connected(state_dir, no_start=no_start) as client:
-        raise typer.Exit(list_approvals(client, as_json=as_json))
+        raise typer.Exit(list_approvals(client, raw=raw, as_json=as_json))
 
 
 def _approve(

@@ -68,15 +68,24 @@ def find_out(state_dir: str) -> list[Finding]:
         _control_groups("cgroup v1 freezer", probe_cgroup_v1()),
         _descriptors(),
         _pipe_pages(),
-        *_profiles(state_dir),
+        *_bounds(ask_offers(state_dir)),
         _attempt("IPv6 loopback", _ipv6, "optional", "only 127.0.0.1 is served"),
         _shell(),
         _state_folder(state_dir, folder),
     ]
 
 
-def _profiles(state_dir: str) -> Iterator[Finding]:
-    offers = ask_offers(state_dir)
+def _bounds(offers: Offers) -> Iterator[Finding]:
+    machine = offers.machine
+    files = {"cpus": machine.cpu_file, "memory": machine.memory_file, "processes": machine.pids_file}
+    found, missing = ([name for name, file in files.items() if bool(file) is has] for has in (True, False))
+    yield Finding(
+        name="limits by group",
+        is_ok=not missing,
+        detail=", ".join(found) or "no control group can be made below the keeper's",
+        consequence=f"limits of {', '.join(missing)} hold for each process only, and where that is not possible a "
+        "command with one is refused (sandbox_unavailable)",
+    )
     for profile, obstacle in offers.obstacles.items():
         if profile is not Profile.OPEN:
             yield Finding(

@@ -27,7 +27,7 @@ _VALUES: dict[str, tuple[str, Callable[[str], object]]] = {
     "--group-limit": ("group_limit", int),
     "--detach-keys": ("detach_keys", str),
 }
-_LISTS = {"--tag": "tags", "--env": "env", "--secret": "secrets"}
+_LISTS = {"--tag": "tags", "--env": "env", "--secret": "secrets", "--limit": "limits"}
 
 
 def run_quickly(words: Sequence[str]) -> int | None:

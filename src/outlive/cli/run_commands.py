@@ -104,6 +104,15 @@ _Profile = Annotated[
         show_default=False,
     ),
 ]
+_Limits = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--limit",
+        metavar="NAME=VALUE",
+        help="What it may take, the server's bound or less: cpu=10m, cpus=1.5, memory=2G, files=256, processes=50.",
+        show_default=False,
+    ),
+]
 _Grace = Annotated[
     float | None,
     typer.Option("--grace", metavar="SECONDS", help="Time between TERM and KILL.", show_default=False),
@@ -125,6 +134,7 @@ def _run(
     env: _Env = None,
     secret: _Secrets = None,
     profile: _Profile = None,
+    limit: _Limits = None,
     grace: _Grace = None,
     detach_keys: _DetachKeys = "ctrl-p,ctrl-q",
     state_dir: StateDir = None,
@@ -154,6 +164,7 @@ def _run(
         env=tuple(env or ()),
         secrets=tuple(secret or ()),
         profile=profile,
+        limits=tuple(limit or ()),
         grace_s=grace,
         detach_keys=detach_keys,
         as_json=as_json,

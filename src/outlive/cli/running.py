@@ -24,6 +24,7 @@ from outlive.core.layout import Layout
 from outlive.frontends.http_server import serving
 from outlive.frontends.listeners import Listeners
 from outlive.frontends.tls import server_context
+from outlive.keeper.files import write_whole
 from outlive.observability.logs import logging_to
 
 __all__ = ["run_server"]
@@ -41,8 +42,10 @@ def run_server(settings: Settings, layout: Layout, listeners: Listeners, *, work
         OutliveError: Engine or doors could not be opened.
     """
     form = cast("Literal['auto', 'console', 'json']", settings.log_form)  # its parser knows these three
+    redactor = redactor_of(settings)
+    write_whole(layout.extra_patterns, "\n".join(settings.redact_extra).encode())
     with (
-        logging_to(settings.log_level, form=form, hide=redactor_of(settings).mask_text),
+        logging_to(settings.log_level, form=form, hide=redactor.mask_text),
         asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
     ):
         notifier = Notifier(os.environ)

@@ -109,11 +109,17 @@ def describe(info: ProcessInfo) -> str:
         ("grace", f"{info.grace_s:g} s"),
         ("group", info.group),
         ("tags", " ".join(f"{name}={value}" for name, value in sorted(info.tags.items())) or None),
-        ("sandbox", None if info.profile == "open" else f"{info.profile}: {', '.join(info.features)}"),
+        ("sandbox", _sandbox(info)),
         ("secrets", " ".join(info.secret_names) or None),
         ("left", f"{info.descendants} descendants" if info.descendants else None),
     ]
     return "\n".join(f"{name:<9}{value}" for name, value in facts if value is not None)
+
+
+def _sandbox(info: ProcessInfo) -> str | None:
+    if not info.features:
+        return None if info.profile == "open" else info.profile
+    return f"{info.profile}: {', '.join(info.features)}"
 
 
 def _running_time(info: ProcessInfo, now: datetime) -> str:

@@ -12,13 +12,13 @@ class AsyncApprovals:
 
     _link: Link
 
-    async def approvals(self) -> list[PendingApproval]:
-        """Return what waits for an approval, oldest first, whoever asked.
+    async def approvals(self, *, raw: bool = False) -> list[PendingApproval]:
+        """Return what waits for an approval, oldest first, whoever asked; `raw` hides no secrets in the words.
 
         Raises:
             AccessDenied: `scope_missing`: this needs the scope `admin`.
         """
-        result = await self._link.request("approvals", {})
+        result = await self._link.request("approvals", {"raw": raw})
         return [read_approval(view) for view in result["approvals"]]
 
     async def approve(self, process_id: str) -> ProcessInfo:

@@ -280,9 +280,9 @@ class Client:
         """Return processes of this user, newest first; see `AsyncClient.list`."""
         return run(self._client.list(active=active, group=group, tags=tags, before=before, limit=limit))
 
-    def approvals(self) -> _Approvals:
+    def approvals(self, *, raw: bool = False) -> _Approvals:
         """Return what waits for an approval; see `AsyncClient.approvals`."""
-        return run(self._client.approvals())
+        return run(self._client.approvals(raw=raw))
 
     def approve(self, process_id: str) -> ProcessInfo:
         """Let a process start that waits for an approval; see `AsyncClient.approve`."""

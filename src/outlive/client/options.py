@@ -29,7 +29,8 @@ class StartOptions(TypedDict, total=False):
         it waits until `release` says what was delivered.
     after_exit: What becomes of its descendants: "keep" (the default), "kill", or "wait" (complete when they are gone).
     profile: The sandbox: "open", "guarded", "workspace", "offline" or "sealed"; the server's default, or a stronger one.
-    limits: Bounds below the server's own: "cpu" (seconds), "memory" (bytes), "files", "processes".
+    limits: Bounds below the server's own: "cpu" (seconds of each process), "cpus" (processors of all together, like 1.5),
+        "memory" (bytes), "files", "processes".
     process_id: Its name, a ULID in lower case; one is made otherwise. Starting with it again starts nothing twice.
     """
 
@@ -53,7 +54,7 @@ class StartOptions(TypedDict, total=False):
     on_limit: Literal["truncate", "block", "kill"]
     after_exit: Literal["keep", "kill", "wait"]
     profile: str | None
-    limits: Mapping[str, int]
+    limits: Mapping[str, float]
     process_id: str
 
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from outlive.config.declaring import option
-from outlive.config.values import parse_count, parse_hiding, parse_size, parse_switch
+from outlive.config.values import parse_count, parse_hiding, parse_lines, parse_size, parse_switch
 
 __all__ = ["AuditSettings"]
 
@@ -22,6 +22,15 @@ class AuditSettings:
         project="hides",
     )
 
+    redact_extra: tuple[str, ...] = option(
+        "patterns",
+        parse_lines,
+        "",
+        "More patterns of what is hidden, one in a line: a literal beginning, then what is secret (docs/redaction.md).",
+        flag="--redact-extra",
+        example="acme_[A-Za-z0-9]{32}",
+        project="superset",
+    )
     audit_off: bool = option(
         "switch",
         parse_switch,

@@ -74,16 +74,18 @@ def _option(file: ConfigFile, key: str) -> Option:
 
 
 def _text(file: ConfigFile, key: str, value: object) -> str:
+    option = _option(file, key)
     match value:
         case bool():
             return "on" if value else "off"
         case int() | float() | str():
             return str(value)
-        case [*words] if all(isinstance(word, str) and "," not in word for word in words):
-            return ",".join(map(str, words))
+        case [*words] if all(isinstance(word, str) and option.separator not in word for word in words):
+            return option.separator.join(map(str, words))
         case _:
             raise ConfigInvalid(
                 "config_invalid",
-                f"{file.path}: {key} needs text, a number, true or false, or a list of words without commas.",
-                hint=f"For example {key} = {_KEYS[key.replace('-', '_')].example!r}.",
+                f"{file.path}: {key} needs text, a number, true or false, or a list of words without "
+                f"{'line ends' if option.separator == chr(10) else 'commas'}.",
+                hint=f"For example {key} = {option.example!r}.",
             )

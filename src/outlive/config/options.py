@@ -45,6 +45,11 @@ class Option:
         return self.flag.removeprefix("--").replace("-", "_")
 
     @property
+    def separator(self) -> str:
+        """What stands between the words of a list; patterns may hold commas."""
+        return "\n" if self.kind == "patterns" else ","
+
+    @property
     def is_secret(self) -> bool:
         """Whether the value is never shown."""
         return self.kind == "key"

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from outlive.config.declaring import option
 from outlive.config.values import (
     parse_bound,
+    parse_cpus_bound,
     parse_profile_name,
     parse_seconds_bound,
     parse_size_bound,
@@ -60,6 +61,15 @@ class SandboxSettings:
         flag="--limit-cpu",
         unit="seconds",
         example="1h",
+        project="lower",
+    )
+    limit_cpus: float | None = option(
+        "count",
+        parse_cpus_bound,
+        "off",
+        "Processors that a command with all it starts may keep busy, like 1.5; off: any.",
+        flag="--limit-cpus",
+        example="2",
         project="lower",
     )
     limit_memory_bytes: int | None = option(

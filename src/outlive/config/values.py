@@ -6,17 +6,20 @@ the option's name and the source.
 
 import math
 
-from outlive.core.sandbox import Profile
+from outlive.core.sandbox import MIN_CPUS, Profile
 
 __all__ = [
     "HIDING",
     "LOG_LEVELS",
     "parse_bound",
     "parse_count",
+    "parse_cpus",
+    "parse_cpus_bound",
     "parse_folder",
     "parse_hiding",
     "parse_host",
     "parse_level",
+    "parse_lines",
     "parse_log_form",
     "parse_names",
     "parse_port",
@@ -126,6 +129,19 @@ def parse_seconds_bound(text: str) -> float | None:
     return seconds
 
 
+def parse_cpus(text: str) -> float:
+    """Return a number of processors, 0.01 or more."""
+    number, unit = _split(text)
+    if number is None or unit or number < MIN_CPUS:
+        raise ValueError(f"a number of processors is {MIN_CPUS} or more, like 2 or 0.5")
+    return number
+
+
+def parse_cpus_bound(text: str) -> float | None:
+    """Return a number of processors, None for "off"."""
+    return None if text.strip().lower() == _OFF else parse_cpus(text)
+
+
 def parse_profile_name(text: str) -> str:
     """Return the name of a sandbox profile."""
     word = text.strip().lower()
@@ -137,6 +153,11 @@ def parse_profile_name(text: str) -> str:
 def parse_words(text: str) -> tuple[str, ...]:
     """Return the words between commas, without the blanks around them."""
     return tuple(word for piece in text.split(",") if (word := piece.strip()))
+
+
+def parse_lines(text: str) -> tuple[str, ...]:
+    """Return the lines, without empty ones; blanks within them count."""
+    return tuple(line for line in text.split("\n") if line.strip())
 
 
 def parse_verdict(text: str) -> str:

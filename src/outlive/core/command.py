@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from outlive.core.sandbox import NO_LIMITS, Limits
+from outlive.core.terminal import TerminalNote
 
 __all__ = ["AfterExit", "Command", "OnLimit", "Stdin", "Stdio"]
 
@@ -22,7 +23,8 @@ class Command:
     of `argv`. `title` is what people read instead of the words. `group_limit` sets how many of `group` run
     at once from now on (None: as it was); one more waits for its turn.
 
-    `prelude` is a file of outlive's own that bash runs before the line; no caller names one.
+    `prelude` is a file of outlive's own that bash runs before the line, `start_file` one that the program itself reads (or
+    a folder of such); no caller names one. `terminal`: it is the shell of a terminal.
 
     `env` is added to the server's clean environment (without `inherits_env` it is all there is); a None value removes
     a name. `env_secrets` come on top and are never written down. `profile` and `limits` bound what it may do (None: as the
@@ -34,6 +36,8 @@ class Command:
     argv: tuple[str, ...] | None = None
     script: str | None = None
     prelude: str | None = None
+    start_file: str | None = None
+    terminal: TerminalNote | None = None
     title: str | None = None
     cwd: str | None = None
     env: Mapping[str, str | None] = field(default_factory=dict)

@@ -133,6 +133,20 @@ SLUGS: Mapping[str, tuple[type[OutliveError], str]] = MappingProxyType(
         "process_running": (InvalidState, 'Wait for it, cancel it, or pass "concurrent": true.'),
         "process_not_found": (ProcessNotFound, "Use list to see the processes of this connection."),
         "no_process": (ProcessNotFound, "Nothing runs in this connection: start something with execute."),
+        "terminal_busy": (
+            InvalidState,
+            "terminal_read shows it, terminal_write answers it or sends ctrl-c.",
+        ),
+        "terminal_not_found": (ProcessNotFound, "terminal_list shows those that are open."),
+        "terminal_not_ours": (
+            InvalidRequest,
+            "Only a terminal of the engine gives this: terminal_create without a target.",
+        ),
+        "no_terminal_host": (
+            InvalidRequest,
+            "Create the terminal in the engine, or connect what has the target.",
+        ),
+        "command_incomplete": (InvalidRequest, "Close the quotes, brackets and blocks that it opens."),
         "process_ended": (InvalidState, "The process has ended; its output can still be read."),
         "process_queued": (InvalidState, "Wait for its turn, raise the group's limit, or cancel it."),
         "stdin_closed": (InvalidState, 'Start the process with "stdin": "pipe" to write to it.'),

@@ -123,6 +123,11 @@ class Layout:
         return f"{self.root}/tokens.lock"
 
     @property
+    def extra_patterns(self) -> str:
+        """What the server that ran last hid beyond the known patterns, one a line: whoever reads files hides it, too."""
+        return f"{self.root}/redact.extra"
+
+    @property
     def audit(self) -> str:
         """Folder of the audit log: files named by the number of their first entry, and a note of the newest one."""
         return f"{self.root}/audit"

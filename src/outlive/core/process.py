@@ -10,6 +10,7 @@ from outlive.core.cursor import Cursor
 from outlive.core.identity import ProcessId
 from outlive.core.lifecycle import ENDED, Cause, State
 from outlive.core.sandbox import Sandbox
+from outlive.core.terminal import TerminalNote
 
 __all__ = ["Owner", "ProcessRecord"]
 
@@ -43,8 +44,8 @@ class ProcessRecord:
 
     `error` is None for a natural end, else one sentence. `is_complete`: ended and its output is whole.
     `is_closed`: nothing can write to its streams any more. `secret_names` are variables whose values no file holds.
-    `approval`: what policy asked a person about; not known any more of a process that the index alone remembers. Times
-    are aware UTC, sizes bytes.
+    `approval`: what policy asked a person about; not known any more of a process that the index alone remembers. `terminal`:
+    it is the shell of one. Times are aware UTC, sizes bytes.
     """
 
     process_id: ProcessId
@@ -79,6 +80,7 @@ class ProcessRecord:
     approval: Approval | None = None
     sandbox: Sandbox = _UNBOUND
     secret_names: tuple[str, ...] = ()
+    terminal: TerminalNote | None = None
 
     @property
     def is_ended(self) -> bool:

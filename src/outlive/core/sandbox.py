@@ -3,16 +3,19 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from enum import StrEnum
+from typing import Any
 
 from outlive.core.errors import InvalidRequest
 
-__all__ = ["NO_LIMITS", "Limits", "Profile", "Sandbox", "listed_environment", "parse_profile"]
+__all__ = ["MIN_CPUS", "NO_LIMITS", "Limits", "Profile", "Sandbox", "listed_environment", "parse_profile"]
 
 # What a guarded command finds of an environment that nobody chose for it.
 _LISTED = frozenset(
     {"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TERM", "COLORTERM", "NO_COLOR", "TZ"}
 )
 _LISTED_PREFIX = "LC_"
+# The kernel takes a millisecond at least of each tenth of a second (Documentation/scheduler/sched-bwc.rst).
+MIN_CPUS = 0.01
 
 
 class Profile(StrEnum):
@@ -27,7 +30,10 @@ class Profile(StrEnum):
     @property
     def strength(self) -> int:
         """The place in the order, from 0."""
-        return list(Profile).index(self)
+        return _STRENGTHS[self]
+
+
+_STRENGTHS = {profile: place for place, profile in enumerate(Profile)}
 
 
 def parse_profile(text: str) -> Profile:
@@ -58,18 +64,20 @@ def listed_environment(environment: Mapping[str, str]) -> dict[str, str]:
 class Limits:
     """Bounds of what a command may take; None leaves the system's.
 
-    `cpu_s` is processor time of each process, seconds. `memory_bytes` and `processes` hold for the whole tree where there
+    `cpu_s` is processor time of each process, seconds. `cpus` is how many processors the whole tree may keep busy, 1.5 for
+    one and a half; there must be a control group for it. `memory_bytes` and `processes` hold for the whole tree where there
     is a control group, else for each process and for the user. `files` are open files of each process.
     """
 
     cpu_s: int | None = None
+    cpus: float | None = None
     memory_bytes: int | None = None
     files: int | None = None
     processes: int | None = None
 
     def __bool__(self) -> bool:
         """Tell whether anything is limited."""
-        return any(getattr(self, entry.name) is not None for entry in fields(self))
+        return self is not NO_LIMITS and any(getattr(self, entry.name) is not None for entry in fields(self))
 
     def within(self, most: "Limits") -> "Limits":
         """Return these limits where they are set, and those of `most` elsewhere.
@@ -77,13 +85,16 @@ class Limits:
         Raises:
             InvalidRequest: One of these is higher than `most` allows.
         """
-        found: dict[str, int | None] = {}
+        if self is NO_LIMITS:  # as nearly always
+            return most
+        found: dict[str, Any] = {}
         for entry in fields(self):
             wanted, bound = getattr(self, entry.name), getattr(most, entry.name)
             if wanted is not None and bound is not None and wanted > bound:
                 name = entry.name.removesuffix("_s").removesuffix("_bytes")
                 text = f"limits: {name} may be {bound} at most here, not {wanted}."
-                raise InvalidRequest("invalid_params", text)
+                hint = f"The operator has set --limit-{name}: ask for {bound} or less, or for nothing."
+                raise InvalidRequest("invalid_params", text, hint=hint)
             found[entry.name] = bound if wanted is None else wanted
         return Limits(**found)
 

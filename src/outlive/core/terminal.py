@@ -1,4 +1,7 @@
-"""Terminals as every door shows them: `TerminalInfo`, what one command gave, `Executed`, and what was read, `TerminalText`. Pure."""
+"""Terminals as every door shows them: `TerminalInfo`, what one command gave, `Executed`, and what was read, `TerminalText`. Pure.
+
+`TerminalNote` is what a process keeps of being one.
+"""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -8,8 +11,10 @@ __all__ = [
     "VSCODE",
     "Executed",
     "Form",
+    "ShellKind",
     "Target",
     "TerminalInfo",
+    "TerminalNote",
     "TerminalState",
     "TerminalText",
     "Waiting",
@@ -19,9 +24,19 @@ Target = Literal["engine", "vscode"]
 TerminalState = Literal["ready", "busy", "closed", "unknown"]
 Waiting = Literal["none", "input", "password"]
 Form = Literal["raw", "clean", "screen"]
+ShellKind = Literal["bash", "zsh", "fish", "sh"]  # "sh": every other one
 
 ENGINE: Target = "engine"  # a shell of ours on a pseudo-terminal: durable, its output captured
 VSCODE: Target = "vscode"  # a terminal that a connected VS Code shows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TerminalNote:
+    """That a process is a terminal: its name, the key of its shell's marks, and how that shell is talked to."""
+
+    name: str
+    key: str
+    shell: ShellKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +62,8 @@ class Executed:
 
     `output` is what it printed, without prompt and echo. `exit_code` is None while it runs and where nobody can tell
     (a terminal that is not ours). `cursor` is where to read on; None where there is nothing to read. `is_complete`
-    False: it still runs, and `waiting` says whether it waits for something to be typed.
+    False: it still runs, and `waiting` says whether it waits for something to be typed. `is_closed`: the command has
+    ended the shell, whose exit code it is.
     """
 
     terminal_id: str
@@ -56,6 +72,7 @@ class Executed:
     cursor: str | None = None
     is_complete: bool = True
     waiting: Waiting = "none"
+    is_closed: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +81,8 @@ class TerminalText:
 
     `form`: "raw" bytes as they came (decoded, invalid ones as U+FFFD), "clean" without escape sequences and with progress bars
     collapsed, "screen" what a person sees now (rows joined by newlines, without trailing spaces). `cursor` is where to read on;
-    `has_more`: there was more than the budget, from the cursor on. `has_gap`: output was released in between.
+    `has_more`: there was more than the budget, from the cursor on. `has_gap`: output was released in between. `exit_code` is
+    that of the command that ended last; None while one runs, and where nobody can tell.
     """
 
     terminal_id: str
@@ -73,5 +91,6 @@ class TerminalText:
     cursor: str
     state: TerminalState
     waiting: Waiting = "none"
+    exit_code: int | None = None
     has_more: bool = False
     has_gap: bool = False

@@ -12,15 +12,17 @@ from typing import Literal
 
 from outlive.core.approval import Approval
 from outlive.core.command import Command
-from outlive.core.errors import InvalidState, LimitExceeded
+from outlive.core.errors import CommandRefused, InvalidState, LimitExceeded, OutliveError
 from outlive.core.events import ApprovalDecided, ApprovalRequested, StateChanged
 from outlive.core.lifecycle import Cause
 from outlive.core.process import ProcessRecord
 from outlive.engine.announcing import Announcing
+from outlive.engine.hiding import Hider, hide_error
 from outlive.engine.pending import Pending
 from outlive.engine.policing import Policing
 from outlive.engine.process import Process
 from outlive.engine.resolve import Resolved
+from outlive.engine.secrets import Secrets
 from outlive.policy.judgement import CommandPolicy, Verdict, refusal
 from outlive.protocols.keeper import decode_spec, encode_spec
 from outlive.store.folder import encode_meta
@@ -49,6 +51,8 @@ class Approving(Announcing):
 
     _room: WaitingRoom
     _asked: Pending
+    hider: Hider
+    secrets: Secrets
     _policing: Policing
 
     @property
@@ -56,16 +60,18 @@ class Approving(Announcing):
         """The rules that decide about every start."""
         return self._settings.policy
 
-    def approvals(self) -> list[PendingApproval]:
-        """Return what waits for an approval, oldest first, whoever asked."""
-        return [
-            PendingApproval(
-                record=process.record,
-                argv=decode_spec(command.spec).argv,
-                script=command.script[:_MAX_SCRIPT_BYTES].decode("utf-8", "replace"),
-            )
-            for process, command in self._asked.all()
-        ]
+    def approvals(self, *, raw: bool = False) -> list[PendingApproval]:
+        """Return what waits for an approval, oldest first, whoever asked; `raw` hides no secrets in the words."""
+        return [self._shown(process.record, command, raw=raw) for process, command in self._asked.all()]
+
+    def _shown(self, record: ProcessRecord, command: WaitingCommand, *, raw: bool) -> PendingApproval:
+        hide = str if raw else self.hider.texts(self.secrets.of(record.process_id))
+        script = command.script[:_MAX_SCRIPT_BYTES].decode("utf-8", "replace")
+        argv = tuple(map(hide, decode_spec(command.spec).argv))
+        if record.approval is not None:  # it may name one of the words
+            approval = replace(record.approval, reason=hide(record.approval.reason))
+            record = replace(record, approval=approval)
+        return PendingApproval(record=record, argv=argv, script=hide(script))
 
     async def approve(self, process: Process, *, by: str) -> None:
         """Let a process start that waits for an approval; it may have to wait for its group's turn yet.
@@ -85,6 +91,32 @@ class Approving(Announcing):
             InvalidState: `approval_settled`: it does not wait (any more).
         """
         await self._carry_out(process, "denied", by=by, reason=reason)
+
+    async def check_typed(self, line: str, *, cwd: str) -> None:
+        """Have the lists judge a line that is typed into a shell which runs already, in `cwd`.
+
+        What the shell makes of a name (an alias, a function, another PATH) they do not know.
+
+        Raises:
+            CommandRefused: They do not allow it; also where a person would have to be asked, because a shell cannot wait.
+        """
+        command = Command(line=line)
+        try:
+            self._settings.allowed_commands.check(command, self._policing.environment)
+            if not self._policing.is_active:
+                return
+            path = self._policing.environment.get("PATH", os.defpath)
+            decision = await self._policing.decide(command, cwd=cwd, path=path)
+            if decision.verdict is Verdict.DENY:
+                raise refusal(decision)
+            if decision.verdict is Verdict.ASK:
+                hint = "Run it as a command of its own: then it waits until a person approves it."
+                raise CommandRefused(
+                    "command_denied", f"{decision.reason} A terminal cannot wait for that.", hint=hint
+                )
+        except OutliveError as error:
+            hide_error(error, self.hider.redactor.mask_text)
+            raise
 
     async def _approval_for(self, command: Command, resolved: Resolved) -> Approval | None:
         """Return the approval that a start needs; None when it needs none.

@@ -64,6 +64,7 @@ def new_record(
         sandbox=sandbox,
         secret_names=tuple(command.env_secrets),
         approval=approval,
+        terminal=command.terminal,
     )
 
 

@@ -153,7 +153,7 @@ class Engine(Approving, Queries):
         environment = clean_environment(settings.environment)
         shell = await asyncio.to_thread(find_shell, environment)
         resolver = Resolver(
-            self._layout, environment=environment, cwd=settings.cwd, shell=shell, is_strict=self._is_strict
+            self._layout, environment=environment, cwd=settings.cwd, shell=shell, is_strict=self.is_strict
         )
         self._preparation = Preparation(settings, resolver, self.sandboxes, queries=self)
         self._stack.push_async_callback(self._backend.close)
@@ -251,7 +251,7 @@ class Engine(Approving, Queries):
         return process
 
     @property
-    def _is_strict(self) -> bool:
+    def is_strict(self) -> bool:
         """Whether lists are in force, so that nothing but the command may decide what a shell runs."""
         return bool(self._settings.allowed_commands.names) or self._policing.is_active
 

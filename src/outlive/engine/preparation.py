@@ -55,7 +55,7 @@ class Preparation:
             profile,
             name=process_id,
             cwd=resolved.cwd,
-            script=f"{self._layout.process(process_id)}/script" if resolved.script else None,
+            script=f"{self._layout.process(process_id)}/script" if resolved.script else command.start_file,
         )
         return resolved, confined
 

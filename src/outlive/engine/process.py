@@ -5,7 +5,6 @@ Only the event loop's thread touches it. Some 2 KB each: the server may hold tho
 """
 
 import asyncio
-import logging
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
@@ -14,8 +13,10 @@ from outlive.core.cursor import Cursor
 from outlive.core.identity import ProcessId, id_to_bytes
 from outlive.core.lifecycle import ENDED, State
 from outlive.core.process import ProcessRecord
+from outlive.core.terminal import TerminalNote
 from outlive.engine.hiding import Hider
-from outlive.engine.told import CAUSES, Change, Told
+from outlive.engine.told import CAUSES, Change
+from outlive.engine.watched import Watched
 from outlive.policy.redaction import Redactor
 from outlive.store.log_mask import REST_S, Hiding
 from outlive.store.output_log import OutputLog
@@ -24,13 +25,11 @@ from outlive.store.wording import ended_sentence
 
 __all__ = ["Change", "Process"]
 
-_logger = logging.getLogger(__name__)
-
 _PATTERNS = Redactor()
 
 
-class Process(Told):
-    """One process: running, or ended and loaded again. `Told` has its changing state.
+class Process(Watched):
+    """One process: running, or ended and loaded again. `Told` has its changing state, `Watched` who is woken by it.
 
     Attributes (written by the engine only):
         process_id: Its permanent id.
@@ -45,7 +44,6 @@ class Process(Told):
         "__weakref__",
         "_base",
         "_hider",
-        "_kicks",
         "_log",
         "_raw_log",
         "_snapshot",
@@ -74,7 +72,6 @@ class Process(Told):
         self.output_limit = output_limit
         self.note = ""
         self._base = base
-        self._kicks: tuple[tuple[Callable[[], None], bool], ...] = ()
         self._hider = hider
         self._log: OutputLog | None = None
         self._raw_log: OutputLog | None = None
@@ -131,6 +128,11 @@ class Process(Told):
         return self._base.stdio == "pty"
 
     @property
+    def terminal(self) -> TerminalNote | None:
+        """What is known of it as a terminal; None when it is none."""
+        return self._base.terminal
+
+    @property
     def grace_s(self) -> float:
         """Its grace period."""
         return self._base.grace_s
@@ -142,6 +144,12 @@ class Process(Told):
         if self._snapshot is None or self._snapshot[0] != state_key:
             self._snapshot = (state_key, self._make_record())
         return self._snapshot[1]
+
+    @property
+    def identity_record(self) -> ProcessRecord:
+        """A snapshot for what does not change while it runs: who, what, pid; the rest may be older than `record`'s."""
+        newest = self._snapshot
+        return newest[1] if newest is not None and newest[1].pid == self._pid else self.record
 
     def _make_record(self) -> ProcessRecord:
         base, state = self._base, self.state
@@ -223,32 +231,6 @@ class Process(Told):
         self._waking = None
         self.kick()
 
-    @property
-    def subscriber_count(self) -> int:
-        """How many are woken by its changes."""
-        return len(self._kicks)
-
-    @property
-    def is_read(self) -> bool:
-        """Whether somebody takes its output."""
-        return any(reads for _, reads in self._kicks)
-
-    def subscribe(self, kick: Callable[[], None], *, reads: bool = False) -> Callable[[], None]:
-        """Call `kick` on the loop whenever anything changed; return what ends that.
-
-        `reads`: on behalf of somebody who takes its output; with `on_limit` "block" it waits for them.
-
-        A kick must be quick and must not raise (it is logged if it does); several changes may come as one.
-        The returned function may be called more than once.
-        """
-        entry = (kick, reads)  # an identity of its own: the same callable may subscribe twice
-        self._kicks = (*self._kicks, entry)
-
-        def unsubscribe() -> None:
-            self._kicks = tuple(other for other in self._kicks if other is not entry)
-
-        return unsubscribe
-
     def settle_from(self, stored: StoredProcess) -> int:
         """Take over an end that the files tell and no doorbell told; return the `Change` bits. Engine only."""
         self._base = replace(self._base, error=stored.record.error)
@@ -264,15 +246,6 @@ class Process(Told):
         """Take over other tags and another group. Engine only."""
         self._base = replace(self._base, tags=dict(tags), group=group)
         self._snapshot = None
-
-    def kick(self) -> None:
-        """Wake every subscriber. Engine only."""
-        for kick, _ in self._kicks:
-            try:
-                kick()
-            except Exception:
-                # One subscriber's fault must not stop the stream of the others (findings: silent stops).
-                _logger.exception("a subscriber of a process failed")
 
 
 def _hide_patterns(record: ProcessRecord, *, is_over: Callable[[], bool], held: Callable[[], None]) -> Hiding:

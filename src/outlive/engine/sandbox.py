@@ -24,6 +24,7 @@ _HOMES = ("/root", "/home")
 _PRIVATE = (*_HOMES, "/run/user")
 _NOT_READ = ("/dev",)  # a few devices are opened by name
 _BELIEVED_S = 1.0
+_NO_CPUS = "Leave out --limit-cpus or `cpus`; `cpu` bounds each process's processor time without a group."
 # In a home, and yet to be read: git refuses to work when it may not.
 _HARMLESS = (".gitconfig", ".config/git")
 
@@ -50,6 +51,9 @@ class Confined:
     sandbox: Sandbox
     steps: tuple[str, ...] | None = None
     groups: tuple[str, ...] = ()
+
+
+_UNBOUND = Confined(sandbox=Sandbox())
 
 
 class Sandboxes:
@@ -89,6 +93,8 @@ class Sandboxes:
             CommandRefused: `profile_too_weak`: weaker than the default, and the caller is no administrator; or weaker
                 than that of the process in whose tree the caller lives.
         """
+        if command.profile is None and inside is None:
+            return self._settings.profile
         least = Profile.OPEN if owner.is_admin else self._settings.profile
         if inside is not None:
             least = max(self._settings.profile, inside.sandbox.profile, key=lambda one: one.strength)
@@ -131,7 +137,7 @@ class Sandboxes:
         """
         limits = command.limits.within(self._settings.limits)
         if profile is Profile.OPEN and not limits:
-            return Confined(sandbox=Sandbox())
+            return _UNBOUND
         offers = await self.offers()
         if obstacle := offers.obstacles[profile]:
             raise _unavailable(profile, obstacle)
@@ -139,6 +145,10 @@ class Sandboxes:
         if limits.processes is not None and machine.is_root and not machine.pids_file:
             raise _unavailable(
                 profile, "a limit of processes binds root in a control group only, and none can be made"
+            )
+        if limits.cpus is not None and not machine.cpu_file:
+            raise _unavailable(
+                profile, "a limit of processors needs a control group, and none can be made", hint=_NO_CPUS
             )
         place = Place()
         if profile.strength >= Profile.WORKSPACE.strength:

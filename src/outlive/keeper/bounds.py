@@ -9,6 +9,7 @@ __all__ = ["DEVICES", "MIN_LANDLOCK", "Bounds", "Machine", "Place", "bounds_of"]
 
 _NEWNS, _NEWCGROUP, _NEWUTS, _NEWIPC = 0x20000, 0x02000000, 0x04000000, 0x08000000
 _NEWUSER, _NEWPID, _NEWNET = 0x10000000, 0x20000000, 0x40000000  # clone(2)
+_PERIOD_US = 100_000  # in which a new group may use its quota, in both versions of control groups
 # What root keeps: to change owners and modes of files, and to become somebody less (capabilities(7)). Nothing that
 # reaches the kernel, other processes, devices or the network's configuration.
 _ROOT_KEEPS = sum(1 << number for number in (0, 1, 3, 4, 6, 7))
@@ -32,6 +33,7 @@ class Machine:
     is_root: bool = False
     can_unshare: bool = False  # without a user namespace of its own
     # Path of a group's limit file, {} for the group's name; empty where there is none.
+    cpu_file: str = ""
     memory_file: str = ""
     pids_file: str = ""
 
@@ -106,6 +108,7 @@ def _groups(
     features: list[str] = []
     groups: list[str] = []
     for feature, template, value in (
+        ("cpus", machine.cpu_file, None if limits.cpus is None else round(limits.cpus * _PERIOD_US)),
         ("memory", machine.memory_file, limits.memory_bytes),
         ("processes", machine.pids_file, limits.processes),
     ):
@@ -120,6 +123,7 @@ def _groups(
         features.append(f"cgroup_{feature}")
     left = Limits(
         cpu_s=limits.cpu_s,
+        cpus=None if "cgroup_cpus" in features else limits.cpus,
         files=limits.files,
         memory_bytes=None if "cgroup_memory" in features else limits.memory_bytes,
         processes=None if "cgroup_processes" in features else limits.processes,

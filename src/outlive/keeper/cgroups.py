@@ -10,29 +10,46 @@ from collections.abc import Iterable
 
 from outlive.keeper.files import read_small
 
-__all__ = ["find_limits", "group_of", "mount_point", "ran_out_of_memory", "remove_groups"]
+__all__ = ["LEAF", "find_limits", "group_of", "mount_point", "ran_out_of_memory", "remove_groups"]
 
 # Controller: its file of version 2, and of version 1.
 _FILES = {
+    "cpu": ("cpu.max", "cpu.cfs_quota_us"),  # each takes a quota alone, and keeps its period
     "memory": ("memory.max", "memory.limit_in_bytes"),
     "pids": ("pids.max", "pids.max"),
 }
+# A keeper that lies in a group of this name has the group above to itself, and makes its groups beside its own. Version 2
+# demands that: a group bounds others below it only when no process is in it (cgroups(7), "no internal processes").
+LEAF = "outlive-keeper"
 _EVENTS = ("memory.events", "memory.oom_control")  # version 2, version 1: both count oom_kill
 
 
 def find_limits(pid: int) -> dict[str, str]:
     """Return by controller the path of its limit file, with {} for the name of a group; only those that can be made.
 
-    Below the group of `pid`, the keeper: a group below the server's would end with the server's unit.
+    Below the group of `pid`, the keeper (a group below the server's would end with the server's unit), or beside it where
+    it is called `LEAF`.
     """
     found = {}
     for controller, (second, first) in _FILES.items():
         for kind, name, file in (("cgroup2", "", second), ("cgroup", controller, first)):
             root, path = mount_point(kind, name), group_of(name, pid)
-            if root is not None and path is not None and _can_limit(f"{root}{path}".rstrip("/"), file):
-                found[controller] = f"{root}{path}".rstrip("/") + "/{}/" + file
+            if root is None or path is None:
+                continue
+            parent = f"{root}{path}".rstrip("/")
+            if kind == "cgroup2" and parent.endswith(f"/{LEAF}"):
+                parent = parent.removesuffix(f"/{LEAF}")
+                _hand_down(parent, controller)
+            if _can_limit(parent, file):
+                found[controller] = f"{parent}/{{}}/{file}"
                 break
     return found
+
+
+def _hand_down(group: str, controller: str) -> None:
+    """Let the groups below bound something; where that is not ours to do they stay without."""
+    with contextlib.suppress(OSError), open(f"{group}/cgroup.subtree_control", "w", encoding="ascii") as file:
+        file.write(f"+{controller}")
 
 
 def _can_limit(parent: str, file: str) -> bool:

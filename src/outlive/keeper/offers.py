@@ -72,6 +72,7 @@ def main(state_dir: str) -> None:
     obstacles = {profile.value: _obstacle(profile, machine) for profile in Profile}
     limits = find_limits(holder_of(Layout(state_dir).supervisor_lock) or os.getpid())
     facts = {
+        "cpu_file": limits.get("cpu", ""),
         "memory_file": limits.get("memory", ""),
         "pids_file": limits.get("pids", ""),
         "landlock": machine.landlock,

@@ -21,6 +21,7 @@ __all__ = ["Entries", "Entry", "audited_kinds"]
 
 Entry = dict[str, object]
 
+_WHO = ("principal", "door", "address", "connection", "request")
 _MOST_SHOWN = 4096  # characters of a command
 _DENIED = (
     "command_",
@@ -125,15 +126,8 @@ class Entries:
         """Return an entry as it is written: nothing that is not known."""
         entry: Entry = {"at": self.time_of(at_ns), "what": what}
         if by is not None:
-            entry |= _known(
-                {
-                    "principal": by.principal,
-                    "door": by.door or None,
-                    "address": by.address or None,
-                    "connection": by.connection_id,
-                    "request": by.request_id,
-                }
-            )
+            who = (by.principal, by.door or None, by.address or None, by.connection_id, by.request_id)
+            entry |= [(name, value) for name, value in zip(_WHO, who, strict=True) if value is not None]
         return entry | _known(fields)
 
     def _shown(self, text: str) -> str:

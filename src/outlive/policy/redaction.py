@@ -8,15 +8,18 @@ Every literal that a secret can begin with is looked for at once (decision 86): 
 """
 
 import json
+import re
 from collections.abc import Iterable, Sequence
 
 from ahocorasick_rs import BytesAhoCorasick, MatchKind
 
+from outlive.policy.extra_patterns import ExtraPattern
 from outlive.policy.secret_patterns import PASSWORD_IN_ADDRESS, PATTERNS, REACH_BYTES
 
 __all__ = ["LEAST_VALUE_BYTES", "REACH_BYTES", "Redactor", "blank"]
 
 LEAST_VALUE_BYTES = 4  # shorter values ("1", "yes") occur everywhere: hiding them would show what they are
+_SHORT_BYTES = 32
 _PIECE_BYTES = REACH_BYTES // 2
 _LINE_BYTES = 8  # a value of several lines is hidden by each line of this length, too
 # Lines stay lines: whoever looks for their ends finds the same ones in what is hidden.
@@ -24,6 +27,7 @@ _STARS = bytes(byte if byte in b"\r\n" else ord("*") for byte in range(256))
 
 _Span = tuple[int, int]
 _ANCHORS: Sequence[bytes] = [anchor for pattern in PATTERNS for anchor in pattern.anchors]
+_ANCHORED = re.compile(b"|".join(map(re.escape, _ANCHORS)))
 _BY_ANCHOR = [pattern for pattern in PATTERNS for _ in pattern.anchors]
 _LONGEST = max(map(len, _ANCHORS))
 _WHOLE = [pattern.whole() for pattern in _BY_ANCHOR]
@@ -40,16 +44,20 @@ class Redactor:
         seam_bytes: What begins further back than this before a piece is found in the bytes before it.
     """
 
-    __slots__ = ("_anchors", "_beginnings", "_with_patterns", "seam_bytes", "values")
+    __slots__ = ("_anchors", "_beginnings", "_extra", "_with_patterns", "seam_bytes", "values")
 
-    def __init__(self, *, patterns: bool = True, values: Iterable[bytes] = ()) -> None:
-        """Look for values, and for patterns unless told otherwise."""
+    def __init__(
+        self, *, patterns: bool = True, values: Iterable[bytes] = (), extra: Sequence[ExtraPattern] = ()
+    ) -> None:
+        """Look for values and `extra` patterns, and for the known ones unless told otherwise."""
         self.values = _forms(values)
         self._with_patterns = patterns
+        self._extra = tuple(extra)
         longest = max(_LONGEST, _ADDRESS_BYTES) if patterns else 1
-        self.seam_bytes = max([longest, *map(len, self.values)]) - 1
+        own = [one.anchor for one in extra]
+        self.seam_bytes = max([longest, *map(len, own), *map(len, self.values)]) - 1
         self._anchors = _automaton(_ANCHORS) if patterns else None
-        self._beginnings = _automaton([*(_ANCHORS if patterns else ()), *self.values])
+        self._beginnings = _automaton([*(_ANCHORS if patterns else ()), *own, *self.values])
 
     @property
     def is_idle(self) -> bool:
@@ -58,13 +66,17 @@ class Redactor:
 
     def with_values(self, values: Iterable[bytes]) -> "Redactor":
         """Return one that hides these values as well."""
-        return Redactor(patterns=self._with_patterns, values=[*self.values, *values])
+        return Redactor(patterns=self._with_patterns, values=[*self.values, *values], extra=self._extra)
 
     def is_suspect(self, data: bytes) -> bool:
         """Tell whether a secret could begin in `data`; the beginning of an anchor or a value at its end is not seen."""
         if self._beginnings is None:
             return False
-        if self._beginnings.find_matches_as_indexes(data):
+        if len(data) <= _SHORT_BYTES and self._with_patterns and not self.values:
+            # The great search gives the interpreter to other threads, and waits to have it back.
+            if _ANCHORED.search(data) is not None:
+                return True
+        elif self._beginnings.find_matches_as_indexes(data):
             return True
         if not self._with_patterns:
             return False
@@ -81,6 +93,7 @@ class Redactor:
         The second number is for patterns, the third for known values; each is the length of `data` where all is decided.
         """
         spans, undecided = self._patterned(data) if self._anchors is not None else ([], len(data))
+        undecided = min(undecided, self._find_extra(data, spans))
         for value in self.values:
             begin = data.find(value)
             while begin >= 0:
@@ -125,6 +138,22 @@ class Redactor:
             undecided = min(undecided, len(data) - len(tail) + match.start(1))
         return spans, undecided
 
+    def _find_extra(self, data: bytes, spans: list[_Span]) -> int:
+        """Add what the operator's patterns hide; return from where on they do not know yet.
+
+        Each is looked for by itself, and overlapping: nobody knows what they have in common with others.
+        """
+        undecided = len(data)
+        for one in self._extra:
+            begin = data.find(one.anchor)
+            while begin >= 0:
+                if (match := one.whole.match(data, begin)) is not None:
+                    spans.append(match.span(1))
+                elif len(data) - begin < REACH_BYTES and (match := one.unfinished.match(data, begin)):
+                    undecided = min(undecided, match.start(1))
+                begin = data.find(one.anchor, begin + 1)
+        return undecided
+
     def _cut_value(self, data: bytes) -> int:
         """Return where the first value begins that is cut off by the end of `data`; its length if none is."""
         first = len(data)
@@ -149,7 +178,7 @@ def blank(data: bytes, spans: Iterable[_Span]) -> bytes:
 
 
 def _has_cut_address(data: bytes) -> bool:
-    tail = data[-_ADDRESS_BYTES:]
+    tail = data if len(data) <= _ADDRESS_BYTES else data[-_ADDRESS_BYTES:]
     return b"://" in tail and _CUT_ADDRESS.search(tail) is not None
 
 

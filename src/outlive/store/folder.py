@@ -19,7 +19,7 @@ from outlive.core.spec import Spec
 from outlive.protocols.frames import ExitRecord, PidRecord, decode_end, decode_exit, decode_pid
 from outlive.protocols.keeper import decode_spec
 from outlive.store.labels import Labels, read_labels
-from outlive.store.rows import StoredProcess, at_time, read_sandbox, to_ns
+from outlive.store.rows import StoredProcess, at_time, encode_terminal, read_sandbox, read_terminal, to_ns
 from outlive.store.wording import NEVER_RAN, ended_sentence
 
 __all__ = ["base_record", "encode_meta", "read_folder"]
@@ -51,6 +51,7 @@ def encode_meta(record: ProcessRecord) -> dict[str, object]:
         "group": record.group,
         **({} if record.approval is None else {"approval": _encode_approval(record.approval)}),
         **({"sandbox": record.sandbox.view()} if record.sandbox.profile is not Profile.OPEN else {}),
+        **({} if record.terminal is None else {"terminal": encode_terminal(record.terminal)}),
     }
 
 
@@ -138,6 +139,7 @@ def base_record(spec: Spec, process_id: ProcessId, changed: Labels | None = None
         approval=_approval(meta.get("approval")),
         sandbox=read_sandbox(meta.get("sandbox")),
         secret_names=spec.secrets,
+        terminal=read_terminal(meta.get("terminal")),
     )
 
 

@@ -13,10 +13,21 @@ from outlive.core.identity import ProcessId
 from outlive.core.lifecycle import NOT_ENDED, Cause, State
 from outlive.core.process import Owner, ProcessRecord
 from outlive.core.sandbox import Profile, Sandbox
+from outlive.core.terminal import ShellKind, TerminalNote
 
-__all__ = ["COLUMNS", "ProcessFilter", "StoredProcess", "at_time", "read_sandbox", "to_ns"]
+__all__ = [
+    "COLUMNS",
+    "ProcessFilter",
+    "StoredProcess",
+    "at_time",
+    "encode_terminal",
+    "read_sandbox",
+    "read_terminal",
+    "to_ns",
+]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_SHELLS: Mapping[str, ShellKind] = {"bash": "bash", "zsh": "zsh", "fish": "fish"}
 
 
 def at_time(ns: int) -> datetime:
@@ -34,6 +45,20 @@ def read_sandbox(view: object) -> Sandbox:
     if not isinstance(view, dict):
         return Sandbox()
     return Sandbox(profile=Profile(str(view["profile"])), features=tuple(map(str, view["features"])))
+
+
+def encode_terminal(note: TerminalNote) -> dict[str, str]:
+    """Return what is kept of a terminal."""
+    return {"name": note.name, "key": note.key, "shell": note.shell}
+
+
+def read_terminal(kept: object) -> TerminalNote | None:
+    """Return what `encode_terminal` made; None for a process that is no terminal."""
+    if not isinstance(kept, dict):
+        return None
+    return TerminalNote(
+        name=str(kept["name"]), key=str(kept["key"]), shell=_SHELLS.get(str(kept["shell"]), "sh")
+    )
 
 
 # Order of the columns; `processes` in schema.py has exactly these.
@@ -73,6 +98,7 @@ COLUMNS = (
     "group_name",
     "sandbox",
     "secret_names",
+    "terminal",
 )
 
 
@@ -126,6 +152,7 @@ class StoredProcess:
             _text(record.group),
             json.dumps(record.sandbox.view()) if record.sandbox.profile is not Profile.OPEN else None,
             json.dumps(record.secret_names) if record.secret_names else None,
+            json.dumps(encode_terminal(record.terminal)) if record.terminal is not None else None,
         )
 
     @classmethod
@@ -170,6 +197,7 @@ class StoredProcess:
             command_id=row.text("command_id"),
             sandbox=read_sandbox(json.loads(row.text("sandbox") or "null")),
             secret_names=tuple(json.loads(row.text("secret_names") or "[]")),
+            terminal=read_terminal(json.loads(row.text("terminal") or "null")),
         )
         complete = None
         if complete_stdout is not None and complete_stderr is not None:

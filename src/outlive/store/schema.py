@@ -57,6 +57,9 @@ MIGRATIONS = (
     ALTER TABLE processes ADD COLUMN sandbox TEXT;
     ALTER TABLE processes ADD COLUMN secret_names TEXT;
     """,
+    """
+    ALTER TABLE processes ADD COLUMN terminal TEXT;
+    """,
 )
 
 

@@ -1,9 +1,12 @@
 """Secrets of processes where no server is asked: their values, as long as a process has them, and what of its log is hidden."""
 
+import contextlib
 import os
 from collections.abc import Iterable
 
 from outlive.core.identity import ProcessId
+from outlive.core.layout import Layout
+from outlive.policy.extra_patterns import ExtraPattern, parse_pattern
 from outlive.policy.redaction import Redactor
 from outlive.store.folder import read_folder
 from outlive.store.log_mask import Hiding
@@ -22,19 +25,35 @@ def read_values(pid: int, names: Iterable[str]) -> dict[str, str]:
     return {name: os.fsdecode(found[os.fsencode(name)]) for name in names if os.fsencode(name) in found}
 
 
-def hiding_of_folder(folder: str, process_id: str) -> Hiding:
+def hiding_of_folder(layout: Layout, process_id: str) -> Hiding:
     """Return what is hidden of a process's log for who reads its files. Blocking."""
+    folder = layout.process(process_id)
+    extra = _noted_patterns(layout)
 
     def is_over() -> bool:
         return os.path.exists(f"{folder}/done")
 
     read = read_folder(folder, ProcessId(process_id), is_live=True)
     if read is None:  # a folder without a spec: nobody knows whether there are secrets
-        return Hiding(redactor=Redactor(), needs_masks=True, is_over=is_over)
+        return Hiding(redactor=Redactor(extra=extra), needs_masks=True, is_over=is_over)
     record = read[0].record
     values: dict[str, str] = {}
     if record.secret_names and record.pid is not None and not is_over():
         values = read_values(record.pid, record.secret_names)
     is_known = all(name in values for name in record.secret_names)
-    redactor = Redactor(values=map(os.fsencode, values.values()) if is_known else ())
+    redactor = Redactor(values=map(os.fsencode, values.values()) if is_known else (), extra=extra)
     return Hiding(redactor=redactor, needs_masks=not is_known, is_over=is_over)
+
+
+def _noted_patterns(layout: Layout) -> list[ExtraPattern]:
+    """Return the patterns of the server that ran last; what another version wrote and this one does not know is left out."""
+    try:
+        with open(layout.extra_patterns, encoding="utf-8") as file:
+            texts = file.read().splitlines()
+    except (OSError, ValueError):
+        return []
+    found = []
+    for text in texts:
+        with contextlib.suppress(ValueError):
+            found.append(parse_pattern(text))
+    return found

@@ -35,7 +35,9 @@ async def test_silence_is_told_and_a_stop_ends_the_stream_but_not_the_command(en
     stopping = asyncio.Event()
     said = []
     async with asyncio.timeout(10):
-        async for events in Following(process, Place(BEGINNING)).events(quiet_s=0.01, stopping=stopping):
+        async for events in Following(process, process.log, Place(BEGINNING)).events(
+            quiet_s=0.01, stopping=stopping
+        ):
             said.append(events)
             if len(said) == 3:
                 stopping.set()
@@ -50,7 +52,10 @@ async def test_a_stop_wakes_a_silent_stream(engine: Engine) -> None:
     asyncio.get_running_loop().call_later(0.05, stopping.set)
     async with asyncio.timeout(10):
         assert [
-            one async for one in Following(process, Place(BEGINNING)).events(quiet_s=60, stopping=stopping)
+            one
+            async for one in Following(process, process.log, Place(BEGINNING)).events(
+                quiet_s=60, stopping=stopping
+            )
         ] == []
     await engine.remove(process, force=True)
 
@@ -58,7 +63,7 @@ async def test_a_stop_wakes_a_silent_stream(engine: Engine) -> None:
 async def test_output_comes_as_bytes_where_no_encoding_is_asked_for(engine: Engine) -> None:
     process = await run(engine, r"printf '\377\303'")
     async with asyncio.timeout(10):
-        following = Following(process, Place(BEGINNING), encoding=None)
+        following = Following(process, process.log, Place(BEGINNING), encoding=None)
         found = [
             event
             async for events in following.events(quiet_s=60, stopping=asyncio.Event())

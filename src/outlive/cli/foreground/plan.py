@@ -28,6 +28,7 @@ class RunOptions:
     env: tuple[str, ...] = ()
     secrets: tuple[str, ...] = ()
     profile: str | None = None
+    limits: tuple[str, ...] = ()
     grace_s: float | None = None
     detach_keys: str = "ctrl-p,ctrl-q"
     as_json: bool = False

@@ -7,6 +7,7 @@ import shutil
 import time
 from collections.abc import Iterator, Mapping
 
+from outlive.cli.foreground.bounds import parse_limits
 from outlive.cli.foreground.delivery import LOG_BYTES
 from outlive.cli.foreground.plan import Plan, RunOptions
 from outlive.cli.foreground.surroundings import Surroundings
@@ -113,6 +114,8 @@ def _start_options(
         "merge": plan.stdio == "merge",
         "stdin": "lent" if plan.stdin == "lent" else "pipe" if plan.stdin == "typed" else "none",
     }
+    if options.limits:
+        wanted["limits"] = parse_limits(options.limits)
     if plan.stdin == "typed" and plan.stdio == "pty":
         wanted["stdin"] = "none"  # its terminal is its input
     if size is not None:

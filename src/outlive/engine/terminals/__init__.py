@@ -2,5 +2,6 @@
 
 from outlive.engine.terminals.contract import NewTerminal, TerminalHost
 from outlive.engine.terminals.directory import Terminals
+from outlive.engine.terminals.host import EngineTerminals
 
-__all__ = ["NewTerminal", "TerminalHost", "Terminals"]
+__all__ = ["EngineTerminals", "NewTerminal", "TerminalHost", "Terminals"]

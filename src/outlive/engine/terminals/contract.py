@@ -52,7 +52,8 @@ class TerminalHost(Protocol):
 
         Raises:
             CommandRefused: The policy does not allow it.
-            InvalidRequest: `terminal_busy`: something runs there already, which `write` can talk to.
+            InvalidState: `terminal_busy`: something runs there already, which `write` can talk to.
+            InvalidRequest: `command_incomplete`: the shell wants more lines; what was typed was taken back.
         """
         ...
 

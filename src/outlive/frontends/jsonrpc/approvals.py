@@ -8,10 +8,11 @@ from outlive.protocols.jsonrpc.views import approval_view, process_view
 __all__ = ["approvals", "approve", "deny"]
 
 
-async def approvals(context: Context, _params: ApprovalsParams, _label: str | None) -> Reply:
+async def approvals(context: Context, params: ApprovalsParams, _label: str | None) -> Reply:
     """List what waits for an approval, oldest first, whoever asked."""
     waiting = [
-        approval_view(one.record, argv=one.argv, script=one.script) for one in context.engine.approvals()
+        approval_view(one.record, argv=one.argv, script=one.script)
+        for one in context.engine.approvals(raw=params.raw)
     ]
     return Reply(result={"approvals": waiting})
 

@@ -69,8 +69,8 @@ async def execute(context: Context, params: ExecuteParams, label: str | None) ->
         wanted = None if params.process_id is None else ProcessId(params.process_id)
         with connection.starting(is_concurrent=params.concurrent):
             process = await context.engine.start(command, owner=owner, process_id=wanted)
-    record = process.record
-    is_queued = record.state is State.QUEUED
+    is_queued = process.state is State.QUEUED
+    record = process.record if is_queued else process.identity_record
     return Reply(
         result={
             "status": "queued" if is_queued else "started",

@@ -14,6 +14,7 @@ from outlive.frontends.mcp_tools.calls import Caller, Outcome, Progress, Unfinis
 from outlive.frontends.mcp_tools.running import Runner
 from outlive.frontends.mcp_tools.shown import duration_s, local_time, shown_output
 from outlive.frontends.mcp_tools.workspaces import Workspaces
+from outlive.protocols.limits import to_limits
 from outlive.protocols.mcp.arguments import (
     ExecuteArguments,
     HistoryArguments,
@@ -141,6 +142,7 @@ class CommandTools:
             group_limit=asked.group_limit,
             env_secrets=asked.env_secrets,
             profile=asked.profile,
+            limits=to_limits(asked.limits),
         )
 
     async def _run(

@@ -21,6 +21,7 @@ from outlive.frontends.mcp_tools.readiness import wait_ready
 from outlive.frontends.mcp_tools.running import Runner, is_visible
 from outlive.frontends.mcp_tools.shown import duration_s
 from outlive.frontends.mcp_tools.workspaces import Workspaces
+from outlive.protocols.limits import to_limits
 from outlive.protocols.mcp.answers import Circumstances, header
 from outlive.protocols.mcp.arguments import read_arguments
 from outlive.protocols.mcp.lean import (
@@ -228,6 +229,7 @@ class LeanTools:
             group_limit=asked.group_limit,
             env_secrets=asked.env_secrets,
             profile=asked.profile,
+            limits=to_limits(asked.limits),
         )
 
     async def _find(self, name: str, caller: Caller) -> Process:

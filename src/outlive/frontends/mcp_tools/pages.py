@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from outlive.core.cursor import BEGINNING, Cursor
 from outlive.engine import Process
 from outlive.protocols.mcp.answers import body
-from outlive.protocols.mcp.plain import Line, LineSplitter, collapse, strip_ansi
+from outlive.protocols.plain import Line, LineSplitter, collapse, strip_ansi
 
 __all__ = ["Page", "read_matches", "read_page", "read_tail"]
 

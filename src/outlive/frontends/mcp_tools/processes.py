@@ -12,6 +12,7 @@ from outlive.frontends.mcp_tools.admission import Admission
 from outlive.frontends.mcp_tools.calls import Caller, Outcome, Progress, Unfinished
 from outlive.frontends.mcp_tools.running import Runner, is_visible
 from outlive.frontends.mcp_tools.shown import local_time, shown_output
+from outlive.protocols.limits import to_limits
 from outlive.protocols.mcp.arguments import NoArguments, ShellArguments, TerminateArguments, read_arguments
 from outlive.protocols.mcp.results import error_sentence, status_word
 from outlive.protocols.mcp.tasks import TaskCall
@@ -153,6 +154,7 @@ class ProcessTools:
             group_limit=asked.group_limit,
             env_secrets=asked.env_secrets,
             profile=asked.profile,
+            limits=to_limits(asked.limits),
         )
 
     def _wait_s(self, asked: ShellArguments) -> float:

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from outlive.core.process import ProcessRecord
 from outlive.engine import Process
-from outlive.protocols.mcp.clipping import Piece, join_pieces, shown_ranges
+from outlive.protocols.clipping import Piece, join_pieces, shown_ranges
 
 __all__ = ["duration_s", "local_time", "shown_output"]
 

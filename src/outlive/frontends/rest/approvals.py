@@ -1,6 +1,8 @@
 """/v1/approvals: what waits for a person's approval, and the answer. For callers with the scope `admin`."""
 
-from fastapi import APIRouter
+from typing import Annotated
+
+from fastapi import APIRouter, Query
 from starlette.responses import Response
 
 from outlive.frontends.rest.context import ProcessIdPath, RestContext, json_answer, problems
@@ -10,6 +12,8 @@ from outlive.protocols.rest.requests import Denial
 from outlive.protocols.rest.views import approval_view, process_view
 
 __all__ = ["ApprovalRoutes"]
+
+_Raw = Annotated[bool, Query(description="Hide no secrets in the words that would be executed.")]
 
 
 class ApprovalRoutes:
@@ -38,9 +42,9 @@ class ApprovalRoutes:
             responses=problems(400, 403, 404, 409, 413, 415),
         )
 
-    async def approvals(self) -> Response:
+    async def approvals(self, *, raw: _Raw = False) -> Response:
         """List what waits for an approval, oldest first, whoever asked."""
-        waiting = self._context.engine.approvals()
+        waiting = self._context.engine.approvals(raw=raw)
         shown = [approval_view(one.record, argv=one.argv, script=one.script) for one in waiting]
         return json_answer({"approvals": shown})
 

@@ -18,6 +18,7 @@ from outlive.engine import Asked, Engine, Process, ProcessRegistry
 from outlive.frontends.rest.settings import RestSettings
 from outlive.frontends.rest.slugs import MEDIA_TYPE
 from outlive.policy.access import Access, Scope
+from outlive.store.output_log import OutputLog
 
 __all__ = ["ProcessIdPath", "RestContext", "json_answer", "problems"]
 
@@ -94,6 +95,16 @@ class RestContext:
         if not process.is_detached or process.record.owner.principal != self.access.principal:
             raise _unknown(process_id)
         return process
+
+    def log_of(self, process: Process, *, raw: bool) -> OutputLog:
+        """Return a process's output as who asks may see it; `raw` hides no secrets.
+
+        Raises:
+            AccessDenied: `raw`, and who asks is no administrator.
+        """
+        if raw:
+            self.access.require(Scope.ADMIN)
+        return process.raw_log if raw else process.log
 
     def owner(self, *, connection_id: str | None = None, request_id: str | None = None) -> Owner:
         """Return whose a new process is."""

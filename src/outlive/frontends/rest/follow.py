@@ -47,6 +47,9 @@ _Start = Annotated[
 ]
 
 
+_Raw = Annotated[bool, Query(description="Hide no secrets; needs the scope admin.")]
+
+
 class FollowRoutes:
     """The two ways of following a process."""
 
@@ -71,6 +74,7 @@ class FollowRoutes:
         *,
         cursor: _Start = None,
         encoding: Annotated[Encoding, Query(description="Of the events' data.")] = "utf-8",
+        raw: _Raw = False,
         last_event_id: Annotated[
             str | None,
             Header(max_length=60, description="The id of the last event that came; wins over cursor."),
@@ -78,9 +82,10 @@ class FollowRoutes:
     ) -> Response:
         """Follow a process from a cursor on, through its end. The same path is a WebSocket, with the same messages."""
         process, place = await self._placed(process_id, last_event_id or cursor)
+        log = self._context.log_of(process, raw=raw)
         if place.told == "closed":
             return Response(status_code=204)
-        following = Following(process, place, encoding=encoding)
+        following = Following(process, log, place, encoding=encoding)
         return StreamingResponse(self._events(following), media_type=_EVENTS, headers=_HEADERS)
 
     async def _events(self, following: Following) -> AsyncIterator[bytes]:
@@ -97,6 +102,7 @@ class FollowRoutes:
         cursor: _Start = None,
         encoding: Encoding = "utf-8",
         output: Literal["text", "binary"] = "text",
+        raw: _Raw = False,
     ) -> None:
         """Follow a process: each event is one message {event, id, …}; closes (1000) behind `closed`.
 
@@ -104,12 +110,13 @@ class FollowRoutes:
         """
         try:
             process, place = await self._placed(process_id, cursor)
+            log = self._context.log_of(process, raw=raw)
         except OutliveError as error:
             body = problem(error.code, error.message, hint=error.hint, details=error.details)
             await websocket.send_denial_response(problem_response(websocket.url.path, body))
             return
         await websocket.accept()
-        following = Following(process, place, encoding=None if output == "binary" else encoding)
+        following = Following(process, log, place, encoding=None if output == "binary" else encoding)
         sending = asyncio.create_task(self._send(websocket, following), name=f"follow {process_id}")
         leaving = asyncio.create_task(_gone(websocket), name=f"follow {process_id}, the other end")
         try:

@@ -14,6 +14,7 @@ from outlive.engine import Process
 from outlive.frontends.rest.pages import Extent, end_of, read_pieces
 from outlive.protocols.jsonrpc.views import Encoding, Piece, page_view
 from outlive.protocols.rest.views import STREAM_NAMES, process_view
+from outlive.store.output_log import OutputLog
 
 __all__ = ["Event", "Following", "Place"]
 
@@ -65,9 +66,12 @@ class Event:
 class Following:
     """What a follower is told from a place on: output, the end, and when the streams are closed."""
 
-    def __init__(self, process: Process, place: Place, *, encoding: Encoding | None = "utf-8") -> None:
-        """Follow `process`; `encoding` None gives the bytes themselves."""
+    def __init__(
+        self, process: Process, log: OutputLog, place: Place, *, encoding: Encoding | None = "utf-8"
+    ) -> None:
+        """Follow `process` as `log` shows its output; `encoding` None gives the bytes themselves."""
         self._process = process
+        self._log = log
         self._place = place
         self._encoding: Encoding | None = encoding
 
@@ -104,7 +108,7 @@ class Following:
         process = self._process
         is_complete = process.is_complete  # asked before the read: then the read sees everything
         if self._place.told is None:
-            until = self._until() if is_complete else end_of(process)
+            until = self._until() if is_complete else end_of(self._log)
             events = self._output(until, is_last=is_complete)
             if events or not is_complete:
                 return events
@@ -116,12 +120,12 @@ class Following:
     def _until(self) -> Cursor:
         """Return where the output ends: later bytes belong to descendants."""
         out, err = self._process.complete_stdout_bytes, self._process.complete_stderr_bytes
-        now = end_of(self._process)
+        now = end_of(self._log)
         return Cursor(now.stdout if out is None else out, now.stderr if err is None else err)
 
     def _output(self, until: Cursor, *, is_last: bool) -> list[Event]:
         begin = self._place.cursor
-        pieces = read_pieces(self._process.log, Extent(begin, until, None), _TURN_BYTES)
+        pieces = read_pieces(self._log, Extent(begin, until, None), _TURN_BYTES)
         if self._encoding is None:
             return [self._raw_event(piece) for piece in pieces]
         ends = [begin.stdout, begin.stderr]

@@ -21,7 +21,6 @@ from outlive.frontends.rest.pages import (
     stream_number,
     tail_of,
 )
-from outlive.policy.access import Scope
 from outlive.protocols.jsonrpc.views import Encoding, page_view
 from outlive.protocols.rest.answers import MatchPage, OutputPage
 from outlive.protocols.rest.views import STREAM_NAMES
@@ -133,7 +132,7 @@ class OutputRoutes:
     ) -> Response:
         """Read output that was written: from a cursor, a range of one stream, the last lines, or lines with a text."""
         process = await self._context.find(process_id)
-        log = self._log(process, raw=raw)
+        log = self._context.log_of(process, raw=raw)
         number = stream_number(stream)
         has_range = start is not None or end is not None
         if (cursor is not None) + (tail is not None) + has_range > 1:
@@ -161,20 +160,15 @@ class OutputRoutes:
                 }
             )
         if has_range:
-            extent = _range(process, number, start or 0, end)
+            extent = _range(log, number, start or 0, end)
         else:
             begin = start_of(cursor) if tail is None else await tail_of(process, tail, number)
-            extent = _rest(process, number, begin)
+            extent = _rest(process, log, number, begin)
         if format == "raw" or (format is None and _wants_bytes(request)):
             return _raw_answer(log, extent, limit, skips_gaps=skip_gaps)
         return _page_answer(
             process, log, extent, limit or _PAGE_BYTES, encoding=encoding, has_end=end is not None
         )
-
-    def _log(self, process: Process, *, raw: bool) -> OutputLog:
-        if raw:
-            self._context.access.require(Scope.ADMIN)
-        return process.raw_log if raw else process.log
 
 
 def _wants_bytes(request: Request) -> bool:
@@ -182,11 +176,11 @@ def _wants_bytes(request: Request) -> bool:
     return any(one.split(";")[0].strip().lower() == _RAW for one in accepted.split(","))
 
 
-def _range(process: Process, stream: int | None, start: int, end: int | None) -> Extent:
+def _range(log: OutputLog, stream: int | None, start: int, end: int | None) -> Extent:
     """Return a range of one stream, as far as it is there."""
     if stream is None:
         raise InvalidRequest("invalid_params", "A range is of one stream: pass stream=stdout or stderr.")
-    now = end_of(process)
+    now = end_of(log)
     size = (now.stdout, now.stderr)[stream]
     last = size if end is None else min(end, size)
     if start > size or (end is not None and end < start):
@@ -194,10 +188,10 @@ def _range(process: Process, stream: int | None, start: int, end: int | None) ->
     return Extent(_placed(now, stream, start), _placed(now, stream, last), stream)
 
 
-def _rest(process: Process, stream: int | None, begin: Cursor) -> Extent:
+def _rest(process: Process, log: OutputLog, stream: int | None, begin: Cursor) -> Extent:
     """Return what lies behind a cursor now."""
     check_within(process, begin)
-    now = end_of(process)
+    now = end_of(log)
     if stream is not None:  # the other half of the cursor stands still
         now = _placed(begin, stream, (now.stdout, now.stderr)[stream])
     return Extent(begin, now, stream)

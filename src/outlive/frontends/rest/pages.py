@@ -177,9 +177,9 @@ async def search(
     return Matches(lines=lines, cursor=searching.cursor, has_more=not searching.is_over)
 
 
-def end_of(process: Process) -> Cursor:
-    """Return the end of the output as it is now."""
-    return Cursor(process.log.size(0), process.log.size(1))
+def end_of(log: OutputLog) -> Cursor:
+    """Return the end of the output as it is now for readers of this log."""
+    return Cursor(log.size(0), log.size(1))
 
 
 def start_of(text: str | None) -> Cursor:

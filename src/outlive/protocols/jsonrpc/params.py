@@ -12,9 +12,9 @@ from msgspec import UNSET, Meta, UnsetType
 from outlive.core.command import Command
 from outlive.core.errors import InvalidRequest
 from outlive.core.lifecycle import State
-from outlive.core.sandbox import NO_LIMITS, Limits
 from outlive.protocols.jsonrpc.happenings import EventName
 from outlive.protocols.jsonrpc.views import Encoding
+from outlive.protocols.limits import LimitParams, to_limits
 
 __all__ = [
     "MAX_LINE_BYTES",
@@ -26,7 +26,6 @@ __all__ = [
     "EventsParams",
     "ExecuteParams",
     "GetParams",
-    "LimitParams",
     "ListParams",
     "OutputMode",
     "ProcessIdParams",
@@ -64,19 +63,6 @@ class GetParams(ProcessParams, kw_only=True, frozen=True):
     """`get`: one process, and with `stats` what its tree looks like now."""
 
     stats: bool = False
-
-
-class LimitParams(msgspec.Struct, kw_only=True, frozen=True):
-    """`limits` of `execute`: bounds below the server's own; sizes are bytes, `cpu` is seconds."""
-
-    cpu: _Count | None = None
-    memory: _Bytes | None = None
-    files: _Count | None = None
-    processes: _Count | None = None
-
-    def to_limits(self) -> Limits:
-        """Return them as the engine takes them."""
-        return Limits(cpu_s=self.cpu, memory_bytes=self.memory, files=self.files, processes=self.processes)
 
 
 class ExecuteParams(msgspec.Struct, kw_only=True, frozen=True):
@@ -157,7 +143,7 @@ class ExecuteParams(msgspec.Struct, kw_only=True, frozen=True):
             group=self.group,
             group_limit=self.group_limit,
             profile=self.profile,
-            limits=NO_LIMITS if self.limits is None else self.limits.to_limits(),
+            limits=to_limits(self.limits),
             env_secrets={read(name): read(value) for name, value in self.env_secrets.items()},
         )
 
@@ -186,7 +172,9 @@ class ControlParams(ProcessParams, kw_only=True, frozen=True):
 
 
 class ApprovalsParams(msgspec.Struct, kw_only=True, frozen=True):
-    """`approvals`: takes nothing."""
+    """`approvals`; `raw` hides no secrets in the words."""
+
+    raw: bool = False
 
 
 class ProcessIdParams(msgspec.Struct, kw_only=True, frozen=True):

@@ -8,8 +8,8 @@ from outlive.core.lifecycle import State
 from outlive.core.observation import Waiting
 from outlive.core.process import ProcessRecord
 from outlive.core.sandbox import Profile
-from outlive.protocols.mcp.plain import Line
 from outlive.protocols.mcp.results import error_sentence
+from outlive.protocols.plain import Line
 
 __all__ = ["Circumstances", "body", "header"]
 
@@ -42,7 +42,7 @@ def header(record: ProcessRecord, now: Circumstances) -> str:
         f"{size}B" if now.lines is None else f"{size}B/{now.lines} lines",
         f"cwd={record.cwd}",
     ]
-    if record.sandbox.profile is not Profile.OPEN:
+    if record.sandbox.profile is not Profile.OPEN or record.sandbox.features:
         parts.append(f"sandbox={record.sandbox.profile}({','.join(record.sandbox.features)})")
     if now.workspace is not None:
         parts.append(f"workspace={now.workspace}")

@@ -11,6 +11,7 @@ import orjson
 from msgspec import Meta
 
 from outlive.core.errors import InvalidRequest
+from outlive.protocols.limits import LimitParams
 
 __all__ = [
     "ExecuteArguments",
@@ -42,6 +43,7 @@ class _Options(msgspec.Struct, kw_only=True, frozen=True):
     env: dict[str, str | None] = {}
     env_secrets: dict[str, str] = {}
     profile: str | None = None
+    limits: LimitParams | None = None
     wait_s: WaitSeconds | None = None
     background: bool = False
     grace: Seconds | None = None

@@ -6,6 +6,7 @@ import msgspec
 from msgspec import Meta
 
 from outlive.core.sandbox import Profile
+from outlive.protocols.limits import LimitParams
 from outlive.protocols.mcp.arguments import GroupLimit, Seconds, WaitSeconds, WorkspaceName
 from outlive.protocols.mcp.schemas import Schema, describe_tool
 
@@ -65,6 +66,7 @@ class RunArguments(_Lean, kw_only=True, frozen=True):
     env: dict[str, str | None] = {}
     env_secrets: dict[str, str] = {}
     profile: str | None = None
+    limits: LimitParams | None = None
     stdin: Literal["none", "pipe"] = "none"
     pty: bool = False
     wait_s: WaitSeconds | None = None
@@ -170,6 +172,7 @@ def _described(schema: Schema, description: str) -> Schema:
     return {**schema, "description": description}
 
 
+_COUNT = _whole()
 _BUDGET = _whole("Most characters of output to show (8000).")
 _RAW = _flag("Keep ANSI codes, progress bars and repeated lines.")
 
@@ -188,6 +191,16 @@ LEAN_TOOLS: tuple[Schema, ...] = (
             env={"type": "object", "description": "Added variables; null removes one."},
             env_secrets=_described(_TEXTS, "Variables that are written nowhere."),
             profile={"enum": list(map(str, Profile)), "description": "Sandbox, weakest first."},
+            limits=_described(
+                _object(
+                    cpu=_whole("Seconds."),
+                    cpus=_number(),
+                    memory=_whole("Bytes."),
+                    files=_COUNT,
+                    processes=_COUNT,
+                ),
+                "Most that it may take.",
+            ),
             stdin={"enum": ["none", "pipe"], "description": "pipe: send can write to it."},
             pty=_flag("Run in a terminal."),
             wait_s=_number("Seconds to wait for the end (45); 0 starts in the background."),

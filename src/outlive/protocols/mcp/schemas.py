@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from outlive.core.sandbox import Profile
+from outlive.core.sandbox import MIN_CPUS, Profile
 
 __all__ = ["COMMAND_TOOLS", "PROCESS_TOOLS", "Schema", "describe_tool"]
 
@@ -12,6 +12,7 @@ _STRING: Schema = {"type": "string"}
 _NULLABLE: Schema = {"type": ["string", "null"]}
 _BOOLEAN: Schema = {"type": "boolean"}
 _NUMBER: Schema = {"type": "number"}
+_WHOLE: Schema = {"type": "integer"}
 
 
 def _described(schema: Mapping[str, object], description: str, **more: object) -> Schema:
@@ -69,6 +70,20 @@ _OPTIONS: Schema = {
     "profile": {
         "enum": [profile.value for profile in Profile],
         "description": "The sandbox: the server's default, or a stronger one.",
+    },
+    "limits": {
+        "type": "object",
+        "properties": {
+            "cpu": _described(_WHOLE, "Seconds of processor time of each process.", minimum=1),
+            "cpus": _described(
+                _NUMBER, "Processors that it may keep busy with all that it starts.", minimum=MIN_CPUS
+            ),
+            "memory": _described(_WHOLE, "Bytes.", minimum=1),
+            "files": _described(_WHOLE, "Open files of each process.", minimum=1),
+            "processes": _described(_WHOLE, "With itself.", minimum=1),
+        },
+        "additionalProperties": False,
+        "description": "Bounds of what it may take, below the server's own.",
     },
     "wait_s": _described(
         _NUMBER, "Seconds this call waits for the end before it answers that the command goes on.", minimum=0

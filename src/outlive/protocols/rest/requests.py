@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from outlive.core.command import Command, Stdio
 from outlive.core.errors import InvalidRequest
-from outlive.core.sandbox import NO_LIMITS, Limits
+from outlive.core.sandbox import MIN_CPUS, NO_LIMITS, Limits
 from outlive.core.tags import MAX_TAG_NAME, MAX_TAG_VALUE, MAX_TAGS
 
 __all__ = [
@@ -61,6 +61,9 @@ class LimitsRequest(_Strict):
     cpu: Annotated[int, Field(ge=1)] | None = Field(
         None, description="Seconds of processor time of each process."
     )
+    cpus: Annotated[float, Field(ge=MIN_CPUS, le=2**20)] | None = Field(
+        None, description="Processors that it may keep busy with all that it starts."
+    )
     memory: Annotated[int, Field(ge=1, le=2**62)] | None = Field(None, description="Bytes.")
     files: Annotated[int, Field(ge=1, le=2**31)] | None = Field(
         None, description="Open files of each process."
@@ -69,7 +72,13 @@ class LimitsRequest(_Strict):
 
     def to_limits(self) -> Limits:
         """Return them as the engine takes them."""
-        return Limits(cpu_s=self.cpu, memory_bytes=self.memory, files=self.files, processes=self.processes)
+        return Limits(
+            cpu_s=self.cpu,
+            cpus=self.cpus,
+            memory_bytes=self.memory,
+            files=self.files,
+            processes=self.processes,
+        )
 
 
 class StartRequest(_Strict):

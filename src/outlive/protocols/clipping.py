@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-__all__ = ["Piece", "join_pieces", "shown_ranges"]
+__all__ = ["Piece", "continuation_bytes", "join_pieces", "shown_ranges", "unfinished_bytes"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +38,11 @@ def join_pieces(pieces: Sequence[Piece], size: int) -> str:
         data = piece.data
         start = piece.offset
         if start > position:
-            skipped = _continuation_bytes(data)
+            skipped = continuation_bytes(data)
             start, data = start + skipped, data[skipped:]
             texts.append(_mark(start - position))
         if piece.end < size:
-            data = data[: len(data) - _unfinished_bytes(data)]
+            data = data[: len(data) - unfinished_bytes(data)]
         texts.append(data.decode("utf-8", "replace"))
         position = start + len(data)
     if position < size:
@@ -54,7 +54,7 @@ def _mark(missing_bytes: int) -> str:
     return f"\n[... {missing_bytes} bytes omitted ...]\n"
 
 
-def _continuation_bytes(data: bytes) -> int:
+def continuation_bytes(data: bytes) -> int:
     """Count the bytes (3 at most) at the beginning that belong to a character before it."""
     count = 0
     while count < min(3, len(data)) and data[count] & 0xC0 == 0x80:
@@ -62,7 +62,7 @@ def _continuation_bytes(data: bytes) -> int:
     return count
 
 
-def _unfinished_bytes(data: bytes) -> int:
+def unfinished_bytes(data: bytes) -> int:
     """Count the bytes (3 at most) at the end that are the beginning of a longer character."""
     for back in range(1, min(3, len(data)) + 1):
         byte = data[-back]

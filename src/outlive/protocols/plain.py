@@ -10,12 +10,12 @@ from dataclasses import dataclass, replace
 
 from outlive.core.cursor import Cursor
 
-__all__ = ["Line", "LineSplitter", "collapse", "strip_ansi"]
+__all__ = ["Line", "LineSplitter", "collapse", "plain_text", "strip_ansi"]
 
-# ECMA-48 control sequences, OSC and other strings, two-character escapes; then control characters but \t \n \r.
+# ECMA-48 control sequences, OSC and other strings, two-character escapes; then control characters but \b \t \n \r.
 _ANSI = re.compile(
     r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[PX^_][^\x1b]*(?:\x1b\\)?|[ -/]*[0-~]?)"
-    r"|[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f]"
+    r"|[\x00-\x07\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f]"
 )
 _NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")
 _BAR = re.compile(r"[=#>\-.*█▏▎▍▌▋▊▉░▒▓━╸╺ ]{2,}")
@@ -81,11 +81,39 @@ class LineSplitter:
 
 
 def strip_ansi(text: str) -> str:
-    """Return text without escape sequences and control characters; what a carriage return overwrote is gone."""
-    plain = _ANSI.sub("", text)
+    """Return text without escape sequences and control characters; what was overwritten is gone."""
+    plain = _overwritten(_ANSI.sub("", text))
     if "\r" not in plain:
         return plain
     return next((part for part in reversed(plain.split("\r")) if part.strip()), "")
+
+
+def _overwritten(text: str) -> str:
+    """Return text as it looks when what follows a backspace was written over what stood there (line editors, man pages)."""
+    if "\b" not in text:
+        return text
+    kept: list[str] = []
+    back = line = 0  # how far the cursor stands before the end, and where its line begins
+    for char in text:
+        if char == "\b":
+            back = min(back + 1, len(kept) - line)
+        elif char in "\r\n":
+            kept.append(char)
+            back, line = 0, len(kept)
+        elif back:
+            kept[-back] = char
+            back -= 1
+        else:
+            kept.append(char)
+    return "".join(kept)
+
+
+def plain_text(text: str) -> str:
+    """Return a terminal's text with every line as `strip_ansi` leaves it, and nothing else taken away."""
+    plain = _overwritten(_ANSI.sub("", text.replace("\r\n", "\n")))
+    if "\r" not in plain:
+        return plain
+    return "\n".join(strip_ansi(line.rstrip("\r")) for line in plain.split("\n"))
 
 
 def collapse(lines: Iterable[Line]) -> list[Line]:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from outlive.core.cursor import BEGINNING, Cursor
 from outlive.protocols.mcp.answers import body
 from outlive.protocols.mcp.lean import LEAN_TOOLS
-from outlive.protocols.mcp.plain import Line, LineSplitter, collapse, strip_ansi
+from outlive.protocols.plain import Line, LineSplitter, collapse, strip_ansi
 
 _PIECES = st.lists(st.tuples(st.integers(0, 1), st.binary(min_size=1, max_size=20)), max_size=20)
 _CALL = re.compile(r'\[\.\.\. (\d+) bytes omitted: read\(id="p", cursor="(\S+)", end="(\S+)"\) \.\.\.\]')

@@ -1,0 +1,296 @@
+"""`EngineTerminals`, terminals that are processes of the engine: a shell each, on a pseudo-terminal (decision 100).
+
+Nothing is remembered here that a terminal depends on: which processes are terminals their records tell, and what a shell
+does its newest output. So terminals outlive the server.
+"""
+
+import asyncio
+import contextlib
+import os
+import secrets
+import signal
+from collections.abc import Sequence
+
+from outlive.core.command import Command
+from outlive.core.errors import (
+    AccessDenied,
+    CommandRefused,
+    InvalidState,
+    OutliveError,
+    ProcessNotFound,
+    StartFailed,
+)
+from outlive.core.events import Deed
+from outlive.core.lifecycle import State
+from outlive.core.process import Owner
+from outlive.core.terminal import (
+    ENGINE,
+    Executed,
+    Form,
+    Target,
+    TerminalInfo,
+    TerminalNote,
+    TerminalState,
+    TerminalText,
+)
+from outlive.engine.engine import Engine
+from outlive.engine.process import Process
+from outlive.engine.terminals.contract import NewTerminal
+from outlive.engine.terminals.execution import Execution, waiting_of
+from outlive.engine.terminals.output import shell_state
+from outlive.engine.terminals.reading import read_text
+from outlive.engine.terminals.shells import find_terminal_shell
+from outlive.engine.waiting import until
+from outlive.protocols.terminal.typed import typed_command
+
+__all__ = ["EngineTerminals"]
+
+_DEFAULT_NAME = "MCP Terminal"  # promise S3.6
+_READY_S = 15.0  # what the user's own start files may take before a terminal is handed over all the same
+_TYPED_S = 15.0  # what was typed is taken this soon, or it was something that leaves no trace
+_HUNG_UP_S = 1.0  # what heeds SIGHUP is gone this soon
+_GRACE_S = 2.0  # and TERM; then KILL
+_CLOSED = "The terminal was closed."
+_MAX_OUTPUT_BYTES = 1024 * 1024
+
+
+class EngineTerminals:
+    """The host `engine`; used on the engine's event loop."""
+
+    def __init__(self, engine: Engine, *, max_output_bytes: int = _MAX_OUTPUT_BYTES) -> None:
+        """Take the engine (opened by the caller), and how much of a command's output an answer holds."""
+        self._engine = engine
+        self._limit_bytes = max_output_bytes
+        # What was typed and not yet taken: process id -> where the output ended, and until when that counts.
+        self._typed: dict[str, tuple[int, float]] = {}
+
+    @property
+    def target(self) -> Target:
+        """The engine."""
+        return ENGINE
+
+    async def terminals(self, by: Owner) -> Sequence[TerminalInfo]:
+        """Return all that are open, oldest first."""
+        return [await self._info(process, note) for process, note in self._open(by)]
+
+    async def create(self, wanted: NewTerminal, by: Owner) -> TerminalInfo:
+        """Start a shell and return when it shows its prompt.
+
+        A user's start files that ask something, or take more than 15 s: then it is handed over as it is, "busy".
+
+        Raises:
+            OutliveError: As `Engine.start`.
+            StartFailed: `start_failed`: the shell has ended at once.
+
+        Cancellation: the terminal may be there all the same.
+        """
+        engine = self._engine
+        key = secrets.token_hex(8)
+        environment = {**engine.environment, **{name: text for name, text in wanted.env.items() if text}}
+        shell = await asyncio.to_thread(
+            find_terminal_shell,
+            wanted.shell,
+            environment,
+            key,
+            fallback=engine.shell,
+            is_bare=engine.is_strict,
+        )
+        name = wanted.name or self._default_name(by)
+        command = Command(
+            argv=shell.argv,
+            title=f"{os.path.basename(shell.argv[0])} [{name}]",
+            stdio="pty",
+            stdin="pipe",
+            rows=wanted.rows,
+            cols=wanted.cols,
+            cwd=wanted.cwd,
+            env={**wanted.env, **shell.env},
+            profile=wanted.profile,
+            tags=wanted.tags,
+            detached=True,
+            start_file=shell.start_file,
+            terminal=TerminalNote(name=name, key=key, shell=shell.kind),
+        )
+        process = await engine.start(command, owner=by)
+        note = _note_of(process)
+        if process.state is not State.QUEUED:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_READY_S):
+                    await until(process, lambda one: one.is_complete or shell_state(one, note).is_ready)
+        if process.is_ended:
+            text = f"The shell {shell.argv[0]} has ended at once."
+            raise StartFailed("start_failed", text, hint=f"Read the output of {process.process_id}.")
+        return await self._info(process, note)
+
+    async def execute(self, terminal_id: str, command: str, by: Owner, *, wait_s: float) -> Executed:
+        """Run a command at the prompt.
+
+        Two at once are not queued: the second is refused as busy.
+
+        Raises:
+            CommandRefused: The lists do not allow it.
+            InvalidState: `terminal_busy`, `process_ended`.
+            InvalidRequest: `command_incomplete`, and `invalid_params` for what cannot be typed.
+
+        Cancellation: safe; what was typed runs.
+        """
+        process, note = await self._find(terminal_id, by)
+        typed = typed_command(command, note.shell, note.key)
+        try:
+            cwd = await asyncio.to_thread(_folder_of, process)
+            await self._engine.check_typed(command, cwd=cwd or process.record.cwd)
+            self._check_ready(process, note)
+        except OutliveError as error:
+            self._tell("execute", by, process, command, error=error)
+            raise
+        # From the check on nothing was awaited: nobody else has typed.
+        size, now = process.raw_log.size(0), asyncio.get_running_loop().time()
+        self._typed[process.process_id] = (size, now + _TYPED_S)
+        self._tell("execute", by, process, command)
+        execution = Execution(self._engine, process, note)
+        return await execution.run(typed, wait_s=wait_s, limit_bytes=self._limit_bytes)
+
+    async def read(
+        self, terminal_id: str, by: Owner, *, form: Form = "clean", cursor: str | None = None, budget: int
+    ) -> TerminalText:
+        """Return what a terminal shows, open or closed; see `TerminalHost.read`."""
+        process, note = await self._find(terminal_id, by, is_open=False)
+        page = await read_text(process, form=form, cursor=cursor, budget=budget)
+        state = self._state(process, note)
+        return TerminalText(
+            terminal_id=process.process_id,
+            text=page.text,
+            form=form,
+            cursor=page.cursor,
+            state=state,
+            waiting=await waiting_of(self._engine, process) if state == "busy" else "none",
+            exit_code=_exit_code(process, note),
+            has_more=page.has_more,
+            has_gap=page.has_gap,
+        )
+
+    async def write(self, terminal_id: str, data: bytes, by: Owner) -> None:
+        """Type into it."""
+        process, _ = await self._find(terminal_id, by)
+        await self._engine.on_behalf(by).write(process, data)
+
+    async def resize(self, terminal_id: str, rows: int, cols: int, by: Owner) -> None:
+        """Set its size in character cells."""
+        process, _ = await self._find(terminal_id, by)
+        await self._engine.on_behalf(by).resize(process, rows, cols)
+
+    async def close(self, terminal_id: str, by: Owner) -> None:
+        """Hang up, as a terminal that is closed does; what does not heed that is ended. Returns when all is gone."""
+        process, _ = await self._find(terminal_id, by)
+        if process.state is not State.QUEUED:
+            with contextlib.suppress(InvalidState, TimeoutError):
+                await self._engine.signal(process, signal.SIGHUP, whole_tree=True)
+                await self._engine.signal(process, signal.SIGCONT, whole_tree=True)  # what Ctrl-Z has stopped
+                async with asyncio.timeout(_HUNG_UP_S):
+                    await until(process, lambda one: one.is_complete and not one.record.descendants)
+        if process.is_complete and not process.record.descendants:
+            self._tell("cancel", by, process)
+            return
+        with contextlib.suppress(InvalidState):  # it ended meanwhile
+            await self._engine.on_behalf(by).end(process, grace_s=_GRACE_S, note=_CLOSED)
+
+    def _open(self, by: Owner) -> list[tuple[Process, TerminalNote]]:
+        found = [
+            (process, process.terminal)
+            for process in self._engine.live()
+            if process.terminal is not None and process.principal == by.principal and not process.is_ended
+        ]
+        return sorted(found, key=lambda one: one[0].process_id)
+
+    async def _find(
+        self, terminal_id: str, by: Owner, *, is_open: bool = True
+    ) -> tuple[Process, TerminalNote]:
+        """Return a terminal by its process id or its name."""
+        for process, note in self._open(by):
+            if terminal_id in {process.process_id, note.name, process.record.command_id}:
+                return process, note
+        with contextlib.suppress(ProcessNotFound):
+            process = await self._engine.find(terminal_id)
+            if process.terminal is not None and process.principal == by.principal:
+                if is_open:
+                    raise InvalidState("process_ended", "The terminal is closed; it can still be read.")
+                return process, process.terminal
+        raise ProcessNotFound("terminal_not_found", f"There is no terminal {terminal_id[:60]!r}.")
+
+    async def _info(self, process: Process, note: TerminalNote) -> TerminalInfo:
+        return TerminalInfo(
+            terminal_id=process.process_id,
+            terminal_name=note.name,
+            target=ENGINE,
+            state=self._state(process, note),
+            process_id=process.process_id,
+            cwd=await asyncio.to_thread(_folder_of, process) or process.record.cwd,
+        )
+
+    def _state(self, process: Process, note: TerminalNote) -> TerminalState:
+        if process.is_ended:
+            return "closed"
+        if process.state is State.QUEUED:
+            return "unknown"
+        found = shell_state(process, note)
+        typed = self._typed.get(process.process_id)
+        if typed is not None and (
+            found.taken_at >= typed[0] or asyncio.get_running_loop().time() >= typed[1]
+        ):
+            del self._typed[process.process_id]
+            typed = None
+        return "ready" if found.is_ready and typed is None else "busy"
+
+    def _check_ready(self, process: Process, note: TerminalNote) -> None:
+        if self._state(process, note) != "ready":
+            more = shell_state(process, note).wants_more
+            what = "an unfinished command waits there for its rest" if more else "something runs there"
+            raise InvalidState("terminal_busy", f"The terminal is busy: {what}.")
+
+    def _default_name(self, by: Owner) -> str:
+        taken = {note.name for _, note in self._open(by)}
+        number = 1
+        while f"{_DEFAULT_NAME} {number}" in taken:
+            number += 1
+        return f"{_DEFAULT_NAME} {number}"
+
+    def _tell(
+        self,
+        what: str,
+        by: Owner,
+        process: Process,
+        command: str = "",
+        *,
+        error: OutliveError | None = None,
+    ) -> None:
+        is_denied = isinstance(error, CommandRefused | AccessDenied)
+        self._engine.announce(
+            Deed(
+                what=what,
+                by=by,
+                decision="allowed" if error is None else "denied" if is_denied else "failed",
+                reason="" if error is None else error.code,
+                process_id=process.process_id,
+                command=self._engine.hider.redactor.mask_text(command),
+            )
+        )
+
+
+def _note_of(process: Process) -> TerminalNote:
+    if process.terminal is None:
+        raise AssertionError("a terminal's process says that it is one")
+    return process.terminal
+
+
+def _exit_code(process: Process, note: TerminalNote) -> int | None:
+    if process.is_ended:
+        return process.record.wire_exit_code
+    return shell_state(process, note).exit_code
+
+
+def _folder_of(process: Process) -> str | None:
+    """Return the folder its shell is in now; None where the kernel does not tell. Blocking."""
+    try:
+        return None if process.pid is None or process.is_ended else os.readlink(f"/proc/{process.pid}/cwd")
+    except OSError:
+        return None

@@ -1,0 +1,87 @@
+"""What a terminal's log tells: its newest marks, and text of it in bounded turns. Reads only, consumes nothing."""
+
+import asyncio
+from collections.abc import Sequence
+
+from outlive.core.terminal import TerminalNote
+from outlive.engine.process import Process
+from outlive.protocols.clipping import Piece, join_pieces, shown_ranges
+from outlive.protocols.terminal.marks import Mark, MarkReader
+from outlive.protocols.terminal.run import ShellState, newest_state
+
+__all__ = ["newest_marks", "shell_state", "text_of"]
+
+_TURN_BYTES = 256 * 1024  # what the event loop may read in one turn
+# The newest output that is looked at for marks: more than a prompt and what may be typed behind it.
+_NEWEST_BYTES = 64 * 1024
+_PATIENCE_S = 0.1  # between two looks at what is held back because a secret could begin there
+_LOOKS = 5
+
+
+def newest_marks(process: Process, note: TerminalNote) -> list[Mark]:
+    """Return the marks in the newest output, oldest first."""
+    log = process.raw_log
+    size = log.size(0)
+    begin = max(0, size - _NEWEST_BYTES)
+    gap = log.gap(0) if begin else None
+    if gap is not None and begin < gap[1]:
+        begin = min(gap[1], size)
+    return MarkReader(note.key, begin).feed(log.pread(0, _NEWEST_BYTES, begin))
+
+
+def shell_state(process: Process, note: TerminalNote) -> ShellState:
+    """Return what the shell does, as its newest output tells; nothing is remembered from earlier."""
+    return newest_state(newest_marks(process, note))
+
+
+async def text_of(process: Process, ranges: Sequence[tuple[int, int]], *, limit_bytes: int) -> str:
+    """Return what lies in these ranges, secrets hidden, head and tail of it where it is more than the limit.
+
+    Cancellation: safe.
+    """
+    total = sum(end - begin for begin, end in ranges)
+    pieces: list[Piece] = []
+    for start, end in shown_ranges(total, limit_bytes):
+        position = 0  # of a range in all of them together
+        for begin, stop in ranges:
+            low, high = max(start, position), min(end, position + stop - begin)
+            if low < high:
+                shift = begin - position
+                pieces += [
+                    Piece(piece.offset - shift, piece.data)
+                    for piece in await _pieces(process, low + shift, high + shift)
+                ]
+            position += stop - begin
+    return join_pieces(_joined(pieces), total)
+
+
+async def _pieces(process: Process, at: int, end: int) -> list[Piece]:
+    found: list[Piece] = []
+    looks = 0
+    while at < end:
+        data = process.log.pread(0, min(_TURN_BYTES, end - at), at)
+        if data:
+            found.append(Piece(at, data))
+            at += len(data)
+            await asyncio.sleep(0)  # bounded work per turn
+            continue
+        gap = process.log.gap(0)
+        if gap is not None and gap[0] <= at < gap[1]:
+            at = gap[1]
+            continue
+        looks += 1
+        if looks > _LOOKS:
+            break
+        await asyncio.sleep(_PATIENCE_S)
+    return found
+
+
+def _joined(pieces: Sequence[Piece]) -> list[Piece]:
+    """Return pieces with those that adjoin as one."""
+    joined: list[Piece] = []
+    for piece in pieces:
+        if joined and joined[-1].end == piece.offset:
+            joined[-1] = Piece(joined[-1].offset, joined[-1].data + piece.data)
+        else:
+            joined.append(piece)
+    return joined

@@ -1,0 +1,124 @@
+"""Text of a terminal in one of three forms, within a budget: `read_text`, a `Page`. Nothing is consumed."""
+
+import asyncio
+from dataclasses import dataclass, replace
+
+from outlive.core.cursor import Cursor
+from outlive.core.errors import InvalidRequest
+from outlive.core.terminal import Form
+from outlive.engine.process import Process
+from outlive.engine.terminals.window import window_size
+from outlive.protocols.clipping import continuation_bytes, unfinished_bytes
+from outlive.protocols.plain import Line, LineSplitter, collapse, strip_ansi
+from outlive.protocols.terminal.screen import draw
+
+__all__ = ["Page", "read_text"]
+
+_TURN_BYTES = 256 * 1024  # what the event loop may read in one turn
+_SCREEN_BYTES = 64 * 1024  # the newest output, of which a screen is drawn: a full redraw has some 10 KB
+_PER_CHARACTER = 4  # bytes that are read for a character of clean text, escape sequences included
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """A piece of a terminal's output as text; `cursor` is where to read on."""
+
+    text: str
+    cursor: str
+    has_more: bool = False
+    has_gap: bool = False
+
+
+async def read_text(process: Process, *, form: Form, cursor: str | None, budget: int) -> Page:
+    """Return output from a cursor on, or the newest.
+
+    Raises:
+        InvalidRequest: `invalid_cursor`; `invalid_params`: a screen from a cursor.
+
+    Cancellation: safe.
+    """
+    at = None if cursor is None else Cursor.parse(cursor).stdout
+    size = process.log.size(0)
+    if at is not None and at > process.raw_log.size(0):
+        raise InvalidRequest("invalid_cursor", "The cursor lies behind the end of the output.")
+    match form:
+        case "raw":
+            return _raw(process, at, size, budget)
+        case "clean":
+            return _clean(process, at, size, budget)
+        case "screen":
+            if at is not None:
+                raise InvalidRequest("invalid_params", "A screen is what is seen now: it has no cursor.")
+            return await _screen(process, size, budget)
+
+
+def _raw(process: Process, at: int | None, size: int, budget: int) -> Page:
+    limit = min(budget, _TURN_BYTES)
+    start, data, has_gap = _piece(process, max(0, size - limit) if at is None else at, limit)
+    if at is None and start:
+        skipped = continuation_bytes(data)
+        start, data = start + skipped, data[skipped:]
+    end = start + len(data)
+    if end < size and len(data) > 3:
+        end -= unfinished_bytes(data)
+        data = data[: end - start]
+    return Page(
+        text=data.decode("utf-8", "replace"), cursor=str(Cursor(end, 0)), has_more=end < size, has_gap=has_gap
+    )
+
+
+def _clean(process: Process, at: int | None, size: int, budget: int) -> Page:
+    limit = min(budget * _PER_CHARACTER, _TURN_BYTES)
+    begin = max(0, size - limit) if at is None else at
+    start, data, has_gap = _piece(process, begin, limit)
+    splitter = LineSplitter(Cursor(start, 0))
+    splitter.feed(0, data)
+    splitter.finish()
+    lines = splitter.lines
+    if at is None:
+        lines = lines[1:] if start and len(lines) > 1 else lines  # it may begin in the middle
+        shown = _last(_plain(lines), budget)
+    else:
+        is_cut = start + len(data) < size and len(lines) > 1
+        shown = _first(_plain(lines[:-1] if is_cut else lines), budget)
+    end = shown[-1].end if shown else Cursor(start + len(data), 0)
+    text = "\n".join(line.text for line in shown)
+    if shown and data[: end.stdout - start].endswith(b"\n"):
+        text += "\n"
+    return Page(text=text[:budget], cursor=str(end), has_more=end.stdout < size, has_gap=has_gap)
+
+
+def _plain(lines: list[Line]) -> list[Line]:
+    return collapse(replace(line, text=strip_ansi(line.text.rstrip("\r"))) for line in lines)
+
+
+def _first(lines: list[Line], budget: int) -> list[Line]:
+    kept: list[Line] = []
+    room = budget
+    for line in lines:
+        room -= len(line.text) + 1
+        if room < 0 and kept:
+            break
+        kept.append(line)
+    return kept
+
+
+def _last(lines: list[Line], budget: int) -> list[Line]:
+    return _first(lines[::-1], budget)[::-1]
+
+
+async def _screen(process: Process, size: int, budget: int) -> Page:
+    _, data, has_gap = _piece(process, max(0, size - _SCREEN_BYTES), _SCREEN_BYTES)
+    rows, cols = await asyncio.to_thread(window_size, process)
+    text = await asyncio.to_thread(draw, data, rows=rows, cols=cols)
+    return Page(text=text[:budget], cursor=str(Cursor(size, 0)), has_more=len(text) > budget, has_gap=has_gap)
+
+
+def _piece(process: Process, at: int, limit: int) -> tuple[int, bytes, bool]:
+    """Return where what is read begins, the bytes, and whether some before them are not there any more."""
+    log = process.log
+    gap = log.gap(0)
+    has_gap = gap is not None and gap[0] <= at < gap[1]
+    if gap is not None and has_gap:
+        at = gap[1]
+    return at, log.pread(0, min(limit, _TURN_BYTES), at), has_gap
