@@ -48,6 +48,7 @@ class WrittenProcess:
         folder: Path,
         *,
         stdin: str = "none",
+        stdio: str = "pipes",
         process_id: ProcessId = PROCESS_ID,
         owner: Owner = _OWNER,
         is_detached: bool = False,
@@ -67,6 +68,7 @@ class WrittenProcess:
             owner=owner,
             is_detached=is_detached,
             stdin=stdin,
+            stdio=stdio,
             pid=None if state is State.QUEUED else 7,
             created_at=datetime(2026, 1, 1, tzinfo=UTC),
         )
