@@ -51,6 +51,10 @@ class Emulator:
         """Connect from the beginning; `answers`: what is typed, and what the emulator says by itself, is sent."""
         self._program.do("open", name=self._name, url=self._url(0), rows=24, cols=80, bidirectional=answers)
 
+    def follow_example(self, source: str, address: str, token: str) -> None:
+        """Be connected by a page's own script, which defines `attach`."""
+        self._program.do("example", name=self._name, source=source, address=address, token=token)
+
     def cut(self) -> int:
         """Lose the connection, as a network does; return how many bytes had come."""
         self._program.do("cut", name=self._name)
@@ -122,11 +126,14 @@ def emulators(folder: Path) -> Iterator[OpenEmulator]:
     program = Client([node, str(Path(__file__).with_name("xterm.mjs")), str(_FOLDER)], stderr)
     count = 0
 
-    def opened(server: OutliveServer, process_id: str, *, answers: bool = True) -> Emulator:
+    def opened(
+        server: OutliveServer, process_id: str, *, answers: bool = True, is_open: bool = True
+    ) -> Emulator:
         nonlocal count
         count += 1
         one = Emulator(program, f"terminal {count}", lambda place: address(server, process_id, cursor=place))
-        one.open(answers=answers)
+        if is_open:
+            one.open(answers=answers)
         return one
 
     try:

@@ -1,13 +1,15 @@
 """vim, less, top and a shell in xterm.js: the same picture after a reconnect by cursor, for a late viewer, and in tmux."""
 
 import http.client
+import re
 import time
 from pathlib import Path
 
 import pytest
 
-from tests.attacks.attacking import Requests
+from tests.attacks.attacking import Requests, create_token
 from tests.cli.screens import Screen, needs, screen
+from tests.docs.pages import page
 from tests.support.server import OutliveServer
 from tests.terminal_socket.viewing import start, written
 from tests.xterm.emulating import Emulator, OpenEmulator
@@ -182,6 +184,43 @@ def test_a_killed_server_is_one_more_reconnect(
     shown.wait(lambda look: look.buffer == "normal")
     shown.type("exit 6\r")
     assert _closed(shown) == {"code": 1000, "reason": "exited with 6"}
+
+
+@pytest.mark.promise("T.screen", "T.token", "T.control")
+@needs("vim")
+def test_the_documented_script_goes_on_and_answers_nothing_old(
+    own_server: OutliveServer, emulator: OpenEmulator, tmp_path: Path
+) -> None:
+    token = create_token(own_server)
+    (tmp_path / "numbers").write_text("".join(f"number {n}\n" for n in range(1, 201)))
+    # It asks where the cursor is: once before anybody looks, once of who is there.
+    command = (
+        "stty raw -echo; printf 'asked\\033[6n'; until [ -e go ]; do sleep 0.05; done; "
+        "read -t 1 -d R old; printf '\\r\\n\\033[6n'; read -t 20 -d R new; stty sane; "
+        'printf "old [%q] new [%q]\\n" "$old" "$new"; sleep 1; exec vim -n -u NONE -i NONE -N numbers'
+    )
+    process_id = start(own_server, command, token=token, env=_ENV, cwd=str(tmp_path))
+    while b"asked" not in written(own_server, process_id):
+        time.sleep(0.02)
+    (script,) = re.findall(r"```js\n(function attach.*?)```", page("docs/ws-terminal.md"), re.DOTALL)
+    url = f"ws://127.0.0.1:{own_server.port}/ws/terminal/{process_id}"
+    shown = emulator(own_server, process_id, is_open=False)
+    shown.follow_example(script, url, token)
+    shown.wait_text("asked")
+    (tmp_path / "go").touch()
+    shown.wait_text("old [''] new [$'\\E[2;1']")
+    shown.wait_text("number 1\n")
+    own_server.kill()
+    own_server.start()
+    while not Requests(own_server)("GET", "/health").body["connections"]:
+        time.sleep(0.02)  # it dials by itself
+    shown.type("G:set number\r")
+    look = shown.wait_text("200 number 200")
+    fresh = emulator(own_server, process_id, is_open=False)
+    fresh.follow_example(script, url, token)
+    assert fresh.wait_text("200 number 200").lines == look.lines
+    shown.type(":q!\r")
+    shown.wait(lambda _: shown.closed == {"code": 1000, "reason": "exited with 0"})
 
 
 def _closed(shown: Emulator) -> dict[str, object]:

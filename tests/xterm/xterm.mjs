@@ -48,6 +48,18 @@ const steps = {
     one.addon.dispose();
     return await attach(one, how);
   },
+  async example({ name, source, address, token }) {
+    const terminal = new Terminal({ rows: 24, cols: 80, allowProposedApi: true, scrollback: 5000 });
+    terminals.set(name, { terminal, bytes: 0, texts: 0, closed: null });
+    class Watched extends WebSocket {
+      constructor(...words) {
+        super(...words);
+        this.addEventListener("close", ({ code, reason }) => (terminals.get(name).closed = { code, reason }));
+      }
+    }
+    new Function("WebSocket", `${source}; return attach;`)(Watched)(terminal, address, token);
+    return null;
+  },
   async cut({ name }) {
     const { socket } = terminals.get(name);
     const over = new Promise((resolve) => socket.addEventListener("close", resolve));
