@@ -178,3 +178,14 @@ def test_suspicion_misses_nothing(text: bytes) -> None:
     if REDACTOR.examine(text)[0]:
         assert REDACTOR.is_suspect(text)
     assert REDACTOR.may_begin_at_end(text + VALUE[:5])
+
+
+@pytest.mark.timeout(
+    20
+)  # it took a minute: automata of long words that repeat themselves grow with their square
+def test_a_long_value_that_repeats_itself_costs_nothing_special() -> None:
+    value = b"a-secret-of-18-byt" * 10_000
+    shown = Redactor(values=[value]).mask(b"before " + value[:60_000] + b" behind")
+    assert shown.startswith(b"before ***")
+    assert shown.endswith(b"*** behind")
+    assert b"secret" not in shown

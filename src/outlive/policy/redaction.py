@@ -20,6 +20,7 @@ __all__ = ["LEAST_VALUE_BYTES", "REACH_BYTES", "Redactor", "blank"]
 
 LEAST_VALUE_BYTES = 4  # shorter values ("1", "yes") occur everywhere: hiding them would show what they are
 _SHORT_BYTES = 32
+_BEGINNING_BYTES = 32  # an automaton of longer words that repeat themselves takes minutes to build
 _PIECE_BYTES = REACH_BYTES // 2
 _LINE_BYTES = 8  # a value of several lines is hidden by each line of this length, too
 # Lines stay lines: whoever looks for their ends finds the same ones in what is hidden.
@@ -44,7 +45,7 @@ class Redactor:
         seam_bytes: What begins further back than this before a piece is found in the bytes before it.
     """
 
-    __slots__ = ("_anchors", "_beginnings", "_extra", "_with_patterns", "seam_bytes", "values")
+    __slots__ = ("_anchors", "_beginnings", "_extra", "_is_plain", "_with_patterns", "seam_bytes", "values")
 
     def __init__(
         self, *, patterns: bool = True, values: Iterable[bytes] = (), extra: Sequence[ExtraPattern] = ()
@@ -53,11 +54,14 @@ class Redactor:
         self.values = _forms(values)
         self._with_patterns = patterns
         self._extra = tuple(extra)
+        self._is_plain = patterns and not self._extra and not self.values
         longest = max(_LONGEST, _ADDRESS_BYTES) if patterns else 1
         own = [one.anchor for one in extra]
         self.seam_bytes = max([longest, *map(len, own), *map(len, self.values)]) - 1
         self._anchors = _automaton(_ANCHORS) if patterns else None
-        self._beginnings = _automaton([*(_ANCHORS if patterns else ()), *own, *self.values])
+        self._beginnings = _automaton(
+            [*(_ANCHORS if patterns else ()), *own, *(value[:_BEGINNING_BYTES] for value in self.values)]
+        )
 
     @property
     def is_idle(self) -> bool:
@@ -72,7 +76,7 @@ class Redactor:
         """Tell whether a secret could begin in `data`; the beginning of an anchor or a value at its end is not seen."""
         if self._beginnings is None:
             return False
-        if len(data) <= _SHORT_BYTES and self._with_patterns and not self.values:
+        if self._is_plain and len(data) <= _SHORT_BYTES:
             # The great search gives the interpreter to other threads, and waits to have it back.
             if _ANCHORED.search(data) is not None:
                 return True
