@@ -130,6 +130,8 @@ class Application:
         own_uid = os.getuid()
         self._tokens = TokenBook(TokenFile(layout))
         self._peers = Peers(layout, own_uid=own_uid, living=self._living)
+        key, offering = settings.mcp_api_key, (TERMINAL_PATH,)
+        entry = Entry(self._peers, self._tokens, own_uid=own_uid, api_key=key, offering_paths=offering)
         self.asgi: ASGIApp = Guard(
             Timed(
                 Pace(
@@ -141,13 +143,7 @@ class Application:
                 metrics.observe_request,
                 doors={MCP_PATH: "mcp", REST_PATH: "rest", "/api/": "rest"},
             ),
-            Entry(
-                self._peers,
-                self._tokens,
-                own_uid=own_uid,
-                api_key=settings.mcp_api_key,
-                offering_paths=(TERMINAL_PATH,),
-            ),
+            entry,
             names=_names(settings),
             page_paths=frozenset({MCP_PATH}),
             answer=ToldRefusals(dialects, self._engine.announce),

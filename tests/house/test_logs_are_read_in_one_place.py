@@ -19,6 +19,7 @@ _RAW = {
     "engine/queries.py",
     "frontends/jsonrpc/followers.py",
     "frontends/rest/context.py",
+    "frontends/terminal/door.py",
     "store/log_mask.py",
     "store/output_log.py",
 }

@@ -25,14 +25,14 @@ __all__ = [
     "kind_of",
 ]
 
-Cells = Annotated[int, Meta(ge=1, le=65535)]  # struct winsize holds 16 bits (ioctl_tty(2))
+_Cells = Annotated[int, Meta(ge=1, le=65535)]  # struct winsize holds 16 bits (ioctl_tty(2))
 
 
 class Resize(msgspec.Struct, kw_only=True, frozen=True, tag_field="type", tag="resize"):
     """The viewer's window has this size now, and so has the terminal."""
 
-    rows: Cells
-    cols: Cells
+    rows: _Cells
+    cols: _Cells
 
 
 class SendSignal(msgspec.Struct, kw_only=True, frozen=True, tag_field="type", tag="signal"):
