@@ -1,11 +1,13 @@
 """What a viewer is sent and may send: bytes both ways, where it begins, how it ends."""
 
 import hashlib
+import json
 import os
 from pathlib import Path
 
 import pytest
 import websockets
+from anyio import to_thread
 
 from tests.attacks.attacking import Requests, create_token
 from tests.support.server import OutliveServer, run_outlive
@@ -309,3 +311,19 @@ async def test_a_token_of_the_scope_read_only_looks(server: OutliveServer) -> No
                 pass
         assert refused.value.response.status_code == 403
     assert b"got" not in written(server, process_id)
+
+
+@pytest.mark.promise("T.input")
+async def test_the_audit_log_tells_who_typed_and_how_much_but_not_what(own_server: OutliveServer) -> None:
+    process_id = start(own_server, "read line")
+    async with viewing(own_server, process_id, rows=30, cols=90) as seen:
+        await seen.socket.send(b"a secret\n")
+        await seen.until_over()
+    await to_thread.run_sync(own_server.stop)
+    shown = run_outlive("audit", "show", "--json", state_dir=own_server.state_dir).stdout
+    entries = [json.loads(line) for line in shown.splitlines()]
+    told = {one["what"]: one for one in entries if one.get("door") == "terminal"}
+    assert set(told) == {"resize", "write"}
+    assert told["write"]["process_id"] == process_id
+    assert told["write"]["bytes"] == len(b"a secret\n")
+    assert "a secret" not in shown
