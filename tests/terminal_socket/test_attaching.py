@@ -314,6 +314,26 @@ async def test_a_token_of_the_scope_read_only_looks(server: OutliveServer) -> No
 
 
 @pytest.mark.promise("T.input")
+async def test_who_types_and_leaves_has_typed(server: OutliveServer) -> None:
+    process_id = start(server, "for i in $(seq 20); do read line; echo got $line; done; sleep 1000")
+    for number in range(20):
+        async with viewing(server, process_id, controlled=False) as seen:
+            await seen.socket.send(b"word %d\n" % number)
+    async with viewing(server, process_id, cursor=0) as seen:
+        await seen.until_shown(b"got word 19\r\n")
+        await seen.say("signal", name="KILL")
+        await seen.until_over()
+    assert [line for line in seen.output.split(b"\r\n") if line.startswith(b"got")] == [
+        b"got word %d" % number for number in range(20)
+    ]
+
+
+async def test_plain_http_is_told_what_is_needed(server: OutliveServer) -> None:
+    answer = await to_thread.run_sync(lambda: Requests(server)("GET", "/ws/terminal/x"))
+    assert (answer.status, answer.slug) == (426, "websocket_needed")
+
+
+@pytest.mark.promise("T.input")
 async def test_the_audit_log_tells_who_typed_and_how_much_but_not_what(own_server: OutliveServer) -> None:
     process_id = start(own_server, "read line")
     async with viewing(own_server, process_id, rows=30, cols=90) as seen:

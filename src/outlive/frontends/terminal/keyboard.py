@@ -14,6 +14,7 @@ from outlive.engine import Asked, Process
 __all__ = ["Keyboard"]
 
 _MOST_BYTES = 64 * 1024  # what one write to the backend carries
+_LEAVING_S = 1.0  # half of what a server that stops waits for its connections
 _AGAIN_S = 0.5  # between two looks at what stands still
 
 
@@ -60,10 +61,21 @@ class Keyboard:
             view = view[room:]
             self._changed.set()
 
+    @property
+    def _is_busy(self) -> bool:
+        return bool(self._waiting) or self._is_writing
+
     async def flushed(self) -> None:
-        """Return when nothing waits here any more."""
-        while (self._waiting or self._is_writing) and not self._is_gone():
+        """Return when nothing waits here any more, or when the viewer has left."""
+        while self._is_busy and not self._is_gone():
             await self._wait()
+
+    async def finish(self) -> None:
+        """Return when nothing waits here any more, at the latest after a second: of a viewer that types and leaves."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_LEAVING_S):
+                while self._is_busy:
+                    await self._wait()
 
     async def _wait(self) -> None:
         self._moved.clear()

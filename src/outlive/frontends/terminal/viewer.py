@@ -95,7 +95,9 @@ class Viewer:
                 self._spawn(self._keyboard.run())
                 self._spawn(self._receive())
                 await self._ended.wait()
-                if self._close_code is not None:
+                if self._close_code is None:
+                    await self._keyboard.finish()
+                else:
                     await self._outbox.send(b"")  # everything before it was handed over
             finally:
                 self._follower.close()
