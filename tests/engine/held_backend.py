@@ -167,6 +167,10 @@ class HeldBackend:
         """Not asked here."""
         raise NotImplementedError(process_id)
 
+    async def offers(self) -> str:
+        """Not asked here."""
+        raise NotImplementedError
+
     async def status(self) -> dict[str, object]:
         """Tell nothing."""
         return {}

@@ -1,6 +1,8 @@
 """Which profile a command gets, who may choose a weaker one, and what a machine that lacks something answers."""
 
+import asyncio
 import os
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,10 +14,12 @@ from outlive.core.errors import CommandRefused, InvalidRequest, StartFailed
 from outlive.core.process import Owner
 from outlive.core.sandbox import Limits, Profile, parse_profile
 from outlive.engine import Engine
-from outlive.engine.sandbox import SandboxSettings
+from outlive.engine.sandbox import Sandboxes, SandboxSettings
 from outlive.keeper.offers import ask_offers
 from tests.engine.engines import ME, an_engine, output_of, run
+from tests.keeper.client import until
 from tests.keeper.house import House
+from tests.support.processes import all_pids, end
 
 _ADMIN = replace(ME, is_admin=True)
 _GUARDED = SandboxSettings(profile=Profile.GUARDED)
@@ -118,26 +122,94 @@ async def test_long_lines_are_read_from_their_script_within_a_workspace(
     assert await output_of(sealed) == (b"150001\n", b"")
 
 
+_LESSER = {"OUTLIVE_DEGRADE": "landlock,namespaces"}
+
+
 @pytest.fixture
-def lesser(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A machine without Landlock and namespaces, as far as a server can see."""
-    monkeypatch.setenv("OUTLIVE_DEGRADE", "landlock,namespaces")
+def lesser_house(tmp_path: Path) -> Iterator[House]:
+    """A keeper on a machine without Landlock and namespaces, as far as it can see."""
+    with House(tmp_path / "lesser", env=_LESSER) as house:
+        yield house
 
 
-@pytest.mark.usefixtures("lesser")
+@pytest.fixture
+async def lesser(lesser_house: House) -> AsyncIterator[Engine]:
+    """An engine on that keeper."""
+    async with an_engine(lesser_house.state_dir) as engine:
+        yield engine
+
+
 @pytest.mark.promise("S0.3.profile")
 @pytest.mark.parametrize("profile", [Profile.WORKSPACE, Profile.OFFLINE, Profile.SEALED])
 async def test_a_machine_that_lacks_something_refuses_and_says_what(
-    engine: Engine, tmp_path: Path, profile: Profile
+    lesser: Engine, tmp_path: Path, profile: Profile
 ) -> None:
     with pytest.raises(StartFailed) as refused:
-        await engine.start(
+        await lesser.start(
             Command(line=f"touch {tmp_path}/ran", profile=profile.value, cwd=str(tmp_path)), owner=ME
         )
     assert refused.value.code == "sandbox_unavailable"
     assert ("namespaces" if profile is Profile.SEALED else "Landlock") in refused.value.message
     assert "doctor" in refused.value.hint
     assert not (tmp_path / "ran").exists()
+
+
+async def test_what_counts_is_what_the_keeper_can_do(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server whose unit forbids it namespaces (decision 45) finds what its keeper finds, not what it would itself."""
+    if obstacle := (await asyncio.to_thread(ask_offers, "/")).obstacles[Profile.OFFLINE]:
+        pytest.skip(obstacle)
+    monkeypatch.setenv("OUTLIVE_DEGRADE", "landlock,namespaces")
+    assert (await asyncio.to_thread(ask_offers, "/")).obstacles[Profile.OFFLINE]
+    process = await run(engine, "echo here", profile="offline", cwd=str(tmp_path))
+    assert await output_of(process) == (b"here\n", b"")
+
+
+async def test_a_keeper_that_does_not_know_is_done_without(shared_house: House) -> None:
+    """One of an earlier version, which outlived the upgrade of its server."""
+
+    async def refuse() -> str:
+        raise InvalidRequest("invalid_params", "This keeper does not know 'offers': upgrade it.")
+
+    state_dir = str(shared_house.state_dir)
+    sandboxes = Sandboxes(SandboxSettings(), state_dir=state_dir, environment={}, ask=refuse)
+    assert await sandboxes.offers() == await asyncio.to_thread(ask_offers, state_dir)
+
+
+async def test_an_answer_that_is_none_offers_nothing(own_house: House) -> None:
+    """`offers` died: the keeper says what it has printed, and that counts as nothing but `open`."""
+    async with an_engine(own_house.state_dir) as engine:
+        told = asyncio.gather(*(engine.sandboxes.offers() for _ in range(3)))
+        await asyncio.to_thread(_kill_offers, own_house)
+        for offers in await told:
+            assert offers.obstacles[Profile.OPEN] == ""
+            assert "trying it out failed" in offers.obstacles[Profile.GUARDED]
+        process = await run(engine, "echo still here")
+        assert await output_of(process) == (b"still here\n", b"")
+
+
+async def test_what_is_offered_is_asked_again_when_the_keeper_dies_over_it(own_house: House) -> None:
+    async with an_engine(own_house.state_dir) as engine:
+        told = asyncio.ensure_future(engine.sandboxes.offers())
+        await asyncio.to_thread(lambda: own_house.kill(own_house.supervisor()))
+        assert (await told).obstacles[Profile.GUARDED] == ""
+
+
+def _kill_offers(house: House) -> None:
+    mark = b"\0offers\0" + os.fsencode(house.state_dir)
+    found = until(
+        lambda: [pid for pid in all_pids() if mark in _command_line(pid)], "the process that tries things out"
+    )
+    for pid in found:
+        end(pid)
+
+
+def _command_line(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
 
 
 def test_what_was_tried_out_is_told_also_when_trying_fails(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -186,3 +258,23 @@ async def test_who_lives_in_nobody_knows_which_process_gets_the_closest_bounds(
     assert refused.value.code == "profile_too_weak"
     await engine.cancel(living, grace_s=0)
     await engine.wait(living)
+
+
+async def test_a_workspace_in_a_home_opens_that_home_to_nobody_else(
+    shared_house: House, tmp_path: Path
+) -> None:
+    """What was looked up for one command is not believed for another one, to which more is hidden."""
+    home, elsewhere = tmp_path / "home", tmp_path / "elsewhere"
+    home.mkdir()
+    elsewhere.mkdir()
+    (home / "key").write_text("canary\n")
+    environment = {**os.environ, "HOME": str(home)}
+    async with an_engine(shared_house.state_dir, environment=environment) as engine:
+        if obstacle := (await engine.sandboxes.offers()).obstacles[Profile.WORKSPACE]:
+            pytest.skip(obstacle)
+        line = f"cat {home}/key"
+        inside = await run(engine, line, profile="workspace", cwd=str(home))
+        assert (await output_of(inside))[0] == b"canary\n"
+        outside = await run(engine, line, profile="workspace", cwd=str(elsewhere))
+        assert (await output_of(outside))[0] == b""
+        assert outside.record.exit_code == 1

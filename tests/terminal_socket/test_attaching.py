@@ -10,6 +10,7 @@ import websockets
 from anyio import to_thread
 
 from tests.attacks.attacking import Requests, create_token
+from tests.support.raw import close_code, masked_header, open_raw_websocket
 from tests.support.server import OutliveServer, run_outlive
 from tests.terminal_socket.viewing import Seen, start, viewing, written
 
@@ -315,16 +316,25 @@ async def test_a_token_of_the_scope_read_only_looks(server: OutliveServer) -> No
 
 @pytest.mark.promise("T.input")
 async def test_who_types_and_leaves_has_typed(server: OutliveServer) -> None:
+    """Twenty messages and the close arrive at once: the first is being written when the viewer is gone already."""
     process_id = start(server, "for i in $(seq 20); do read line; echo got $line; done; sleep 1000")
-    for number in range(20):
-        async with viewing(server, process_id, controlled=False) as seen:
-            await seen.socket.send(b"word %d\n" % number)
+    words = [b"word %d\n" % number for number in range(20)]
+
+    def type_and_leave() -> None:
+        peer, _ = open_raw_websocket(server.port, path=f"/ws/terminal/{process_id}")
+        with peer:
+            peer.sendall(
+                b"".join(masked_header(0x2, len(word)) + word for word in words) + masked_header(0x8, 0)
+            )
+            assert close_code(peer) == 0  # an empty close frame is answered by one
+
+    await to_thread.run_sync(type_and_leave)
     async with viewing(server, process_id, cursor=0) as seen:
         await seen.until_shown(b"got word 19\r\n")
         await seen.say("signal", name="KILL")
         await seen.until_over()
-    assert [line for line in seen.output.split(b"\r\n") if line.startswith(b"got")] == [
-        b"got word %d" % number for number in range(20)
+    assert [line + b"\n" for line in seen.output.split(b"\r\n") if line.startswith(b"got")] == [
+        b"got " + word for word in words
     ]
 
 

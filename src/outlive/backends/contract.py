@@ -12,7 +12,7 @@ from outlive.core.identity import ProcessId
 from outlive.core.lifecycle import Cause
 from outlive.core.observation import Observation
 
-__all__ = ["Backend", "BackendListener", "Bell", "Sight", "Started"]
+__all__ = ["Backend", "BackendListener", "BackendSite", "Bell", "Started"]
 
 # key, out, err, pid, code, phase, cause, flags, descendants: a doorbell's fields as `protocols.keeper.RECORD`
 # has them. Tuples, because thousands a second are told.
@@ -44,17 +44,24 @@ class BackendListener(Protocol):
         """Take over the newest states of processes."""
 
 
-class Sight(Protocol):
-    """What a place of execution shows without being asked to do anything. Nothing raises for what cannot be seen."""
+class BackendSite(Protocol):
+    """What a backend knows of itself and of the machine where commands run."""
 
-    async def observe(self, process_id: ProcessId, *, has_stdin: bool) -> Observation:
-        """Look at a live process's tree; nothing of one that has ended."""
+    async def offers(self) -> str:
+        """Return what bounds can be had where commands run, as `keeper.offers` prints it.
+
+        Raises:
+            InvalidRequest: The other side is of an earlier version and does not know.
+        """
+
+    async def status(self) -> dict[str, object]:
+        """Return what the other side says about itself."""
 
     async def window_size(self, process_id: ProcessId) -> tuple[int, int] | None:
-        """Return rows and columns of a live process's terminal; None where there is none."""
+        """Return rows and columns of a live process's terminal; None where there is none. Never raises."""
 
 
-class Backend(Sight, Protocol):
+class Backend(BackendSite, Protocol):
     """Carries out what the engine asks. Every method raises BackendUnavailable when nobody answers in time.
 
     All but `write` and `signal` are asked again by themselves when the other side restarts; those two fail with
@@ -114,5 +121,5 @@ class Backend(Sight, Protocol):
     async def close_output(self, process_id: ProcessId, stream: int) -> None:
         """Close the reading end of a pipe."""
 
-    async def status(self) -> dict[str, object]:
-        """Return what the other side says about itself."""
+    async def observe(self, process_id: ProcessId, *, has_stdin: bool) -> Observation:
+        """Look at a live process's tree; nothing of one that has ended. Never raises for what cannot be seen."""

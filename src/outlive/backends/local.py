@@ -23,6 +23,7 @@ MAX_WRITE_BYTES = 64 * 1024
 _CONNECT_S = 20.0
 # A hung supervisor is replaced by the guardian within 6-8 s and the request is sent again: time for both.
 _START_S = 25.0
+_OFFERS_S = 25.0  # longer than trying may take
 _ANSWER_S = 15.0
 _WRITE_S = 30.0  # how long a process may leave its input unread before the writer is told
 
@@ -190,6 +191,12 @@ class LocalBackend(_Asking):
     async def window_size(self, process_id: ProcessId) -> tuple[int, int] | None:
         """Ask the kernel, in a thread."""
         return await asyncio.to_thread(window_size, self._layout.process(process_id))
+
+    async def offers(self) -> str:
+        """Return what the keeper has found out about bounds."""
+        link = _opened(self._link)
+        reply = await link.request({"op": "offers"}, deadline_s=_OFFERS_S, is_repeatable=True)
+        return str(reply["found"])
 
     async def status(self) -> dict[str, object]:
         """Return what the supervisor says about itself."""

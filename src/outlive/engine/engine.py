@@ -95,7 +95,10 @@ class Engine(Approving, Queries):
         self.hider = Hider(settings.redactor, secrets := Secrets(), hides_values=settings.hides_secrets)
         self.secrets = secrets  # values by process id, for whoever hides them in what is shown
         self.sandboxes = Sandboxes(
-            settings.sandbox, state_dir=settings.state_dir, environment=settings.environment
+            settings.sandbox,
+            state_dir=settings.state_dir,
+            environment=settings.environment,
+            ask=backend.offers,
         )
         self._recovery = Recovery(
             self._layout,

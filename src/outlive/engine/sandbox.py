@@ -1,21 +1,22 @@
 """From a `Command` to the bounds it runs in: which profile, whether that may be, and the steps that make it.
 
-What the machine offers is tried out once, by a process of its own, when it is first needed. The steps are the keeper's
+What the machine offers is tried out once, by a process of the keeper's, when it is first needed. The steps are the keeper's
 (`keeper.confine`); one that fails there keeps the command from running.
 """
 
 import asyncio
+import contextlib
 import os
 import time
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from outlive.core.command import Command
-from outlive.core.errors import CommandRefused, StartFailed
+from outlive.core.errors import CommandRefused, InvalidRequest, StartFailed
 from outlive.core.process import Owner, ProcessRecord
 from outlive.core.sandbox import NO_LIMITS, Limits, Profile, Sandbox, parse_profile
 from outlive.keeper.bounds import Place, bounds_of
-from outlive.keeper.offers import Offers, ask_offers
+from outlive.keeper.offers import Offers, ask_offers, read_offers
 
 __all__ = ["Confined", "SandboxSettings", "Sandboxes"]
 
@@ -56,6 +57,24 @@ class Confined:
 _UNBOUND = Confined(sandbox=Sandbox())
 
 
+@dataclass(frozen=True, slots=True)
+class _Surroundings:
+    """What does not depend on the command, absolute and without symbolic links, asked at most once a second.
+
+    `opened` are by hidden places what stands beside them on the ways to them: one workspace may lie in a place that is
+    hidden from others.
+    """
+
+    read_at: float
+    state: str
+    folders: Sequence[str]
+    temporary: Sequence[str]
+    writable: Sequence[str]
+    private: Sequence[str]
+    named: Sequence[str]
+    opened: dict[tuple[str, ...], tuple[str, ...]] = field(default_factory=dict)
+
+
 class Sandboxes:
     """Chooses and prepares the bounds of commands."""
 
@@ -65,6 +84,7 @@ class Sandboxes:
         *,
         state_dir: str,
         environment: Mapping[str, str],
+        ask: Callable[[], Awaitable[str]] | None = None,
     ) -> None:
         """Take the settings; nothing is tried out yet.
 
@@ -72,13 +92,15 @@ class Sandboxes:
             settings: What the operator has decided.
             state_dir: The state folder, which no command of a stronger profile may read.
             environment: The server's.
+            ask: Has it tried out where commands run (`Backend.offers`); without it, it is tried out from here.
         """
         self._settings = settings
         self._state_dir = state_dir
         self._environment = environment
         self._offers: Offers | None = None
         self._asking = asyncio.Lock()
-        self._opened: tuple[float, tuple[str, ...]] = (0.0, ())
+        self._ask = ask
+        self._surroundings: _Surroundings | None = None
 
     @property
     def default(self) -> Profile:
@@ -160,35 +182,40 @@ class Sandboxes:
         return Confined(sandbox=sandbox, steps=bounds.steps, groups=bounds.groups)
 
     async def offers(self) -> Offers:
-        """Return what this machine offers; tried out at the first call."""
+        """Return what this machine offers to the keeper's commands; tried out at the first call.
+
+        Raises:
+            BackendUnavailable: The keeper does not answer.
+        """
         async with self._asking:
             if self._offers is None:
-                self._offers = await asyncio.to_thread(ask_offers, self._state_dir)
+                self._offers = await self._find_out()
         return self._offers
+
+    async def _find_out(self) -> Offers:
+        if self._ask is not None:
+            with contextlib.suppress(InvalidRequest):  # a keeper of an earlier version, which does not know
+                return read_offers(await self._ask())
+        return await asyncio.to_thread(ask_offers, self._state_dir)
 
     def assume(self, offers: Offers) -> None:
         """Believe somebody who has tried out already what the machine offers."""
         self._offers = offers
 
     def _place(self, profile: Profile, cwd: str, script: str | None) -> Place:
-        state, workspace = os.path.realpath(self._state_dir), os.path.realpath(cwd)
+        around, workspace = self._look_around(), os.path.realpath(cwd)
+        state = around.state
         if _is_within(state, workspace) or _is_within(workspace, state):
             text = f"the working folder {cwd!r} holds outlive's state folder, which no command of this profile may read"
             raise _unavailable(profile, text, hint="Run it in a folder of its own.")
-        folders = [os.path.realpath(folder) for folder in self._settings.folders]
-        if folders and not _is_in_any(workspace, folders):
+        if around.folders and not _is_in_any(workspace, around.folders):
             text = f"the working folder {cwd!r} lies in none that the operator has named for it"
             raise _unavailable(profile, text, hint="Run it below one of --sandbox-folders.")
-        temporary = [folder for folder in _TEMPORARY if not _is_within(state, folder)]
-        writable = [workspace, *map(os.path.realpath, self._settings.writable)]
-        hidden = [place for place in self._private() if not _is_within(place, workspace)]
+        writable = [workspace, *around.writable]
+        hidden = [place for place in around.private if not _is_within(place, workspace)]
         if profile is Profile.SEALED:
-            hidden += [*temporary, "/run"]
-        # Of the server's own PATH: the caller's would open whatever it names.
-        named = [*self._environment.get("PATH", "").split(":"), *self._settings.readable]
-        home = self._environment.get("HOME") or "/root"
-        named += [f"{home}/{name}" for name in _HARMLESS]
-        shown = [path for path in map(os.path.realpath, filter(None, named)) if _is_in_any(path, hidden)]
+            hidden += [*around.temporary, "/run"]
+        shown = [path for path in around.named if _is_in_any(path, hidden)]
         for path in (*shown, *writable):
             if _is_within(state, path) or _is_within(path, state):
                 text = f"{path!r} is to be opened for it, and outlive's state folder lies there"
@@ -198,24 +225,39 @@ class Sandboxes:
         if profile is Profile.SEALED:
             return Place(writable=tuple(writable), hidden=_outermost(hidden), shown=tuple(shown))
         return Place(
-            writable=(*writable, *temporary),
-            readable=self._readable(hidden),
+            writable=(*writable, *around.temporary),
+            readable=_readable(around, hidden),
             shown=tuple(dict.fromkeys(shown)),
         )
 
-    def _private(self) -> list[str]:
-        home = os.path.realpath(self._environment.get("HOME") or "/root")
-        places = [os.path.realpath(place) for place in (*_PRIVATE, self._state_dir)]
-        return [*places, *([home] if home != "/" else [])]
+    def _look_around(self) -> _Surroundings:
+        found, now = self._surroundings, time.monotonic()
+        if found is not None and now - found.read_at <= _BELIEVED_S:
+            return found
+        state = os.path.realpath(self._state_dir)
+        home = self._environment.get("HOME") or "/root"
+        # Of the server's own PATH: the caller's would open whatever it names.
+        named = [*self._environment.get("PATH", "").split(":"), *self._settings.readable]
+        named += [f"{home}/{name}" for name in _HARMLESS]
+        private = [os.path.realpath(place) for place in (*_PRIVATE, self._state_dir, home)]
+        found = self._surroundings = _Surroundings(
+            read_at=now,
+            state=state,
+            folders=[os.path.realpath(folder) for folder in self._settings.folders],
+            temporary=[folder for folder in _TEMPORARY if not _is_within(state, folder)],
+            writable=[os.path.realpath(folder) for folder in self._settings.writable],
+            private=[place for place in private if place != "/"],
+            named=[os.path.realpath(path) for path in named if path],
+        )
+        return found
 
-    def _readable(self, hidden: list[str]) -> tuple[str, ...]:
-        """Return what stands beside the hidden places on the ways to them, asking at most once a second."""
-        then, opened = self._opened
-        now = time.monotonic()
-        if now - then > _BELIEVED_S:
-            opened = tuple(_beside("/", [*hidden, *_NOT_READ]))
-            self._opened = (now, opened)
-        return opened
+
+def _readable(around: _Surroundings, hidden: list[str]) -> tuple[str, ...]:
+    """Return what stands beside the hidden places on the ways to them."""
+    opened = around.opened.get(tuple(hidden))
+    if opened is None:
+        opened = around.opened[tuple(hidden)] = tuple(_beside("/", [*hidden, *_NOT_READ]))
+    return opened
 
 
 def _beside(folder: str, hidden: list[str]) -> Iterable[str]:

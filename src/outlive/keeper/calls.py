@@ -2,6 +2,9 @@
 
 Each raises OSError. Used by processes that are about to become a command, and by `offers`; a shim itself calls none
 of them. Numbers from 424 on are the same on every architecture (syscalls(2)).
+
+Functions, numbers and buffers are made here, at import: what a command-to-be makes or looks up for the first time costs it
+page faults, which are most of what a sandbox costs a start (decision 75).
 """
 
 import ctypes
@@ -33,6 +36,13 @@ _MISSING = os.environ.get("OUTLIVE_DEGRADE", "").split(",")
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _SYSCALL = _LIBC.syscall
 _SYSCALL.restype = ctypes.c_long
+_PRCTL, _UNSHARE, _CAPGET, _CAPSET, _MOUNT = (
+    _LIBC.prctl,
+    _LIBC.unshare,
+    _LIBC.capget,
+    _LIBC.capset,
+    _LIBC.mount,
+)
 _OPEN_TREE, _MOVE_MOUNT, _CLONE3, _OPENAT2, _MOUNT_SETATTR = 428, 429, 435, 437, 442
 _RESOLVE_NO_SYMLINKS = 0x04
 _LANDLOCK_CREATE, _LANDLOCK_ADD, _LANDLOCK_RESTRICT = 444, 445, 446
@@ -50,6 +60,12 @@ _MAKE_CHAR, _MAKE_BLOCK = 1 << 6, 1 << 11
 _TRUNCATE, _IOCTL_DEV = 1 << 14, 1 << 15
 _FOR_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL_DEV
 _ALL = (1 << 16) - 1
+_HOW = struct.pack("<3Q", os.O_PATH | os.O_CLOEXEC, 0, _RESOLVE_NO_SYMLINKS)
+_SIZE_OF_HOW = ctypes.c_size_t(len(_HOW))
+_RULE = struct.Struct("<Qi")
+_CAPABILITIES = struct.Struct("<6I")
+_HEADER = struct.pack("<Ii", _CAPABILITY_VERSION, 0)
+_HELD = ctypes.create_string_buffer(_CAPABILITIES.size)
 _SCOPES = 0b11  # abstract Unix sockets, signals (ABI 6)
 # Listing folders is not restricted: a rule for / would open everything below it, and none would break `ls /`.
 LANDLOCK_READ = _EXECUTE | _READ_FILE
@@ -69,7 +85,7 @@ def unshare(flags: int) -> None:
     """Leave namespaces (unshare(2))."""
     if "namespaces" in _MISSING:
         raise OSError(errno.EPERM, os.strerror(errno.EPERM))
-    _checked(_LIBC.unshare(flags))
+    _checked(_UNSHARE(flags))
 
 
 def clone_for_parent() -> int:
@@ -83,22 +99,22 @@ def clone_for_parent() -> int:
 
 def forbid_new_privileges() -> None:
     """Let no set-uid program give privileges to us and our descendants (prctl(2) PR_SET_NO_NEW_PRIVS)."""
-    _checked(_LIBC.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+    _checked(_PRCTL(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
 
 
 def drop_capabilities(kept: int) -> None:
     """Give up all capabilities but those in the mask `kept`, for good (capabilities(7))."""
-    _LIBC.prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
+    _PRCTL(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
     for number in range(64):
-        if not kept >> number & 1 and _LIBC.prctl(_PR_CAPBSET_DROP, number, 0, 0, 0):
+        if not kept >> number & 1 and _PRCTL(_PR_CAPBSET_DROP, number, 0, 0, 0):
             # Behind the last one that the kernel knows; or we are not privileged, and `capset` is what counts.
             break
-    header = struct.pack("<IiI", _CAPABILITY_VERSION, 0, 0)[:8]
-    held = ctypes.create_string_buffer(24)
-    _checked(_LIBC.capget(header, held))
-    permitted = [struct.unpack_from("<I", held, offset)[0] for offset in (4, 16)]
-    low, high = permitted[0] & kept & 0xFFFFFFFF, permitted[1] & kept >> 32
-    _checked(_LIBC.capset(header, struct.pack("<6I", low, low, 0, high, high, 0)))
+    _checked(_CAPGET(_HEADER, _HELD))
+    _, low, _, _, high, _ = _CAPABILITIES.unpack(
+        _HELD
+    )  # effective, permitted, inheritable, each in two halves
+    low, high = low & kept & 0xFFFFFFFF, high & kept >> 32
+    _checked(_CAPSET(_HEADER, _CAPABILITIES.pack(low, low, 0, high, high, 0)))
 
 
 def open_place(path: bytes) -> int:
@@ -106,8 +122,7 @@ def open_place(path: bytes) -> int:
 
     Whoever chose the path has resolved it: a link that somebody has put there since must not lead elsewhere.
     """
-    how = struct.pack("<3Q", os.O_PATH | os.O_CLOEXEC, 0, _RESOLVE_NO_SYMLINKS)
-    return _checked(_SYSCALL(_OPENAT2, _AT_FDCWD, path, how, ctypes.c_size_t(24)))
+    return _checked(_SYSCALL(_OPENAT2, _AT_FDCWD, path, _HOW, _SIZE_OF_HOW))
 
 
 # -- mounts
@@ -115,7 +130,7 @@ def open_place(path: bytes) -> int:
 
 def mount(source: bytes, target: bytes, kind: bytes, flags: int, options: bytes = b"") -> None:
     """Mount (mount(2))."""
-    _checked(_LIBC.mount(source, target, kind, ctypes.c_ulong(flags), options or None))
+    _checked(_MOUNT(source, target, kind, ctypes.c_ulong(flags), options or None))
 
 
 def open_tree(path: bytes) -> int:
@@ -168,9 +183,9 @@ def add_landlock_rule(ruleset: int, path: bytes, rights: int, *, version: int) -
         rights &= ~_IOCTL_DEV
     fd = open_place(path)
     try:
-        if os.fstat(fd).st_mode & 0o170000 != 0o040000:
-            rights &= _FOR_FILES
-        _checked(_SYSCALL(_LANDLOCK_ADD, ruleset, 1, struct.pack("<Qi", rights, fd), 0))
+        # EINVAL: rights of folders for something that is none. Asking beforehand would cost each folder a stat(2).
+        if _SYSCALL(_LANDLOCK_ADD, ruleset, 1, _RULE.pack(rights, fd), 0):
+            _checked(_SYSCALL(_LANDLOCK_ADD, ruleset, 1, _RULE.pack(rights & _FOR_FILES, fd), 0))
     finally:
         os.close(fd)
 

@@ -20,6 +20,7 @@ Steps are words (`engine.sandbox` chooses them), carried out in their order:
   seal                     go on as a process of new mount and PID namespaces
 """
 
+import _signal  # type: ignore[import-not-found] # what `signal` wraps in enumerations, which are many pages to touch
 import contextlib
 import errno
 import fcntl
@@ -158,8 +159,8 @@ def become(
 def _take_streams(ends: dict[str, int]) -> None:
     """Begin a POSIX session with the command's own descriptors and no signal ignored or blocked."""
     for number in _IGNORED:
-        signal.signal(number, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        _signal.signal(number, _signal.SIG_DFL)
+    _signal.pthread_sigmask(_signal.SIG_SETMASK, ())
     os.setsid()
     if "T" in ends:
         fcntl.ioctl(ends["T"], termios.TIOCSCTTY, 0)

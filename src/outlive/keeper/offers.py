@@ -1,6 +1,7 @@
 """Which profiles this machine offers, tried out by starting something in each: `ask_offers`.
 
-In a process of its own: trying means forking, which a server with threads must not.
+In a process of its own: trying means forking, which a server with threads must not. The keeper starts it for servers
+(`offering`).
 """
 
 import json
@@ -18,7 +19,7 @@ from outlive.keeper.kernel import become_subreaper
 from outlive.keeper.locks import holder_of
 from outlive.keeper.spawn import keeper_argv, keeper_environment
 
-__all__ = ["Offers", "ask_offers", "main"]
+__all__ = ["Offers", "ask_offers", "main", "read_offers"]
 
 _DEADLINE_S = 20.0
 _NEWNET = 0x40000000
@@ -34,7 +35,7 @@ class Offers:
 
 
 def ask_offers(state_dir: str) -> Offers:
-    """Try all profiles in a process of its own (some 60 ms). Blocking: run it in a thread."""
+    """Try all profiles in a process of the caller's (some 60 ms). Blocking: run it in a thread."""
     argv = keeper_argv("offers", state_dir)
     try:
         ran = subprocess.run(
@@ -47,17 +48,29 @@ def ask_offers(state_dir: str) -> Offers:
             check=True,
             start_new_session=True,
         )
-        found = json.loads(ran.stdout)
+    except (OSError, subprocess.SubprocessError) as error:
+        return _none(error)
+    return read_offers(ran.stdout)
+
+
+def read_offers(printed: str | bytes) -> Offers:
+    """Return what `main` has printed; what is none of that offers nothing."""
+    try:
+        found = json.loads(printed)
         return Offers(
             machine=Machine(**found["machine"]),
             obstacles={profile: str(found["obstacles"][profile.value]) for profile in Profile},
         )
-    except (OSError, ValueError, LookupError, TypeError, subprocess.SubprocessError) as error:
-        text = f"trying it out failed ({type(error).__name__})"
-        return Offers(
-            machine=Machine(),
-            obstacles={profile: "" if profile is Profile.OPEN else text for profile in Profile},
-        )
+    except (ValueError, LookupError, TypeError) as error:
+        return _none(error)
+
+
+def _none(error: Exception) -> Offers:
+    text = f"trying it out failed ({type(error).__name__})"
+    return Offers(
+        machine=Machine(),
+        obstacles={profile: "" if profile is Profile.OPEN else text for profile in Profile},
+    )
 
 
 def main(state_dir: str) -> None:

@@ -12,6 +12,7 @@ from outlive.keeper.inputs import Inputs
 from outlive.keeper.kept import Answer, Kept
 from outlive.keeper.lending import Lending
 from outlive.keeper.limits import Limits
+from outlive.keeper.offering import Offering
 from outlive.keeper.presence import Presence
 from outlive.keeper.pump import Pump
 from outlive.keeper.starts import Starts, known_start, set_window_size
@@ -41,6 +42,7 @@ class Requests:
         inputs: Inputs,
         limits: Limits,
         lending: Lending,
+        offering: Offering,
         pump: Pump,
     ) -> None:
         """Take what carries the operations out."""
@@ -52,6 +54,7 @@ class Requests:
         self._inputs = inputs
         self._limits = limits
         self._lending = lending
+        self._offering = offering
         self._pump = pump
         self._about_process: dict[str, Callable[[Kept, _Message, Answer], None]] = {
             "pause": self._pause,
@@ -94,6 +97,8 @@ class Requests:
                 self._start(message, _read_all(fds[0]) if fds else payload, answer)
             case "lend":
                 self._lend(client, str(message["id"]), fds, answer)
+            case "offers":
+                self._offering.ask(answer)
             case "end":
                 self._presence.end(answer, kill=bool(message.get("kill")))
             case "retire":

@@ -25,6 +25,7 @@ from outlive.keeper.lending import Lending
 from outlive.keeper.limits import Limits
 from outlive.keeper.locks import is_in_place, is_retired, take_lock
 from outlive.keeper.loop import Loop
+from outlive.keeper.offering import Offering
 from outlive.keeper.orphans import Orphans
 from outlive.keeper.pool import GuardianLink, ShimPool
 from outlive.keeper.presence import Presence
@@ -83,8 +84,7 @@ class Supervisor:
         live = read_journal(layout.live)
         journal = Journal(layout.live, live)
         self._loop = loop = Loop(log)
-        inputs = Inputs(loop)
-        lending = Lending()
+        inputs, lending = Inputs(loop), Lending()
         trees = Trees(touch=self._touch)
         self._table = table = Table(loop, journal, inputs, touch=self._touch)
         self._endings = endings = Endings(loop, trees, touch=self._touch, forget=self._forget)
@@ -125,6 +125,7 @@ class Supervisor:
             inputs=inputs,
             limits=limits,
             lending=lending,
+            offering=Offering(loop, layout.root),
             pump=pump,
         )
         Reaper(loop, layout, guardians=self._guardian.spawned, claimed=table.unread_pids)

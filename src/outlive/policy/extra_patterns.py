@@ -18,6 +18,7 @@ __all__ = ["MOST_PATTERNS", "ExtraPattern", "parse_pattern", "parse_patterns"]
 MOST_PATTERNS = 100  # each costs a search of what has any beginning of a secret in it
 _LEAST_ANCHOR_BYTES = 3  # shorter beginnings are in every line
 _MOST_PARTS = 50
+_MOST_READINGS = 64  # of a byte by one pattern: 50 ms for what is read at once, if somebody wants to be slow
 _UNBOUNDED = 4096  # what "+" and "*" take at most
 _REPEAT = re.compile(r"\{(\d{1,5})(?:(,)(\d{0,5}))?\}")
 _CLASS = re.compile(r"\[\^?\]?(?:\\.|[^\]\\])*\]")
@@ -96,6 +97,7 @@ def parse_pattern(text: str) -> ExtraPattern:
     if len(parts) - anchor_end > _MOST_PARTS:
         raise ValueError(f"it has more than {_MOST_PARTS} parts behind its beginning")
     _check_apart(parts[anchor_end:])
+    _check_density(anchor, parts[anchor_end:])
     begin = re.escape(anchor) + _row(before).encode()
     whole = re.compile(begin + f"({_row(secret)}){_row(after)}".encode())
     return ExtraPattern(anchor, whole, re.compile(begin + f"({_beginning([*secret, *after])})".encode()))
@@ -235,6 +237,23 @@ def _check_apart(parts: Sequence[_Part]) -> None:
                 )
             if later.least:
                 break
+
+
+def _check_density(anchor: bytes, parts: Sequence[_Part]) -> None:
+    """Refuse what would read a text of nothing but beginnings over and over: from each of them to the end of what follows."""
+    # As near as two occurrences of the beginning can be to each other.
+    period = next(size for size in range(1, len(anchor) + 1) if anchor[size:] == anchor[: len(anchor) - size])
+    if period < _LEAST_ANCHOR_BYTES:
+        raise ValueError("its beginning repeats itself: take one that does not, or more of it")
+    repeated = [part for part in parts if part.most > 1]
+    if any(not any(byte in part.takes for part in repeated) for byte in anchor):
+        return  # what follows ends before the next beginning does
+    most = _MOST_READINGS * period
+    if sum(part.most for part in parts) > most:
+        raise ValueError(
+            f"its beginning can occur in what follows it, again and again: let that have {most} bytes at most in all, as in "
+            f"{{8,{most}}}, or leave a character of the beginning out of it"
+        )
 
 
 def _beginning(parts: Sequence[_Part]) -> str:
