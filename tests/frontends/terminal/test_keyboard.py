@@ -128,3 +128,27 @@ async def test_nobody_waits_for_a_viewer_that_has_left(monkeypatch: pytest.Monke
 
     await _typing(scene, taking.keyboard())
     assert taking.taken == b""
+
+
+@pytest.mark.promise("T.input")
+async def test_what_was_taken_from_a_viewer_that_leaves_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    taking = _Input()
+    taking.open.clear()
+    taking.is_gone = True
+
+    async def scene(keyboard: Keyboard) -> None:
+        await keyboard.put(b"being written, ")
+        await anyio.wait_all_tasks_blocked()
+        await keyboard.put(b"waiting")
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(keyboard.finish)
+            await anyio.wait_all_tasks_blocked()
+            taking.open.set()
+        assert taking.taken == b"being written, waiting"
+        taking.open.clear()
+        monkeypatch.setattr(keyboard_module, "_LEAVING_S", 0.05)
+        await keyboard.put(b"nobody reads this")
+        await keyboard.finish()  # not for ever
+
+    await _typing(scene, taking.keyboard())
+    assert taking.taken == b"being written, waiting"
