@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable
 
-from outlive.core.errors import BackendUnavailable, InvalidState, LimitExceeded, OutliveError
+from outlive.core.errors import LimitExceeded, OutliveError
 from outlive.engine import Asked, Process
 
 __all__ = ["Keyboard"]
@@ -108,7 +108,7 @@ class Keyboard:
                 self._tell(error)
                 if "waiting_bytes" in error.details:
                     return  # the keeper has it, and what comes next waits behind it
-            except (InvalidState, BackendUnavailable) as error:
+            except OutliveError as error:
                 self._tell(error)
                 if error.code == "process_queued":
                     await asyncio.sleep(_AGAIN_S)
