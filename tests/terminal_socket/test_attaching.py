@@ -258,7 +258,10 @@ async def test_what_makes_no_sense_is_answered_and_ends_nothing(server: OutliveS
 @pytest.mark.promise("T.control")
 async def test_input_that_nobody_can_take_is_told(server: OutliveServer) -> None:
     process_id = start(server, "sleep 1", pty=False, stdin="none")
-    async with viewing(server, process_id) as seen:
+    async with viewing(server, process_id, rows=10, cols=10) as seen:
+        notice = await seen.until_told("notice")
+        assert (notice["about"], notice["reason"]) == ("resize", "no_terminal")
+        seen.messages.clear()
         await seen.socket.send(b"typed\n")
         notice = await seen.until_told("notice")
         assert (notice["about"], notice["reason"]) == ("input", "stdin_closed")
