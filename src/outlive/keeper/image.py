@@ -11,12 +11,15 @@ import ctypes
 import fcntl  # noqa: F401
 import importlib.util
 import os
+import resource  # noqa: F401
 import select  # noqa: F401
 import signal  # noqa: F401
 import socket  # noqa: F401
 import struct  # noqa: F401
 import sys
+import termios  # noqa: F401
 import time
+import typing  # noqa: F401
 from collections.abc import Iterable
 from types import CodeType, FrameType, FunctionType, ModuleType
 
