@@ -124,9 +124,7 @@ class Application:
         self._rest = RestDoor(lambda: _rest_service(engine, terminals, settings), engine.check)
         own_uid = os.getuid()
         self._peers = peers = Peers(layout, own_uid=own_uid, living=self._living)
-        self._bridge = self._bridge_door(
-            settings, layout, Access(principal=f"uid:{own_uid}", scope=Scope.RUN)
-        )
+        self._bridge = self._bridge_door(settings, layout, own_uid)
         self.routes = self._all_routes()
         self._tokens = TokenBook(TokenFile(layout))
         entry = Entry(
@@ -139,13 +137,13 @@ class Application:
         )
         self.asgi: ASGIApp = self._guarded(settings, entry)
 
-    def _bridge_door(self, settings: Settings, layout: Layout, own: Access) -> BridgeDoor:
+    def _bridge_door(self, settings: Settings, layout: Layout, own_uid: int) -> BridgeDoor:
         return BridgeDoor(
             self._engine,
             self.terminals,
             BridgeSettings.of(settings),
             path=layout.bridge,
-            own=own,
+            own=Access(principal=f"uid:{own_uid}", scope=Scope.RUN),
             identify=lambda scope: self._peers.identity(scope["state"][PEER]),
             lives=still_lives,
             take=self._take,
