@@ -4,6 +4,9 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
+if [ .code-server/ready -nt tests/vscode/code_server/package-lock.json ] && [ .code-server/ready -nt scripts/code-server.sh ]; then
+    exit 0 # remove .code-server to have it anew
+fi
 for program in npm g++ make python3; do
     command -v "$program" >/dev/null || {
         echo "code-server: $program is missing (Debian: apt-get install npm g++ make python3)" >&2
