@@ -23,7 +23,7 @@ from outlive.core.layout import Layout
 from outlive.engine import Engine
 from outlive.engine.configured import engine_settings
 from outlive.engine.lists import log_openness
-from outlive.engine.terminals import EngineTerminals, Terminals
+from outlive.engine.terminals import Terminals, terminals_of
 from outlive.frontends.boundary import ErrorBoundary
 from outlive.frontends.bridge import BRIDGE_PATH, BridgeDoor, BridgeSettings
 from outlive.frontends.dialects import Dialects
@@ -70,7 +70,7 @@ class Application:
     Attributes:
         asgi: What the HTTP server serves, only inside the `async with`.
         routes: What it answers, behind the guard.
-        terminals: Who has terminals now.
+        terminals: Who has terminals; hosts join it as they come.
 
     Leaving it stops no process: the keeper has them.
     """
@@ -95,7 +95,7 @@ class Application:
         self._begun = time.monotonic()
         redactor = redactor_of(settings)
         self._stack = contextlib.AsyncExitStack()
-        self._engine = Engine(
+        self._engine = engine = Engine(
             engine_settings(
                 settings,
                 layout.root,
@@ -109,18 +109,18 @@ class Application:
         self._audit = None if settings.audit_off else _audit_log(settings, layout, redactor)
         self._metrics = metrics = Metrics()
         self._take = counting(settings.max_request_rate)
+        self.terminals = terminals = terminals_of(engine, max_output_bytes=settings.max_output_bytes)
         self._jsonrpc = JsonRpcDoor(
-            self._engine,
+            engine,
             _door_settings(settings),
             take=self._take,
             observe=functools.partial(metrics.observe_request, "jsonrpc"),
+            terminals=terminals,
         )
-        self._mcp = McpHttpDoor(lambda: _mcp_service(self._engine, layout, settings, extend_mcp))
-        self._rest = RestDoor(lambda: _rest_service(self._engine, settings), self._engine.check)
+        self._mcp = McpHttpDoor(lambda: _mcp_service(engine, terminals, layout, settings, extend_mcp))
+        self._rest = RestDoor(lambda: _rest_service(engine, terminals, settings), engine.check)
         own_uid = os.getuid()
         self._peers = peers = Peers(layout, own_uid=own_uid, living=self._living)
-        self.terminals = Terminals()
-        self.terminals.add(EngineTerminals(self._engine))
         self._bridge = self._bridge_door(
             settings, layout, Access(principal=f"uid:{own_uid}", scope=Scope.RUN)
         )
@@ -321,11 +321,16 @@ def _door_settings(settings: Settings) -> DoorSettings:
         max_connections=settings.max_connections,
         reconnect_grace_s=settings.reconnect_grace_s,
         max_line_bytes=settings.max_line_bytes,
+        wait_s=settings.wait_s,
     )
 
 
 def _mcp_service(
-    engine: Engine, layout: Layout, settings: Settings, extend: Callable[[Any], None] | None
+    engine: Engine,
+    terminals: Terminals,
+    layout: Layout,
+    settings: Settings,
+    extend: Callable[[Any], None] | None,
 ) -> Service:
     """Build the MCP service; called at the first MCP request."""
     # Start-up time: a quarter of the whole start, which only MCP callers have to wait for.
@@ -351,10 +356,10 @@ def _mcp_service(
         max_message_bytes=settings.max_message_bytes,
         termination_timeout_s=settings.termination_timeout_s,
     )
-    return McpHttpService(engine, Toolbox(engine, tools), layout, door, extend=extend)
+    return McpHttpService(engine, Toolbox(engine, tools, terminals), layout, door, extend=extend)
 
 
-def _rest_service(engine: Engine, settings: Settings) -> RestService:
+def _rest_service(engine: Engine, terminals: Terminals, settings: Settings) -> RestService:
     """Build the REST service; called at the first REST request."""
     # Start-up time: FastAPI takes longer to import than everything else together.
     from outlive.frontends.rest.service import RestService as FastApiService  # noqa: PLC0415
@@ -367,5 +372,7 @@ def _rest_service(engine: Engine, settings: Settings) -> RestService:
             max_body_bytes=settings.max_message_bytes,
             max_output_bytes=settings.max_output_bytes,
             termination_timeout_s=settings.termination_timeout_s,
+            wait_s=settings.wait_s,
         ),
+        terminals,
     )

@@ -7,6 +7,7 @@ import pytest
 
 from outlive.protocols.mcp.lean import LEAN_TOOLS
 from outlive.protocols.mcp.schemas import COMMAND_TOOLS, PROCESS_TOOLS, Schema
+from outlive.protocols.mcp.terminal_tools import TERMINAL_TOOLS
 from tests.cli.launching import run
 from tests.docs.pages import page, section, table_rows, words
 from tests.mcp_tools.calling import KEYS
@@ -26,6 +27,7 @@ def _arguments(tool: Schema) -> set[str]:
         ("## The lean tools", LEAN_TOOLS),
         ("## The command tools", COMMAND_TOOLS),
         ("## The process tools", PROCESS_TOOLS),
+        ("## The terminal tools", TERMINAL_TOOLS),
     ],
 )
 def test_every_tool_and_argument_is_described(heading: str, tools: tuple[Schema, ...]) -> None:

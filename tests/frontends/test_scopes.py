@@ -15,8 +15,9 @@ from outlive.frontends.rest.settings import RestSettings
 from outlive.policy.access import Access, Scope
 from outlive.protocols.mcp.lean import LEAN_TOOLS
 from outlive.protocols.mcp.schemas import COMMAND_TOOLS, PROCESS_TOOLS
+from outlive.protocols.mcp.terminal_tools import TERMINAL_TOOLS
 
-_LOOKS = {"attach", "list", "get", "read", "events", "wait"}
+_LOOKS = {"attach", "list", "get", "read", "events", "wait", "terminal_list", "terminal_read"}
 _DECIDES = {"approvals", "approve", "deny"}
 
 
@@ -29,7 +30,7 @@ def test_methods_that_only_look_need_the_scope_read_those_that_decide_admin_and_
 
 @pytest.mark.promise("A.scope")
 def test_every_tool_has_a_scope_and_what_is_said_to_only_read_needs_no_more() -> None:
-    definitions = [*COMMAND_TOOLS, *PROCESS_TOOLS, *LEAN_TOOLS]
+    definitions = [*COMMAND_TOOLS, *PROCESS_TOOLS, *LEAN_TOOLS, *TERMINAL_TOOLS]
     assert {str(one["name"]) for one in definitions} == set(TOOL_SCOPES)
     for one in definitions:
         annotations = one["annotations"]

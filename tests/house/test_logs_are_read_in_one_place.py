@@ -17,6 +17,7 @@ _OPENERS = {
 _RAW = {
     "engine/process.py",
     "engine/queries.py",
+    "engine/terminals/output.py",  # looks for marks, gives nothing else
     "frontends/jsonrpc/followers.py",
     "frontends/rest/context.py",
     "store/log_mask.py",

@@ -64,7 +64,9 @@ def clean_env(tmp_path: Path) -> dict[str, str]:
 
 def test_the_wheel_holds_the_package_its_types_and_its_licence(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
-    assert {"outlive/py.typed", "outlive/frontends/mcp_tools/workspace.bash"} <= set(names)
+    starts = "outlive/engine/terminals/start_files"
+    files = [f"{starts}/{name}" for name in ("start.bash", "start.fish", "zsh/.zshenv", "zsh/.zshrc")]
+    assert {"outlive/py.typed", "outlive/frontends/mcp_tools/workspace.bash", *files} <= set(names)
     assert any(name.endswith("/licenses/LICENSE") for name in names)
     strangers = [
         name for name in names if not name.startswith(("outlive/", f"outlive-{outlive.__version__}."))

@@ -38,9 +38,11 @@ def _cursor(text: str) -> str:
 
 
 @pytest.mark.promise("S4.13")
-@pytest.mark.parametrize(("tool_set", "lean", "count"), [("lean", 6, 6), ("documents", 0, 8), ("all", 6, 14)])
+@pytest.mark.parametrize(
+    ("tool_set", "lean", "count"), [("lean", 6, 6), ("documents", 0, 8), ("terminals", 0, 7), ("all", 6, 21)]
+)
 async def test_the_setting_chooses_the_tools(engine: Engine, tool_set: str, lean: int, count: int) -> None:
-    toolbox = Toolbox(engine, ToolSettings(mcp_tools=tool_set))  # type: ignore[arg-type] # one of three
+    toolbox = Toolbox(engine, ToolSettings(mcp_tools=tool_set))  # type: ignore[arg-type] # one of four
     names = [tool["name"] for tool in toolbox.definitions()]
     assert len(names) == count
     assert [name for name in names if name in _LEAN] == _LEAN[:lean]

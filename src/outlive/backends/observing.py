@@ -14,6 +14,11 @@ __all__ = ["observe_tree"]
 
 # The number of read(2) by machine: /proc/PID/syscall shows it with the descriptor behind it.
 _READ = {"x86_64": "0", "aarch64": "63"}.get(os.uname().machine)
+# poll, select, epoll_wait and their variants.
+_POLLS = {
+    "x86_64": frozenset({"7", "23", "232", "270", "271", "281", "441"}),
+    "aarch64": frozenset({"22", "72", "73", "441"}),
+}.get(os.uname().machine, frozenset())
 _KEEPER = b"outlive/keeper/__main__.py"
 
 
@@ -34,6 +39,7 @@ def observe_tree(folder: str, *, has_stdin: bool) -> Observation:
     ports: set[int] = set()
     threads, cpu_s, memory_bytes = 0, 0.0, 0
     waiting: Waiting = "no"
+    stdin = _opened(record.pid, 0)
     for pid in pids:
         with contextlib.suppress(psutil.Error):
             one = psutil.Process(pid)
@@ -51,7 +57,7 @@ def observe_tree(folder: str, *, has_stdin: bool) -> Observation:
                 if connection.status == psutil.CONN_LISTEN
             )
         if has_stdin and waiting == "no":
-            waiting = _waits(pid)
+            waiting = _waits(pid, stdin)
     return Observation(
         pids=tuple(seen),
         threads=threads,
@@ -99,11 +105,8 @@ def _below(pid: int) -> list[int]:
 
 def _start_ticks(pid: int) -> int:
     """Return the 22nd field of /proc/PID/stat (proc(5)), 0 when there is no such pid."""
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            return int(file.read().rpartition(b")")[2].split()[19])
-    except OSError:
-        return 0
+    fields = _stat_fields(pid)
+    return int(fields[19]) if fields else 0
 
 
 def _is_keeper(pid: int) -> bool:
@@ -120,25 +123,64 @@ def _boot_id() -> str:
         return file.read().strip()
 
 
-def _waits(pid: int) -> Waiting:
-    """Tell whether a process is inside read(0, ...), and whether what is typed there would be shown."""
+def _waits(pid: int, stdin: str) -> Waiting:
+    """Tell whether a process waits for what is typed, and whether that would be shown.
+
+    It is inside a read of `stdin` (what /proc calls the command's input) or of its terminal; or, having taken every key for itself (line editors, pagers), inside
+    poll(2) or a sister of it. What such a one waits for beside keys nobody outside can tell.
+    """
     try:
         with open(f"/proc/{pid}/syscall", encoding="ascii") as file:
             words = file.read().split()
     except OSError:
         return "no"
-    if _READ is None or words[:2] != [_READ, "0x0"]:
-        return "no"
-    return "password" if _hides_typing(pid) else "input"
+    if words[:1] == [_READ] and len(words) > 1:
+        fd = int(words[1], 16)
+        file_name = _opened(pid, fd)
+        if not file_name.startswith(("/dev/pts/", "/dev/tty")) and (fd if not stdin else file_name != stdin):
+            return "no"
+        local = _local_modes(pid)
+        return "password" if local & termios.ICANON and not local & termios.ECHO else "input"
+    if words[:1] and words[0] in _POLLS and _is_in_foreground(pid):
+        local = _local_modes(pid)
+        return "input" if local and not local & termios.ICANON else "no"
+    return "no"
 
 
-def _hides_typing(pid: int) -> bool:
-    """Tell whether the input is a terminal that takes lines but does not echo them (termios(3))."""
+def _opened(pid: int, fd: int) -> str:
+    """Return what a descriptor of a process is, as /proc calls it; empty where that cannot be told."""
+    try:
+        return os.readlink(f"/proc/{pid}/fd/{fd}")
+    except OSError:
+        return ""
+
+
+def _stat_fields(pid: int) -> list[str]:
+    """Return the fields of /proc/PID/stat (proc(5)) from the third on; none when there is no such pid."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rpartition(b")")[2].decode().split()
+    except OSError:
+        return []
+
+
+def _is_in_foreground(pid: int) -> bool:
+    """Tell whether a process belongs to the process group that its terminal listens to."""
+    fields = _stat_fields(pid)
+    return len(fields) > 5 and fields[2] == fields[5]
+
+
+def _local_modes(pid: int) -> int:
+    """Return how the terminal of a process treats what is typed (termios(3), c_lflag); 0 where it has none."""
+    fields = _stat_fields(pid)
+    device = int(fields[4]) if len(fields) > 4 else 0
+    # /dev/pts begins at major 136 (admin-guide/devices.txt); its input may be a pipe, and /dev/tty would be ours.
+    number = (os.major(device) - 136) * 256 + os.minor(device)
     with contextlib.suppress(OSError, termios.error):
-        fd = os.open(f"/proc/{pid}/fd/0", os.O_RDONLY | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC)
+        path = os.path.join(f"/proc/{pid}/root", "dev", "pts", str(number))
+        fd = os.open(path, os.O_RDONLY | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
-            local = termios.tcgetattr(fd)[3]
-            return bool(local & termios.ICANON) and not local & termios.ECHO
+            return int(termios.tcgetattr(fd)[3])
         finally:
             os.close(fd)
-    return False
+    return 0

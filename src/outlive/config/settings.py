@@ -40,7 +40,7 @@ class Settings(
         "set",
         parse_tool_set,
         "all",
-        "Which MCP tools are offered: lean (six small ones, for agents), documents or all.",
+        "Which MCP tools are offered: lean (six small ones, for agents), documents, terminals or all.",
         flag="--mcp-tools",
         project="narrower",
     )

@@ -38,7 +38,7 @@ __all__ = [
 ]
 
 _VERDICTS = ("allow", "ask", "deny")
-_TOOL_SETS = ("lean", "documents", "all")
+_TOOL_SETS = ("lean", "documents", "terminals", "all")
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
 HIDING = ("off", "secrets", "all")  # more and more
@@ -247,7 +247,7 @@ def parse_tool_set(text: str) -> str:
     """Return the name of a set of tools."""
     word = text.strip().lower()
     if word not in _TOOL_SETS:
-        raise ValueError("one of lean, documents, all is needed")
+        raise ValueError("one of lean, documents, terminals, all is needed")
     return word
 
 

@@ -19,6 +19,7 @@ from outlive.engine.announcer import Announcer
 from outlive.engine.process import Process
 from outlive.engine.settings import EngineSettings
 from outlive.engine.waiting import until
+from outlive.store.window_sizes import WindowSize, note_size
 
 __all__ = ["Controls"]
 
@@ -153,6 +154,10 @@ class Controls:
         _check_turn(process)
         if process.is_ended:
             raise _ended(process)
+        if process.terminal is not None:  # what was drawn before was drawn for another size
+            size = WindowSize(process.stdout_bytes, rows, cols)
+            with contextlib.suppress(OSError):
+                await asyncio.to_thread(note_size, process.folder, size)
         await self._backend.resize(process.process_id, rows=rows, cols=cols)
 
     async def release(

@@ -2,6 +2,6 @@
 
 from outlive.engine.terminals.contract import NewTerminal, TerminalHost
 from outlive.engine.terminals.directory import Terminals, no_host
-from outlive.engine.terminals.host import EngineTerminals
+from outlive.engine.terminals.host import EngineTerminals, terminals_of
 
-__all__ = ["EngineTerminals", "NewTerminal", "TerminalHost", "Terminals", "no_host"]
+__all__ = ["EngineTerminals", "NewTerminal", "TerminalHost", "Terminals", "no_host", "terminals_of"]

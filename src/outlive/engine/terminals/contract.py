@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from outlive.core.process import Owner
 from outlive.core.terminal import Executed, Form, Target, TerminalInfo, TerminalText
 
-__all__ = ["NewTerminal", "TerminalHost"]
+__all__ = ["KnowsTerminals", "NewTerminal", "TerminalHost"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,4 +84,13 @@ class TerminalHost(Protocol):
 
     async def close(self, terminal_id: str, by: Owner) -> None:
         """Close it: its shell and what runs in it end."""
+        ...
+
+
+@runtime_checkable
+class KnowsTerminals(Protocol):
+    """What a host may be beside `TerminalHost`: one that finds a terminal by its id without listing all."""
+
+    async def find(self, terminal_id: str, by: Owner) -> TerminalInfo | None:
+        """Return a terminal, also a closed one that can still be read; None where there is none of `by`."""
         ...

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from outlive.core.errors import InvalidRequest, ProcessNotFound
 from outlive.core.process import Owner
 from outlive.core.terminal import ENGINE, VSCODE, Target, TerminalInfo
-from outlive.engine.terminals.contract import TerminalHost
+from outlive.engine.terminals.contract import KnowsTerminals, TerminalHost
 
 __all__ = ["Terminals", "no_host"]
 
@@ -46,15 +46,26 @@ class Terminals:
         return [one for host in list(self._hosts.values()) for one in await host.terminals(by)]
 
     async def find(self, terminal_id: str, by: Owner) -> tuple[TerminalHost, TerminalInfo]:
-        """Return a terminal and where it lives.
+        """Return a terminal by its id, or an open one by a name that only one has, and where it lives.
 
         Raises:
             ProcessNotFound: `terminal_not_found`.
+            InvalidRequest: `process_ambiguous`: several have that name.
         """
-        for host in list(self._hosts.values()):
-            for one in await host.terminals(by):
-                if one.terminal_id == terminal_id:
-                    return host, one
+        hosts = list(self._hosts.values())
+        for host in hosts:
+            if isinstance(host, KnowsTerminals) and (info := await host.find(terminal_id, by)) is not None:
+                return host, info
+        known = [(host, one) for host in hosts for one in await host.terminals(by)]
+        for host, one in known:
+            if one.terminal_id == terminal_id:
+                return host, one
+        named = [found for found in known if found[1].terminal_name == terminal_id]
+        if len(named) > 1:
+            text = f"{len(named)} terminals are called {terminal_id[:60]!r}."
+            raise InvalidRequest("process_ambiguous", text, hint="Pass a terminal's id.")
+        if named:
+            return named[0]
         text = f"There is no terminal {terminal_id[:60]!r}."
         raise ProcessNotFound("terminal_not_found", text, hint="terminal_list shows those that are open.")
 

@@ -8,14 +8,13 @@ from outlive.core.observation import Waiting as Seen
 from outlive.core.terminal import Executed, TerminalNote, Waiting
 from outlive.engine.engine import Engine
 from outlive.engine.process import Process
-from outlive.engine.terminals.output import text_of
+from outlive.engine.terminals.output import end_of, next_marks, text_of
 from outlive.protocols.plain import plain_text
 from outlive.protocols.terminal.marks import MarkReader
 from outlive.protocols.terminal.run import CommandRun
 
 __all__ = ["Execution", "waiting_of"]
 
-_TURN_BYTES = 256 * 1024  # what the event loop may read in one turn
 _TAKEN_S = 10.0  # a shell at its prompt takes what is typed this soon, or nobody knows what it does
 _INTERRUPTED_S = 5.0  # and is at its prompt again this soon after Ctrl-C
 _QUIET_S = 1.0  # without output before it is asked whether a command waits for input; doubled each time
@@ -37,9 +36,7 @@ class Execution:
         self._engine = engine
         self._process = process
         self._run = CommandRun()
-        self._at = process.raw_log.size(0)
-        self._begin = self._at
-        self._reader = MarkReader(note.key, self._at)
+        self._reader = MarkReader(note.key, end_of(process))
         self._shell = note.shell
         self._waiting: Waiting = "none"
 
@@ -117,25 +114,14 @@ class Execution:
 
     def _read(self) -> bool:
         """Look at the next 256 KiB; tell whether there was anything."""
-        if self._run.is_over:
-            return False
-        log = self._process.raw_log
-        data = log.pread(0, _TURN_BYTES, self._at)
-        if data:
-            self._at += len(data)
-            self._run.take(self._reader.feed(data))
-            return True
-        gap = log.gap(0)
-        if gap is None or not gap[0] <= self._at < gap[1]:
-            return False
-        self._at = gap[1]
-        self._reader.skip(self._at)
-        return True
+        marks = None if self._run.is_over else next_marks(self._process, self._reader)
+        self._run.take(marks or ())
+        return marks is not None
 
     async def _executed(self, limit_bytes: int) -> Executed:
         process, run = self._process, self._run
         is_closed = process.is_complete and not run.is_over
-        end = run.end if run.is_over else self._at
+        end = run.end if run.is_over else self._reader.position
         text = plain_text(await text_of(process, run.ranges(end), limit_bytes=limit_bytes))
         if not run.is_parsed:
             text = text.lstrip("\n")

@@ -30,24 +30,25 @@ from outlive.core.terminal import (
     Target,
     TerminalInfo,
     TerminalNote,
-    TerminalState,
     TerminalText,
 )
 from outlive.engine.engine import Engine
 from outlive.engine.process import Process
 from outlive.engine.terminals.contract import NewTerminal
+from outlive.engine.terminals.directory import Terminals
 from outlive.engine.terminals.execution import Execution, waiting_of
 from outlive.engine.terminals.output import shell_state
 from outlive.engine.terminals.reading import read_text
 from outlive.engine.terminals.shells import find_terminal_shell
+from outlive.engine.terminals.states import States
 from outlive.engine.waiting import until
 from outlive.protocols.terminal.typed import typed_command
+from outlive.store.window_sizes import WindowSize, note_size
 
-__all__ = ["EngineTerminals"]
+__all__ = ["EngineTerminals", "terminals_of"]
 
 _DEFAULT_NAME = "MCP Terminal"  # promise S3.6
 _READY_S = 15.0  # what the user's own start files may take before a terminal is handed over all the same
-_TYPED_S = 15.0  # what was typed is taken this soon, or it was something that leaves no trace
 _HUNG_UP_S = 1.0  # what heeds SIGHUP is gone this soon
 _GRACE_S = 2.0  # and TERM; then KILL
 _CLOSED = "The terminal was closed."
@@ -61,8 +62,7 @@ class EngineTerminals:
         """Take the engine (opened by the caller), and how much of a command's output an answer holds."""
         self._engine = engine
         self._limit_bytes = max_output_bytes
-        # What was typed and not yet taken: process id -> where the output ended, and until when that counts.
-        self._typed: dict[str, tuple[int, float]] = {}
+        self._states = States()
 
     @property
     def target(self) -> Target:
@@ -72,6 +72,14 @@ class EngineTerminals:
     async def terminals(self, by: Owner) -> Sequence[TerminalInfo]:
         """Return all that are open, oldest first."""
         return [await self._info(process, note) for process, note in self._open(by)]
+
+    async def find(self, terminal_id: str, by: Owner) -> TerminalInfo | None:
+        """Return a terminal by its process id, open or closed; None where there is none of `by`."""
+        try:
+            process, note = await self._find(terminal_id, by, is_open=False)
+        except ProcessNotFound:
+            return None
+        return await self._info(process, note)
 
     async def create(self, wanted: NewTerminal, by: Owner) -> TerminalInfo:
         """Start a shell and return when it shows its prompt.
@@ -113,6 +121,8 @@ class EngineTerminals:
         )
         process = await engine.start(command, owner=by)
         note = _note_of(process)
+        with contextlib.suppress(OSError):
+            await asyncio.to_thread(note_size, process.folder, WindowSize(0, wanted.rows, wanted.cols))
         if process.state is not State.QUEUED:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_READY_S):
@@ -139,13 +149,11 @@ class EngineTerminals:
         try:
             cwd = await asyncio.to_thread(_folder_of, process)
             await self._engine.check_typed(command, cwd=cwd or process.record.cwd)
-            self._check_ready(process, note)
+            self._states.check_ready(process, note)
         except OutliveError as error:
             self._tell("execute", by, process, command, error=error)
             raise
-        # From the check on nothing was awaited: nobody else has typed.
-        size, now = process.raw_log.size(0), asyncio.get_running_loop().time()
-        self._typed[process.process_id] = (size, now + _TYPED_S)
+        self._states.typed(process)  # from the check on nothing was awaited: nobody else has typed
         self._tell("execute", by, process, command)
         execution = Execution(self._engine, process, note)
         return await execution.run(typed, wait_s=wait_s, limit_bytes=self._limit_bytes)
@@ -155,8 +163,9 @@ class EngineTerminals:
     ) -> TerminalText:
         """Return what a terminal shows, open or closed; see `TerminalHost.read`."""
         process, note = await self._find(terminal_id, by, is_open=False)
+        state = self._states.of(process, note)  # before the text: that is at least as new
+        exit_code = _exit_code(process, note)
         page = await read_text(process, form=form, cursor=cursor, budget=budget)
-        state = self._state(process, note)
         return TerminalText(
             terminal_id=process.process_id,
             text=page.text,
@@ -164,7 +173,7 @@ class EngineTerminals:
             cursor=page.cursor,
             state=state,
             waiting=await waiting_of(self._engine, process) if state == "busy" else "none",
-            exit_code=_exit_code(process, note),
+            exit_code=exit_code,
             has_more=page.has_more,
             has_gap=page.has_gap,
         )
@@ -205,14 +214,11 @@ class EngineTerminals:
     async def _find(
         self, terminal_id: str, by: Owner, *, is_open: bool = True
     ) -> tuple[Process, TerminalNote]:
-        """Return a terminal by its process id or its name."""
-        for process, note in self._open(by):
-            if terminal_id in {process.process_id, note.name, process.record.command_id}:
-                return process, note
+        """Return a terminal by its process id."""
         with contextlib.suppress(ProcessNotFound):
             process = await self._engine.find(terminal_id)
             if process.terminal is not None and process.principal == by.principal:
-                if is_open:
+                if is_open and process.is_ended:
                     raise InvalidState("process_ended", "The terminal is closed; it can still be read.")
                 return process, process.terminal
         raise ProcessNotFound("terminal_not_found", f"There is no terminal {terminal_id[:60]!r}.")
@@ -222,30 +228,11 @@ class EngineTerminals:
             terminal_id=process.process_id,
             terminal_name=note.name,
             target=ENGINE,
-            state=self._state(process, note),
+            state=self._states.of(process, note),
             process_id=process.process_id,
-            cwd=await asyncio.to_thread(_folder_of, process) or process.record.cwd,
+            cwd=(None if process.is_ended else await asyncio.to_thread(_folder_of, process))
+            or process.record.cwd,
         )
-
-    def _state(self, process: Process, note: TerminalNote) -> TerminalState:
-        if process.is_ended:
-            return "closed"
-        if process.state is State.QUEUED:
-            return "unknown"
-        found = shell_state(process, note)
-        typed = self._typed.get(process.process_id)
-        if typed is not None and (
-            found.taken_at >= typed[0] or asyncio.get_running_loop().time() >= typed[1]
-        ):
-            del self._typed[process.process_id]
-            typed = None
-        return "ready" if found.is_ready and typed is None else "busy"
-
-    def _check_ready(self, process: Process, note: TerminalNote) -> None:
-        if self._state(process, note) != "ready":
-            more = shell_state(process, note).wants_more
-            what = "an unfinished command waits there for its rest" if more else "something runs there"
-            raise InvalidState("terminal_busy", f"The terminal is busy: {what}.")
 
     def _default_name(self, by: Owner) -> str:
         taken = {note.name for _, note in self._open(by)}
@@ -274,6 +261,13 @@ class EngineTerminals:
                 command=self._engine.hider.redactor.mask_text(command),
             )
         )
+
+
+def terminals_of(engine: Engine, *, max_output_bytes: int = _MAX_OUTPUT_BYTES) -> Terminals:
+    """Return the terminals of an engine, which other hosts can join."""
+    terminals = Terminals()
+    terminals.add(EngineTerminals(engine, max_output_bytes=max_output_bytes))
+    return terminals
 
 
 def _note_of(process: Process) -> TerminalNote:

@@ -9,7 +9,7 @@ from outlive.protocols.clipping import Piece, join_pieces, shown_ranges
 from outlive.protocols.terminal.marks import Mark, MarkReader
 from outlive.protocols.terminal.run import ShellState, newest_state
 
-__all__ = ["newest_marks", "shell_state", "text_of"]
+__all__ = ["end_of", "next_marks", "shell_state", "text_of"]
 
 _TURN_BYTES = 256 * 1024  # what the event loop may read in one turn
 # The newest output that is looked at for marks: more than a prompt and what may be typed behind it.
@@ -18,7 +18,25 @@ _PATIENCE_S = 0.1  # between two looks at what is held back because a secret cou
 _LOOKS = 5
 
 
-def newest_marks(process: Process, note: TerminalNote) -> list[Mark]:
+def end_of(process: Process) -> int:
+    """Return where the output ends, that is held back because a secret could begin there included."""
+    return process.raw_log.size(0)
+
+
+def next_marks(process: Process, reader: MarkReader) -> list[Mark] | None:
+    """Return the marks of the next 256 KiB behind what `reader` has seen; None when there is no more now."""
+    log = process.raw_log
+    data = log.pread(0, _TURN_BYTES, reader.position)
+    if data:
+        return reader.feed(data)
+    gap = log.gap(0)
+    if gap is None or not gap[0] <= reader.position < gap[1]:
+        return None
+    reader.skip(gap[1])
+    return []
+
+
+def _newest_marks(process: Process, note: TerminalNote) -> list[Mark]:
     """Return the marks in the newest output, oldest first."""
     log = process.raw_log
     size = log.size(0)
@@ -31,7 +49,7 @@ def newest_marks(process: Process, note: TerminalNote) -> list[Mark]:
 
 def shell_state(process: Process, note: TerminalNote) -> ShellState:
     """Return what the shell does, as its newest output tells; nothing is remembered from earlier."""
-    return newest_state(newest_marks(process, note))
+    return newest_state(_newest_marks(process, note))
 
 
 async def text_of(process: Process, ranges: Sequence[tuple[int, int]], *, limit_bytes: int) -> str:

@@ -7,15 +7,18 @@ from outlive.core.cursor import Cursor
 from outlive.core.errors import InvalidRequest
 from outlive.core.terminal import Form
 from outlive.engine.process import Process
+from outlive.engine.terminals.output import end_of
 from outlive.engine.terminals.window import window_size
 from outlive.protocols.clipping import continuation_bytes, unfinished_bytes
 from outlive.protocols.plain import Line, LineSplitter, collapse, strip_ansi
 from outlive.protocols.terminal.screen import draw
+from outlive.store.window_sizes import read_sizes
 
 __all__ = ["Page", "read_text"]
 
 _TURN_BYTES = 256 * 1024  # what the event loop may read in one turn
 _SCREEN_BYTES = 64 * 1024  # the newest output, of which a screen is drawn: a full redraw has some 10 KB
+_SEQUENCE_BYTES = 32  # of an escape sequence at the end of a piece
 _PER_CHARACTER = 4  # bytes that are read for a character of clean text, escape sequences included
 
 
@@ -39,7 +42,7 @@ async def read_text(process: Process, *, form: Form, cursor: str | None, budget:
     """
     at = None if cursor is None else Cursor.parse(cursor).stdout
     size = process.log.size(0)
-    if at is not None and at > process.raw_log.size(0):
+    if at is not None and at > end_of(process):
         raise InvalidRequest("invalid_cursor", "The cursor lies behind the end of the output.")
     match form:
         case "raw":
@@ -69,23 +72,37 @@ def _raw(process: Process, at: int | None, size: int, budget: int) -> Page:
 
 def _clean(process: Process, at: int | None, size: int, budget: int) -> Page:
     limit = min(budget * _PER_CHARACTER, _TURN_BYTES)
-    begin = max(0, size - limit) if at is None else at
-    start, data, has_gap = _piece(process, begin, limit)
-    splitter = LineSplitter(Cursor(start, 0))
-    splitter.feed(0, data)
-    splitter.finish()
-    lines = splitter.lines
+    start, data, has_gap = _piece(process, max(0, size - limit) if at is None else at, limit)
+    lines = _lines(start, data)
     if at is None:
         lines = lines[1:] if start and len(lines) > 1 else lines  # it may begin in the middle
         shown = _last(_plain(lines), budget)
     else:
         is_cut = start + len(data) < size and len(lines) > 1
         shown = _first(_plain(lines[:-1] if is_cut else lines), budget)
+        if shown and len(shown[0].text) > budget:  # a line that takes several answers
+            data = _cut(data[:budget])
+            shown = _plain(_lines(start, data))
     end = shown[-1].end if shown else Cursor(start + len(data), 0)
     text = "\n".join(line.text for line in shown)
     if shown and data[: end.stdout - start].endswith(b"\n"):
         text += "\n"
-    return Page(text=text[:budget], cursor=str(end), has_more=end.stdout < size, has_gap=has_gap)
+    text = text[-budget:] if at is None else text[:budget]
+    return Page(text=text, cursor=str(end), has_more=end.stdout < size, has_gap=has_gap)
+
+
+def _lines(start: int, data: bytes) -> list[Line]:
+    splitter = LineSplitter(Cursor(start, 0))
+    splitter.feed(0, data)
+    splitter.finish()
+    return splitter.lines
+
+
+def _cut(data: bytes) -> bytes:
+    """Return the beginning of a line without what it ends in the middle of: a character, an escape sequence."""
+    data = data[: len(data) - unfinished_bytes(data)]
+    escape = data.rfind(b"\x1b", max(1, len(data) - _SEQUENCE_BYTES))
+    return data if escape < 0 else data[:escape]
 
 
 def _plain(lines: list[Line]) -> list[Line]:
@@ -108,10 +125,21 @@ def _last(lines: list[Line], budget: int) -> list[Line]:
 
 
 async def _screen(process: Process, size: int, budget: int) -> Page:
-    _, data, has_gap = _piece(process, max(0, size - _SCREEN_BYTES), _SCREEN_BYTES)
-    rows, cols = await asyncio.to_thread(window_size, process)
-    text = await asyncio.to_thread(draw, data, rows=rows, cols=cols)
+    begin, data, has_gap = _piece(process, max(0, size - _SCREEN_BYTES), _SCREEN_BYTES)
+    text = await asyncio.to_thread(_drawn, process, begin, data)
     return Page(text=text[:budget], cursor=str(Cursor(size, 0)), has_more=len(text) > budget, has_gap=has_gap)
+
+
+def _drawn(process: Process, begin: int, data: bytes) -> str:
+    """Draw what was written from an offset on. Blocking, some 100 ms at worst."""
+    rows, cols = window_size(process)
+    sizes = read_sizes(process.folder)
+    if not sizes:
+        return draw(data, rows=rows, cols=cols)
+    before = [one for one in sizes if one.offset <= begin]
+    behind = [(one.offset - begin, one.rows, one.cols) for one in sizes if one.offset > begin]
+    first = (before or sizes)[-1 if before else 0]
+    return draw(data, rows=first.rows, cols=first.cols, resizes=[*behind, (len(data), rows, cols)])
 
 
 def _piece(process: Process, at: int, limit: int) -> tuple[int, bytes, bool]:

@@ -1,5 +1,6 @@
 """How the shell of a terminal is started: which program, with which start file of ours. Asks the file system."""
 
+import contextlib
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -46,14 +47,16 @@ def find_terminal_shell(
     """
     path = environment.get("PATH", os.defpath)
     if wanted is not None:
-        program = find_program(wanted, path=path, cwd="/")
-    else:
-        try:
-            program = find_program(environment.get("SHELL") or fallback, path=path, cwd="/")
-        except StartFailed:
-            program = fallback
-        if os.path.basename(program) in _NO_SHELLS:
-            program = fallback
+        find_program(wanted, path=path, cwd="/")
+        return _started(wanted, key, environment, is_bare=is_bare)
+    program = environment.get("SHELL") or fallback
+    if os.path.basename(program) in _NO_SHELLS or not os.access(program, os.X_OK):
+        program = fallback
+    # By its name where that means the same file: so the operator's lists know it.
+    name = os.path.basename(program)
+    with contextlib.suppress(StartFailed, OSError):
+        if os.path.samefile(find_program(name, path=path, cwd="/"), program):
+            program = name
     return _started(program, key, environment, is_bare=is_bare)
 
 

@@ -23,6 +23,7 @@ from outlive.frontends.jsonrpc.outbox import Outbox
 from outlive.frontends.jsonrpc.returning import Continuation, continuations
 from outlive.frontends.jsonrpc.settings import DoorSettings
 from outlive.frontends.pace import Take
+from outlive.frontends.terminal_calls import TerminalCalls
 from outlive.policy.access import Access
 from outlive.protocols.jsonrpc.answers import encode_error, encode_notification
 from outlive.protocols.jsonrpc.frames import text_frame
@@ -65,6 +66,7 @@ class Channel:
         settings: DoorSettings,
         observe: Observe,
         take: Take,
+        terminals: TerminalCalls,
     ) -> None:
         """Prepare to serve; nothing is sent yet."""
         self._websocket = websocket
@@ -74,6 +76,7 @@ class Channel:
         self._settings = settings
         self._observe = observe
         self._take = take
+        self._terminals = terminals
         self.followers = Followers(outbox, heads, spawn=self._spawn, fail=self._fail)
         self._tasks = asyncio.TaskGroup()
         self._side: set[asyncio.Task[None]] = set()
@@ -99,6 +102,7 @@ class Channel:
             events=events,
             settings=self._settings,
             observe=self._observe,
+            terminals=self._terminals,
         )
         try:
             async with self._tasks as tasks:

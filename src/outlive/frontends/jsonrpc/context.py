@@ -11,6 +11,7 @@ from outlive.frontends.jsonrpc.connections import Connections
 from outlive.frontends.jsonrpc.event_feed import EventFeed
 from outlive.frontends.jsonrpc.followers import Followers, OutputFormat
 from outlive.frontends.jsonrpc.settings import DoorSettings
+from outlive.frontends.terminal_calls import TerminalCalls
 from outlive.policy.access import Access, Scope
 from outlive.protocols.jsonrpc.params import OutputMode
 
@@ -43,6 +44,7 @@ class Context:
     events: EventFeed
     settings: DoorSettings
     observe: Observe
+    terminals: TerminalCalls
 
     @property
     def acting(self) -> Asked:

@@ -8,6 +8,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from outlive.core.errors import InvalidRequest
 from outlive.engine import Engine
+from outlive.engine.terminals import Terminals, terminals_of
 from outlive.frontends.guard import access_of
 from outlive.frontends.jsonrpc.channel import Channel
 from outlive.frontends.jsonrpc.connections import Connections
@@ -15,6 +16,7 @@ from outlive.frontends.jsonrpc.context import Observe
 from outlive.frontends.jsonrpc.outbox import open_outbox
 from outlive.frontends.jsonrpc.settings import DoorSettings
 from outlive.frontends.pace import Take
+from outlive.frontends.terminal_calls import TerminalCalls
 from outlive.protocols.jsonrpc.lines import FrameHeads
 from outlive.protocols.jsonrpc.resumption import Resumption
 
@@ -36,6 +38,7 @@ class JsonRpcDoor:
         *,
         observe: Observe = lambda _method, _seconds: None,
         take: Take = lambda _principal, _count: 0.0,
+        terminals: Terminals | None = None,
     ) -> None:
         """Stand before `engine`; nothing runs yet.
 
@@ -43,10 +46,12 @@ class JsonRpcDoor:
             engine: What is served.
             settings: How.
             observe: Hears how long each method took.
+            terminals: Those that are offered; the engine's own if none are given.
             take: Counts a message of a principal, and tells how long to wait before it is looked at.
         """
         self._observe = observe
         self._take = take
+        self._terminals = TerminalCalls(terminals or terminals_of(engine), wait_s=settings.wait_s)
         self._engine = engine
         self._settings = settings
         self._heads = FrameHeads()
@@ -91,6 +96,7 @@ class JsonRpcDoor:
             settings=self._settings,
             observe=self._observe,
             take=self._take,
+            terminals=self._terminals,
         )
         try:
             resumption = Resumption.parse(dict(websocket.query_params))

@@ -9,8 +9,11 @@ from typing import TypeVar
 import msgspec
 
 from outlive.core.errors import ProtocolViolation
+from outlive.core.process import Owner
 from outlive.frontends.jsonrpc import approvals, questions, verbs
 from outlive.frontends.jsonrpc.context import Context, Reply
+from outlive.frontends.jsonrpc.terminals import terminal_method
+from outlive.frontends.terminal_calls import TerminalCalls
 from outlive.policy.access import Scope
 from outlive.protocols.jsonrpc.params import (
     ApprovalsParams,
@@ -34,6 +37,7 @@ from outlive.protocols.jsonrpc.params import (
     WriteParams,
     decode_params,
 )
+from outlive.protocols.terminal import requests
 
 __all__ = ["METHODS", "Call", "Lane", "prepare"]
 
@@ -78,6 +82,15 @@ def _method(
     return _Method(scope, shape, bind)
 
 
+def _terminal(
+    scope: Scope,
+    shape: type[_Params],
+    call: Callable[[TerminalCalls, _Params, Owner], Awaitable[dict[str, object]]],
+) -> _Method:
+    # A terminal may be somebody else's to answer for (an editor's): none of them is quick for certain.
+    return _method(scope, shape, terminal_method(call), lambda _: Lane.LONG)
+
+
 def _start_lane(params: ExecuteParams) -> Lane:
     return Lane.STARTS if params.concurrent else Lane.IN_ORDER
 
@@ -104,6 +117,13 @@ METHODS: Mapping[str, _Method] = MappingProxyType(
         "deny": _method(Scope.ADMIN, DenyParams, approvals.deny, lambda _: Lane.LONG),
         "events": _method(Scope.READ, EventsParams, questions.events),
         "wait": _method(Scope.READ, WaitParams, questions.wait, lambda _: Lane.LONG),
+        "terminal_list": _terminal(Scope.READ, requests.ListTerminals, TerminalCalls.list),
+        "terminal_create": _terminal(Scope.RUN, requests.CreateTerminal, TerminalCalls.create),
+        "terminal_execute": _terminal(Scope.RUN, requests.ExecuteInTerminal, TerminalCalls.execute),
+        "terminal_read": _terminal(Scope.READ, requests.ReadTerminal, TerminalCalls.read),
+        "terminal_write": _terminal(Scope.RUN, requests.WriteToTerminal, TerminalCalls.write),
+        "terminal_resize": _terminal(Scope.RUN, requests.ResizeTerminal, TerminalCalls.resize),
+        "terminal_close": _terminal(Scope.RUN, requests.CloseTerminal, TerminalCalls.close),
     }
 )
 

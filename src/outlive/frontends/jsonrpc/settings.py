@@ -7,9 +7,10 @@ __all__ = ["DoorSettings"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DoorSettings:
-    """Times are seconds, sizes bytes."""
+    """Times are seconds, sizes bytes. `wait_s`: how long a terminal's command is waited for, if a request does not say."""
 
     version: str
     max_connections: int = 100
     reconnect_grace_s: float = 10.0
     max_line_bytes: int = 8192
+    wait_s: float = 45.0

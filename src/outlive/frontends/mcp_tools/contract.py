@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from outlive.core.errors import AccessDenied
 from outlive.core.events import Deed
 from outlive.engine import Engine, Process
+from outlive.engine.terminals import Terminals, terminals_of
 from outlive.frontends.mcp_tools.admission import Admission
 from outlive.frontends.mcp_tools.calls import Answer, Caller, Outcome, Progress, Tool, UnknownTool
 from outlive.frontends.mcp_tools.commands import CommandTools
@@ -17,9 +18,12 @@ from outlive.frontends.mcp_tools.running import Runner
 from outlive.frontends.mcp_tools.scopes import SCOPES
 from outlive.frontends.mcp_tools.settings import ToolSet, ToolSettings
 from outlive.frontends.mcp_tools.tasks import ProcessTasks, Tasks
+from outlive.frontends.mcp_tools.terminals import TerminalTools
 from outlive.frontends.mcp_tools.workspaces import Workspaces
+from outlive.frontends.terminal_calls import TerminalCalls
 from outlive.protocols.mcp.lean import LEAN_TOOLS
 from outlive.protocols.mcp.schemas import COMMAND_TOOLS, PROCESS_TOOLS, Schema
+from outlive.protocols.mcp.terminal_tools import TERMINAL_TOOLS
 
 __all__ = ["Caller", "Outcome", "Progress", "Tasks", "ToolSet", "ToolSettings", "Toolbox", "UnknownTool"]
 
@@ -27,8 +31,8 @@ __all__ = ["Caller", "Outcome", "Progress", "Tasks", "ToolSet", "ToolSettings", 
 class Toolbox:
     """The tools of one engine under one set of settings. Used from the engine's event loop."""
 
-    def __init__(self, engine: Engine, settings: ToolSettings) -> None:
-        """Take the engine (opened by the caller) and the settings."""
+    def __init__(self, engine: Engine, settings: ToolSettings, terminals: Terminals | None = None) -> None:
+        """Take the engine (opened by the caller), the settings, and the terminals: the engine's own if none are given."""
         runner, admission, workspaces = Runner(engine, settings), Admission(settings), Workspaces(engine)
         self._runner = runner
         commands = CommandTools(runner, admission, workspaces)
@@ -45,7 +49,7 @@ class Toolbox:
             },
         )
         self._tools: dict[str, Tool] = {}
-        if settings.mcp_tools != "lean":
+        if settings.mcp_tools in {"documents", "all"}:
             self._add(
                 COMMAND_TOOLS,
                 (commands.execute, commands.execute_script, commands.get_status, commands.list_history),
@@ -54,8 +58,11 @@ class Toolbox:
                 PROCESS_TOOLS,
                 (processes.execute, processes.execute_background, processes.terminate, processes.list),
             )
-        if settings.mcp_tools != "documents":
+        if settings.mcp_tools in {"lean", "all"}:
             self._add(LEAN_TOOLS, (lean.run, lean.read, lean.wait, lean.send, lean.control, lean.list))
+        if settings.mcp_tools in {"terminals", "all"}:
+            calls = TerminalCalls(terminals or terminals_of(engine), wait_s=settings.wait_s)
+            self._add(TERMINAL_TOOLS, TerminalTools(calls, admission).answers())
 
     def _tool(self, name: str) -> Tool:
         tool = self._tools.get(name)

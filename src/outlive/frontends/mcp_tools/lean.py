@@ -25,7 +25,6 @@ from outlive.protocols.limits import to_limits
 from outlive.protocols.mcp.answers import Circumstances, header
 from outlive.protocols.mcp.arguments import read_arguments
 from outlive.protocols.mcp.lean import (
-    KEYS,
     ControlArguments,
     ListArguments,
     ReadArguments,
@@ -35,6 +34,7 @@ from outlive.protocols.mcp.lean import (
     WaitFor,
 )
 from outlive.protocols.mcp.tasks import TaskCall
+from outlive.protocols.terminal.keys import typed_keys
 
 __all__ = ["LeanTools"]
 
@@ -140,9 +140,8 @@ class LeanTools:
             acting = self._engine.on_behalf(caller.owner)
             before = Cursor(process.log.size(0), process.log.size(1))
             start = before if asked.cursor is None else Cursor.parse(asked.cursor)
-            text = (asked.text or "") + "".join(KEYS[key.lower()] for key in asked.keys or ())
-            if text:
-                await acting.write(process, text.encode("utf-8", "replace"))
+            if typed := typed_keys(asked.text, asked.keys):
+                await acting.write(process, typed)
             if asked.eof:
                 await acting.close_stdin(process)
         except OutliveError as error:

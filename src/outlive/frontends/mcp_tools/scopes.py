@@ -23,5 +23,12 @@ SCOPES: Mapping[str, Scope] = MappingProxyType(
         "send": Scope.RUN,
         "control": Scope.RUN,
         "list": Scope.READ,
+        "terminal_list": Scope.READ,
+        "terminal_create": Scope.RUN,
+        "terminal_execute": Scope.RUN,
+        "terminal_read": Scope.READ,
+        "terminal_write": Scope.RUN,
+        "terminal_resize": Scope.RUN,
+        "terminal_close": Scope.RUN,
     }
 )

@@ -5,7 +5,7 @@ from typing import Literal
 
 __all__ = ["ToolSet", "ToolSettings"]
 
-ToolSet = Literal["lean", "documents", "all"]
+ToolSet = Literal["lean", "documents", "terminals", "all"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

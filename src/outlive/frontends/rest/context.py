@@ -131,7 +131,7 @@ class RestContext:
         """The verbs that change something, on the caller's behalf."""
         return self.engine.on_behalf(self.owner())
 
-    async def first_of(self, happening: Awaitable[None], *, within_s: float | None = None) -> bool:
+    async def first_of(self, happening: Awaitable[object], *, within_s: float | None = None) -> bool:
         """Wait for something, until the server stops or time is up; tell whether it happened."""
         waiting = asyncio.ensure_future(happening)
         stopping = asyncio.ensure_future(self.stopping.wait())

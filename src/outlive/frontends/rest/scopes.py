@@ -14,6 +14,7 @@ from outlive.policy.access import Scope
 __all__ = ["SCOPES", "check_scope", "scope_of"]
 
 _ONE = "/v1/processes/{process_id}"
+_TERMINAL = "/v1/terminals/{terminal_id}"
 _ASYNC = "/api/async"
 _WEBSOCKET = "WEBSOCKET"  # in the place of the method
 
@@ -32,6 +33,14 @@ SCOPES: Mapping[tuple[str, str], Scope] = MappingProxyType(
         ("GET", f"{_ONE}/output"): Scope.READ,
         ("GET", f"{_ONE}/follow"): Scope.READ,
         (_WEBSOCKET, f"{_ONE}/follow"): Scope.READ,
+        ("GET", "/v1/terminals"): Scope.READ,
+        ("POST", "/v1/terminals"): Scope.RUN,
+        ("GET", _TERMINAL): Scope.READ,
+        ("DELETE", _TERMINAL): Scope.RUN,
+        ("POST", f"{_TERMINAL}/execute"): Scope.RUN,
+        ("GET", f"{_TERMINAL}/output"): Scope.READ,
+        ("POST", f"{_TERMINAL}/input"): Scope.RUN,
+        ("POST", f"{_TERMINAL}/resize"): Scope.RUN,
         ("GET", "/v1/approvals"): Scope.ADMIN,
         ("POST", "/v1/approvals/{process_id}/approve"): Scope.ADMIN,
         ("POST", "/v1/approvals/{process_id}/deny"): Scope.ADMIN,

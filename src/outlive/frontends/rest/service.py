@@ -12,6 +12,7 @@ from starlette.responses import HTMLResponse, Response
 from starlette.types import Receive, Scope, Send
 
 from outlive.engine import Engine
+from outlive.engine.terminals import Terminals, terminals_of
 from outlive.frontends.guard import access_of
 from outlive.frontends.rest.approvals import ApprovalRoutes
 from outlive.frontends.rest.bodies import BodyLimit
@@ -26,7 +27,9 @@ from outlive.frontends.rest.reference import render_page
 from outlive.frontends.rest.scopes import check_scope
 from outlive.frontends.rest.settings import RestSettings
 from outlive.frontends.rest.slugs import DOCS_PATH
+from outlive.frontends.rest.terminals import TerminalRoutes
 from outlive.frontends.rest.verbs import VerbRoutes
+from outlive.frontends.terminal_calls import TerminalCalls
 from outlive.protocols.rest.answers import Alive, Chunk, MatchPage, OutputPage, Problem, Ready
 
 __all__ = ["RestService"]
@@ -37,6 +40,7 @@ _ABOUT = (
 )
 _TAGS = [
     {"name": "processes", "description": "Processes as a resource."},
+    {"name": "terminals", "description": "Shells that stay, whose commands are captured one by one."},
     {"name": "documents", "description": "Paths and shapes of an older back end, kept for its callers."},
     {"name": "probes", "description": "For whoever watches the server."},
 ]
@@ -51,9 +55,10 @@ _NAMED_ONLY = (Problem, Chunk, OutputPage, MatchPage)  # models that routes name
 class RestService:
     """REST over HTTP, an ASGI application. Nothing has to be opened or closed."""
 
-    def __init__(self, engine: Engine, settings: RestSettings) -> None:
-        """Serve the processes of `engine`."""
+    def __init__(self, engine: Engine, settings: RestSettings, terminals: Terminals | None = None) -> None:
+        """Serve the processes of `engine`, and terminals: the engine's own if none are given."""
         self._settings = settings
+        self._terminals = TerminalCalls(terminals or terminals_of(engine), wait_s=settings.wait_s)
         self._context = RestContext(engine=engine, settings=settings)
         self._document: dict[str, Any] | None = None
         self._app = self._build()
@@ -106,12 +111,14 @@ class RestService:
         resource = APIRouter(prefix=PATH, tags=["processes"])
         for routes in (ProcessRoutes, VerbRoutes, OutputRoutes, FollowRoutes, ApprovalRoutes):
             routes(self._context).add_to(resource)
+        terminals = APIRouter(prefix=PATH, tags=["terminals"])
+        TerminalRoutes(self._context, self._terminals).add_to(terminals)
         documents = APIRouter(tags=["documents"])
         DocumentRoutes(self._context).add_to(documents)
         probes = APIRouter(tags=["probes"])
         probes.add_api_route("/healthz", _healthz, response_model=Alive)
         probes.add_api_route("/readyz", self._readyz, response_model=Ready, responses=problems())
-        for router in (resource, documents, probes):
+        for router in (resource, terminals, documents, probes):
             app.include_router(router)
         app.add_api_route("/openapi.json", self._openapi, include_in_schema=False)
         app.add_api_route(DOCS_PATH, self._page, include_in_schema=False)

@@ -15,6 +15,7 @@ class RestSettings:
         termination_timeout_s: Between TERM and KILL on the documented paths (promise S4.9).
         quiet_s: How long a stream of events may be silent before it says that it lives; below every proxy's usual
             minute of patience.
+        wait_s: How long a terminal's command is waited for, if a request does not say.
     """
 
     version: str
@@ -22,3 +23,4 @@ class RestSettings:
     max_output_bytes: int = 1024 * 1024
     termination_timeout_s: float = 30.0
     quiet_s: float = 15.0
+    wait_s: float = 45.0

@@ -9,9 +9,9 @@ from outlive.core.sandbox import Profile
 from outlive.protocols.limits import LimitParams
 from outlive.protocols.mcp.arguments import GroupLimit, Seconds, WaitSeconds, WorkspaceName
 from outlive.protocols.mcp.schemas import Schema, describe_tool
+from outlive.protocols.terminal.keys import check_keys
 
 __all__ = [
-    "KEYS",
     "LEAN_TOOLS",
     "ControlArguments",
     "ListArguments",
@@ -23,24 +23,6 @@ __all__ = [
 ]
 
 _Budget = Annotated[int, Meta(ge=100, le=1_000_000)]
-
-# What terminals send (xterm, "PC-Style Function Keys").
-KEYS = {
-    "enter": "\r",
-    "tab": "\t",
-    "esc": "\x1b",
-    "backspace": "\x7f",
-    "up": "\x1b[A",
-    "down": "\x1b[B",
-    "right": "\x1b[C",
-    "left": "\x1b[D",
-    "home": "\x1b[H",
-    "end": "\x1b[F",
-    "pageup": "\x1b[5~",
-    "pagedown": "\x1b[6~",
-    "delete": "\x1b[3~",
-    **{f"ctrl-{chr(code + 96)}": chr(code) for code in range(1, 27)},
-}
 
 
 class _Lean(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
@@ -122,9 +104,7 @@ class SendArguments(_Lean, kw_only=True, frozen=True):
         """Ask for something to send."""
         if self.text is None and not self.keys and not self.eof:
             raise ValueError("pass text, keys or eof")
-        for key in self.keys or ():
-            if key.lower() not in KEYS:
-                raise ValueError(f"keys: {key[:20]!r} is no key; known are {', '.join(KEYS)}")
+        check_keys(self.keys or ())
 
 
 class ControlArguments(_Lean, kw_only=True, frozen=True):

@@ -25,6 +25,7 @@ class CommandRun:
 
     __slots__ = (
         "_has_code",
+        "_is_at_prompt",
         "_open",
         "_ranges",
         "_runs",
@@ -43,6 +44,7 @@ class CommandRun:
         self.wants_more = False
         self.end = 0
         self._has_code = False  # since the last A or C: of two D in a row the first is the command's
+        self._is_at_prompt = False  # since an A
         self._runs = False
         self._open: int | None = None
         self._ranges: list[tuple[int, int]] = []
@@ -64,14 +66,17 @@ class CommandRun:
                     self._close(mark.start)
                 self._runs = self.has_begun = True
                 self.wants_more = False
-                self._open, self._has_code = mark.end, False
+                self._open, self._has_code, self._is_at_prompt = mark.end, False, False
             case "D" | "E" if mark.kind == "D" or self._runs:
                 self.has_begun = True
+                if mark.kind == "E" and self._is_at_prompt:
+                    self._open = None  # what the prompt's own commands have printed
                 self._close(mark.start)
                 if not self._has_code:
                     self.exit_code, self._has_code = mark.exit_code, True
             case "A" if self.has_begun:
-                self._open, self._has_code = mark.end, False
+                self._close(mark.start)
+                self._open, self._has_code, self._is_at_prompt = mark.end, False, True
             case "P":
                 self.wants_more = True
             case "B" if self.has_begun and self._is_ended:

@@ -1,0 +1,78 @@
+"""The seven calls of promise S3.6 for every door: `TerminalCalls`, from a checked request to the members of the answer.
+
+A door names the caller, reads the request by `protocols.terminal.requests`, and writes the answer in its own way.
+"""
+
+from outlive.core.process import Owner
+from outlive.engine.terminals import NewTerminal, Terminals
+from outlive.protocols.terminal import requests
+from outlive.protocols.terminal.keys import typed_keys
+from outlive.protocols.terminal.views import executed_view, terminal_view, text_view
+
+__all__ = ["TerminalCalls"]
+
+_Members = dict[str, object]
+
+
+class TerminalCalls:
+    """The terminals of one server. Every call raises what `TerminalHost` says."""
+
+    def __init__(self, terminals: Terminals, *, wait_s: float = 45.0) -> None:
+        """Take the terminals, and how long a command is waited for if the caller does not say."""
+        self._terminals = terminals
+        self._wait_s = wait_s
+
+    async def list(self, _asked: requests.ListTerminals, by: Owner) -> _Members:
+        """Return all that are open."""
+        return {"terminals": [terminal_view(one) for one in await self._terminals.terminals(by)]}
+
+    async def get(self, terminal_id: str, by: Owner) -> _Members:
+        """Return one."""
+        _, info = await self._terminals.find(terminal_id, by)
+        return terminal_view(info)
+
+    async def create(self, asked: requests.CreateTerminal, by: Owner) -> _Members:
+        """Open one."""
+        wanted = NewTerminal(
+            name=asked.terminal_name,
+            shell=asked.shell,
+            cwd=asked.cwd,
+            env=asked.env,
+            rows=asked.rows,
+            cols=asked.cols,
+            profile=asked.profile,
+            tags=asked.tags,
+        )
+        return terminal_view(await self._terminals.host(asked.target).create(wanted, by))
+
+    async def execute(self, asked: requests.ExecuteInTerminal, by: Owner) -> _Members:
+        """Run a command and wait for its end, at most so long."""
+        wait_s = self._wait_s if asked.wait_s is None else asked.wait_s
+        host, info = await self._terminals.find(asked.terminal_id, by)
+        return executed_view(await host.execute(info.terminal_id, asked.command, by, wait_s=wait_s))
+
+    async def read(self, asked: requests.ReadTerminal, by: Owner) -> _Members:
+        """Return text of it."""
+        host, info = await self._terminals.find(asked.terminal_id, by)
+        return text_view(
+            await host.read(info.terminal_id, by, form=asked.form, cursor=asked.cursor, budget=asked.budget)
+        )
+
+    async def write(self, asked: requests.WriteToTerminal, by: Owner) -> _Members:
+        """Type into it."""
+        host, info = await self._terminals.find(asked.terminal_id, by)
+        data = typed_keys(asked.text, asked.keys)
+        await host.write(info.terminal_id, data, by)
+        return {"terminal_id": info.terminal_id, "written": len(data)}
+
+    async def resize(self, asked: requests.ResizeTerminal, by: Owner) -> _Members:
+        """Set its size."""
+        host, info = await self._terminals.find(asked.terminal_id, by)
+        await host.resize(info.terminal_id, asked.rows, asked.cols, by)
+        return {"terminal_id": info.terminal_id, "rows": asked.rows, "cols": asked.cols}
+
+    async def close(self, asked: requests.CloseTerminal, by: Owner) -> _Members:
+        """Close it."""
+        host, info = await self._terminals.find(asked.terminal_id, by)
+        await host.close(info.terminal_id, by)
+        return {"terminal_id": info.terminal_id, "closed": True}

@@ -1,0 +1,212 @@
+"""The terminal tools of promise S3.6 as MCP Tool objects, and what their answers say in words."""
+
+from collections.abc import Mapping
+
+from outlive.core.sandbox import Profile
+from outlive.protocols.mcp.schemas import Schema, describe_tool
+
+__all__ = ["TERMINAL_TOOLS", "executed_text", "read_text", "terminals_text"]
+
+_STRING: Schema = {"type": "string"}
+_NULLABLE: Schema = {"type": ["string", "null"]}
+_CODE: Schema = {"type": ["integer", "null"]}
+_BOOLEAN: Schema = {"type": "boolean"}
+_TEXTS: Schema = {"type": "object", "additionalProperties": _STRING}
+_TERMINAL_ID: Schema = {
+    "type": "string",
+    "description": "From terminal_create or terminal_list; a name does, too.",
+}
+_WAITING: Schema = {"enum": ["none", "input", "password"], "description": "What it waits for to be typed."}
+_STATE: Schema = {"enum": ["ready", "busy", "closed", "unknown"]}
+
+
+def _described(schema: Mapping[str, object], description: str) -> Schema:
+    return {**schema, "description": description}
+
+
+def _object(required: tuple[str, ...] = (), /, **properties: Schema) -> Schema:
+    schema: Schema = {"type": "object", "properties": properties}
+    return {**schema, "required": list(required)} if required else schema
+
+
+def _result(**properties: Schema) -> Schema:
+    """Return the schema of an answer; MCP wants one for errors, too, which have none of the members."""
+    return {"type": "object", "properties": properties, "additionalProperties": False}
+
+
+def _cells(what: str) -> Schema:
+    return {"type": "integer", "minimum": 1, "maximum": 65535, "description": f"Character cells: {what}."}
+
+
+_TERMINAL: Schema = _result(
+    terminal_id=_STRING,
+    terminal_name=_STRING,
+    target={"enum": ["engine", "vscode"]},
+    state=_STATE,
+    process_id=_NULLABLE,
+    cwd=_NULLABLE,
+)
+
+TERMINAL_TOOLS: tuple[Schema, ...] = (
+    describe_tool(
+        "terminal_list",
+        "List terminals",
+        description="List the open terminals.",
+        arguments=_object(),
+        result=_result(terminals={"type": "array", "items": _TERMINAL}),
+        reads_only=True,
+    ),
+    describe_tool(
+        "terminal_create",
+        "Open a terminal",
+        description="Open a terminal: a shell that stays, with its folder, variables and jobs. It outlives this session "
+        "and the server; close it when it is not needed any more.",
+        arguments=_object(
+            terminal_name=_described(_STRING, 'Its name ("MCP Terminal N").'),
+            target={
+                "enum": ["engine", "vscode"],
+                "description": "engine: on this machine, output captured. vscode: one that VS Code shows.",
+            },
+            shell=_described(_STRING, "A program; the user's shell if left out."),
+            cwd=_STRING,
+            env=_TEXTS,
+            rows=_cells("24"),
+            cols=_cells("80"),
+            profile={"enum": list(map(str, Profile)), "description": "Sandbox, weakest first."},
+            tags=_TEXTS,
+        ),
+        result=_TERMINAL,
+        destroys=True,
+    ),
+    describe_tool(
+        "terminal_execute",
+        "Run a command in a terminal",
+        description="Run a command of any number of lines at a terminal's prompt and return its output and exit code. What "
+        "waits for input or takes longer than wait_s goes on: then use terminal_read and terminal_write.",
+        arguments=_object(
+            ("terminal_id", "command"),
+            terminal_id=_TERMINAL_ID,
+            command=_described(_STRING, "As it would be typed."),
+            wait_s=_described(
+                {"type": "number", "minimum": 0, "maximum": 3600}, "Seconds to wait for the end (45)."
+            ),
+        ),
+        result=_result(
+            terminal_id=_STRING,
+            output=_STRING,
+            exit_code=_CODE,
+            cursor=_NULLABLE,
+            is_complete=_BOOLEAN,
+            waiting=_WAITING,
+            is_closed=_BOOLEAN,
+        ),
+        destroys=True,
+    ),
+    describe_tool(
+        "terminal_read",
+        "Read a terminal",
+        description="Return what a terminal shows: the newest output, or that from a cursor on; also after its end.",
+        arguments=_object(
+            ("terminal_id",),
+            terminal_id=_TERMINAL_ID,
+            form={
+                "enum": ["raw", "clean", "screen"],
+                "description": "clean (default): no escape sequences, progress bars collapsed. screen: what a person sees "
+                "now, for full-screen programs.",
+            },
+            cursor=_described(_STRING, "Where to go on, from the last answer."),
+            budget={
+                "type": "integer",
+                "minimum": 100,
+                "maximum": 1_000_000,
+                "description": "Most characters (8000).",
+            },
+        ),
+        result=_result(
+            terminal_id=_STRING,
+            text=_STRING,
+            form=_STRING,
+            cursor=_STRING,
+            state=_STATE,
+            waiting=_WAITING,
+            exit_code=_CODE,
+            has_more=_BOOLEAN,
+            has_gap=_BOOLEAN,
+        ),
+        reads_only=True,
+    ),
+    describe_tool(
+        "terminal_write",
+        "Type into a terminal",
+        description="Type a text, then keys, whatever runs there: answers, passwords, ctrl-c.",
+        arguments=_object(
+            ("terminal_id",),
+            terminal_id=_TERMINAL_ID,
+            text=_described(_STRING, "As it is: end a line with \\n."),
+            keys={
+                "type": "array",
+                "items": _STRING,
+                "description": "enter, tab, esc, up, down, left, right, ctrl-c …",
+            },
+        ),
+        result=_result(terminal_id=_STRING, written={"type": "integer"}),
+        destroys=True,
+    ),
+    describe_tool(
+        "terminal_resize",
+        "Resize a terminal",
+        description="Set a terminal's size.",
+        arguments=_object(
+            ("terminal_id", "rows", "cols"),
+            terminal_id=_TERMINAL_ID,
+            rows=_cells("height"),
+            cols=_cells("width"),
+        ),
+        result=_result(terminal_id=_STRING, rows={"type": "integer"}, cols={"type": "integer"}),
+        destroys=True,
+    ),
+    describe_tool(
+        "terminal_close",
+        "Close a terminal",
+        description="Close a terminal: its shell and what runs in it end.",
+        arguments=_object(("terminal_id",), terminal_id=_TERMINAL_ID),
+        result=_result(terminal_id=_STRING, closed=_BOOLEAN),
+        destroys=True,
+    ),
+)
+
+
+def executed_text(members: Mapping[str, object]) -> str:
+    """Return what a command gave: one line about its end, then its output."""
+    if members["is_closed"]:
+        first = f"[the terminal is closed; exit {members['exit_code']}]"
+    elif members["is_complete"]:
+        code = members["exit_code"]
+        first = f"[exit {'unknown' if code is None else code}]"
+    else:
+        waits = "" if members["waiting"] == "none" else f", waits for {members['waiting']}"
+        first = f"[still running{waits}; cursor {members['cursor']}]"
+    return f"{first}\n{members['output']}"
+
+
+def read_text(members: Mapping[str, object]) -> str:
+    """Return what was read: one line about the terminal, then the text."""
+    words = [f"[{members['state']}", f"cursor {members['cursor']}"]
+    if members["waiting"] != "none":
+        words.append(f"waits for {members['waiting']}")
+    if members["exit_code"] is not None:
+        words.append(f"last exit {members['exit_code']}")
+    if members["has_gap"]:
+        words.append("output in between is not kept any more")
+    if members["has_more"]:
+        words.append("there is more from the cursor on")
+    return f"{'; '.join(words)}]\n{members['text']}"
+
+
+def terminals_text(terminals: object) -> str:
+    """Return a line for each terminal."""
+    rows = [
+        f"{one['terminal_id']} {one['state']} {one['target']} {one['terminal_name']!r} {one['cwd'] or ''}".rstrip()
+        for one in (terminals if isinstance(terminals, list) else ())
+    ]
+    return "\n".join(rows) or "[no terminals]"

@@ -1,0 +1,92 @@
+"""What callers ask of terminals, checked once for all doors (promise S3.6); unknown members are ignored.
+
+`wait_s` is seconds, `budget` characters, `rows` and `cols` character cells.
+"""
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from outlive.core.tags import MAX_TAG_NAME, MAX_TAG_VALUE, MAX_TAGS
+from outlive.core.terminal import ENGINE, Form, Target
+from outlive.protocols.terminal.keys import check_keys
+
+__all__ = [
+    "DEFAULT_BUDGET",
+    "CloseTerminal",
+    "CreateTerminal",
+    "ExecuteInTerminal",
+    "ListTerminals",
+    "ReadTerminal",
+    "ResizeTerminal",
+    "WriteToTerminal",
+]
+
+DEFAULT_BUDGET = 8000
+_Cells = Annotated[int, Meta(ge=1, le=65535)]  # struct winsize holds 16 bits (ioctl_tty(2))
+_Name = Annotated[str, Meta(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f\x7f]*$")]  # shown in a line
+_WaitSeconds = Annotated[float, Meta(ge=0, le=3600)]
+_TagName = Annotated[str, Meta(min_length=1, max_length=MAX_TAG_NAME)]
+_TagValue = Annotated[str, Meta(max_length=MAX_TAG_VALUE)]
+
+
+class ListTerminals(msgspec.Struct, kw_only=True, frozen=True):
+    """`terminal_list`."""
+
+
+class CreateTerminal(msgspec.Struct, kw_only=True, frozen=True):
+    """`terminal_create`."""
+
+    terminal_name: _Name | None = None
+    target: Target = ENGINE
+    shell: Annotated[str, Meta(min_length=1, max_length=4096)] | None = None
+    cwd: str | None = None
+    env: dict[str, str] = {}
+    rows: _Cells = 24
+    cols: _Cells = 80
+    profile: str | None = None
+    tags: Annotated[dict[_TagName, _TagValue], Meta(max_length=MAX_TAGS)] = {}
+
+
+class _OfTerminal(msgspec.Struct, kw_only=True, frozen=True):
+    terminal_id: Annotated[str, Meta(min_length=1, max_length=200)]
+
+
+class ExecuteInTerminal(_OfTerminal, kw_only=True, frozen=True):
+    """`terminal_execute`."""
+
+    command: str
+    wait_s: _WaitSeconds | None = None
+
+
+class ReadTerminal(_OfTerminal, kw_only=True, frozen=True):
+    """`terminal_read`."""
+
+    form: Form = "clean"
+    cursor: str | None = None
+    budget: Annotated[int, Meta(ge=100, le=1_000_000)] = DEFAULT_BUDGET
+
+
+class WriteToTerminal(_OfTerminal, kw_only=True, frozen=True):
+    """`terminal_write`: a text as it is, and then keys by name."""
+
+    text: str | None = None
+    keys: list[str] | None = None
+
+    def __post_init__(self) -> None:
+        """Ask for something to type."""
+        if not self.text and not self.keys:
+            raise ValueError("pass text or keys")
+        check_keys(self.keys or ())
+
+
+class ResizeTerminal(_OfTerminal, kw_only=True, frozen=True):
+    """`terminal_resize`."""
+
+    rows: _Cells
+    cols: _Cells
+
+
+class CloseTerminal(_OfTerminal, kw_only=True, frozen=True):
+    """`terminal_close`."""
