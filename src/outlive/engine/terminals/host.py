@@ -31,6 +31,7 @@ from outlive.core.terminal import (
     TerminalInfo,
     TerminalNote,
     TerminalText,
+    default_name,
 )
 from outlive.engine.engine import Engine
 from outlive.engine.process import Process
@@ -47,7 +48,6 @@ from outlive.store.window_sizes import WindowSize, note_size
 
 __all__ = ["EngineTerminals", "terminals_of"]
 
-_DEFAULT_NAME = "MCP Terminal"  # promise S3.6
 _READY_S = 15.0  # what the user's own start files may take before a terminal is handed over all the same
 _HUNG_UP_S = 1.0  # what heeds SIGHUP is gone this soon
 _GRACE_S = 2.0  # and TERM; then KILL
@@ -103,7 +103,7 @@ class EngineTerminals:
             fallback=engine.shell,
             is_bare=engine.is_strict,
         )
-        name = wanted.name or self._default_name(by)
+        name = wanted.name or default_name({note.name for _, note in self._open(by)})
         command = Command(
             argv=shell.argv,
             title=f"{os.path.basename(shell.argv[0])} [{name}]",
@@ -233,13 +233,6 @@ class EngineTerminals:
             cwd=(None if process.is_ended else await asyncio.to_thread(_folder_of, process))
             or process.record.cwd,
         )
-
-    def _default_name(self, by: Owner) -> str:
-        taken = {note.name for _, note in self._open(by)}
-        number = 1
-        while f"{_DEFAULT_NAME} {number}" in taken:
-            number += 1
-        return f"{_DEFAULT_NAME} {number}"
 
     def _tell(
         self,
