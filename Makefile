@@ -17,7 +17,7 @@ JOBS ?= 4
 COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-emit-find-links --no-header
 
-.PHONY: help setup run test test-all test-slow coverage check format bench lock clean
+.PHONY: help setup run test test-all test-slow test-vscode coverage check format bench lock clean
 
 help: ## list what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -33,15 +33,20 @@ run: $(READY) ## start the server (Ctrl-C stops it, not the processes)
 	@exec $(BIN)/outlive serve $(ARGS)
 
 test: $(READY) ## the tests a change must keep green (minutes)
-	@$(BIN)/python -m pytest -n $(JOBS) -m "not slow" $(ARGS)
+	@$(BIN)/python -m pytest -n $(JOBS) -m "not slow and not code_server" $(ARGS)
 
 test-all: test test-slow ## every test, the kill storm included
 
 test-slow: $(READY) ## only the slow ones, one after the other: they measure and kill
 	@$(BIN)/python -m pytest -m slow $(ARGS)
 
+test-vscode: $(READY) ## the extension in a real VS Code, which it installs (a minute, 800 MB)
+	@scripts/vscode.sh
+	@scripts/code-server.sh
+	@$(BIN)/python -m pytest -m code_server tests/vscode/code_server $(ARGS)
+
 coverage: $(READY) ## `make test`, measured: branches of src, server and keeper included
-	@PYTHONPATH=$(CURDIR)/scripts/measure $(BIN)/python -m pytest -n $(JOBS) -m "not slow" --cov --cov-report=term --cov-fail-under=90 $(ARGS)
+	@PYTHONPATH=$(CURDIR)/scripts/measure $(BIN)/python -m pytest -n $(JOBS) -m "not slow and not code_server" --cov --cov-report=term --cov-fail-under=90 $(ARGS)
 
 check: $(READY) ## lint, format, types, import contracts
 	$(BIN)/ruff check $(CODE)

@@ -23,6 +23,7 @@ __all__ = [
     "mcp_typescript",
     "measure_sink",
     "naive",
+    "naive_pty",
     "open_available",
     "splice",
     "websocketd",
@@ -104,6 +105,13 @@ def naive(_bench: Bench) -> Iterator[Endpoint]:
     """The plain Python server of `bench.peers.naive`."""
     with _running([sys.executable, "-m", "bench.peers.naive", "0"]) as process:
         yield Endpoint("naive", _port_of(process), "/", "jsonrpc", {"server": process.pid})
+
+
+@contextmanager
+def naive_pty(_bench: Bench) -> Iterator[Endpoint]:
+    """The plain Python server of terminals, `bench.peers.naive_pty`."""
+    with _running([sys.executable, "-m", "bench.peers.naive_pty", "0"]) as process:
+        yield Endpoint("naive pty", _port_of(process), "/", "line", {"server": process.pid})
 
 
 @contextmanager

@@ -5,7 +5,7 @@ tests/house/test_promises.py holds that every promise of a built door has a test
 Ids are stable: a promise may gain sub-ids ("S0.6.utf8"), it never changes its meaning.
 S0 = JSON-RPC over WebSocket, S1 = command tools, S3 = terminal bridge, S4 = MCP and process management,
 C = the Python client, R = REST, M = one endpoint for raw and official MCP clients, W = words that mean the same everywhere,
-A = access.
+T = a terminal over WebSocket, A = access.
 """
 
 from collections.abc import Mapping
@@ -14,11 +14,11 @@ from typing import Literal, get_args
 
 __all__ = ["BUILT_DOORS", "DOORS", "PROMISES", "Door", "Promise"]
 
-Door = Literal["jsonrpc", "mcp", "rest", "bridge", "client", "docker", "security"]
+Door = Literal["jsonrpc", "mcp", "rest", "bridge", "client", "terminal", "docker", "security"]
 DOORS: frozenset[str] = frozenset(get_args(Door))
 
 # A door belongs here once it is built: from then on each of its promises needs a test.
-BUILT_DOORS: frozenset[Door] = frozenset({"jsonrpc", "mcp", "rest", "bridge", "client"})
+BUILT_DOORS: frozenset[Door] = frozenset({"jsonrpc", "mcp", "rest", "bridge", "client", "terminal"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,6 +311,22 @@ _CLIENT: Mapping[str, str] = {
     "S4.8": "ProcessRegistry registers, finds, lists and gracefully terminates with the documented meanings.",
 }
 
+_TERMINAL: Mapping[str, str] = {
+    "T.bytes": "/ws/terminal/{process_id} carries raw output in binary frames and takes both kinds of frames as input, as addon-attach does.",
+    "T.names": "A process is found by its id, its command id, or its pid while it runs; one that is unknown or not the caller's is 404.",
+    "T.begin": "Without a cursor a viewer begins with at most 256 KiB of the newest history, not within a character or a sequence.",
+    "T.resume": "A viewer that counts bytes goes on at its cursor with nothing lost and nothing twice, also when the server was killed.",
+    "T.viewers": "Any number of viewers see the same bytes, each at its own pace.",
+    "T.slow": "A viewer that stops reading slows neither the process nor another viewer, and costs no memory.",
+    "T.input": "Input is written in order and whole however slowly the process reads, in bounded memory.",
+    "T.readonly": "What a viewer types that only looks is dropped, and the connection goes on.",
+    "T.control": "outlive.terminal.v1 tells hello, cursor, gap, exited and closed, and takes resize, signal, eof and where.",
+    "T.end": "A process that has ended gives the rest of its output, then how it ended, and the connection closes with 1000.",
+    "T.screen": "vim, less and top look the same in xterm.js before and after a reconnect by cursor.",
+    "T.hidden": "Secrets are hidden as on every door; raw=1 shows them to the scope admin.",
+    "T.token": "A token can travel as the subprotocol outlive.token.<token> on this route alone; it is never echoed or logged.",
+}
+
 _DOCKER: Mapping[str, str] = {
     "S4.9.docker": "USE_DOCKER is read from the environment.",
     "S4.12.docker": "Docker mode does what local mode does, streaming included.",
@@ -322,6 +338,7 @@ _BY_DOOR: Mapping[Door, Mapping[str, str]] = {
     "rest": _REST,
     "bridge": _BRIDGE,
     "client": _CLIENT,
+    "terminal": _TERMINAL,
     "docker": _DOCKER,
     "security": _SECURITY,
 }

@@ -42,6 +42,8 @@ from outlive.frontends.rest.door import PROBE_PATHS, RestDoor
 from outlive.frontends.rest.door import Service as RestService
 from outlive.frontends.rest.door import dialect as rest_dialect
 from outlive.frontends.rest.slugs import DOCS_PATH
+from outlive.frontends.terminal.door import PATH as TERMINAL_PATH
+from outlive.frontends.terminal.door import TerminalDoor
 from outlive.frontends.timing import Timed
 from outlive.frontends.tls import certificate_names
 from outlive.frontends.token_book import TokenBook
@@ -117,13 +119,12 @@ class Application:
             observe=functools.partial(metrics.observe_request, "jsonrpc"),
             terminals=terminals,
         )
+        self._terminal = TerminalDoor(engine, take=self._take)
         self._mcp = McpHttpDoor(lambda: _mcp_service(engine, terminals, layout, settings, extend_mcp))
         self._rest = RestDoor(lambda: _rest_service(engine, terminals, settings), engine.check)
         own_uid = os.getuid()
         self._peers = peers = Peers(layout, own_uid=own_uid, living=self._living)
-        self._bridge = self._bridge_door(
-            settings, layout, Access(principal=f"uid:{own_uid}", scope=Scope.RUN)
-        )
+        self._bridge = self._bridge_door(settings, layout, own_uid)
         self.routes = self._all_routes()
         self._tokens = TokenBook(TokenFile(layout))
         entry = Entry(
@@ -132,16 +133,17 @@ class Application:
             own_uid=own_uid,
             api_key=settings.mcp_api_key,
             bridge_paths=frozenset({BRIDGE_PATH}),
+            offering_paths=(TERMINAL_PATH,),
         )
         self.asgi: ASGIApp = self._guarded(settings, entry)
 
-    def _bridge_door(self, settings: Settings, layout: Layout, own: Access) -> BridgeDoor:
+    def _bridge_door(self, settings: Settings, layout: Layout, own_uid: int) -> BridgeDoor:
         return BridgeDoor(
             self._engine,
             self.terminals,
             BridgeSettings.of(settings),
             path=layout.bridge,
-            own=own,
+            own=Access(principal=f"uid:{own_uid}", scope=Scope.RUN),
             identify=lambda scope: self._peers.identity(scope["state"][PEER]),
             lives=still_lives,
             take=self._take,
@@ -171,6 +173,7 @@ class Application:
         return [
             *front_routes(self._describe, self._health),
             *self._jsonrpc.routes(),
+            *self._terminal.routes(),
             *self._mcp.routes(),
             *self._rest.routes(),
             *self._bridge.routes(),
@@ -254,7 +257,7 @@ class Application:
             stderr_bytes=sum(process.stderr_bytes for process in live),
             subscribers=sum(process.subscriber_count for process in self._engine.live()),
             lag_bytes=self._jsonrpc.lag_bytes,
-            connections=self._jsonrpc.open_count,
+            connections=self._jsonrpc.open_count + self._terminal.open_count,
         )
 
     def _describe(self) -> dict[str, object]:
@@ -264,6 +267,7 @@ class Application:
             "about": "Runs commands that outlive whoever asked for them.",
             "endpoints": {
                 "jsonrpc": "/ws/mcp",
+                "terminal": TERMINAL_PATH,
                 "mcp": MCP_PATH,
                 "rest": REST_PATH,
                 "bridge": BRIDGE_PATH,
@@ -280,7 +284,7 @@ class Application:
             "pid": os.getpid(),
             "uptime_s": round(time.monotonic() - self._begun, 3),
             "processes": self.living_count,
-            "connections": self._jsonrpc.open_count,
+            "connections": self._jsonrpc.open_count + self._terminal.open_count,
             "extensions": self._bridge.open_count,
         }
 

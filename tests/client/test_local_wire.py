@@ -10,7 +10,7 @@ import pytest
 from outlive.client.local_wire import LocalWire, open_local
 from outlive.client.world import ConnectionLost, Unreachable, run
 from outlive.core.errors import AccessDenied
-from outlive.protocols.jsonrpc.frames import binary_frame, frame_header, text_frame
+from outlive.protocols.websocket_frames import binary_frame, frame_header, text_frame
 
 _ANSWER = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n\r\n"
 

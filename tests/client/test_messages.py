@@ -9,9 +9,9 @@ from outlive.client.results import Completion
 from outlive.core.cursor import Cursor
 from outlive.core.errors import SLUGS, OutliveError, ProtocolViolation, error_from_slug
 from outlive.protocols.jsonrpc.answers import encode_error, encode_gap, encode_result
-from outlive.protocols.jsonrpc.frames import split_frames
 from outlive.protocols.jsonrpc.output import binary_output_frame
 from outlive.protocols.jsonrpc.requests import Request, parse_frame
+from outlive.protocols.websocket_frames import split_frames
 
 _ID = "01m7ybywps7gsyjzmq1eandhcn"
 

@@ -159,6 +159,10 @@ class HeldBackend:
         """Not asked here."""
         raise NotImplementedError(process_id, data)
 
+    async def window_size(self, process_id: ProcessId) -> tuple[int, int] | None:
+        """There is no terminal."""
+        raise AssertionError(process_id)
+
     async def observe(self, process_id: ProcessId, **_how: object) -> Observation:
         """Not asked here."""
         raise NotImplementedError(process_id)

@@ -20,6 +20,7 @@ _RAW = {
     "engine/terminals/output.py",  # looks for marks, gives nothing else
     "frontends/jsonrpc/followers.py",
     "frontends/rest/context.py",
+    "frontends/terminal/door.py",
     "store/log_mask.py",
     "store/output_log.py",
 }

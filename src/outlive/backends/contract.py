@@ -57,6 +57,9 @@ class BackendSite(Protocol):
     async def status(self) -> dict[str, object]:
         """Return what the other side says about itself."""
 
+    async def window_size(self, process_id: ProcessId) -> tuple[int, int] | None:
+        """Return rows and columns of a live process's terminal; None where there is none. Never raises."""
+
 
 class Backend(BackendSite, Protocol):
     """Carries out what the engine asks. Every method raises BackendUnavailable when nobody answers in time.

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 
 from outlive.backends.contract import BackendListener, Started
 from outlive.backends.keeper_link import KeeperLink
-from outlive.backends.observing import observe_tree
+from outlive.backends.observing import observe_tree, window_size
 from outlive.backends.unanswered import Reply
 from outlive.core.errors import BackendUnavailable, LimitExceeded, OutliveError
 from outlive.core.identity import ProcessId
@@ -187,6 +187,10 @@ class LocalBackend(_Asking):
     async def observe(self, process_id: ProcessId, *, has_stdin: bool) -> Observation:
         """Look at a process's tree, in a thread."""
         return await asyncio.to_thread(observe_tree, self._layout.process(process_id), has_stdin=has_stdin)
+
+    async def window_size(self, process_id: ProcessId) -> tuple[int, int] | None:
+        """Ask the kernel, in a thread."""
+        return await asyncio.to_thread(window_size, self._layout.process(process_id))
 
     async def offers(self) -> str:
         """Return what the keeper has found out about bounds."""

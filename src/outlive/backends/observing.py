@@ -6,11 +6,12 @@ The tree is what the shim holds: the command, what it started, and what of that 
 import contextlib
 import os
 import termios
+from collections.abc import Iterator
 
 from outlive.core.observation import NOTHING, Observation, Waiting
 from outlive.protocols.frames import PidRecord, decode_pid
 
-__all__ = ["observe_tree"]
+__all__ = ["observe_tree", "window_size"]
 
 # The number of read(2) by machine: /proc/PID/syscall shows it with the descriptor behind it.
 _READ = {"x86_64": "0", "aarch64": "63"}.get(os.uname().machine)
@@ -19,6 +20,7 @@ _POLLS = {
     "x86_64": frozenset({"7", "23", "232", "270", "271", "281", "441"}),
     "aarch64": frozenset({"22", "72", "73", "441"}),
 }.get(os.uname().machine, frozenset())
+_PTY_MAJOR = 136  # Unix98 pseudo-terminals (Documentation/admin-guide/devices.txt)
 _KEEPER = b"outlive/keeper/__main__.py"
 
 
@@ -66,6 +68,16 @@ def observe_tree(folder: str, *, has_stdin: bool) -> Observation:
         ports=tuple(sorted(ports)),
         waiting=waiting,
     )
+
+
+def window_size(folder: str) -> tuple[int, int] | None:
+    """Return rows and columns of the terminal that the process of a folder was started in; None where there is none."""
+    record = _pid_record(folder)
+    if record is None or record.boot_id != _boot_id() or _start_ticks(record.pid) != record.start_ticks:
+        return None
+    with contextlib.suppress(OSError, termios.error), _terminal_of(record.pid) as fd:
+        return termios.tcgetwinsize(fd)
+    return None
 
 
 def _pid_record(folder: str) -> PidRecord | None:
@@ -172,15 +184,24 @@ def _is_in_foreground(pid: int) -> bool:
 
 def _local_modes(pid: int) -> int:
     """Return how the terminal of a process treats what is typed (termios(3), c_lflag); 0 where it has none."""
-    fields = _stat_fields(pid)
-    device = int(fields[4]) if len(fields) > 4 else 0
-    # /dev/pts begins at major 136 (admin-guide/devices.txt); its input may be a pipe, and /dev/tty would be ours.
-    number = (os.major(device) - 136) * 256 + os.minor(device)
-    with contextlib.suppress(OSError, termios.error):
-        path = os.path.join(f"/proc/{pid}/root", "dev", "pts", str(number))
-        fd = os.open(path, os.O_RDONLY | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC)
-        try:
-            return int(termios.tcgetattr(fd)[3])
-        finally:
-            os.close(fd)
+    with contextlib.suppress(OSError, termios.error), _terminal_of(pid) as fd:
+        return int(termios.tcgetattr(fd)[3])
     return 0
+
+
+@contextlib.contextmanager
+def _terminal_of(pid: int) -> Iterator[int]:
+    """Open a process's controlling terminal: its input may be a pipe, and /dev/tty would be ours.
+
+    Raises:
+        OSError: It has none.
+    """
+    fields = _stat_fields(pid)
+    device = int(fields[4]) if len(fields) > 4 else 0  # `tty_nr` of /proc/PID/stat (proc(5))
+    number = (os.major(device) - _PTY_MAJOR) * 256 + os.minor(device)
+    path = os.path.join(f"/proc/{pid}/root", "dev", "pts", str(number))
+    fd = os.open(path, os.O_RDONLY | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        yield fd
+    finally:
+        os.close(fd)

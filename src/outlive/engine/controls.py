@@ -197,6 +197,12 @@ class Controls:
             return NOTHING
         return await self._backend.observe(process.process_id, has_stdin=process.has_stdin)
 
+    async def window_size(self, process: Process) -> tuple[int, int] | None:
+        """Return rows and columns of a live process's terminal; None where there is none."""
+        if not process.has_terminal or process.pid is None or process.is_ended:
+            return None
+        return await self._backend.window_size(process.process_id)
+
     async def backend_status(self) -> dict[str, object]:
         """Return what the keeper says about itself."""
         return await self._backend.status()

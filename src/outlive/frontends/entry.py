@@ -17,7 +17,10 @@ from outlive.policy.access import Access
 from outlive.policy.access import Scope as AccessScope
 from outlive.policy.tokens import PREFIX, Token
 
-__all__ = ["Admission", "Entry", "Refusal", "credentials", "is_forwarded", "values_of"]
+__all__ = ["Admission", "Entry", "Refusal", "credentials", "is_forwarded", "values_of", "without_tokens"]
+
+# A subprotocol that is a token: this, and the token behind it (any HTTP token is a name, RFC 6455, section 4.1).
+_OFFERED = "outlive.token."
 
 # RFC 7239, RFC 9110 section 7.6.3, and what proxies set that are older than both.
 _PROXY_HEADERS = frozenset({b"forwarded", b"via", b"x-real-ip"})
@@ -51,6 +54,7 @@ class Entry:
         own_uid: int,
         api_key: str = "",
         bridge_paths: frozenset[str] = frozenset(),
+        offering_paths: tuple[str, ...] = (),
     ) -> None:
         """Take what finds out about callers.
 
@@ -61,12 +65,15 @@ class Entry:
             api_key: What every caller over TCP must send that shows no token; empty asks for none.
             bridge_paths: Upgrades at which tokens of the scope bridge count, and those in the address: whoever dials
                 there may have no other place for one (promise S3.1).
+            offering_paths: What the paths of WebSockets begin with that may show a token as one of their subprotocols:
+                web pages dial them, and cannot send a header.
         """
         self._peers = peers
         self._tokens = tokens
         self._own_uid = own_uid
         self._api_key = api_key
         self._bridge_paths = bridge_paths
+        self._offering_paths = offering_paths
 
     async def admit(self, scope: Scope) -> Admission | Refusal:
         """Decide about one request or upgrade, whose Host and Origin were looked at before.
@@ -80,7 +87,7 @@ class Entry:
         if standing.inside == "":  # and what it starts might be bound less than it is itself
             return Refusal("inside_process", "Which of our own processes asks here cannot be told.")
         is_bridge = scope["type"] == "websocket" and scope["path"] in self._bridge_paths
-        shown = credentials(scope) + (_query_tokens(scope) if is_bridge else [])
+        shown = [*credentials(scope), *self._offered(scope), *(_query_tokens(scope) if is_bridge else [])]
         secrets = [one for one in shown if one.startswith(PREFIX)]
         if secrets:
             return await self._by_token(secrets, peer, standing, is_bridge=is_bridge)
@@ -114,6 +121,11 @@ class Entry:
             )
             return Admission(access, token)
         return Refusal("token_invalid", "The token is unknown, has expired or was revoked.")
+
+    def _offered(self, scope: Scope) -> list[str]:
+        if scope["type"] != "websocket" or not scope["path"].startswith(self._offering_paths):
+            return []
+        return [one.removeprefix(_OFFERED) for one in scope["subprotocols"] if _is_token(one)]
 
     def _distrust(self, scope: Scope, standing: Standing) -> Refusal | None:
         """Return why the uid alone is no reason to let somebody in; None when it is."""
@@ -155,6 +167,20 @@ def _query_tokens(scope: Scope) -> list[str]:
         return parse_qs(query, max_num_fields=100).get("token", [])
     except ValueError:  # more members than an address of ours can have
         return []
+
+
+def without_tokens(scope: Scope) -> Scope:
+    """Return the scope of an upgrade as its door may know it: no subprotocol that is a token could be echoed or logged."""
+    if not any(map(_is_token, scope["subprotocols"])):
+        return scope
+    left = [one for one in scope["subprotocols"] if not _is_token(one)]
+    headers = [(name, value) for name, value in scope["headers"] if name != b"sec-websocket-protocol"]
+    headers += [(b"sec-websocket-protocol", ", ".join(left).encode("latin-1"))] if left else []
+    return {**scope, "subprotocols": left, "headers": headers}
+
+
+def _is_token(subprotocol: str) -> bool:
+    return subprotocol.startswith(_OFFERED)
 
 
 def is_forwarded(scope: Scope) -> bool:

@@ -50,12 +50,12 @@ async def refuse_method(scope: Scope, send: Send, answer: SendError) -> None:
 
 def unknown_path(routes: Sequence[BaseRoute]) -> ASGIApp:
     """Return the application behind all `routes`: 404, or 426 where a WebSocket path is asked by plain HTTP."""
-    sockets = {route.path for route in routes if isinstance(route, WebSocketRoute)}
-    known = sorted({route.path for route in routes if isinstance(route, Route)} | sockets)
+    sockets = [route for route in routes if isinstance(route, WebSocketRoute)]
+    known = sorted({route.path for route in routes if isinstance(route, Route | WebSocketRoute)})
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG001 -- the shape of ASGI
         path = scope["path"]
-        if scope["type"] == "http" and path in sockets:
+        if scope["type"] == "http" and any(one.path_regex.match(path) for one in sockets):
             await send_error(
                 scope,
                 send,

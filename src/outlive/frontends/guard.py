@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from outlive.core.errors import SLUGS
 from outlive.frontends.answers import CLOSE, STATUS, Headers, send_error
 from outlive.frontends.dialects import SendError
-from outlive.frontends.entry import Entry, Refusal, values_of
+from outlive.frontends.entry import Entry, Refusal, values_of, without_tokens
 from outlive.frontends.peers import PEER
 from outlive.policy.access import Access
 
@@ -86,6 +86,8 @@ class Guard:
             found = await self._entry.admit(scope)
             if not isinstance(found, Refusal):
                 state = {**scope["state"], ACCESS: found.access}
+                if scope["type"] == "websocket":
+                    scope = without_tokens(scope)
                 with self._entry.watching(found, scope["state"][PEER]):
                     await self._app({**scope, "state": state}, receive, send)
                 return

@@ -16,13 +16,13 @@ from outlive.core.process import Owner, ProcessRecord
 from outlive.engine import Process
 from outlive.engine.hiding import Hider
 from outlive.engine.secrets import Secrets
+from outlive.frontends.follower import Follower
 from outlive.frontends.jsonrpc.readers import LineReader, PieceReader
-from outlive.frontends.jsonrpc.stream import Follower
 from outlive.frontends.jsonrpc.subscription import Subscription
 from outlive.policy.redaction import Redactor
-from outlive.protocols.jsonrpc.frames import split_frames
 from outlive.protocols.jsonrpc.lines import FrameHeads
 from outlive.protocols.keeper import Flags, Phase
+from outlive.protocols.websocket_frames import split_frames
 
 __all__ = [
     "PROCESS_ID",
@@ -48,6 +48,7 @@ class WrittenProcess:
         folder: Path,
         *,
         stdin: str = "none",
+        stdio: str = "pipes",
         process_id: ProcessId = PROCESS_ID,
         owner: Owner = _OWNER,
         is_detached: bool = False,
@@ -67,6 +68,7 @@ class WrittenProcess:
             owner=owner,
             is_detached=is_detached,
             stdin=stdin,
+            stdio=stdio,
             pid=None if state is State.QUEUED else 7,
             created_at=datetime(2026, 1, 1, tzinfo=UTC),
         )
@@ -216,7 +218,7 @@ def follower(
     *,
     turn_bytes: int = 1000,
     fail: Callable[[], None] = lambda: None,
-) -> Follower:
+) -> Follower[Subscription]:
     """Return a follower by lines from the beginning, not begun yet."""
     process = written.process
     return Follower(

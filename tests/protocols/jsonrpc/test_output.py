@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outlive.core.cursor import BEGINNING, Cursor
-from outlive.protocols.jsonrpc.frames import BINARY, split_frames
 from outlive.protocols.jsonrpc.output import (
     binary_output_frame,
     cut_line,
@@ -18,6 +17,7 @@ from outlive.protocols.jsonrpc.output import (
     text_output_frame,
 )
 from outlive.protocols.jsonrpc.views import Encoding, Piece, page_view
+from outlive.protocols.websocket_frames import BINARY, split_frames
 
 
 def _params(frame: bytes) -> dict[str, object]:

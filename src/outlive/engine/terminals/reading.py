@@ -8,7 +8,6 @@ from outlive.core.errors import InvalidRequest
 from outlive.core.terminal import Form
 from outlive.engine.process import Process
 from outlive.engine.terminals.output import end_of
-from outlive.engine.terminals.window import window_size
 from outlive.protocols.clipping import continuation_bytes, unfinished_bytes
 from outlive.protocols.plain import Line, LineSplitter, collapse, strip_ansi
 from outlive.protocols.terminal.screen import draw
@@ -32,8 +31,10 @@ class Page:
     has_gap: bool = False
 
 
-async def read_text(process: Process, *, form: Form, cursor: str | None, budget: int) -> Page:
-    """Return output from a cursor on, or the newest.
+async def read_text(
+    process: Process, *, form: Form, cursor: str | None, budget: int, window: tuple[int, int]
+) -> Page:
+    """Return output from a cursor on, or the newest; `window` is the size (rows, columns) that a screen has now.
 
     Raises:
         InvalidRequest: `invalid_cursor`; `invalid_params`: a screen from a cursor.
@@ -52,7 +53,7 @@ async def read_text(process: Process, *, form: Form, cursor: str | None, budget:
         case "screen":
             if at is not None:
                 raise InvalidRequest("invalid_params", "A screen is what is seen now: it has no cursor.")
-            return await _screen(process, size, budget)
+            return await _screen(process, size, budget, window)
 
 
 def _raw(process: Process, at: int | None, size: int, budget: int) -> Page:
@@ -124,15 +125,15 @@ def _last(lines: list[Line], budget: int) -> list[Line]:
     return _first(lines[::-1], budget)[::-1]
 
 
-async def _screen(process: Process, size: int, budget: int) -> Page:
+async def _screen(process: Process, size: int, budget: int, window: tuple[int, int]) -> Page:
     begin, data, has_gap = _piece(process, max(0, size - _SCREEN_BYTES), _SCREEN_BYTES)
-    text = await asyncio.to_thread(_drawn, process, begin, data)
+    text = await asyncio.to_thread(_drawn, process, begin, data, window)
     return Page(text=text[:budget], cursor=str(Cursor(size, 0)), has_more=len(text) > budget, has_gap=has_gap)
 
 
-def _drawn(process: Process, begin: int, data: bytes) -> str:
+def _drawn(process: Process, begin: int, data: bytes, window: tuple[int, int]) -> str:
     """Draw what was written from an offset on. Blocking, some 100 ms at worst."""
-    rows, cols = window_size(process)
+    rows, cols = window
     sizes = read_sizes(process.folder)
     if not sizes:
         return draw(data, rows=rows, cols=cols)

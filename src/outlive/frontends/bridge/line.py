@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from outlive.frontends.raw_websocket import EXTENSION
-from outlive.protocols.jsonrpc.frames import text_frame
+from outlive.protocols.websocket_frames import text_frame
 
 __all__ = ["CLOSE_PATIENCE_S", "Line", "LineClosed", "ServedLine"]
 

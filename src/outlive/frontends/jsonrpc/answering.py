@@ -12,8 +12,8 @@ from outlive.core.events import Deed
 from outlive.frontends.jsonrpc.context import Context
 from outlive.frontends.jsonrpc.methods import Call, Lane, prepare
 from outlive.protocols.jsonrpc.answers import encode_batch, encode_error, encode_result
-from outlive.protocols.jsonrpc.frames import text_frame
 from outlive.protocols.jsonrpc.requests import Batch, Refusal, Request
+from outlive.protocols.websocket_frames import text_frame
 
 __all__ = ["WORK_A_TURN", "Answer", "Work", "work_of"]
 

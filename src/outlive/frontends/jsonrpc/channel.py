@@ -19,19 +19,19 @@ from outlive.frontends.jsonrpc.context import Context, Observe
 from outlive.frontends.jsonrpc.event_feed import EventFeed
 from outlive.frontends.jsonrpc.followers import Followers, OutputFormat
 from outlive.frontends.jsonrpc.methods import METHODS, Lane
-from outlive.frontends.jsonrpc.outbox import Outbox
 from outlive.frontends.jsonrpc.returning import Continuation, continuations
 from outlive.frontends.jsonrpc.settings import DoorSettings
+from outlive.frontends.outbox import Outbox
 from outlive.frontends.pace import Take
 from outlive.frontends.terminal_calls import TerminalCalls
 from outlive.policy.access import Access
 from outlive.protocols.jsonrpc.answers import encode_error, encode_notification
-from outlive.protocols.jsonrpc.frames import text_frame
 from outlive.protocols.jsonrpc.lines import FrameHeads
 from outlive.protocols.jsonrpc.params import OutputMode
 from outlive.protocols.jsonrpc.requests import NULL_ID, parse_frame
 from outlive.protocols.jsonrpc.resumption import Resumption
 from outlive.protocols.jsonrpc.views import process_view
+from outlive.protocols.websocket_frames import text_frame
 
 __all__ = ["Channel"]
 

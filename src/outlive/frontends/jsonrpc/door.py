@@ -13,8 +13,8 @@ from outlive.frontends.guard import access_of
 from outlive.frontends.jsonrpc.channel import Channel
 from outlive.frontends.jsonrpc.connections import Connections
 from outlive.frontends.jsonrpc.context import Observe
-from outlive.frontends.jsonrpc.outbox import open_outbox
 from outlive.frontends.jsonrpc.settings import DoorSettings
+from outlive.frontends.outbox import open_outbox
 from outlive.frontends.pace import Take
 from outlive.frontends.terminal_calls import TerminalCalls
 from outlive.protocols.jsonrpc.lines import FrameHeads

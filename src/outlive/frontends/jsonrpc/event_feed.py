@@ -26,11 +26,11 @@ from outlive.core.events import (
 from outlive.core.lifecycle import State
 from outlive.core.process import ProcessRecord
 from outlive.engine import Engine
+from outlive.frontends.follower import Spawn
 from outlive.frontends.jsonrpc.connection import Connection
-from outlive.frontends.jsonrpc.outbox import Outbox
-from outlive.frontends.jsonrpc.stream import Spawn
-from outlive.protocols.jsonrpc.frames import text_frame
+from outlive.frontends.outbox import Outbox
 from outlive.protocols.jsonrpc.happenings import EventFilter, EventName, encode_event
+from outlive.protocols.websocket_frames import text_frame
 
 __all__ = ["EventFeed"]
 

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 
 from outlive.core.cursor import BEGINNING, Cursor
 from outlive.engine import Process
-from outlive.frontends.jsonrpc.outbox import Outbox
+from outlive.frontends.follower import Follower, Spawn
 from outlive.frontends.jsonrpc.readers import LineReader, PieceReader, SilentReader, StreamReader
-from outlive.frontends.jsonrpc.stream import Follower, Spawn
 from outlive.frontends.jsonrpc.subscription import Subscription
-from outlive.protocols.jsonrpc.frames import text_frame
+from outlive.frontends.outbox import Outbox
 from outlive.protocols.jsonrpc.lines import FrameHeads
 from outlive.protocols.jsonrpc.params import OutputMode
+from outlive.protocols.websocket_frames import text_frame
 from outlive.store.output_log import OutputLog
 
 __all__ = ["Followers", "OutputFormat"]
@@ -42,7 +42,7 @@ class Followers:
         self._heads = heads
         self._spawn = spawn
         self._fail = fail
-        self._followers: dict[str, Follower] = {}
+        self._followers: dict[str, Follower[Subscription]] = {}
         self._formats: dict[str, OutputFormat] = {}
 
     def follow(self, process: Process, cursor: Cursor, form: OutputFormat) -> None:

@@ -3,9 +3,9 @@
 import asyncio
 
 from outlive.core.cursor import Cursor
-from outlive.core.errors import InvalidRequest
-from outlive.engine import Process, ProcessFilter
+from outlive.engine import ProcessFilter
 from outlive.frontends.jsonrpc.context import Context, Reply
+from outlive.frontends.positions import check_within
 from outlive.policy.access import Scope
 from outlive.protocols.jsonrpc.happenings import EventFilter
 from outlive.protocols.jsonrpc.params import (
@@ -19,35 +19,19 @@ from outlive.protocols.jsonrpc.params import (
 from outlive.protocols.jsonrpc.views import Piece, page_view, process_view, stats_view
 from outlive.store.output_log import OutputChunk
 
-__all__ = ["attach", "check_position", "events", "get", "list_processes", "read", "wait"]
+__all__ = ["attach", "events", "get", "list_processes", "read", "wait"]
 
 
 async def attach(context: Context, params: AttachParams, _label: str | None) -> Reply:
     """Follow a process from a cursor on: the answer, output, `process.completed` (promise S0.19)."""
     cursor = Cursor.parse(params.cursor)
     process = await context.find(params.process_id)
-    check_position(process, cursor)
+    check_within(process, cursor)
     form = context.output_format(params.output, params.max_line_bytes, raw=params.raw)
     return Reply(
         result=process_view(process.record),
         then=lambda: context.followers.follow(process, cursor, form),
     )
-
-
-def check_position(process: Process, cursor: Cursor) -> None:
-    """Refuse a cursor behind the end of the log.
-
-    Raises:
-        InvalidRequest: `invalid_cursor`; the details name the end.
-    """
-    for stream, wanted in enumerate((cursor.stdout, cursor.stderr)):
-        known = (process.stdout_bytes, process.stderr_bytes)[stream]
-        if wanted > known and wanted > process.log.size(stream):
-            raise InvalidRequest(
-                "invalid_cursor",
-                f"The cursor {cursor} lies behind the end of the output.",
-                details={"end": f"{process.stdout_bytes}.{process.stderr_bytes}"},
-            )
 
 
 async def list_processes(context: Context, params: ListParams, _label: str | None) -> Reply:
@@ -97,7 +81,7 @@ async def read(context: Context, params: ReadParams, _label: str | None) -> Repl
     """Return one page of output from a cursor on; no chunks means caught up."""
     cursor = Cursor.parse(params.cursor)
     process = await context.find(params.process_id)
-    check_position(process, cursor)
+    check_within(process, cursor)
     if params.raw:
         context.access.require(Scope.ADMIN)
     chunks = await context.engine.read(process, cursor, params.limit, raw=params.raw)

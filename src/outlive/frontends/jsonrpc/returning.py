@@ -8,7 +8,7 @@ from outlive.core.errors import ProcessNotFound
 from outlive.engine import Process, ProcessFilter
 from outlive.frontends.jsonrpc.context import Context
 from outlive.frontends.jsonrpc.followers import OutputFormat
-from outlive.frontends.jsonrpc.questions import check_position
+from outlive.frontends.positions import check_within
 from outlive.policy.access import Scope
 from outlive.protocols.jsonrpc.resumption import Resumption
 
@@ -47,7 +47,7 @@ async def continuations(
         process = processes.get(process_id) or await _find(context, process_id)
         if process is None:
             continue  # removed by retention meanwhile, or never this client's
-        check_position(process, cursor)
+        check_within(process, cursor)
         form = undelivered.get(process_id) or context.output_format("lines", None)
         if resumption.output is not None:
             form = OutputFormat(resumption.output, form.max_line_bytes)

@@ -1,4 +1,4 @@
-"""What comes next on the wire about one process: `Subscription`, a cursor on its log. `stream` says when.
+"""What comes next on the wire about one process: `Subscription`, a cursor on its log. `follower` says when.
 
 Nothing is queued here: a turn reads from the log at the cursor, at most `turn_bytes`, and returns frames.
 """
@@ -8,7 +8,7 @@ from outlive.core.lifecycle import State
 from outlive.engine import Process
 from outlive.frontends.jsonrpc.readers import StreamReader
 from outlive.protocols.jsonrpc.answers import encode_gap, encode_notification, encode_process_notification
-from outlive.protocols.jsonrpc.frames import text_frame
+from outlive.protocols.websocket_frames import text_frame
 from outlive.store.output_log import OutputLog
 
 __all__ = ["Subscription"]

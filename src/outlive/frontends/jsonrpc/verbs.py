@@ -20,7 +20,7 @@ from outlive.core.signals import signal_number
 from outlive.core.tags import merge_tags
 from outlive.engine import Process
 from outlive.frontends.jsonrpc.context import Context, Reply
-from outlive.frontends.jsonrpc.questions import check_position
+from outlive.frontends.positions import check_within
 from outlive.protocols.jsonrpc.answers import encode_process_notification, encode_queued
 from outlive.protocols.jsonrpc.output import STREAM_NAMES
 from outlive.protocols.jsonrpc.params import (
@@ -200,7 +200,7 @@ async def release(context: Context, params: ReleaseParams, _label: str | None) -
     """Let go of delivered output, of a process whose `on_limit` is "block"; no other's output can be released so."""
     cursor = Cursor.parse(params.cursor)
     process = await context.find(params.process_id)
-    check_position(process, cursor)
+    check_within(process, cursor)
     await context.engine.release(
         process, stdout_bytes=cursor.stdout, stderr_bytes=cursor.stderr, unbound=params.unbound
     )

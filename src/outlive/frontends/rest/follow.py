@@ -15,9 +15,9 @@ from starlette.websockets import WebSocketDisconnect, WebSocketState
 
 from outlive.core.errors import OutliveError
 from outlive.engine import Process
+from outlive.frontends.positions import check_within
 from outlive.frontends.rest.context import ProcessIdPath, RestContext, problems
 from outlive.frontends.rest.following import Event, Following, Place
-from outlive.frontends.rest.pages import check_within
 from outlive.frontends.rest.problems import problem_response
 from outlive.frontends.rest.slugs import problem
 from outlive.protocols.jsonrpc.views import Encoding

@@ -8,10 +8,10 @@ from starlette.responses import Response, StreamingResponse
 from outlive.core.cursor import Cursor
 from outlive.core.errors import CursorExpired, InvalidRequest
 from outlive.engine import Process
+from outlive.frontends.positions import check_within
 from outlive.frontends.rest.context import ProcessIdPath, RestContext, json_answer, problems
 from outlive.frontends.rest.pages import (
     Extent,
-    check_within,
     end_of,
     gaps_within,
     raw_pieces,

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
 from outlive.core.cursor import BEGINNING, Cursor
-from outlive.core.errors import CursorExpired, InvalidRequest
+from outlive.core.errors import CursorExpired
 from outlive.engine import Process
 from outlive.protocols.jsonrpc.views import Piece
 from outlive.protocols.rest.views import STREAM_NAMES, match_view
@@ -18,7 +18,6 @@ from outlive.store.output_log import MAX_PREAD_BYTES, OutputLog
 __all__ = [
     "Extent",
     "Matches",
-    "check_within",
     "end_of",
     "gaps_within",
     "raw_pieces",
@@ -176,18 +175,6 @@ async def search(
         found += await asyncio.to_thread(searching.last)
     lines = [match_view(one.stream, one.offset, one.end, one.data, one.before, one.after) for one in found]
     return Matches(lines=lines, cursor=searching.cursor, has_more=not searching.is_over)
-
-
-def check_within(process: Process, cursor: Cursor) -> None:
-    """Refuse a cursor behind the end of the log.
-
-    Raises:
-        InvalidRequest: `invalid_cursor`; the details name the end.
-    """
-    ends = (max(process.stdout_bytes, process.log.size(0)), max(process.stderr_bytes, process.log.size(1)))
-    if cursor.stdout > ends[0] or cursor.stderr > ends[1]:
-        text = f"The cursor {cursor} lies behind the end of the output."
-        raise InvalidRequest("invalid_cursor", text, details={"end": f"{ends[0]}.{ends[1]}"})
 
 
 def end_of(log: OutputLog) -> Cursor:

@@ -16,8 +16,8 @@ from itertools import accumulate
 import orjson
 
 from outlive.core.identity import ID_LENGTH
-from outlive.protocols.jsonrpc.frames import TEXT, frame_header
 from outlive.protocols.jsonrpc.output import STREAM_NAMES, line_frame
+from outlive.protocols.websocket_frames import TEXT, frame_header
 
 __all__ = ["MAX_LINES", "FrameHeads", "LineFramer"]
 

@@ -9,7 +9,7 @@ from typing import Literal
 
 import orjson
 
-from outlive.protocols.jsonrpc.frames import binary_frame, text_frame
+from outlive.protocols.websocket_frames import binary_frame, text_frame
 
 __all__ = [
     "STREAM_NAMES",

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from websockets.frames import Frame, Opcode
 from websockets.protocol import CLIENT, Protocol, State
 
-from outlive.protocols.jsonrpc.frames import BINARY, TEXT, binary_frame, split_frames, text_frame
+from outlive.protocols.websocket_frames import BINARY, TEXT, binary_frame, split_frames, text_frame
 
 _SIZES = [0, 1, 125, 126, 127, 65_535, 65_536, 200_000]
 

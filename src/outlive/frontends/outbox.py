@@ -11,7 +11,7 @@ from typing import Protocol
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from outlive.protocols.jsonrpc.frames import TEXT, split_frames
+from outlive.protocols.websocket_frames import TEXT, split_frames
 
 __all__ = ["MessageOutbox", "Outbox", "RawOutbox", "open_outbox"]
 

@@ -1,4 +1,6 @@
-"""When a subscription sends: `Follower`, woken by kicks, held back by a client that does not read.
+"""When something followed is sent: `Follower`, woken by kicks, held back by a client that does not read.
+
+What is sent, a `Followed` knows: a cursor on a process's log that gives frames in bounded turns. Nothing is queued.
 
 A kick (something changed) takes one bounded turn and writes once; while more is left, or while the client does not
 read, one task alternates "wait until writable, a turn, let others run". A slow client therefore costs one
@@ -9,11 +11,12 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Callable, Coroutine
+from typing import Generic, Protocol, TypeVar
 
-from outlive.frontends.jsonrpc.outbox import Outbox
-from outlive.frontends.jsonrpc.subscription import Subscription
+from outlive.engine import Process
+from outlive.frontends.outbox import Outbox
 
-__all__ = ["Follower", "Spawn"]
+__all__ = ["Followed", "Follower", "Spawn"]
 
 _logger = logging.getLogger(__name__)
 
@@ -23,7 +26,36 @@ _IDLE_S = 0.1  # a partial line that rests this long is a prompt (promise S0.6)
 _IDLE_MAX_S = 1.0  # and one that never rests, a progress bar for instance, is shown this often
 
 
-class Follower:
+class Followed(Protocol):
+    """What comes next on the wire about one process."""
+
+    @property
+    def process(self) -> Process:
+        """What is followed."""
+
+    @property
+    def is_completed(self) -> bool:
+        """Whether the process's end was returned."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the last message was returned."""
+
+    @property
+    def has_partial(self) -> bool:
+        """Whether something unfinished waits for its rest."""
+
+    def show_partial(self) -> bytes:
+        """Return the frames of what is unfinished."""
+
+    def turn(self) -> tuple[bytes, bool]:
+        """Return the frames of one bounded turn, and whether there is more at once."""
+
+
+_Followed = TypeVar("_Followed", bound=Followed)
+
+
+class Follower(Generic[_Followed]):
     """Sends one subscription to one connection. Used on the event loop only.
 
     `begin` starts it, `close` ends it without a word; it ends itself after its last message.
@@ -47,7 +79,7 @@ class Follower:
 
     def __init__(
         self,
-        subscription: Subscription,
+        subscription: _Followed,
         outbox: Outbox,
         *,
         spawn: Spawn,

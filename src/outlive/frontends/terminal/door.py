@@ -1,0 +1,148 @@
+"""The terminal door of the server: its route, who may look at what, and how many do."""
+
+from collections import Counter
+
+from starlette.routing import BaseRoute, WebSocketRoute
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from outlive.core.errors import LimitExceeded, OutliveError, ProcessNotFound
+from outlive.core.events import Deed
+from outlive.core.identity import is_process_id
+from outlive.core.process import Owner
+from outlive.engine import Engine, Process
+from outlive.frontends.answers import STATUS, send_error
+from outlive.frontends.guard import access_of
+from outlive.frontends.outbox import open_outbox
+from outlive.frontends.pace import Take
+from outlive.frontends.positions import check_within
+from outlive.frontends.terminal.beginning import newest_history
+from outlive.frontends.terminal.viewer import View, Viewer
+from outlive.policy.access import Access, Scope
+from outlive.protocols.terminal_socket.opening import CONTROLLED, Opening, chosen_subprotocol
+from outlive.store.rows import ProcessFilter
+
+__all__ = ["PATH", "TerminalDoor"]
+
+PATH = "/ws/terminal/"
+_MOST_VIEWERS = 256  # of one principal; each may leave 128 KiB in our send buffers and 64 KiB of input
+_MOST_DIGITS = 10  # of a pid (proc_pid_max in the kernel: 2**22)
+
+
+class TerminalDoor:
+    """Raw output and input of a process over a WebSocket; `routes()` are served inside `async with engine`."""
+
+    def __init__(self, engine: Engine, *, take: Take = lambda _principal, _count: 0.0) -> None:
+        """Stand before `engine`; `take` counts a message of a principal, and tells how long to wait before it is read."""
+        self._engine = engine
+        self._take = take
+        self._viewers: Counter[str] = Counter()
+
+    @property
+    def open_count(self) -> int:
+        """How many viewers are connected."""
+        return self._viewers.total()
+
+    def routes(self) -> list[BaseRoute]:
+        """Return what the application serves."""
+        return [WebSocketRoute(f"{PATH}{{process_id}}", self._serve, name="terminal")]
+
+    async def _serve(self, websocket: WebSocket) -> None:
+        access = access_of(websocket.scope)
+        owner = _owner(access)
+        subprotocol = chosen_subprotocol(websocket.scope["subprotocols"])
+        try:
+            self._check_crowd(access.principal)
+            view = await self._view(websocket, access, owner, is_controlled=subprotocol == CONTROLLED)
+        except OutliveError as error:
+            await self._refuse(websocket, owner, error)
+            return
+        self._viewers[access.principal] += 1
+        try:
+            await websocket.accept(subprotocol)
+            await Viewer(websocket, open_outbox(websocket), view, engine=self._engine, take=self._take).run()
+        except WebSocketDisconnect:
+            pass  # gone before it was let in
+        finally:
+            self._viewers[access.principal] -= 1
+            if not self._viewers[access.principal]:
+                del self._viewers[access.principal]
+
+    def _check_crowd(self, principal: str) -> None:
+        if self._viewers[principal] >= _MOST_VIEWERS:
+            text = f"{_MOST_VIEWERS} viewers of this principal are connected."
+            raise LimitExceeded("connection_limit", text, hint="Close one of them.")
+
+    async def _view(self, websocket: WebSocket, access: Access, owner: Owner, *, is_controlled: bool) -> View:
+        access.require(Scope.READ)
+        opening = Opening.parse(websocket.query_params)
+        if opening.raw:
+            access.require(Scope.ADMIN)
+        process = await self._find(websocket.path_params["process_id"], access.principal)
+        log = process.raw_log if opening.raw else process.log
+        if opening.cursor is not None:
+            check_within(process, opening.cursor)
+        return View(
+            process=process,
+            log=log,
+            cursor=newest_history(log) if opening.cursor is None else opening.cursor,
+            principal=access.principal,
+            acting=self._engine.on_behalf(owner),
+            is_controlled=is_controlled,
+            is_readonly=opening.readonly or access.scope < Scope.RUN,
+            size=opening.size,
+        )
+
+    async def _find(self, name: str, principal: str) -> Process:
+        """Return a process by its id, its command id, or its pid while it runs; the caller's own, and no private one.
+
+        Raises:
+            ProcessNotFound: There is none.
+        """
+        try:
+            if is_process_id(name):
+                process = await self._engine.find(name)
+            elif name.isascii() and name.isdigit() and len(name) <= _MOST_DIGITS:
+                own = ProcessFilter(principal=principal, pid=int(name), active=True, detached=True)
+                process = await self._engine.find_by(own)
+            else:
+                own = ProcessFilter(principal=principal, command_id=name, detached=True)
+                process = await self._engine.find_by(own)
+        except ProcessNotFound as error:
+            raise _unknown(name) from error
+        if not process.is_detached or process.principal != principal:
+            raise _unknown(name)
+        return process
+
+    async def _refuse(self, websocket: WebSocket, owner: Owner, error: OutliveError) -> None:
+        """Answer before the upgrade."""
+        if error.code == "scope_missing":
+            details = {"path": websocket.url.path[:200]}
+            self._engine.announce(
+                Deed(what="access", by=owner, decision="denied", reason=error.code, details=details)
+            )
+        await send_error(
+            websocket.scope,
+            websocket.send,
+            status=STATUS[error.code],
+            error=error.code,
+            message=error.message,
+            hint=error.hint,
+        )
+
+
+def _owner(access: Access) -> Owner:
+    return Owner(
+        principal=access.principal,
+        inside=access.inside,
+        is_admin=access.scope >= Scope.ADMIN,
+        door="terminal",
+        address=access.address,
+    )
+
+
+def _unknown(name: str) -> ProcessNotFound:
+    return ProcessNotFound(
+        "process_not_found",
+        f"There is no process {name[:40]!r}.",
+        hint="GET /v1/processes lists what there is.",
+    )

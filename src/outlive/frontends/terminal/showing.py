@@ -1,0 +1,201 @@
+"""What comes next for one viewer: `Showing`, a cursor on a process's log. `follower` says when.
+
+Nothing is queued: a turn reads from the log at the cursor, at most 64 KiB, and returns frames. What is to be said beside
+the output is kept once of each kind, so that a viewer that does not read costs nothing however much it asks.
+"""
+
+from collections.abc import Callable
+
+from outlive.core.cursor import Cursor
+from outlive.core.process import ProcessRecord
+from outlive.engine import Process
+from outlive.protocols.terminal_socket.messages import (
+    Closed,
+    CursorTold,
+    Exited,
+    Gap,
+    Notice,
+    ServerMessage,
+    encode_message,
+)
+from outlive.protocols.websocket_frames import binary_frame, text_frame
+from outlive.store.output_log import OutputChunk, OutputLog
+
+__all__ = ["Showing"]
+
+_TURN_BYTES = 64 * 1024  # what a viewer that stops reading leaves in our send buffer, at most
+_TOLD_BYTES = 256 * 1024  # of output between two cursor messages
+_MOST_NOTICES = 16  # that wait for a viewer that does not read
+
+
+class Showing:
+    """Output from a cursor on, then how the process ended, then that its terminal is closed. A `Followed`.
+
+    Without control messages the last word is the end of the process: `is_over` is told by the connection's close.
+
+    Attributes:
+        process: What is shown.
+        cursor: Everything before it was returned as frames.
+        is_completed: The end of the process was reached.
+        is_over: The last message was returned.
+    """
+
+    __slots__ = (
+        "_counts",
+        "_is_controlled",
+        "_log",
+        "_notices",
+        "_over",
+        "_told_at",
+        "_until",
+        "_wants_cursor",
+        "cursor",
+        "is_completed",
+        "is_over",
+        "process",
+    )
+
+    def __init__(
+        self,
+        process: Process,
+        log: OutputLog,
+        cursor: Cursor,
+        *,
+        is_controlled: bool,
+        over: Callable[[], None],
+    ) -> None:
+        """Show `process`, or what `log` shows of it.
+
+        Args:
+            process: What is shown.
+            log: Its output, with or without its secrets.
+            cursor: Where to begin.
+            is_controlled: Whether control messages are sent.
+            over: Called in the turn that returns the last message.
+        """
+        self.process = process
+        self.cursor = cursor
+        self.is_completed = self.is_over = False
+        self._log = log
+        self._is_controlled = is_controlled
+        self._over = over
+        self._notices: dict[tuple[str, str], Notice] = {}
+        self._wants_cursor = False
+        self._told_at = cursor
+        # One stream can be counted by who receives it; of two the order is not told otherwise.
+        record = process.record
+        self._counts = process.has_terminal or record.stdio == "merge"
+        # Of a process that is complete already, what its descendants have written until now is part of its output.
+        self._until = self._total() if process.is_complete else None
+
+    @property
+    def has_partial(self) -> bool:
+        """Never: bytes are sent as they come."""
+        return False
+
+    def show_partial(self) -> bytes:
+        """Nothing waits for its rest."""
+        return b""
+
+    def tell_cursor(self) -> None:
+        """Have the cursor told in the next turn."""
+        self._wants_cursor = True
+
+    def notice(self, notice: Notice) -> None:
+        """Have a notice told in the next turn, where control messages are; the same one twice counts once."""
+        if self._is_controlled and len(self._notices) < _MOST_NOTICES:
+            self._notices[notice.about, notice.reason] = notice
+
+    def turn(self) -> tuple[bytes, bool]:
+        """Return the frames of one bounded turn, and whether there is more at once."""
+        is_complete, is_closed = (
+            self.process.is_complete,
+            self.process.is_closed,
+        )  # before the read: it sees everything
+        frames: list[bytes] = []
+        before = self.cursor
+        self._read(frames)
+        has_moved = self.cursor != before
+        is_behind = has_moved and not _has_reached(self.cursor, self._total())
+        if is_complete and not self.is_completed:
+            self._complete(frames, has_moved=has_moved)
+        self._say_rest(frames)
+        if self.is_completed and (not self._is_controlled or (is_closed and not is_behind)):
+            self._say(frames, Closed(cursor=str(self.cursor)))
+            self.is_over = True
+            self._over()
+        return b"".join(frames), is_behind and not self.is_over
+
+    def _total(self) -> Cursor:
+        return Cursor(self.process.stdout_bytes, self.process.stderr_bytes)
+
+    def _read(self, frames: list[bytes]) -> None:
+        pieces: list[bytes] = []
+        for chunk in self._log.read(self.cursor, _TURN_BYTES):
+            self.cursor = OutputChunk.after(self.cursor, (chunk,))
+            if not chunk.is_gap:
+                pieces.append(chunk.data)
+                continue
+            _flush(frames, pieces)
+            self._say_gap(frames, chunk.stream, chunk.offset, chunk.end)
+        _flush(frames, pieces)
+
+    def _complete(self, frames: list[bytes], *, has_moved: bool) -> None:
+        """Tell the end once the output before it was returned; what cannot be read any more is a gap."""
+        until = self._until or self._completion()
+        if not _has_reached(self.cursor, until):
+            if has_moved:
+                return
+            ends = (until.stdout, until.stderr)
+            for stream, begin in enumerate((self.cursor.stdout, self.cursor.stderr)):
+                if begin < ends[stream]:
+                    gone = OutputChunk(stream=stream, offset=begin, end=ends[stream], data=b"")
+                    self.cursor = OutputChunk.after(self.cursor, (gone,))
+                    self._say_gap(frames, stream, begin, ends[stream])
+        self.is_completed = True
+        self._say(frames, _exited(self.process.record, self.cursor))
+
+    def _completion(self) -> Cursor:
+        """Return where the process's own output ends; a rebuilt record without that has only its totals."""
+        process, total = self.process, self._total()
+        out, err = process.complete_stdout_bytes, process.complete_stderr_bytes
+        self._until = Cursor(total.stdout if out is None else out, total.stderr if err is None else err)
+        return self._until
+
+    def _say(self, frames: list[bytes], message: ServerMessage) -> None:
+        if self._is_controlled:
+            frames.append(text_frame(encode_message(message)))
+
+    def _say_gap(self, frames: list[bytes], stream: int, first: int, last: int) -> None:
+        cursor = str(self.cursor)
+        self._say(frames, Gap(stream="stderr" if stream else "stdout", first=first, last=last, cursor=cursor))
+
+    def _say_rest(self, frames: list[bytes]) -> None:
+        for notice in self._notices.values():
+            self._say(frames, notice)
+        self._notices.clear()
+        gone = self.cursor.stdout + self.cursor.stderr - self._told_at.stdout - self._told_at.stderr
+        if self._wants_cursor or gone >= (_TOLD_BYTES if self._counts else 1):
+            self._wants_cursor = False
+            self._told_at = self.cursor
+            self._say(frames, CursorTold(cursor=str(self.cursor)))
+
+
+def _flush(frames: list[bytes], pieces: list[bytes]) -> None:
+    if pieces:
+        frames.append(binary_frame(pieces[0] if len(pieces) == 1 else b"".join(pieces)))
+        pieces.clear()
+
+
+def _has_reached(cursor: Cursor, end: Cursor) -> bool:
+    return cursor.stdout >= end.stdout and cursor.stderr >= end.stderr
+
+
+def _exited(record: ProcessRecord, cursor: Cursor) -> Exited:
+    return Exited(
+        exit_code=record.exit_code,
+        signal=record.exit_signal,
+        state=record.state.value,
+        error=record.error,
+        cursor=str(cursor),
+    )

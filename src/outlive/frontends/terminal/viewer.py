@@ -1,0 +1,243 @@
+"""One viewer of a process: `Viewer` reads what it types and says, sends what `Showing` returns, and ends with either side."""
+
+import asyncio
+import contextlib
+import itertools
+from collections.abc import Coroutine
+from dataclasses import dataclass
+
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from outlive.core.cursor import Cursor
+from outlive.core.errors import AccessDenied, OutliveError
+from outlive.core.process import ProcessRecord
+from outlive.core.signals import signal_number
+from outlive.engine import Asked, Engine, Process
+from outlive.frontends.follower import Follower
+from outlive.frontends.outbox import Outbox
+from outlive.frontends.pace import Take
+from outlive.frontends.terminal.keyboard import Keyboard
+from outlive.frontends.terminal.showing import Showing
+from outlive.protocols.terminal_socket.messages import (
+    ClientMessage,
+    EndOfFile,
+    Hello,
+    Notice,
+    Resize,
+    SendSignal,
+    Where,
+    decode_message,
+    encode_message,
+    kind_of,
+)
+from outlive.protocols.websocket_frames import text_frame
+from outlive.store.output_log import OutputLog
+
+__all__ = ["View", "Viewer"]
+
+# WebSocket close codes (RFC 6455, section 7.4.1).
+_NORMAL = 1000
+_INTERNAL_ERROR = 1011
+_CLOSE_PATIENCE_S = 1.0  # for a viewer that does not read: the server then cuts the connection
+_RESIZE_S = 2.0  # before the greeting: a keeper that is being replaced does not keep anybody from the history
+_MESSAGES_A_TURN = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """What a viewer sees and may do: the process, its log with or without secrets, from where on, and on whose behalf."""
+
+    process: Process
+    log: OutputLog
+    cursor: Cursor
+    principal: str
+    acting: Asked
+    is_controlled: bool
+    is_readonly: bool
+    size: tuple[int, int] | None
+
+
+class Viewer:
+    """Serves one accepted WebSocket; every task of it ends with `run`."""
+
+    def __init__(
+        self, websocket: WebSocket, outbox: Outbox, view: View, *, engine: Engine, take: Take
+    ) -> None:
+        """Prepare to serve; nothing is sent yet."""
+        self._websocket = websocket
+        self._outbox = outbox
+        self._view = view
+        self._engine = engine
+        self._take = take
+        self._ended = asyncio.Event()  # by whichever side
+        self._close_code: int | None = None  # set when the end is ours
+        self._tasks = asyncio.TaskGroup()
+        self._side: set[asyncio.Task[None]] = set()
+        self._keyboard = Keyboard(
+            view.process,
+            view.acting,
+            tell=lambda error: self._tell("input", error),
+            is_gone=lambda: outbox.is_closed,
+        )
+        self.showing = Showing(
+            view.process, view.log, view.cursor, is_controlled=view.is_controlled, over=self._finish
+        )
+        self._follower = Follower(
+            self.showing, outbox, spawn=self._spawn, fail=self._fail, shows_partial=False, reads=True
+        )
+
+    async def run(self) -> None:
+        """Serve until the viewer leaves, the process has ended, or the server ends it."""
+        async with self._tasks:
+            try:
+                await self._greet()
+                self._follower.begin()
+                self._spawn(self._keyboard.run())
+                self._spawn(self._receive())
+                await self._ended.wait()
+                if self._close_code is None:
+                    await self._keyboard.finish()
+                else:
+                    await self._outbox.send(b"")  # everything before it was handed over
+            finally:
+                self._follower.close()
+                for task in self._side:
+                    task.cancel()
+        await self._close()
+
+    async def _greet(self) -> None:
+        view, process = self._view, self._view.process
+        if view.size is not None and not process.is_ended:
+            await self._resize(*view.size)
+        if not view.is_controlled:
+            return
+        size = await self._engine.window_size(process)
+        hello = Hello(
+            cursor=str(view.cursor),
+            end=str(_end_of(view)),
+            rows=None if size is None else size[0],
+            cols=None if size is None else size[1],
+            state=process.state.value,
+            process_id=process.process_id,
+            readonly=view.is_readonly,
+            terminal=process.has_terminal,
+        )
+        await self._outbox.send(text_frame(encode_message(hello)))
+
+    async def _resize(self, rows: int, cols: int) -> None:
+        view = self._view
+        if view.is_readonly:
+            return
+        try:
+            async with asyncio.timeout(_RESIZE_S):
+                await view.acting.resize(view.process, rows, cols)
+        except TimeoutError:
+            pass  # it was asked for, and will be done
+        except OutliveError as error:
+            self._tell("resize", error)
+
+    async def _receive(self) -> None:
+        """Take messages until the socket ends."""
+        for number in itertools.count(1):
+            if number % _MESSAGES_A_TURN == 0:
+                await asyncio.sleep(0)  # what has come already is received without a pause
+            message = await self._websocket.receive()
+            if message["type"] == "websocket.disconnect":
+                self._ended.set()
+                return
+            if early_s := self._take(self._view.principal, 1):
+                await asyncio.sleep(early_s)  # the client's further messages wait in its own buffers
+            text = message.get("text")
+            if text is None or not self._view.is_controlled:
+                await self._type(message["bytes"] if text is None else text.encode("utf-8", "surrogatepass"))
+            else:
+                await self._obey(text)
+
+    async def _type(self, data: bytes) -> None:
+        if self._view.is_readonly:
+            # Dropped, and the connection goes on: terminal emulators answer programs by themselves, whoever looks.
+            self._tell("input", _read_only())
+        else:
+            await self._keyboard.put(data)
+
+    async def _obey(self, text: str) -> None:
+        about = "message"
+        try:
+            message = decode_message(text)
+            about = kind_of(message)
+            if isinstance(message, Where):
+                self.showing.tell_cursor()
+                self._follower.kick()
+                return
+            if self._view.is_readonly:
+                raise _read_only()
+            await self._do(message)
+        except OutliveError as error:
+            self._tell(about, error)
+
+    async def _do(self, message: ClientMessage) -> None:
+        process, acting = self._view.process, self._view.acting
+        match message:
+            case Resize(rows=rows, cols=cols):
+                await acting.resize(process, rows, cols)
+            case SendSignal(name=name, to=to):
+                number = signal_number(name)
+                await acting.signal(process, number, whole_tree=to == "tree", whole_group=to == "group")
+            case EndOfFile():
+                await self._keyboard.flushed()
+                await acting.close_stdin(process)
+            case Where():
+                raise AssertionError("this was answered before")
+
+    def _tell(self, about: str, error: OutliveError) -> None:
+        """Say that something did not happen, to who understands it."""
+        self.showing.notice(Notice(reason=error.code, message=error.message, about=about))
+        self._follower.kick()
+
+    def _finish(self) -> None:
+        """End because the last message was returned."""
+        self._close_code = _NORMAL
+        self._ended.set()
+
+    def _fail(self) -> None:
+        """End because the follower broke down: the viewer comes back and continues at its cursor."""
+        self._close_code = _INTERNAL_ERROR
+        self._ended.set()
+
+    def _spawn(self, work: Coroutine[None, None, None]) -> None:
+        """Run `work` in this viewer's task group, until the viewer ends."""
+        task = self._tasks.create_task(work)
+        self._side.add(task)
+        task.add_done_callback(self._side.discard)
+
+    async def _close(self) -> None:
+        """Say how it ended, once everything before was taken; a viewer that has left hears nothing."""
+        if self._close_code is None:
+            return
+        reason = _how(self._view.process.record) if self._close_code == _NORMAL else "continue at your cursor"
+        with contextlib.suppress(TimeoutError, RuntimeError, WebSocketDisconnect):  # gone already, or stuck
+            async with asyncio.timeout(_CLOSE_PATIENCE_S):
+                await self._websocket.close(self._close_code, reason)
+
+
+def _end_of(view: View) -> Cursor:
+    """Return where the output ends now; what is held back may have been shown to this viewer before."""
+    log, cursor = view.log, view.cursor
+    return Cursor(max(log.size(0), cursor.stdout), max(log.size(1), cursor.stderr))
+
+
+def _read_only() -> AccessDenied:
+    return AccessDenied(
+        "scope_missing",
+        "This viewer looks only: what it types and asks for is dropped.",
+        hint="Leave out readonly=1.",
+    )
+
+
+def _how(record: ProcessRecord) -> str:
+    """Return a close frame's reason (at most 123 bytes, RFC 6455, section 5.5)."""
+    if record.exit_code is not None:
+        return f"exited with {record.exit_code}"
+    if record.exit_signal is not None:
+        return f"ended by signal {record.exit_signal}"
+    return f"ended: {record.state.value}"

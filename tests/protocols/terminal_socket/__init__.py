@@ -1,0 +1,1 @@
+"""A terminal over WebSocket as bytes and values."""

@@ -1,0 +1,1 @@
+"""The terminal door, asked of a running server: /ws/terminal/{process_id}."""

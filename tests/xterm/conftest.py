@@ -1,0 +1,18 @@
+"""Fixtures: xterm.js terminals, and servers to look at."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.fixtures import own_server, server
+from tests.xterm.emulating import OpenEmulator, emulators
+
+__all__ = ["emulator", "own_server", "server"]
+
+
+@pytest.fixture
+def emulator(tmp_path: Path) -> Iterator[OpenEmulator]:
+    """A function that opens xterm.js terminals on processes."""
+    with emulators(tmp_path) as opened:
+        yield opened
