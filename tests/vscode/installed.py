@@ -9,7 +9,7 @@ import pytest
 
 from tests.house.sources import ROOT
 
-__all__ = ["EXTENSION", "Installed", "installed_extension"]
+__all__ = ["EXTENSION", "Installed", "installed_extension", "skip_or_fail"]
 
 EXTENSION = ROOT / "extensions/vscode"
 _BUNDLE = EXTENSION / "dist/extension.js"
@@ -41,12 +41,17 @@ def installed_extension() -> Installed:
         reason = "the extension is not bundled: scripts/vscode.sh"
     elif _is_stale():
         reason = "the extension's bundle is older than its sources: scripts/vscode.sh"
-    if reason is not None:
-        if os.environ.get("OUTLIVE_REQUIRE_PROGRAMS"):
-            pytest.fail(reason)
-        pytest.skip(reason)
+    skip_or_fail(reason, required_by="OUTLIVE_REQUIRE_PROGRAMS")
     assert node is not None
     return Installed(node)
+
+
+def skip_or_fail(reason: str | None, *, required_by: str) -> None:
+    """Leave the test if something is missing; the variable `required_by` forbids that it is skipped."""
+    if reason is not None and os.environ.get(required_by):
+        pytest.fail(reason)
+    if reason is not None:
+        pytest.skip(reason)
 
 
 def _is_stale() -> bool:

@@ -19,6 +19,14 @@ def connected(document: DocumentServer, open_window: OpenWindow) -> tuple[Caller
     return document.caller(), window
 
 
+def _shell(document: DocumentServer, open_window: OpenWindow, integration: str) -> tuple[Caller, Window]:
+    """Open a window with one terminal, "t", whose shell is integrated in this way."""
+    window = open_window(document.url, integration=integration)
+    caller = document.caller()
+    caller.ask("create_terminal", request_id="t")
+    return caller, window
+
+
 def test_it_connects_by_itself_to_the_root_and_tells_what_it_is(connected: tuple[Caller, Window]) -> None:
     caller, window = connected
     window.until_connected()
@@ -181,9 +189,7 @@ def test_requests_are_answered_side_by_side(document: DocumentServer, open_windo
 def test_output_is_captured_where_the_shell_is_integrated(
     document: DocumentServer, open_window: OpenWindow
 ) -> None:
-    window = open_window(document.url, integration="whole")
-    caller = document.caller()
-    caller.ask("create_terminal", request_id="t")
+    caller, window = _shell(document, open_window, "whole")
     command = r"printf 'a\033[1mb\033[0m\033]0;title\007\r\nc\n'; (exit 7)"
     assert caller.ask("execute", {"command": command, "terminalId": "t"})["data"] == {"output": "ab\nc\n"}
     assert window.tab().executed == [command]
@@ -193,9 +199,7 @@ def test_output_is_captured_where_the_shell_is_integrated(
 def test_without_a_sure_end_only_the_sentence_is_said(
     document: DocumentServer, open_window: OpenWindow, integration: str
 ) -> None:
-    open_window(document.url, integration=integration)
-    caller = document.caller()
-    caller.ask("create_terminal", request_id="t")
+    caller, _ = _shell(document, open_window, integration)
     assert caller.ask("execute", {"command": "echo x", "terminalId": "t"})["data"] == {
         "output": _TYPED.format("echo x")
     }
@@ -204,9 +208,7 @@ def test_without_a_sure_end_only_the_sentence_is_said(
 def test_several_lines_and_a_busy_terminal_are_typed(
     document: DocumentServer, open_window: OpenWindow
 ) -> None:
-    window = open_window(document.url, integration="whole")
-    caller = document.caller()
-    caller.ask("create_terminal", request_id="t")
+    caller, window = _shell(document, open_window, "whole")
     lines = "echo one\necho two"
     assert caller.ask("execute", {"command": lines, "terminalId": "t"})["data"] == {
         "output": _TYPED.format(lines)
@@ -222,9 +224,7 @@ def test_several_lines_and_a_busy_terminal_are_typed(
 def test_a_command_that_never_ends_is_answered_before_the_server_gives_up(
     document: DocumentServer, open_window: OpenWindow
 ) -> None:
-    open_window(document.url, integration="endless")
-    caller = document.caller()
-    caller.ask("create_terminal", request_id="t")
+    caller, _ = _shell(document, open_window, "endless")
     # The Caller waits 40 s, the document's server 30: the extension gives up after 20.
     assert caller.ask("execute", {"command": "echo x", "terminalId": "t"})["data"] == {
         "output": _TYPED.format("echo x")
@@ -234,9 +234,7 @@ def test_a_command_that_never_ends_is_answered_before_the_server_gives_up(
 def test_a_terminal_that_closes_under_a_command_says_so(
     document: DocumentServer, open_window: OpenWindow
 ) -> None:
-    window = open_window(document.url, integration="whole")
-    caller = document.caller()
-    caller.ask("create_terminal", request_id="t")
+    caller, window = _shell(document, open_window, "whole")
     running = caller.request("execute", {"command": "sleep 100", "terminalId": "t"})
     window.until(lambda: window.tab().executed)
     window.do("close_tab", terminal=window.tab().number, reason="User")
@@ -244,9 +242,7 @@ def test_a_terminal_that_closes_under_a_command_says_so(
 
 
 def test_output_without_end_is_cut(document: DocumentServer, open_window: OpenWindow) -> None:
-    open_window(document.url, integration="whole")
-    caller = document.caller()
-    caller.ask("create_terminal", request_id="t")
+    caller, _ = _shell(document, open_window, "whole")
     output = caller.ask("execute", {"command": "yes | head -c 3000000", "terminalId": "t"})["data"]["output"]
     assert output.endswith("\n[the rest is left out]")
     assert 200_000 < len(output) < 300_000

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from tests.attacks.attacking import create_token
-from tests.rest.rest_caller import Json, RestCaller
 from tests.support.processes import Gate
 from tests.support.server import OutliveServer
+from tests.vscode.agent import Agent
 from tests.vscode.conftest import OpenWindow
 from tests.vscode.driving import Tab, Window
 
@@ -22,25 +22,18 @@ def _plain(text: str) -> str:
 
 
 class Person:
-    """Somebody with a window of VS Code and an agent's access to the same server."""
+    """Somebody before a window of VS Code, and an agent at the same server."""
 
     def __init__(self, server: OutliveServer, window: Window) -> None:
         """Sit down before a window that is connected to the server."""
         self.server = server
         self.window = window
-        self.rest = RestCaller(server.rest_url)
+        self.agent = Agent(server)
 
-    def terminal(self, **wanted: object) -> tuple[str, Tab]:
-        """Have an agent open a terminal in VS Code; return its id and its tab."""
+    def terminal(self, name: str | None = None) -> tuple[str, Tab]:
+        """Have the agent open a terminal in VS Code; return its id and its tab."""
         before = max(self.window.tabs, default=0)
-        made = self.rest.call("POST", "/v1/terminals", {"target": "vscode", **wanted}, expect=201).json
-        return made["terminal_id"], self.window.tab(kind="pty", after=before)
-
-    def execute(self, terminal_id: str, command: str) -> Json:
-        """Have an agent run a command in it."""
-        return self.rest.call(
-            "POST", f"/v1/terminals/{terminal_id}/execute", {"command": command, "wait_s": 30}
-        ).json
+        return self.agent.create(name), self.window.tab(kind="pty", after=before)
 
     def type(self, tab: Tab, text: str) -> None:
         """Type into a tab."""
@@ -52,14 +45,10 @@ class Person:
 
     def is_whole(self, terminal_id: str, tab: Tab) -> None:
         """See that the tab got every byte of the terminal's log once, and nothing else."""
-        self.window.until(lambda: tab.text == self._log(terminal_id), "the tab shows the log, byte for byte")
-
-    def _log(self, terminal_id: str) -> str:
-        return self.rest.raw(terminal_id).decode()
-
-    def open_ids(self) -> list[str]:
-        """Return the server's open terminals."""
-        return [one["terminal_id"] for one in self.rest.call("GET", "/v1/terminals").json["terminals"]]
+        log = self.agent.rest.raw
+        self.window.until(
+            lambda: tab.text == log(terminal_id).decode(), "the tab shows the log, byte for byte"
+        )
 
 
 @pytest.fixture
@@ -83,16 +72,9 @@ def opened_gate(tmp_path: Path) -> Iterator[Gate]:
 
 
 def test_a_command_of_an_agent_is_captured_and_shown(person: Person) -> None:
-    terminal_id, tab = person.terminal(terminal_name="Agent's")
+    terminal_id, tab = person.terminal("Agent's")
     assert tab.name == "Agent's"
-    for command, output, code in (
-        ("echo hello", "hello", 0),
-        ("(exit 7)", "", 7),
-        ("for n in 1 2\ndo\n  echo line $n\ndone", "line 1\nline 2", 0),
-        ("seq 1 30000", "\n".join(map(str, range(1, 30001))), 0),
-    ):
-        done = person.execute(terminal_id, command)
-        assert (done["output"].rstrip("\n"), done["exit_code"]) == (output, code)
+    person.agent.captures_whole(terminal_id)
     person.until_shown(tab, "\r\n30000\r\n")
     person.is_whole(terminal_id, tab)
     person.window.do("command", name="outlive.status")
@@ -122,7 +104,7 @@ def test_the_size_of_the_tab_is_the_terminals(person: Person) -> None:
     person.server.restart()
     person.window.until_connected()
     person.window.do("size", terminal=tab.number, columns=90, rows=20)
-    person.window.until(lambda: person.execute(terminal_id, "stty size")["output"].strip() == "20 90")
+    person.window.until(lambda: person.agent.output(terminal_id, "stty size") == "20 90")
 
 
 @pytest.mark.parametrize("way", ["command", "profile"])
@@ -139,7 +121,7 @@ def test_the_user_opens_a_terminal_of_the_servers(
     tab = person.window.tab(kind="pty")
     person.type(tab, "pwd\r")
     person.until_shown(tab, rf"[\r\n]{folder}\r\n")
-    [terminal_id] = person.open_ids()
+    [terminal_id] = person.agent.open_ids()
     person.is_whole(terminal_id, tab)
     assert len(person.window.tabs) == 1
 
@@ -147,23 +129,23 @@ def test_the_user_opens_a_terminal_of_the_servers(
 def test_terminals_that_are_there_already_are_shown_with_their_history(
     own_server: OutliveServer, open_window: OpenWindow
 ) -> None:
-    rest = RestCaller(own_server.rest_url)
-    made = rest.call("POST", "/v1/terminals", {"terminal_name": "early"}, expect=201).json
-    rest.call("POST", f"/v1/terminals/{made['terminal_id']}/execute", {"command": "echo before you came"})
+    agent = Agent(own_server)
+    terminal_id = agent.create("early", target="engine")
+    agent.execute(terminal_id, "echo before you came")
     person = _person(own_server, open_window)
     tab = person.window.tab(name="early")
     person.until_shown(tab, "[\r\n]before you came\r\n")
-    person.is_whole(made["terminal_id"], tab)
+    person.is_whole(terminal_id, tab)
 
 
 def test_closing_the_tab_only_detaches_and_is_explained_once(person: Person) -> None:
-    terminal_id, tab = person.terminal(terminal_name="kept")
+    terminal_id, tab = person.terminal("kept")
     other_id, other = person.terminal()
     for one in (tab, other):
         person.window.do("close_tab", terminal=one.number, reason="User")
     person.window.until(lambda: person.window.messages)
-    assert person.open_ids() == [terminal_id, other_id]
-    assert person.execute(terminal_id, "echo unseen")["output"].strip() == "unseen"
+    assert person.agent.open_ids() == [terminal_id, other_id]
+    assert person.agent.output(terminal_id, "echo unseen") == "unseen"
 
     person.window.do("reload")
     person.window.until_logged("received terminals", times=2)
@@ -192,7 +174,7 @@ def test_a_reload_of_the_window_shows_the_same_shell_with_its_history(person: Pe
 def test_a_killed_server_leaves_the_tab_its_shell_and_every_byte_once(
     person: Person, opened_gate: Gate
 ) -> None:
-    terminal_id, tab = person.terminal(terminal_name="long")
+    terminal_id, tab = person.terminal("long")
     person.type(
         tab, f"for n in $(seq 1 300); do echo ä $n; sleep 0.01; done; {opened_gate.wait}; echo over\r"
     )
@@ -230,7 +212,7 @@ def test_the_shells_end_is_the_tabs(person: Person) -> None:
     person.type(tab, "exit 7\r")
     person.window.until(lambda: tab.is_closed)
     assert (tab.has_ended, tab.exit_code) == (True, 7)
-    person.window.until(lambda: terminal_id not in person.open_ids())
+    person.window.until(lambda: terminal_id not in person.agent.open_ids())
     assert person.window.messages == []
 
 
@@ -242,8 +224,8 @@ def test_end_terminal_ends_the_shell_and_what_ignores_a_hangup(person: Person) -
     person.window.do("command", name="outlive.endTerminal")
     person.window.until(lambda: tab.is_closed)
     assert tab.has_ended
-    assert terminal_id not in person.open_ids()
-    assert person.rest.wait(terminal_id)["state"] == "signaled"
+    assert terminal_id not in person.agent.open_ids()
+    assert person.agent.rest.wait(terminal_id)["state"] == "signaled"
 
 
 def test_a_terminal_that_ends_while_the_server_is_away_is_gone_afterwards(
@@ -264,11 +246,11 @@ def test_nothing_is_left_behind_and_the_shells_live_on(person: Person) -> None:
     person.type(tab, "echo ready\r")
     person.until_shown(tab, "[\r\n]ready\r\n")
     person.window.leave()
-    assert person.execute(terminal_id, "echo alive")["output"].strip() == "alive"
+    assert person.agent.output(terminal_id, "echo alive") == "alive"
 
 
 def test_two_windows_show_one_terminal(person: Person, open_window: OpenWindow) -> None:
-    terminal_id, first = person.terminal(terminal_name="both")
+    terminal_id, first = person.terminal("both")
     second = _person(person.server, open_window)
     other = second.window.tab(name="both")
     second.type(other, "echo from the second\r")

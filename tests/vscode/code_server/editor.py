@@ -14,11 +14,9 @@ from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.house.sources import ROOT
 from tests.support.server import free_port
-from tests.vscode.installed import Installed
+from tests.vscode.installed import Installed, skip_or_fail
 
 __all__ = ["Editor", "editor", "required_programs"]
 
@@ -48,10 +46,7 @@ def required_programs() -> tuple[str, str]:
         reason = "code-server is not installed: scripts/code-server.sh"
     elif browser is None:
         reason = "no browser is installed (Debian: apt-get install chromium)"
-    if reason is not None:
-        if os.environ.get("OUTLIVE_REQUIRE_CODE_SERVER"):
-            pytest.fail(reason)
-        pytest.skip(reason)
+    skip_or_fail(reason, required_by="OUTLIVE_REQUIRE_CODE_SERVER")
     assert found is not None
     assert browser is not None
     return found, browser

@@ -5,48 +5,12 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.rest.rest_caller import Json, RestCaller
 from tests.support.server import OutliveServer
+from tests.vscode.agent import Agent
 from tests.vscode.code_server.editor import Editor, editor
 from tests.vscode.installed import Installed
 
 pytestmark = [pytest.mark.code_server, pytest.mark.timeout(300)]
-
-
-class Agent:
-    """Somebody with the terminal tools of the same server."""
-
-    def __init__(self, server: OutliveServer) -> None:
-        """Use a server's REST door."""
-        self._rest = RestCaller(server.rest_url)
-
-    def create(self, name: str) -> str:
-        """Open a terminal in VS Code."""
-        body = {"target": "vscode", "terminal_name": name}
-        created: str = self._rest.call("POST", "/v1/terminals", body, expect=201).json["terminal_id"]
-        return created
-
-    def execute(self, terminal_id: str, command: str) -> Json:
-        """Run a command in it."""
-        return self._rest.call(
-            "POST", f"/v1/terminals/{terminal_id}/execute", {"command": command, "wait_s": 25}
-        ).json
-
-    def open_ids(self) -> list[str]:
-        """Return the open terminals."""
-        return [one["terminal_id"] for one in self._rest.call("GET", "/v1/terminals").json["terminals"]]
-
-    def connected(self, name: str) -> str:
-        """Open a terminal as soon as VS Code is connected."""
-        _until(
-            lambda: (
-                self._rest.send(
-                    "POST", "/v1/terminals", {"target": "vscode", "terminal_name": "probe"}
-                ).status
-                == 201
-            )
-        )
-        return self.create(name)
 
 
 def _until(is_so: Callable[[], object]) -> None:
@@ -78,21 +42,15 @@ def vscode(
 def agent(outlive: OutliveServer, vscode: Editor) -> Agent:
     """An agent at the server, once the window is connected."""
     found = Agent(outlive)
-    found.connected("first")
+    _until(found.is_served)
+    found.create("first")  # with the one before, enough for VS Code to show tabs
     return found
 
 
 def test_commands_of_an_agent_are_captured_whole_and_shown(agent: Agent, vscode: Editor) -> None:
     terminal_id = agent.create("captured")
     vscode.do("front", name="captured")
-    for command, output, code in (
-        ("echo hello", "hello", 0),
-        ("(exit 7)", "", 7),
-        ("for n in 1 2\ndo\n  echo line $n\ndone", "line 1\nline 2", 0),
-        ("seq 1 30000", "\n".join(map(str, range(1, 30001))), 0),
-    ):
-        done = agent.execute(terminal_id, command)
-        assert (done["output"].rstrip("\n"), done["exit_code"]) == (output, code)
+    agent.captures_whole(terminal_id)
     shown = vscode.until("^30000$")
     assert shown[shown.index("30000") - 1] == "29999"
 
@@ -104,7 +62,7 @@ def test_the_terminal_has_the_size_of_the_panel(agent: Agent, vscode: Editor) ->
     vscode.until(r"^\d+ \d+$")
 
     def columns() -> int:
-        return int(agent.execute(terminal_id, "stty size")["output"].split()[1])
+        return int(agent.output(terminal_id, "stty size").split()[1])
 
     wide = columns()
     assert wide != 80
@@ -124,7 +82,7 @@ def test_what_is_typed_reaches_the_shell_and_a_reload_finds_it_again(agent: Agen
     vscode.until("^before the reload$")
     vscode.type("echo $MARK")
     vscode.until("^still-here$")
-    assert agent.execute(terminal_id, "echo $MARK")["output"].strip() == "still-here"
+    assert agent.output(terminal_id, "echo $MARK") == "still-here"
 
 
 def test_a_killed_server_leaves_the_terminal_as_it_was(
@@ -146,13 +104,13 @@ def test_a_killed_server_leaves_the_terminal_as_it_was(
 
 
 def test_closing_the_tab_detaches_and_ending_it_ends_the_shell(agent: Agent, vscode: Editor) -> None:
-    agent.connected("another")  # the window has come back after the test before
+    _until(agent.is_served)  # the window has come back after the test before
     terminal_id = agent.create("detached")
     vscode.do("front", name="detached")
     vscode.type("echo to be seen again")
     vscode.until("^to be seen again$")
     vscode.do("command", name="Terminal: Kill the Active Terminal Instance")
-    assert agent.execute(terminal_id, "echo unseen")["output"].strip() == "unseen"
+    assert agent.output(terminal_id, "echo unseen") == "unseen"
     vscode.do("command", name="outlive: Show Terminal...")
     vscode.do("pick", name="detached")
     vscode.until("^unseen$")
