@@ -15,7 +15,7 @@ from tests.terminals.shells import Desk
 _FOREIGN = r"printf '\033]133;D;3\007\033]133;A\007$ \033]133;B\007\033]133;D;9;aid=0123456789abcdef\007'"
 
 
-@pytest.mark.promise("S3.6", "S3.7")
+@pytest.mark.promise("S3.6", "S3.7", "S3.7.lines")
 @pytest.mark.parametrize(
     ("command", "output", "code"),
     [
@@ -53,7 +53,7 @@ async def test_a_command_gives_its_output_and_its_exit_code(
     assert (again.output, again.exit_code) == (f"{code}\n", 0)
 
 
-@pytest.mark.promise("S3.7")
+@pytest.mark.promise("S3.7", "S3.7.lines")
 async def test_long_output_and_long_commands_are_whole(desk: Desk) -> None:
     terminal = await desk.open()
     gave = await desk.run(terminal, "seq 1 30000")
@@ -234,6 +234,7 @@ async def test_closing_ends_the_shell_and_what_runs_in_it(desk: Desk) -> None:
     assert not await desk.host.terminals(ME)
 
 
+@pytest.mark.promise("S3.6.owner")
 async def test_a_terminal_is_its_principals_alone(desk: Desk) -> None:
     terminal = await desk.open()
     other = Owner(principal="other")
