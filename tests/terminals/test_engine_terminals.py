@@ -5,7 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from outlive.core.errors import InvalidRequest, InvalidState, ProcessNotFound
+from outlive.core.command import Command
+from outlive.core.errors import CommandRefused, InvalidRequest, InvalidState, ProcessNotFound
 from outlive.core.process import Owner
 from outlive.engine import Engine
 from outlive.engine.terminals import EngineTerminals, NewTerminal
@@ -251,9 +252,24 @@ async def test_a_terminal_is_its_principals_alone(desk: Desk) -> None:
         assert error.value.code == "terminal_not_found"
 
 
-async def test_a_process_that_is_no_terminal_is_none(desk: Desk) -> None:
-    from outlive.core.command import Command  # noqa: PLC0415
+@pytest.mark.promise("S3.8")
+async def test_who_lives_in_a_sandbox_does_not_type_into_a_weaker_one(desk: Desk) -> None:
+    bounded = await desk.engine.start(Command(line="sleep 100", profile="guarded", detached=True), owner=ME)
+    weak, strong = await desk.open(), await desk.open(profile="guarded")
+    for inside in (bounded.process_id, "nobody knows"):
+        by = replace(ME, inside=inside)
+        for refused in (
+            desk.host.execute(weak, "id", by, wait_s=5),
+            desk.host.write(weak, b"id\n", by),
+        ):
+            with pytest.raises(CommandRefused) as error:
+                await refused
+            assert error.value.code == "profile_too_weak"
+        assert (await desk.host.execute(strong, "echo in", by, wait_s=20)).output == "in\n"
+    await desk.engine.cancel(bounded, grace_s=0)
 
+
+async def test_a_process_that_is_no_terminal_is_none(desk: Desk) -> None:
     process = await desk.engine.start(Command(line="sleep 5", stdio="pty", detached=True), owner=ME)
     with pytest.raises(ProcessNotFound):
         await desk.run(process.process_id, "echo")
