@@ -35,6 +35,7 @@ from outlive.core.terminal import (
 )
 from outlive.engine.engine import Engine
 from outlive.engine.process import Process
+from outlive.engine.terminals.bounds import check_bounds
 from outlive.engine.terminals.contract import NewTerminal
 from outlive.engine.terminals.directory import Terminals
 from outlive.engine.terminals.execution import Execution, waiting_of
@@ -148,6 +149,7 @@ class EngineTerminals:
         process, note = await self._find(terminal_id, by)
         typed = typed_command(command, note.shell, note.key)
         try:
+            await check_bounds(self._engine, process, by)
             cwd = await asyncio.to_thread(_folder_of, process)
             await self._engine.check_typed(command, cwd=cwd or process.record.cwd)
             self._states.check_ready(process, note)
@@ -181,8 +183,13 @@ class EngineTerminals:
         )
 
     async def write(self, terminal_id: str, data: bytes, by: Owner) -> None:
-        """Type into it."""
+        """Type into it.
+
+        Raises:
+            CommandRefused: `profile_too_weak`.
+        """
         process, _ = await self._find(terminal_id, by)
+        await check_bounds(self._engine, process, by)
         await self._engine.on_behalf(by).write(process, data)
 
     async def resize(self, terminal_id: str, rows: int, cols: int, by: Owner) -> None:
