@@ -14,11 +14,13 @@ from typing import Literal, get_args
 
 __all__ = ["BUILT_DOORS", "DOORS", "PROMISES", "Door", "Promise"]
 
-Door = Literal["jsonrpc", "mcp", "rest", "bridge", "client", "terminal", "docker", "security"]
+Door = Literal["jsonrpc", "mcp", "rest", "bridge", "terminals", "client", "terminal", "docker", "security"]
 DOORS: frozenset[str] = frozenset(get_args(Door))
 
 # A door belongs here once it is built: from then on each of its promises needs a test.
-BUILT_DOORS: frozenset[Door] = frozenset({"jsonrpc", "mcp", "rest", "client", "terminal"})
+BUILT_DOORS: frozenset[Door] = frozenset(
+    {"jsonrpc", "mcp", "rest", "bridge", "terminals", "client", "terminal"}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,11 +295,19 @@ _BRIDGE: Mapping[str, str] = {
     "S3.4.again": "After the extension dials again its terminals are known again.",
     "S3.4.once": "A command never runs twice: only what was never written is retried, else 'unknown whether it ran'.",
     "S3.5": "What the extension returns as terminalId is stored; execute is never sent without a known terminal.",
+    "S3.9": "bridge.dial speaks the same messages outwards.",
+}
+
+_TERMINALS: Mapping[str, str] = {
     "S3.6": "The tools terminal_list, create, execute, read, write, resize, close work from every door.",
+    "S3.6.asks": "What waits for a line or a password to be typed is told, early, and can be answered.",
+    "S3.6.forms": "A terminal is read as bytes, as plain text or as the screen that a person sees, by cursor, also after its end.",
+    "S3.6.owner": "A terminal is its principal's alone.",
     "S3.7": "Engine terminals are the default and capture output and exit code.",
+    "S3.7.lines": "A command of any number of lines gives one output and its own exit code, whatever it prints.",
+    "S3.7.outlives": "A terminal and what runs in it outlive the server and the keeper; the exit code is exact afterwards.",
     "S3.7.missing": "target vscode without an extension is a clear error that says how to connect one.",
     "S3.8": "Token, WSS, command policy, rate limit and sandbox profile apply to terminals.",
-    "S3.9": "bridge.dial speaks the same messages outwards.",
 }
 
 _CLIENT: Mapping[str, str] = {
@@ -337,6 +347,7 @@ _BY_DOOR: Mapping[Door, Mapping[str, str]] = {
     "mcp": _MCP,
     "rest": _REST,
     "bridge": _BRIDGE,
+    "terminals": _TERMINALS,
     "client": _CLIENT,
     "terminal": _TERMINAL,
     "docker": _DOCKER,

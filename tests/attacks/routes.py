@@ -15,7 +15,10 @@ from outlive.frontends.rest.settings import RestSettings
 
 __all__ = ["all_routes"]
 
-_PLACEHOLDERS = {"{process_id}": "01k9zq3v8d4t6r2m5x7b1n0c9f"}
+_PLACEHOLDERS = {
+    "{process_id}": "01k9zq3v8d4t6r2m5x7b1n0c9f",
+    "{terminal_id}": "01k9zq3v8d4t6r2m5x7b1n0c9f",
+}
 
 
 @functools.cache

@@ -20,6 +20,7 @@ _OURS = ("OUTLIVE_", "ALLOWED_COMMANDS", "MAX_SESSIONS", "MAX_BUFFER_SIZE", "MCP
 _ELSEWHERE = {
     "OUTLIVE_MCP_PORT": "off",
     "OUTLIVE_REST_PORT": "off",
+    "OUTLIVE_BRIDGE_PORT": "off",
 }  # their numbers are for one server on a machine
 
 

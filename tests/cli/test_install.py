@@ -194,6 +194,7 @@ def test_a_host_that_runs_what_was_written_speaks_mcp(tmp_path: Path) -> None:
         "OUTLIVE_JSONRPC_PORT": "0",
         "OUTLIVE_MCP_PORT": "0",
         "OUTLIVE_REST_PORT": "0",
+        "OUTLIVE_BRIDGE_PORT": "0",
         "OUTLIVE_CONFIG": os.devnull,
     }
     asked = {

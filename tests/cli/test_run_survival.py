@@ -71,7 +71,12 @@ def test_every_byte_comes_once_and_the_exit_code_too(
 
 def test_a_server_that_was_killed_is_started_again(tmp_path: Path) -> None:
     state_dir = tmp_path / "state"
-    env = os.environ | {"OUTLIVE_MCP_PORT": "off", "OUTLIVE_REST_PORT": "off", "OUTLIVE_JSONRPC_PORT": "off"}
+    env = os.environ | {
+        "OUTLIVE_MCP_PORT": "off",
+        "OUTLIVE_REST_PORT": "off",
+        "OUTLIVE_BRIDGE_PORT": "off",
+        "OUTLIVE_JSONRPC_PORT": "off",
+    }
     words = [*outlive_command(), "run", "--state-dir", str(state_dir), "--", "sh", "-c"]
     try:
         with subprocess.Popen(

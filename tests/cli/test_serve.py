@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import socket
 import stat
@@ -40,9 +41,10 @@ def test_the_ready_line_is_one_line_of_json_and_nothing_else_is_on_stdout(tmp_pa
 
 
 def test_without_a_ready_line_a_banner_says_where_and_what_to_try(tmp_path: Path) -> None:
-    with launched(tmp_path / "state", "--jsonrpc-port", "0") as server:
+    with launched(tmp_path / "state", "--jsonrpc-port", "0", "--bridge-port", "0") as server:
         banner = server.said("Ctrl-C")
         assert "ws://127.0.0.1:" in banner
+        assert re.search(r"VS Code +ws://127\.0\.0\.1:\d+ ", banner)
         assert "Try: " in banner
         assert str(tmp_path / "state") in banner
         code, out, _ = server.end()

@@ -8,7 +8,7 @@ import pytest
 from pydantic import BaseModel
 
 from outlive.frontends.rest.slugs import known_problems
-from outlive.protocols.rest import requests
+from outlive.protocols.rest import requests, terminals
 from outlive.protocols.rest.answers import Finished, ProcessView, Started, TrackedProcesses
 from tests.rest.rest_caller import RestCaller
 
@@ -20,6 +20,9 @@ _BODIES: dict[str, type[BaseModel]] = {
     "Resize": requests.Resize,
     "SyncRequest": requests.SyncRequest,
     "BackgroundRequest": requests.BackgroundRequest,
+    "NewTerminalRequest": terminals.NewTerminalRequest,
+    "ExecuteRequest": terminals.ExecuteRequest,
+    "InputRequest": terminals.InputRequest,
 }
 
 

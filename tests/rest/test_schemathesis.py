@@ -60,3 +60,18 @@ def test_many_requests_about_a_real_process_are_answered_as_documented(
         *("--phases", "examples,coverage,fuzzing", "--max-examples", "25", "--exclude-method", "DELETE"),
         parameters=f'"path.process_id" = "{process_id}"\n',
     )
+
+
+@pytest.mark.slow
+def test_many_requests_about_a_real_terminal_are_answered_as_documented(tmp_path: Path) -> None:
+    names = {"ALLOWED_COMMANDS": f"bash,{_HARMLESS}", "SHELL": "/bin/bash", "HOME": str(tmp_path)}
+    with OutliveServer(tmp_path / "state", env=names) as server:
+        rest = RestCaller(server.rest_url)
+        terminal_id = rest.call("POST", "/v1/terminals", {}, expect=201).json["terminal_id"]
+        _run(
+            rest,
+            tmp_path,
+            *("--phases", "examples,coverage,fuzzing", "--max-examples", "15", "--exclude-method", "DELETE"),
+            *("--include-path-regex", "^/v1/terminals/"),
+            parameters=f'"path.terminal_id" = "{terminal_id}"\n',
+        )

@@ -5,7 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from outlive.core.errors import InvalidRequest, InvalidState, ProcessNotFound
+from outlive.core.command import Command
+from outlive.core.errors import CommandRefused, InvalidRequest, InvalidState, ProcessNotFound
 from outlive.core.process import Owner
 from outlive.engine import Engine
 from outlive.engine.terminals import EngineTerminals, NewTerminal
@@ -15,7 +16,7 @@ from tests.terminals.shells import Desk
 _FOREIGN = r"printf '\033]133;D;3\007\033]133;A\007$ \033]133;B\007\033]133;D;9;aid=0123456789abcdef\007'"
 
 
-@pytest.mark.promise("S3.6", "S3.7")
+@pytest.mark.promise("S3.6", "S3.7", "S3.7.lines")
 @pytest.mark.parametrize(
     ("command", "output", "code"),
     [
@@ -53,7 +54,7 @@ async def test_a_command_gives_its_output_and_its_exit_code(
     assert (again.output, again.exit_code) == (f"{code}\n", 0)
 
 
-@pytest.mark.promise("S3.7")
+@pytest.mark.promise("S3.7", "S3.7.lines")
 async def test_long_output_and_long_commands_are_whole(desk: Desk) -> None:
     terminal = await desk.open()
     gave = await desk.run(terminal, "seq 1 30000")
@@ -234,6 +235,7 @@ async def test_closing_ends_the_shell_and_what_runs_in_it(desk: Desk) -> None:
     assert not await desk.host.terminals(ME)
 
 
+@pytest.mark.promise("S3.6.owner")
 async def test_a_terminal_is_its_principals_alone(desk: Desk) -> None:
     terminal = await desk.open()
     other = Owner(principal="other")
@@ -250,9 +252,24 @@ async def test_a_terminal_is_its_principals_alone(desk: Desk) -> None:
         assert error.value.code == "terminal_not_found"
 
 
-async def test_a_process_that_is_no_terminal_is_none(desk: Desk) -> None:
-    from outlive.core.command import Command  # noqa: PLC0415
+@pytest.mark.promise("S3.8")
+async def test_who_lives_in_a_sandbox_does_not_type_into_a_weaker_one(desk: Desk) -> None:
+    bounded = await desk.engine.start(Command(line="sleep 100", profile="guarded", detached=True), owner=ME)
+    weak, strong = await desk.open(), await desk.open(profile="guarded")
+    for inside in (bounded.process_id, "nobody knows"):
+        by = replace(ME, inside=inside)
+        for refused in (
+            desk.host.execute(weak, "id", by, wait_s=5),
+            desk.host.write(weak, b"id\n", by),
+        ):
+            with pytest.raises(CommandRefused) as error:
+                await refused
+            assert error.value.code == "profile_too_weak"
+        assert (await desk.host.execute(strong, "echo in", by, wait_s=20)).output == "in\n"
+    await desk.engine.cancel(bounded, grace_s=0)
 
+
+async def test_a_process_that_is_no_terminal_is_none(desk: Desk) -> None:
     process = await desk.engine.start(Command(line="sleep 5", stdio="pty", detached=True), owner=ME)
     with pytest.raises(ProcessNotFound):
         await desk.run(process.process_id, "echo")

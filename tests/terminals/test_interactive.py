@@ -11,7 +11,7 @@ from tests.engine.engines import ME
 from tests.terminals.shells import Desk, needs
 
 
-@pytest.mark.promise("S3.6", "S3.7")
+@pytest.mark.promise("S3.6", "S3.7", "S3.6.asks")
 @pytest.mark.parametrize(
     ("command", "waiting"),
     [
@@ -42,6 +42,7 @@ async def test_what_reads_from_a_pipe_waits_for_nobody(desk: Desk) -> None:
     assert (gave.is_complete, gave.waiting) == (False, "none")
 
 
+@pytest.mark.promise("S3.6.asks")
 async def test_a_python_is_talked_to(desk: Desk) -> None:
     terminal = await desk.open()
     gave = await desk.run(terminal, f"{sys.executable} -q", wait_s=60)
@@ -76,6 +77,7 @@ async def test_jobs_are_stopped_and_go_on(desk: Desk) -> None:
     assert gave.exit_code == 9
 
 
+@pytest.mark.promise("S3.6.forms")
 async def test_an_editor_is_drawn_as_it_looks(desk: Desk) -> None:
     vim = needs("vim")
     terminal = await desk.open(rows=12, cols=40)
@@ -118,7 +120,7 @@ async def test_a_resize_reaches_the_shell(desk: Desk) -> None:
     assert (await desk.run(terminal, "stty size")).output == "50 132\n"
 
 
-@pytest.mark.promise("S3.6")
+@pytest.mark.promise("S3.6", "S3.6.forms")
 async def test_reading_goes_on_where_it_ended_in_every_form(desk: Desk) -> None:
     terminal = await desk.open()
     begin = (await desk.read(terminal)).cursor

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.anyio
 _COMMAND = "echo begun; seq 1 20000; until [ -e {gate} ]; do sleep 0.05; done; echo ended; (exit 42)"
 
 
-@pytest.mark.promise("S3.7")
+@pytest.mark.promise("S3.7", "S3.7.outlives")
 @pytest.mark.parametrize("door", DOORS)
 async def test_a_command_whose_server_was_killed_ends_with_its_exact_code(
     door: str, serve: ServerFactory, tmp_path: str
@@ -71,7 +71,7 @@ async def test_a_server_that_stops_does_not_wait_for_a_command(
     assert (await caller.ready(terminal))["exit_code"] == 8
 
 
-@pytest.mark.promise("S3.7")
+@pytest.mark.promise("S3.7", "S3.7.outlives")
 async def test_a_terminal_outlives_supervisor_guardian_and_server_at_once(
     serve: ServerFactory, tmp_path: str
 ) -> None:

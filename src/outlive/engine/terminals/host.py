@@ -31,9 +31,11 @@ from outlive.core.terminal import (
     TerminalInfo,
     TerminalNote,
     TerminalText,
+    default_name,
 )
 from outlive.engine.engine import Engine
 from outlive.engine.process import Process
+from outlive.engine.terminals.bounds import check_bounds
 from outlive.engine.terminals.contract import NewTerminal
 from outlive.engine.terminals.directory import Terminals
 from outlive.engine.terminals.execution import Execution, waiting_of
@@ -48,7 +50,6 @@ from outlive.store.window_sizes import WindowSize, note_size
 __all__ = ["EngineTerminals", "terminals_of"]
 
 _WINDOW = (24, 80)  # of a terminal that is closed
-_DEFAULT_NAME = "MCP Terminal"  # promise S3.6
 _READY_S = 15.0  # what the user's own start files may take before a terminal is handed over all the same
 _HUNG_UP_S = 1.0  # what heeds SIGHUP is gone this soon
 _GRACE_S = 2.0  # and TERM; then KILL
@@ -104,7 +105,7 @@ class EngineTerminals:
             fallback=engine.shell,
             is_bare=engine.is_strict,
         )
-        name = wanted.name or self._default_name(by)
+        name = wanted.name or default_name({note.name for _, note in self._open(by)})
         command = Command(
             argv=shell.argv,
             title=f"{os.path.basename(shell.argv[0])} [{name}]",
@@ -148,6 +149,7 @@ class EngineTerminals:
         process, note = await self._find(terminal_id, by)
         typed = typed_command(command, note.shell, note.key)
         try:
+            await check_bounds(self._engine, process, by)
             cwd = await asyncio.to_thread(_folder_of, process)
             await self._engine.check_typed(command, cwd=cwd or process.record.cwd)
             self._states.check_ready(process, note)
@@ -181,8 +183,13 @@ class EngineTerminals:
         )
 
     async def write(self, terminal_id: str, data: bytes, by: Owner) -> None:
-        """Type into it."""
+        """Type into it.
+
+        Raises:
+            CommandRefused: `profile_too_weak`.
+        """
         process, _ = await self._find(terminal_id, by)
+        await check_bounds(self._engine, process, by)
         await self._engine.on_behalf(by).write(process, data)
 
     async def resize(self, terminal_id: str, rows: int, cols: int, by: Owner) -> None:
@@ -235,13 +242,6 @@ class EngineTerminals:
             cwd=(None if process.is_ended else await asyncio.to_thread(_folder_of, process))
             or process.record.cwd,
         )
-
-    def _default_name(self, by: Owner) -> str:
-        taken = {note.name for _, note in self._open(by)}
-        number = 1
-        while f"{_DEFAULT_NAME} {number}" in taken:
-            number += 1
-        return f"{_DEFAULT_NAME} {number}"
 
     def _tell(
         self,

@@ -29,6 +29,10 @@ from outlive.protocols.terminal import requests
 
 __all__ = ["TerminalRoutes"]
 
+_NEW = {
+    "description": "It shows its prompt.",
+    "headers": {"Location": {"description": "Where the terminal is.", "schema": {"type": "string"}}},
+}
 _TerminalId = Annotated[str, Path(min_length=1, max_length=200, description="The terminal's id.")]
 
 
@@ -52,7 +56,7 @@ class TerminalRoutes:
             methods=["POST"],
             status_code=201,
             response_model=TerminalView,
-            responses=problems(*bodies, 507),
+            responses={201: _NEW, **problems(*bodies, 507)},
         )
         add(one, self.get, response_model=TerminalView, responses=problems(404))
         add(one, self.close, methods=["DELETE"], response_model=ClosedTerminal, responses=problems(404, 409))
