@@ -16,7 +16,8 @@ from outlive.protocols.terminal.run import CommandRun
 __all__ = ["Execution", "waiting_of"]
 
 _TAKEN_S = 10.0  # a shell at its prompt takes what is typed this soon, or nobody knows what it does
-_INTERRUPTED_S = 5.0  # and is at its prompt again this soon after Ctrl-C
+_INTERRUPTED_S = 2.0  # and is at its prompt again this soon after Ctrl-C
+_INTERRUPTS = 3  # one may come while the shell is between two states
 _QUIET_S = 1.0  # without output before it is asked whether a command waits for input; doubled each time
 _MOST_QUIET_S = 16.0
 _INTERRUPT = b"\x03"
@@ -74,10 +75,14 @@ class Execution:
         Raises:
             InvalidRequest: `command_incomplete`; always.
         """
-        if self._shell != "fish" and not self._is_over:
-            await self._engine.write(self._process, _INTERRUPT)
-        self._run.wants_more = False
-        await self._follow(woken, asyncio.get_running_loop().time() + _INTERRUPTED_S)
+        clock = asyncio.get_running_loop().time
+        for _ in range(_INTERRUPTS):
+            if self._shell != "fish" and not self._is_over:
+                await self._engine.write(self._process, _INTERRUPT)
+            deadline = clock() + _INTERRUPTED_S
+            while clock() < deadline and not self._is_over:
+                self._run.wants_more = False  # a line editor may draw that prompt more than once
+                await self._follow(woken, deadline)
         raise InvalidRequest(
             "command_incomplete", "The command is not complete: the shell waits for the rest of it."
         )
