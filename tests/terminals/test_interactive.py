@@ -117,7 +117,12 @@ async def test_a_resize_reaches_the_shell(desk: Desk) -> None:
     terminal = await desk.open(rows=30, cols=100)
     assert (await desk.run(terminal, "stty size")).output == "30 100\n"
     await desk.host.resize(terminal, 50, 132, ME)
-    assert (await desk.run(terminal, "stty size")).output == "50 132\n"
+    assert (await desk.run(terminal, "stty size; printf '%0.s=' $(seq 1 120); echo")).output.startswith(
+        "50 132\n"
+    )
+    await desk.run(terminal, "exit")
+    closed = await desk.read(terminal, "screen")  # as it was seen last
+    assert "=" * 120 in closed.text.split("\n")
 
 
 @pytest.mark.promise("S3.6", "S3.6.forms")

@@ -138,7 +138,8 @@ def _boot_id() -> str:
 def _waits(pid: int, stdin: str) -> Waiting:
     """Tell whether a process waits for what is typed, and whether that would be shown.
 
-    It is inside a read of `stdin` (what /proc calls the command's input) or of its terminal; or, having taken every key for itself (line editors, pagers), inside
+    It is inside a read of `stdin` (what /proc calls the command's input) or of its terminal; or, having taken every key for
+    itself (line editors, pagers), inside
     poll(2) or a sister of it. What such a one waits for beside keys nobody outside can tell.
     """
     try:

@@ -56,10 +56,9 @@ class Execution:
             await self._engine.write(self._process, typed)
             # Whoever does not want to wait is answered when it runs: until then nobody could tell it from the one before.
             await self._follow(woken, clock() + _TAKEN_S, until_begun=True)
-            if self._run.wants_more and not self._run.has_begun:
-                await self._take_back(woken)
-            await self._follow(woken, deadline)
-            if self._run.wants_more and not self._is_over:
+            if not self._run.wants_more:
+                await self._follow(woken, deadline)
+            if self._run.wants_more:
                 await self._take_back(woken)
         finally:
             unsubscribe()
@@ -75,7 +74,7 @@ class Execution:
         Raises:
             InvalidRequest: `command_incomplete`; always.
         """
-        if self._shell != "fish":
+        if self._shell != "fish" and not self._is_over:
             await self._engine.write(self._process, _INTERRUPT)
         self._run.wants_more = False
         await self._follow(woken, asyncio.get_running_loop().time() + _INTERRUPTED_S)

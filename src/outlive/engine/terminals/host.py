@@ -49,7 +49,6 @@ from outlive.store.window_sizes import WindowSize, note_size
 
 __all__ = ["EngineTerminals", "terminals_of"]
 
-_WINDOW = (24, 80)  # of a terminal that is closed
 _READY_S = 15.0  # what the user's own start files may take before a terminal is handed over all the same
 _HUNG_UP_S = 1.0  # what heeds SIGHUP is gone this soon
 _GRACE_S = 2.0  # and TERM; then KILL
@@ -169,7 +168,7 @@ class EngineTerminals:
         state = self._states.of(process, note)  # before the text: that is at least as new
         exit_code = _exit_code(process, note)
         window = await self._engine.window_size(process) if form == "screen" else None
-        page = await read_text(process, form=form, cursor=cursor, budget=budget, window=window or _WINDOW)
+        page = await read_text(process, form=form, cursor=cursor, budget=budget, window=window)
         return TerminalText(
             terminal_id=process.process_id,
             text=page.text,

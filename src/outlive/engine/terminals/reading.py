@@ -18,6 +18,7 @@ __all__ = ["Page", "read_text"]
 _TURN_BYTES = 256 * 1024  # what the event loop may read in one turn
 _SCREEN_BYTES = 64 * 1024  # the newest output, of which a screen is drawn: a full redraw has some 10 KB
 _SEQUENCE_BYTES = 32  # of an escape sequence at the end of a piece
+_WINDOW = (24, 80)  # of a closed terminal whose size nobody has noted
 _PER_CHARACTER = 4  # bytes that are read for a character of clean text, escape sequences included
 
 
@@ -32,9 +33,9 @@ class Page:
 
 
 async def read_text(
-    process: Process, *, form: Form, cursor: str | None, budget: int, window: tuple[int, int]
+    process: Process, *, form: Form, cursor: str | None, budget: int, window: tuple[int, int] | None
 ) -> Page:
-    """Return output from a cursor on, or the newest; `window` is the size (rows, columns) that a screen has now.
+    """Return output from a cursor on, or the newest; `window` is the size (rows, columns) that a screen has now, None when it has none any more.
 
     Raises:
         InvalidRequest: `invalid_cursor`; `invalid_params`: a screen from a cursor.
@@ -125,16 +126,16 @@ def _last(lines: list[Line], budget: int) -> list[Line]:
     return _first(lines[::-1], budget)[::-1]
 
 
-async def _screen(process: Process, size: int, budget: int, window: tuple[int, int]) -> Page:
+async def _screen(process: Process, size: int, budget: int, window: tuple[int, int] | None) -> Page:
     begin, data, has_gap = _piece(process, max(0, size - _SCREEN_BYTES), _SCREEN_BYTES)
     text = await asyncio.to_thread(_drawn, process, begin, data, window)
     return Page(text=text[:budget], cursor=str(Cursor(size, 0)), has_more=len(text) > budget, has_gap=has_gap)
 
 
-def _drawn(process: Process, begin: int, data: bytes, window: tuple[int, int]) -> str:
+def _drawn(process: Process, begin: int, data: bytes, window: tuple[int, int] | None) -> str:
     """Draw what was written from an offset on. Blocking, some 100 ms at worst."""
-    rows, cols = window
     sizes = read_sizes(process.folder)
+    rows, cols = window or ((sizes[-1].rows, sizes[-1].cols) if sizes else _WINDOW)
     if not sizes:
         return draw(data, rows=rows, cols=cols)
     before = [one for one in sizes if one.offset <= begin]
