@@ -136,7 +136,9 @@ def editor(installed: Installed, place: Path, *, url: str) -> Iterator[Editor]:
             start_new_session=True,
         )
         stack.callback(_end, page)
-        yield Editor(place / "folder", port, page)
+        sitting = Editor(place / "folder", port, page)
+        stack.callback(_end_group, sitting.do("browser"))
+        yield sitting
 
 
 def _wait_until_healthy(port: int, log: Path) -> None:
@@ -156,10 +158,14 @@ def _wait_until_healthy(port: int, log: Path) -> None:
 
 def _end(process: "subprocess.Popen[Any]") -> None:
     """End a program and what it has started: they are one process group of ours."""
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
+    _end_group(process.pid)
     process.wait()
     for pipe in (process.stdin, process.stdout):
         if pipe is not None:
             with contextlib.suppress(BrokenPipeError):
                 pipe.close()
+
+
+def _end_group(leader: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(leader, signal.SIGKILL)

@@ -34,6 +34,10 @@ const shownText = () =>
   );
 
 const steps = {
+  /** Return the browser's pid: it leads a process group of its own. */
+  async browser() {
+    return browser.process().pid;
+  },
   async open({ url }) {
     await page.goto(url, PATIENCE);
     await page.waitForSelector(".statusbar", PATIENCE);
