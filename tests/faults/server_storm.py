@@ -220,7 +220,7 @@ async def _storm(
         ],
     )
     report = Report(blows=killer.dealt)
-    walls = Walls(house.state_dir)
+    walls = await anyio.to_thread.run_sync(Walls, house.state_dir)  # tries out what this machine offers
     planner = Planner(seed, profiles=walls.profiles)
     view = functools.partial(_view, folder=str(walls.folder))
     began = time.monotonic()

@@ -68,7 +68,7 @@ class ExecuteRequest(_Strict):
 class InputRequest(_Strict):
     """What is typed: a text as it is, then keys by name."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"text": "yes", "keys": ["enter"]}]})
+    model_config = ConfigDict(json_schema_extra={"examples": [{"text": "y", "keys": ["enter"]}]})
 
     text: str | None = None
     keys: list[str] | None = Field(None, description="enter, tab, esc, up, down, ctrl-c and so on.")
