@@ -17,7 +17,7 @@ JOBS ?= 4
 COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-emit-find-links --no-header
 
-.PHONY: help setup run test test-all test-slow test-vscode coverage check format bench lock clean
+.PHONY: help setup run test test-all test-thorough test-slow test-vscode coverage check format bench lock clean
 
 help: ## list what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -33,9 +33,12 @@ run: $(READY) ## start the server (Ctrl-C stops it, not the processes)
 	@exec $(BIN)/outlive serve $(ARGS)
 
 test: $(READY) ## the tests a change must keep green (minutes)
-	@$(BIN)/python -m pytest -n $(JOBS) -m "not slow and not code_server" $(ARGS)
+	@$(BIN)/python -m pytest -n $(JOBS) -m "not slow and not thorough and not code_server" $(ARGS)
 
-test-all: test test-slow ## every test, the kill storm included
+test-all: test test-thorough test-vscode test-slow ## every test, the kill storm and a real VS Code included
+
+test-thorough: $(READY) ## those that take seconds each: every door killed, refused and crowded
+	@$(BIN)/python -m pytest -n $(JOBS) -m "thorough and not slow and not code_server" $(ARGS)
 
 test-slow: $(READY) ## only the slow ones, one after the other: they measure and kill
 	@$(BIN)/python -m pytest -m slow $(ARGS)

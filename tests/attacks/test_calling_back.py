@@ -15,6 +15,8 @@ from tests.attacks.attacking import Requests, create_token, inside
 from tests.support.fixtures import ServerFactory
 from tests.support.server import OutliveServer, run_outlive
 
+pytestmark = pytest.mark.thorough
+
 _KEEPER = ("hello", "stop", "end", "retire")
 _DOORS = ("unix", "tcp", "tcp6")
 

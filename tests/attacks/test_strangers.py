@@ -9,6 +9,8 @@ from tests.attacks.routes import all_routes
 from tests.support.raw import upgrade
 from tests.support.server import OutliveServer
 
+pytestmark = pytest.mark.thorough
+
 _PROXY_HEADERS = [
     {"Forwarded": "for=192.0.2.1"},
     {"X-Forwarded-For": "192.0.2.1"},

@@ -14,6 +14,8 @@ from tests.attacks.attacking import create_token
 from tests.attacks.certificates import Authority
 from tests.support.server import OutliveServer, run_outlive
 
+pytestmark = pytest.mark.thorough
+
 
 @pytest.fixture(scope="module")
 def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:

@@ -18,7 +18,7 @@ from tests.support.processes import poll_until
 from tests.support.raw import upgrade
 from tests.support.server import OutliveServer, run_outlive
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.thorough]
 
 _FORWARDED = {"Via": "1.1 proxy"}  # such a caller is not trusted by its user
 

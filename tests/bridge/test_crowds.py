@@ -15,7 +15,7 @@ from tests.support.fixtures import ServerFactory
 from tests.support.raw import masked_header, open_raw_websocket
 from tests.support.server import OutliveServer
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.thorough]
 
 
 async def _close_code(closed_by_us: ClientConnection) -> int | None:

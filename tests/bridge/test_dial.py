@@ -17,7 +17,7 @@ from tests.support.fixtures import ServerFactory
 from tests.support.processes import poll_until
 from tests.support.server import free_port
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.thorough]
 
 
 @asynccontextmanager

@@ -15,7 +15,7 @@ from tests.support.fixtures import ServerFactory
 from tests.support.processes import poll_until
 from tests.support.server import OutliveServer
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.thorough]
 
 
 class _Odd(DocumentExtension):

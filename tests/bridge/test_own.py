@@ -13,7 +13,7 @@ from tests.bridge.knocking import Door
 from tests.support.fixtures import ServerFactory
 from tests.support.server import OutliveServer
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.thorough]
 
 _OURS = {"Outlive-Extension": "1"}
 

@@ -17,7 +17,7 @@ from tests.bridge.knocking import Door, Refused
 from tests.support.fixtures import ServerFactory
 from tests.support.server import OutliveServer
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.thorough]
 
 _PATIENCE_S = 20.0
 

@@ -17,6 +17,8 @@ from outlive.core.errors import ConfigInvalid
 from tests.cli.launching import environment, run
 from tests.support.server import outlive_command
 
+pytestmark = pytest.mark.thorough
+
 _PATH = f"{Path(outlive_command()[0]).parent}:{os.environ['PATH']}"
 
 

@@ -21,6 +21,8 @@ from tests.support.processes import is_alive, poll_until, wait_dead, wait_state_
 from tests.support.rpc import connect
 from tests.support.server import outlive_command
 
+pytestmark = pytest.mark.thorough
+
 _groups = pytest.mark.parametrize(
     "with_group",
     [

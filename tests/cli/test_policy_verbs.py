@@ -13,6 +13,8 @@ from outlive.cli.policy_verbs import check_policy
 from outlive.core.errors import OutliveError
 from tests.support.server import outlive_command
 
+pytestmark = pytest.mark.thorough
+
 
 def _check(
     folder: Path, *words: str, rules: Mapping[str, str] | None = None

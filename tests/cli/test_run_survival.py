@@ -12,6 +12,8 @@ import pytest
 from tests.cli.comparing import Stage
 from tests.support.server import OutliveServer, outlive_command
 
+pytestmark = pytest.mark.thorough
+
 _LINES = 3_000_000
 
 

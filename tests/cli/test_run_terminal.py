@@ -10,7 +10,7 @@ from tests.cli.screens import Screen, Stages, needs
 from tests.support.processes import all_pids, is_stopped, with_cmdline
 from tests.support.server import OutliveServer
 
-pytestmark = needs("tmux")
+pytestmark = [needs("tmux"), pytest.mark.thorough]
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from tests.mcp_stdio.hosting import server_of
 from tests.support.processes import Gate, Marker, end, is_alive, wait_dead, wait_for
 from tests.support.server import OutliveServer
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.thorough]
 
 
 @pytest.fixture

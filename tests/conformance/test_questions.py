@@ -12,6 +12,8 @@ from mcp.types import CallToolResult, ElicitRequestParams, ElicitResult, ErrorDa
 from tests.mcp_http.raw_caller import RawCaller, events_of
 from tests.support.server import OutliveServer
 
+pytestmark = pytest.mark.thorough
+
 _REVISION = {"MCP-Protocol-Version": "2025-11-25"}
 _CALL = {
     "jsonrpc": "2.0",

@@ -19,6 +19,8 @@ from mcp.types import (
 from tests.mcp_stdio.hosting import INITIALIZE, environment, hosting, words
 from tests.support.server import OutliveServer
 
+pytestmark = pytest.mark.thorough
+
 _ELICITED = 'User response: action=accept, content={"username": "me"}'
 
 

@@ -17,6 +17,8 @@ from outlive.protocols.keeper import CauseCode
 from tests.keeper.client import KeeperRefused, until
 from tests.keeper.house import House, Options, sh
 
+pytestmark = pytest.mark.thorough
+
 _SOURCE = Path(outlive.keeper.__file__).parent
 NAMES = sorted(
     {name for path in _SOURCE.glob("*.py") for name in re.findall(r'hit\("([a-z_.]+)"\)', path.read_text())}

@@ -14,7 +14,7 @@ from tests.support.raw import masked_header, open_raw_websocket, read_frame
 from tests.support.rpc import RpcClient, connect
 from tests.support.server import OutliveServer
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.thorough]
 
 _MIB = 1 << 20
 _LINE = "z" * 999 + "\n"

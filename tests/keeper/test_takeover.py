@@ -15,6 +15,8 @@ from tests.keeper.client import KeeperGone, until
 from tests.keeper.house import House, sh
 from tests.support.processes import Gate, end, is_alive, stat
 
+pytestmark = pytest.mark.thorough
+
 _QUICK = {"OUTLIVE_KEEPER_HUNG_TICKS": "2"}
 
 

@@ -8,6 +8,8 @@ from tests.support.fixtures import ServerFactory
 from tests.support.raw import http_get, upgrade
 from tests.support.server import OutliveServer
 
+pytestmark = pytest.mark.thorough
+
 _KIND = {"Content-Type": "application/json"}
 _INITIALIZE = b'{"jsonrpc":"2.0","id":0,"method":"initialize"}'
 _KEY = "a long & random w\u00f6rd"

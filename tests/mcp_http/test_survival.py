@@ -13,6 +13,8 @@ from tests.mcp_http.raw_caller import BACKGROUND, RawCaller, events_of, request
 from tests.support.processes import Gate, Marker, is_alive, poll_until, wait_dead, wait_file, wait_for
 from tests.support.server import OutliveServer
 
+pytestmark = pytest.mark.thorough
+
 
 def _pid(text: str) -> int:
     found = re.search(r"PID:? (\d+)", text)

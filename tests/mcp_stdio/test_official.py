@@ -14,6 +14,8 @@ from tests.mcp_stdio.hosting import environment, server_of, words
 from tests.support.processes import Gate, Marker, end, is_alive, wait_dead, wait_for
 from tests.support.server import OutliveServer
 
+pytestmark = pytest.mark.thorough
+
 _BACKGROUND = "execute_background_linux_shell_command"
 _FOREGROUND = "execute_linux_shell_command"
 _ERAS = pytest.mark.parametrize("era", ["legacy", "2026-07-28", "auto"])

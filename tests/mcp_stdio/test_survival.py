@@ -13,6 +13,8 @@ from tests.mcp_stdio.hosting import environment, hosting, modern, server_of, wor
 from tests.support.processes import Marker, end, is_alive, stat, wait_dead, wait_for
 from tests.support.server import OutliveServer, run_outlive
 
+pytestmark = pytest.mark.thorough
+
 _BACKGROUND = "execute_background_linux_shell_command"
 _FOREGROUND = "execute_linux_shell_command"
 

@@ -21,6 +21,8 @@ from tests.rest.rest_caller import RestCaller
 from tests.support.rpc import RpcFailure, connect
 from tests.support.server import OutliveServer, outlive_command, run_outlive
 
+pytestmark = pytest.mark.thorough
+
 _RULES = {
     "OUTLIVE_DENY": "rm -rf *",
     "OUTLIVE_ASK": "touch,tee",

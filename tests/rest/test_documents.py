@@ -12,6 +12,8 @@ from tests.support.processes import Marker, is_alive, wait_dead, wait_file
 from tests.support.rpc import connect
 from tests.support.server import OutliveServer
 
+pytestmark = pytest.mark.thorough
+
 _LIST = "/api/async/processes/list/"
 _BY_PID = "/api/async/process/terminate_by_pid/"
 _BACKGROUND = "/api/async/execute/background/"

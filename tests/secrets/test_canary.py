@@ -18,6 +18,8 @@ from tests.support.fixtures import ServerFactory
 from tests.support.processes import Gate
 from tests.support.server import OutliveServer, run_outlive
 
+pytestmark = pytest.mark.thorough
+
 KEY = "canary-of-the-server-5f0e2b71"
 VALUE = "canary-of-the-command-93ac14de"
 SECOND = "kanarie-zwei-77aa"

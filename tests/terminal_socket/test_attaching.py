@@ -14,7 +14,7 @@ from tests.support.raw import close_code, masked_header, open_raw_websocket
 from tests.support.server import OutliveServer, run_outlive
 from tests.terminal_socket.viewing import Seen, start, viewing, written
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.thorough]
 
 _HISTORY = 256 * 1024
 

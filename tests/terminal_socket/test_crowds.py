@@ -15,7 +15,7 @@ from tests.support.raw import open_raw_websocket, read_frame
 from tests.support.server import OutliveServer
 from tests.terminal_socket.viewing import PATIENCE_S, Seen, start, viewing, written
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.thorough]
 
 _MIB = 1 << 20
 _LINE = "z" * 99

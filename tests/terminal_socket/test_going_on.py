@@ -11,7 +11,7 @@ from anyio import to_thread
 from tests.support.server import OutliveServer
 from tests.terminal_socket.viewing import PATIENCE_S, Seen, start, viewing, written
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.thorough]
 
 # Lines of many lengths with colours and characters of several bytes: a cut anywhere would show.
 _OUTPUT = """

@@ -14,7 +14,7 @@ from tests.support.rpc import connect
 from tests.support.server import OutliveServer, run_outlive
 from tests.terminal_socket.viewing import CONTROLLED, start, viewing
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.thorough]
 
 _PLAIN = "outlive.terminal.plain"
 _OFFER = "outlive.token."

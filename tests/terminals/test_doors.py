@@ -11,7 +11,7 @@ from tests.support.fixtures import ServerFactory
 from tests.support.server import OutliveServer
 from tests.terminals.doors import DOORS, Refused, caller_of
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.thorough]
 
 _TOKEN = "ghp_" + "a1B2" * 9
 _MEMBERS = {

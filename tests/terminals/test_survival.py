@@ -13,7 +13,7 @@ from tests.support.fixtures import ServerFactory
 from tests.support.processes import end
 from tests.terminals.doors import DOORS, Refused, caller_of
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.thorough]
 _COMMAND = "echo begun; seq 1 20000; until [ -e {gate} ]; do sleep 0.05; done; echo ended; (exit 42)"
 
 

@@ -6,6 +6,8 @@ from tests.support.server import free_port
 from tests.vscode.conftest import OpenWindow
 from tests.vscode.document_server import DocumentServer
 
+pytestmark = pytest.mark.thorough
+
 
 @pytest.mark.parametrize("end", ["close", "drop", "stop"])
 def test_a_lost_connection_is_dialled_again_and_the_terminals_are_known(

@@ -9,6 +9,8 @@ from tests.vscode.conftest import OpenWindow
 from tests.vscode.document_server import Caller, DocumentServer
 from tests.vscode.driving import Window
 
+pytestmark = pytest.mark.thorough
+
 _TYPED = "Command executed: {}\nNote: Direct output capture requires custom pseudoterminal implementation."
 
 

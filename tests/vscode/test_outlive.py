@@ -13,6 +13,8 @@ from tests.vscode.agent import Agent
 from tests.vscode.conftest import OpenWindow
 from tests.vscode.driving import Tab, Window
 
+pytestmark = pytest.mark.thorough
+
 _MARKS = re.compile(r"\x1b\][^\x07]*\x07|\x1b\[[0-9;?]*[a-zA-Z]|\x1b[=>]")
 
 
