@@ -115,13 +115,13 @@ class Sandboxes:
             CommandRefused: `profile_too_weak`: weaker than the default, and the caller is no administrator; or weaker
                 than that of the process in whose tree the caller lives.
         """
-        if command.profile is None and inside is None:
-            return self._settings.profile
-        least = Profile.OPEN if owner.is_admin else self._settings.profile
+        least = self._settings.profile
         if inside is not None:
-            least = max(self._settings.profile, inside.sandbox.profile, key=lambda one: one.strength)
+            least = max(least, inside.sandbox.profile, key=lambda one: one.strength)
         if command.profile is None:
-            return max(self._settings.profile, least, key=lambda one: one.strength)
+            return least
+        if owner.is_admin and inside is None:
+            least = Profile.OPEN
         wanted = parse_profile(command.profile)
         if wanted.strength < least.strength:
             text = f"The profile {wanted.value!r} is weaker than {least.value!r}, the least for this caller."

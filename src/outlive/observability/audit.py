@@ -118,16 +118,10 @@ class AuditLog:
 
     def _write(self, waiting: list[Entry]) -> bool:
         lost = self._lost
-        told = [
-            {
-                "at": self._entries.time_of(time.time_ns()),
-                "what": "audit",
-                "reason": "entries_lost",
-                "lost": lost,
-            }
-        ]
+        loss: Entry = {"what": "audit", "reason": "entries_lost", "lost": lost}
+        told = self._entries.of(time.time_ns(), loss) if lost else ()
         try:
-            self._trail.append([*waiting, *(told if lost else [])])
+            self._trail.append([*waiting, *told])
         except (OSError, ValueError) as error:
             if not self._is_refused:
                 reason = _words(error)

@@ -66,7 +66,7 @@ class Entries:
             case ProcessRemoved(process_id=process_id):
                 yield self._entry(at_ns, "removed", None, process_id=process_id)
             case dict():
-                yield {"at": self.time_of(at_ns), **_known(happened)}
+                yield {"at": self._time_of(at_ns), **_known(happened)}
             case _:
                 pass
 
@@ -124,7 +124,7 @@ class Entries:
 
     def _entry(self, at_ns: int, what: str, by: Owner | None, **fields: str | int | None) -> Entry:
         """Return an entry as it is written: nothing that is not known."""
-        entry: Entry = {"at": self.time_of(at_ns), "what": what}
+        entry: Entry = {"at": self._time_of(at_ns), "what": what}
         if by is not None:
             who = (by.principal, by.door or None, by.address or None, by.connection_id, by.request_id)
             entry |= [(name, value) for name, value in zip(_WHO, who, strict=True) if value is not None]
@@ -134,8 +134,7 @@ class Entries:
         text = self._redact(text) if text else text
         return text if len(text) <= _MOST_SHOWN else text[:_MOST_SHOWN] + "…"
 
-    def time_of(self, at_ns: int) -> str:
-        """Return a time as entries have it: UTC, ISO 8601, to the microsecond."""
+    def _time_of(self, at_ns: int) -> str:
         second, rest_ns = divmod(at_ns, 1_000_000_000)
         if self._second[0] != second:
             self._second = (second, f"{datetime.fromtimestamp(second, UTC):%Y-%m-%dT%H:%M:%S}")
