@@ -4,7 +4,7 @@ Stateless. A subreaper: it adopts commands whose shim died and leaves a note of 
 Guardian and supervisor start each other again (spawn, never fork of the supervisor).
 
 Packets on guardian.sock: from the supervisor `hello PID`, `fork` + one descriptor for each new shim (its link), `pong`,
-`retire`; to the supervisor `hello PID`, `ping`.
+`retire`; to the supervisor `hello PID forked`, `ping`, and `forked` once the links of a `fork` are closed here.
 """
 
 import contextlib
@@ -177,7 +177,7 @@ class Guardian:
         self.is_wanted = False
         self._unanswered = 0
         self._poll.register(connection.fileno(), select.POLLIN)
-        self._say(b"hello %d" % os.getpid())
+        self._say(b"hello %d forked" % os.getpid())
 
     def _say(self, words: bytes) -> None:
         if self._supervisor is not None:
@@ -282,6 +282,7 @@ class Guardian:
             self._own.add(pid)
         for link in links:
             os.close(link)
+        self._say(b"forked")  # from now on a shim's death closes its link
 
     def _become_shim(self, link: int, links: list[int]) -> None:
         try:

@@ -59,6 +59,8 @@ class GuardianLink:
         self._is_at_home = is_at_home
         self._link: socket.socket | None = None
         self._is_met = False  # the guardian has accepted this connection, not only the kernel
+        self._tells_forked = True  # one of an older version does not say so
+        self._forking = 0  # requests whose links the guardian still has
         self.pid = 0
         self._attempts = 0
         self._silent_ticks = 0
@@ -76,6 +78,11 @@ class GuardianLink:
     def is_connected(self) -> bool:
         """Whether forks can be asked for now."""
         return self._link is not None
+
+    @property
+    def is_forking(self) -> bool:
+        """Whether the guardian still has links of shims, so that a shim's death does not close them."""
+        return self._forking > 0 and self._tells_forked
 
     def _connect(self) -> None:
         if self._retired or not self._is_at_home():
@@ -123,12 +130,16 @@ class GuardianLink:
             self._loop.unwatch(self._link.fileno())
             self._link.close()
             self._link = None
+            self._forking = 0
             self.pid = 0
             self._log("the guardian is gone: starting another")
             self._attempts = 1
             self._loop.later(_RECONNECT_S, self._connect)  # a dying one may hold its lock a little longer
         elif message.startswith(b"hello "):
             self._is_met = True
+            self._tells_forked = message.endswith(b" forked")
+        elif message == b"forked":
+            self._forking -= 1
         elif message == b"ping":
             with contextlib.suppress(OSError):
                 sockets.send(self._link, b"pong")
@@ -149,9 +160,11 @@ class GuardianLink:
         if self._link is None:
             return False
         try:
-            return sockets.send(self._link, b"fork", their_ends)
+            is_asked = sockets.send(self._link, b"fork", their_ends)
         except OSError:
             return False
+        self._forking += is_asked
+        return is_asked
 
     def retire(self, *, is_end: bool) -> None:
         """Let the guardian end for good; with `is_end` no next keeper is expected.
@@ -207,8 +220,8 @@ class ShimPool:
 
     @property
     def is_filling(self) -> bool:
-        """Whether forks are on their way: until they have said hello, they may hold links of their siblings."""
-        return self._coming > 0
+        """Whether forks are on their way: until all is done, shims and guardian may hold links of others."""
+        return self._coming > 0 or self._guardian.is_forking
 
     def fill(self) -> None:
         """Ask for as many forks as are missing."""
