@@ -9,6 +9,7 @@ from outlive.core.approval import Approval
 from outlive.core.cursor import Cursor
 from outlive.core.identity import ProcessId
 from outlive.core.lifecycle import ENDED, Cause, State
+from outlive.core.location import HERE, Location
 from outlive.core.sandbox import Sandbox
 from outlive.core.terminal import TerminalNote
 
@@ -81,6 +82,7 @@ class ProcessRecord:
     sandbox: Sandbox = _UNBOUND
     secret_names: tuple[str, ...] = ()
     terminal: TerminalNote | None = None
+    location: Location = HERE
 
     @property
     def is_ended(self) -> bool:
