@@ -51,9 +51,7 @@ def parse_isolation(text: str) -> Isolation:
         if text == known:
             return known  # type: ignore[no-any-return] # one of the literal's own arguments
     known_names = ", ".join(get_args(Isolation))
-    raise InvalidRequest(
-        "invalid_params", f"isolation: {text[:40]!r} is not known; there are {known_names}."
-    )
+    raise InvalidRequest("invalid_params", f"isolation: {text[:40]!r} is not known; there are {known_names}.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
