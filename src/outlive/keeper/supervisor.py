@@ -14,6 +14,7 @@ from functools import partial
 from outlive.core.layout import Layout
 from outlive.keeper import sockets
 from outlive.keeper.clients import Clients
+from outlive.keeper.containers import ContainerLinks
 from outlive.keeper.endings import Endings
 from outlive.keeper.guardian import log, use_standard_files
 from outlive.keeper.hearing import Hearing
@@ -94,6 +95,7 @@ class Supervisor:
         self._guardian = GuardianLink(loop, layout, log=log, connected=self._fill, is_at_home=is_at_home)
         self._pool = ShimPool(loop, self._guardian, available=self._dispatch, heard=self._hear)
         table.pool = self._pool
+        containers = ContainerLinks(loop, layout, self._pool, failed=self._start_failed)
         self._starts = Starts(
             loop,
             layout,
@@ -104,6 +106,7 @@ class Supervisor:
             failed=self._start_failed,
             journal=journal,
             lending=lending,
+            containers=containers,
         )
         orphans = Orphans(loop, layout, self._pool, endings, start_again=self._starts.again, log=log)
         self._hearing = Hearing(loop, endings, orphans, touch=self._touch, log=log)
@@ -136,7 +139,16 @@ class Supervisor:
         loop.after_turns(self._clients.flush)
         loop.after_turns(pump.pause)
         recovery = Recovery(
-            loop, layout, self._pool, pump, endings, orphans, keep=table.keep, journal=journal, log=log
+            loop,
+            layout,
+            self._pool,
+            pump,
+            endings,
+            orphans,
+            keep=table.keep,
+            born=lambda kept, shim: self._hearing.born(kept, shim, {}),
+            journal=journal,
+            log=log,
         )
         recovery.begin(live, presence.recovered)
 
