@@ -158,7 +158,9 @@ class Engine(Approving, Queries):
         resolver = Resolver(
             self._layout, environment=environment, cwd=settings.cwd, shell=shell, is_strict=self.is_strict
         )
-        self._preparation = Preparation(settings, resolver, self.sandboxes, queries=self)
+        self._preparation = Preparation(
+            settings, resolver, self.sandboxes, is_strict=self.is_strict, queries=self
+        )
         self._stack.push_async_callback(self._backend.close)
         await self._backend.open(self._intake)
         try:
@@ -235,7 +237,7 @@ class Engine(Approving, Queries):
             created_ns=now_ns,
             settings=self._settings,
             folder=self._layout.process(process_id),
-            sandbox=confined.sandbox,
+            confined=confined,
             state=state if approval is None else State.QUEUED,
             approval=approval,
             hide=hide,

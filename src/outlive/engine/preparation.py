@@ -6,8 +6,10 @@ from outlive.core.command import Command
 from outlive.core.errors import ProcessNotFound
 from outlive.core.identity import ProcessId
 from outlive.core.layout import Layout
+from outlive.core.location import DOCKER
 from outlive.core.process import Owner, ProcessRecord
 from outlive.core.sandbox import Profile
+from outlive.engine.containers import ContainerStarts
 from outlive.engine.queries import Queries
 from outlive.engine.resolve import Resolved, Resolver, clean_environment
 from outlive.engine.sandbox import Confined, Sandboxes
@@ -21,15 +23,24 @@ class Preparation:
     """Asks everybody who has a say in a start."""
 
     def __init__(
-        self, settings: EngineSettings, resolver: Resolver, sandboxes: Sandboxes, *, queries: Queries
+        self,
+        settings: EngineSettings,
+        resolver: Resolver,
+        sandboxes: Sandboxes,
+        *,
+        is_strict: bool,
+        queries: Queries,
     ) -> None:
-        """Take who decides."""
+        """Take who decides; `is_strict`: lists are in force."""
         self._settings = settings
         self._layout = Layout(settings.state_dir)
         self._queries = queries
         self._resolver = resolver
         self._environment = clean_environment(settings.environment)
         self._sandboxes = sandboxes
+        self._containers = ContainerStarts(
+            settings.containers, cwd=settings.cwd, limits=settings.sandbox.limits, is_strict=is_strict
+        )
 
     @property
     def shell(self) -> str:
@@ -47,6 +58,10 @@ class Preparation:
         self._settings.allowed_commands.check(command, self._environment)
         check_secrets(command.env_secrets)
         inside = await self._inside(owner)
+        if self._containers.backend_of(command, owner) == DOCKER:
+            resolved, confined = await self._containers.prepare(command, owner, process_id)
+            await self._sandboxes.check_folder(resolved.cwd, inside)
+            return resolved, confined
         profile = self._sandboxes.choose(command, owner, inside)
         resolved = await self._resolver.resolve(command, process_id, is_listed=profile is not Profile.OPEN)
         await self._sandboxes.check_folder(resolved.cwd, inside)

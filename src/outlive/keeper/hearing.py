@@ -88,9 +88,9 @@ class Hearing:
             case _:
                 self._log(f"shim {shim.pid} says {words!r}")
 
-    def born(self, kept: Kept, shim: ShimLink, held: dict[str, int]) -> None:
+    def born(self, kept: Kept, shim: ShimLink, held: dict[str, int] | None = None) -> None:
         """Let a command in a container execute; `held` came with the news, and is taken."""
-        if not take_birth(kept, shim, held):
+        if not take_birth(kept, shim, held or {}):
             self._log(f"{kept.process_id}: the command was gone before it executed")
             with contextlib.suppress(OSError):
                 sockets.send(shim.socket, b"quit")

@@ -82,8 +82,8 @@ class Supervisor:
 
     def __init__(self, layout: Layout, *, is_at_home: Callable[[], bool]) -> None:
         """Begin to take over what lives; the caller holds the lock, and `is_at_home` tells whether it lies there still."""
-        live = read_journal(layout.live)
-        journal = Journal(layout.live, live)
+        journal = Journal(layout.live, live := read_journal(layout.live))
+        self._layout = layout
         self._loop = loop = Loop(log)
         inputs, lending = Inputs(loop), Lending()
         trees = Trees(touch=self._touch)
@@ -119,18 +119,7 @@ class Supervisor:
             is_at_home=is_at_home,
             shut_down=endings.shut_down,
         )
-        requests = Requests(
-            presence,
-            table,
-            starts=self._starts,
-            trees=trees,
-            stops=endings.stops,
-            inputs=inputs,
-            limits=limits,
-            lending=lending,
-            offering=Offering(loop, layout.root),
-            pump=pump,
-        )
+        requests = self._requests(inputs, lending, limits, trees, pump)
         Reaper(loop, layout, guardians=self._guardian.spawned, claimed=table.unread_pids)
         listener = sockets.listen_unix(layout.keeper_socket, backlog=128)
         self._clients = presence.clients = Clients(
@@ -146,11 +135,28 @@ class Supervisor:
             endings,
             orphans,
             keep=table.keep,
-            born=lambda kept, shim: self._hearing.born(kept, shim, {}),
+            born=self._hearing.born,
             journal=journal,
             log=log,
         )
         recovery.begin(live, presence.recovered)
+
+    def _requests(
+        self, inputs: Inputs, lending: Lending, limits: Limits, trees: Trees, pump: Pump
+    ) -> Requests:
+        """Return what servers may ask, once everybody is there who carries it out."""
+        return Requests(
+            self._presence,
+            self._table,
+            starts=self._starts,
+            trees=trees,
+            stops=self._endings.stops,
+            inputs=inputs,
+            limits=limits,
+            lending=lending,
+            offering=Offering(self._loop, self._layout.root),
+            pump=pump,
+        )
 
     def run(self, wake: int) -> None:
         """Serve until retired or ended; `wake` becomes readable at a SIGTERM, the only signal that is not ignored."""
