@@ -34,12 +34,10 @@ static noreturn void fail(int report, int number, const char *place)
 static void reset_signals(void)
 {
     struct sigaction standard = {.sa_handler = SIG_DFL};
-    sigset_t none;
 
     for (int number = 1; number < 65; number++)
         sigaction(number, &standard, NULL); /* refused for KILL, STOP and the library's own */
-    sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, NULL);
+    block_all_signals(false);
 }
 
 static void wait_for_go(int go)

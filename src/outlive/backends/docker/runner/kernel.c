@@ -47,6 +47,13 @@ pid_t fork_with_pidfd(int *pidfd)
     return pid;
 }
 
+void block_all_signals(bool blocked)
+{
+    uint64_t mask = blocked ? UINT64_MAX : 0;
+
+    syscall(SYS_rt_sigprocmask, SIG_SETMASK, &mask, NULL, sizeof mask);
+}
+
 void close_from(unsigned first, bool only_cloexec)
 {
     if (syscall(SYS_close_range, first, ~0U, only_cloexec ? CLOSE_RANGE_MARKS : 0) == 0)

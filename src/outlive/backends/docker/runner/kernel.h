@@ -14,6 +14,9 @@ pid_t fork_with_pidfd(int *pidfd);
 int open_pidfd(pid_t pid);
 int signal_pidfd(int pidfd, int number);
 
+/* Block every signal, or none. A library's own sigprocmask spares those it needs for threads: 32 to 34 would kill. */
+void block_all_signals(bool blocked);
+
 /* Close (or, with `only_cloexec`, mark) every descriptor from `first` on. */
 void close_from(unsigned first, bool only_cloexec);
 

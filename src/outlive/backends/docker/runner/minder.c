@@ -94,7 +94,7 @@ static void tell_state(struct minder *minder)
     send_packet(minder->link, words, minder->held, minder->held_count);
 }
 
-static void meet_supervisor(struct minder *minder)
+static void meet_supervisor(struct minder *minder, bool is_hung_up)
 {
     uid_t uid = 0;
     int link = accept4(minder->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
@@ -102,8 +102,8 @@ static void meet_supervisor(struct minder *minder)
     if (link < 0) {
         if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
             minder->is_listener_resting = true;
-        else if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
-            close_fd(&minder->listener); /* it listens no more: it would be ready for ever */
+        else if (is_hung_up || (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED))
+            close_fd(&minder->listener); /* shut down, which accept4 calls EAGAIN: it would be ready for ever */
         return;
     }
     pid_t pid = peer_of(link, &uid);
@@ -207,13 +207,13 @@ static bool turn(struct minder *minder)
     if (polled[3].revents != 0 && !hear_supervisor(minder))
         return false;
     if (polled[2].revents != 0)
-        meet_supervisor(minder);
+        meet_supervisor(minder, (polled[2].revents & ~POLLIN) != 0);
     return !has_left(minder) && !is_forsaken(minder);
 }
 
 noreturn void mind(int link, bool lets_any_in)
 {
-    sigset_t all, wanted;
+    sigset_t wanted;
     struct minder minder = {
         .link = link,
         .listener = -1,
@@ -225,8 +225,7 @@ noreturn void mind(int link, bool lets_any_in)
         .record = {.fd = -1},
     };
 
-    sigfillset(&all);
-    sigprocmask(SIG_SETMASK, &all, NULL);
+    block_all_signals(true);
     sigemptyset(&wanted);
     sigaddset(&wanted, SIGCHLD);
     sigaddset(&wanted, SIGTERM);
