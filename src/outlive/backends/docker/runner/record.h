@@ -1,4 +1,4 @@
-/* The process's `pid` file, as the keeper's shims write it (src/outlive/protocols/frames.py): lines, each whole or absent. */
+/* The process's `pid` file, as shims write it (src/outlive/protocols/frames.py): lines, each whole or absent. */
 #ifndef OUTLIVE_RECORD_H
 #define OUTLIVE_RECORD_H
 

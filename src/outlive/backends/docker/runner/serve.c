@@ -162,9 +162,19 @@ static int serve(const char *path, bool lets_any_in)
     sigaddset(&wanted, SIGTERM);
     sigaddset(&wanted, SIGINT);
     sigprocmask(SIG_BLOCK, &wanted, NULL);
+    /* Commands of our user must not look into our memory, which a fork has for a while: execve gives it back to them. */
+    if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) != 0) {
+        complain("PR_SET_DUMPABLE");
+        return 1;
+    }
+    /* An emulator refuses this. Without it nobody could say what a command has left behind: nothing starts then. */
+    if (prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0) {
+        complain("PR_SET_CHILD_SUBREAPER");
+        return 1;
+    }
     int wake = signalfd(-1, &wanted, SFD_CLOEXEC | SFD_NONBLOCK);
-    if (wake < 0 || prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) != 0 || prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0) {
-        complain("signalfd or prctl");
+    if (wake < 0) {
+        complain("signalfd");
         return 1;
     }
     int listener = listen_at(path);
