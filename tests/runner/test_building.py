@@ -1,6 +1,5 @@
 """Where the runner's binary comes from: shipped, compiled once, or not to be had, which is said."""
 
-import os
 import shutil
 import stat
 import subprocess
@@ -112,7 +111,7 @@ def test_the_other_machines_runner_executes(tmp_path: Path) -> None:
     emulator = str(shutil.which("qemu-aarch64-static"))
     said = subprocess.run([emulator, other, "--version"], capture_output=True, check=True).stdout
     assert said.startswith(b"outlive-runner ")
-    words = [emulator, other, "serve", str(tmp_path / "runner.sock")]
+    words = [emulator, str(other), "serve", str(tmp_path / "runner.sock")]
     with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as process:
         wait_until(lambda: process.poll() is not None or (tmp_path / "runner.sock").exists())
         process.terminate()  # a newer emulator may be able to

@@ -112,7 +112,7 @@ def test_a_minder_stays_until_it_is_released_unless_the_record_was_deleted(comma
         if deletes:
             command.pid_file.unlink()
             command.supervisor.close()
-            wait_until(lambda one=command: not Path(f"/proc/{one.minder}").exists())  # type: ignore[misc]
+            wait_until(lambda one=command: not Path(f"/proc/{one.minder}").exists())
         else:
             assert command.take_over()[3:6] == ["exited", "0", "1"]
 
