@@ -8,7 +8,7 @@ MAKEFLAGS += --no-builtin-rules
 VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-CODE := src tests scripts $(wildcard bench examples)
+CODE := src tests scripts hatch_build.py $(wildcard bench examples)
 # Extra arguments: make run ARGS="--print-json", make test ARGS="-k cursor -x"
 ARGS ?=
 # Tests at once: they wait for processes more than they compute.

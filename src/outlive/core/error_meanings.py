@@ -44,6 +44,7 @@ MEANINGS: Mapping[str, str] = MappingProxyType(
         "stdin_lost": "The descriptor that the command was to read is not there any more.",
         "secrets_lost": "The secrets of the command were in memory only, and went with a server or a keeper that ended.",
         "sandbox_unavailable": "This machine cannot keep what the profile promises, so nothing was started.",
+        "docker_unavailable": "Commands cannot be started in containers here, so nothing was started.",
         "profile_too_weak": "The profile that was asked for is weaker than this caller may choose.",
         "stdin_full": "The process has not read its input for 30 s; the details tell what is in.",
         "no_terminal": "The process does not run in a terminal.",

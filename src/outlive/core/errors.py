@@ -156,6 +156,10 @@ SLUGS: Mapping[str, tuple[type[OutliveError], str]] = MappingProxyType(
             StartFailed,
             "`outlive doctor` tells which profiles this machine offers, and what the others lack.",
         ),
+        "docker_unavailable": (
+            StartFailed,
+            "See the message; commands outside of containers start as before.",
+        ),
         "profile_too_weak": (
             CommandRefused,
             "Ask for the server's default profile or a stronger one; only an administrator may go below it.",

@@ -51,6 +51,7 @@ STATUS: Mapping[str, int] = MappingProxyType(
         "stdin_lost": 409,
         "secrets_lost": 409,
         "sandbox_unavailable": 422,
+        "docker_unavailable": 422,
         "profile_too_weak": 403,
         "no_terminal": 409,
         "terminal_limit": 503,

@@ -52,6 +52,7 @@ ERROR_NUMBERS: Mapping[str, int] = MappingProxyType(
         "stdin_lost": _FAILED,
         "secrets_lost": _FAILED,
         "sandbox_unavailable": _FAILED,
+        "docker_unavailable": _FAILED,
         "profile_too_weak": _NOT_ALLOWED,
         "no_terminal": _INVALID_PARAMS,
         "terminal_limit": _FAILED,
