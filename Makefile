@@ -67,7 +67,7 @@ bench: $(READY) ## measure against the naive way and websocketd, side by side
 lock: $(READY) ## write requirements/*.txt anew from pyproject.toml
 	$(COMPILE) --upgrade requirements/bootstrap.in -o requirements/bootstrap.txt
 	$(COMPILE) --upgrade pyproject.toml -o requirements/runtime.txt
-	$(COMPILE) --upgrade pyproject.toml --group dev -c requirements/runtime.txt -o requirements/dev.txt
+	$(COMPILE) --upgrade pyproject.toml --group dev --extra docker -c requirements/runtime.txt -o requirements/dev.txt
 
 clean: ## remove what the above has made
 	rm -rf $(VENV) dist build htmlcov .coverage .coverage.* .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache

@@ -1,0 +1,67 @@
+"""Whether a container's runner answers, told without the daemon: its pidfd, its socket, and who listens there."""
+
+import os
+import select
+import socket
+import struct
+import time
+from collections.abc import Callable
+
+__all__ = ["Connect", "Door", "listener_pid"]
+
+Connect = Callable[[str], socket.socket]
+
+_UCRED = struct.Struct("3i")
+_TRUSTED_S = 1.0  # for so long a live first process is enough; each connection costs the runner a fork
+
+
+class Door:
+    """The way into one running container; `close` it. Never blocks, and asks nobody but the kernel."""
+
+    def __init__(self, path: str, pid: int, *, connect: Connect) -> None:
+        """Take the runner's socket, the pid of the container's first process, and how to connect.
+
+        Raises:
+            ProcessLookupError: There is no such process.
+        """
+        self.pid = pid
+        self._path = path
+        self._connect = connect
+        self._pidfd = os.pidfd_open(pid)
+        self._poll = select.poll()
+        self._poll.register(self._pidfd, select.POLLIN)
+        self._heard_at = float("-inf")
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the first process runs; its number cannot have been given to another one."""
+        return not self._poll.poll(0)
+
+    def is_open(self) -> bool:
+        """Tell whether the runner lives and listens, as far as can be known without waiting."""
+        if not self.is_alive:
+            return False
+        now = time.monotonic()
+        if now - self._heard_at < _TRUSTED_S:
+            return True
+        if listener_pid(self._path, self._connect) != self.pid:
+            return False
+        self._heard_at = now
+        return True
+
+    def close(self) -> None:
+        """Let go of the process."""
+        os.close(self._pidfd)
+
+
+def listener_pid(path: str, connect: Connect) -> int:
+    """Return the pid of whoever called listen(2) on a Unix socket, 0 when nobody answers there (SO_PEERCRED, unix(7))."""
+    try:
+        with connect(path) as link:
+            credentials = link.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size)
+            pid: int = _UCRED.unpack(credentials)[0]
+            if pid:
+                link.send(b"quit")  # the runner's answer to us, a process of its own, has nothing to wait for
+    except OSError:
+        return 0
+    return pid
