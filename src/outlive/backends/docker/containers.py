@@ -17,7 +17,7 @@ from outlive.backends.docker.door import Connect, Door
 from outlive.backends.docker.making import Maker
 from outlive.backends.docker.recipe import check_plan
 from outlive.backends.docker.settings import DockerSettings
-from outlive.core.errors import OutliveError, error_from_slug
+from outlive.core.errors import OutliveError, StartFailed, error_from_slug
 from outlive.core.layout import Layout
 from outlive.core.location import ContainerPlan
 
@@ -93,13 +93,17 @@ class Containers:
 
         Raises:
             InvalidRequest: Image, network or user of the plan cannot be used.
+            StartFailed: The folder cannot be written.
         """
         name = plan.name
         self._collector.touch(name)
         if name not in self._plans:
             check_plan(plan)
             async with self._making(name).lock:  # not while its folder is being removed
-                await asyncio.to_thread(folders.write_plan, self._layout, plan)
+                try:
+                    await asyncio.to_thread(folders.write_plan, self._layout, plan)
+                except OSError as error:
+                    raise _not_written(name, error) from error
                 self._plans[name] = plan
         return name
 
@@ -137,6 +141,8 @@ class Containers:
                 making.failures += 1
                 making.error = error
                 raise
+            except OSError as error:
+                raise _not_written(name, error) from error
             self._collector.touch(name)
 
     async def let_go(self, name: str) -> None:
@@ -183,3 +189,11 @@ class Containers:
         door = self._doors.pop(name, None)
         if door is not None:
             door.close()
+
+
+def _not_written(name: str, error: OSError) -> OutliveError:
+    return StartFailed(
+        "container_failed",
+        f"The folder of the container {name} cannot be written ({error.strerror}).",
+        hint="The state folder must be writable, and have space.",
+    )

@@ -1,5 +1,6 @@
 """Whether a container's runner answers, told without the daemon: its pidfd, its socket, and who listens there."""
 
+import contextlib
 import os
 import select
 import socket
@@ -44,10 +45,13 @@ class Door:
         now = time.monotonic()
         if now - self._heard_at < _TRUSTED_S:
             return True
-        if listener_pid(self._path, self._connect) != self.pid:
-            return False
-        self._heard_at = now
-        return True
+        try:
+            is_ours = listener_pid(self._path, self._connect) == self.pid
+        except BlockingIOError:
+            return self._heard_at > float("-inf")  # more connections wait than it takes: it is busy, not gone
+        if is_ours:
+            self._heard_at = now
+        return is_ours
 
     def close(self) -> None:
         """Let go of the process."""
@@ -55,13 +59,19 @@ class Door:
 
 
 def listener_pid(path: str, connect: Connect) -> int:
-    """Return the pid of whoever called listen(2) on a Unix socket, 0 when nobody answers there (SO_PEERCRED, unix(7))."""
+    """Return the pid of whoever called listen(2) on a Unix socket, 0 when nobody answers there (SO_PEERCRED, unix(7)).
+
+    Raises:
+        BlockingIOError: Somebody listens, and as many wait already as may.
+    """
     try:
-        with connect(path) as link:
-            credentials = link.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size)
-            pid: int = _UCRED.unpack(credentials)[0]
-            if pid:
-                link.send(b"quit")  # the runner's answer to us, a process of its own, has nothing to wait for
+        link = connect(path)
+    except BlockingIOError:
+        raise
     except OSError:
         return 0
-    return pid
+    with link:
+        credentials = link.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size)
+        with contextlib.suppress(OSError):
+            link.send(b"quit")  # the runner's answer to us, a process of its own, has nothing to wait for
+    return int(_UCRED.unpack(credentials)[0])

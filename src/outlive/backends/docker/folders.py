@@ -6,6 +6,7 @@ Blocking: use a thread. Whoever removes a folder removes the container first (`c
 import contextlib
 import os
 import shutil
+import tempfile
 
 from outlive.backends.docker.recipe import Owner, state_label
 from outlive.core.errors import StartFailed, StoreCorrupt
@@ -134,7 +135,7 @@ def _machine_id() -> str:
 
 
 def _write(path: str, content: bytes) -> None:
-    partial = f"{path}.{os.getpid()}"
-    with open(partial, "wb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+    number, partial = tempfile.mkstemp(dir=os.path.dirname(path), prefix=f"{os.path.basename(path)}.")
+    with open(number, "wb") as file:
         file.write(content)
     os.replace(partial, path)

@@ -31,7 +31,9 @@ __all__ = ["Maker"]
 
 _logger = logging.getLogger(__name__)
 
-_ATTEMPTS = 5  # a container may go away under us: somebody removes it, or another server makes it anew
+# A container may go away under us: somebody removes it, or another server makes it anew; and its name is taken a while
+# before it can be seen.
+_SETTLES_S = 20.0
 _LISTENS_S = 15.0  # the runner needs 2 ms; a machine that swaps needs seconds
 _PAUSE_S = 0.002
 _LONGEST_PAUSE_S = 0.1
@@ -77,11 +79,14 @@ class Maker:
         check_plan(plan)
         self._state = await asyncio.to_thread(self._state_label)
         async with DockerApi(self._settings) as api:
-            for _ in range(_ATTEMPTS):
+            pause_s = _PAUSE_S
+            deadline = time.monotonic() + _SETTLES_S
+            while time.monotonic() < deadline:
                 try:
                     return await self._bring_up(api, plan, is_in_use=is_in_use)
                 except (_Again, NoSuchContainer):
-                    continue
+                    await asyncio.sleep(pause_s)
+                    pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
         raise BackendUnavailable(
             "docker_unavailable",
             f"The container {name} goes away as often as it is made: somebody removes it.",

@@ -1,15 +1,15 @@
 """What of this machine a container may see: the mounts of a plan, checked against what must never be mounted.
 
-Reads the file system (blocking: use a thread). Paths are compared as the kernel has them, after all links, and by
-device and inode of each folder above them, so that another mount of the same folder is seen through as well.
+Reads the file system (blocking: use a thread). Paths are compared as the kernel has them, after all links, and by their
+place in the file system, so that another mount of the same folder is seen through as well.
 """
 
-import contextlib
 import os
 import stat
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from outlive.backends.docker.places import Places, is_within
 from outlive.core.errors import CommandRefused, OutliveError, StartFailed
 from outlive.core.location import ContainerPlan
 
@@ -42,9 +42,11 @@ def check_mounts(plan: ContainerPlan, *, state_dir: str, daemon_socket: str = ""
         CommandRefused: `mount_refused`: it would open what must stay closed, or cover what the container needs.
     """
     forbidden = [state_dir, *_DAEMONS, *([daemon_socket] if daemon_socket else [])]
+    with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
+        places = Places(file.read())
     wanted = [(plan.workspace, plan.workspace, False), *map(_split, plan.mounts)]
     mounts = tuple(
-        _checked(source, target, is_read_only=is_read_only, forbidden=forbidden)
+        _checked(source, target, is_read_only=is_read_only, forbidden=forbidden, places=places)
         for source, target, is_read_only in wanted
     )
     if not stat.S_ISDIR(os.stat(mounts[0].source).st_mode):
@@ -74,10 +76,14 @@ def _split(text: str) -> tuple[str, str, bool]:
     return words[0], words[1], words[2:] == ["ro"]
 
 
-def _checked(source: str, target: str, *, is_read_only: bool, forbidden: Sequence[str]) -> Mount:
+def _checked(
+    source: str, target: str, *, is_read_only: bool, forbidden: Sequence[str], places: Places
+) -> Mount:
     target = _checked_target(target)
     if not source.startswith("/") or "\0" in source:
         raise _refused(source, "an absolute path is needed")
+    if any(is_within(os.path.normpath(source), folder) for folder in _KERNEL):
+        raise _refused(source, "it belongs to the kernel")  # links there lead where no path tells
     try:
         real = os.path.realpath(source, strict=True)
         identity = _identity(real)
@@ -85,10 +91,10 @@ def _checked(source: str, target: str, *, is_read_only: bool, forbidden: Sequenc
         raise StartFailed(
             "mount_failed", f"{source!r} cannot be mounted into a container: {error.strerror}."
         ) from error
-    if any(_is_within(real, folder) for folder in _KERNEL):
+    if any(is_within(real, folder) for folder in _KERNEL):
         raise _refused(source, "it belongs to the kernel")
     for path in forbidden:
-        if _meets(real, os.path.realpath(path)):
+        if _meets(real, os.path.realpath(path), places):
             raise _refused(
                 source, "it holds, or is part of, outlive's state folder or the socket of a daemon"
             )
@@ -99,40 +105,24 @@ def _checked_target(target: str) -> str:
     path = target.rstrip("/") or "/"
     if not path.startswith("/") or os.path.normpath(path) != path or path.startswith("//") or "\0" in path:
         raise _refused(target, 'inside the container an absolute path without "." and ".." is needed')
-    if any(_is_within(path, place) or _is_within(place, path) for place in _RESERVED):
+    if any(is_within(path, place) or is_within(place, path) for place in _RESERVED):
         raise _refused(target, "the container itself needs this place")
     return path
 
 
-def _meets(one: str, other: str) -> bool:
-    """Tell whether one path is the other one, or lies above or below it; also where a folder is mounted twice."""
-    if _is_within(one, other) or _is_within(other, one):
+def _meets(one: str, other: str, places: Places) -> bool:
+    """Tell whether one path is the other one, or lies above or below it, also where either is mounted twice."""
+    if is_within(one, other) or is_within(other, one) or places.meet(one, other):
         return True
-    chain, other_chain = _identities(one), _identities(other)
-    # A path that does not exist has no identity of its own: its existing folders lie above it.
-    is_above = bool(chain) and chain[0] in other_chain
-    return is_above or (os.path.lexists(other) and bool(other_chain) and other_chain[0] in chain)
-
-
-def _identities(path: str) -> list[tuple[int, int]]:
-    """Return those of what exists of the path and the folders above it, the deepest first."""
-    found = []
-    while True:
-        with contextlib.suppress(OSError):
-            found.append(_identity(path))
-        above = os.path.dirname(path)
-        if above == path:
-            return found
-        path = above
+    try:
+        return _identity(one) == _identity(other)  # a second name of the same socket
+    except OSError:
+        return False
 
 
 def _identity(path: str) -> tuple[int, int]:
     about = os.stat(path)
     return about.st_dev, about.st_ino
-
-
-def _is_within(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 
 def _refused(path: str, reason: str) -> OutliveError:
