@@ -42,7 +42,7 @@ def test_commands_run_here_and_containers_are_bounded_unless_it_is_said() -> Non
     ],
 )
 def test_use_docker_is_read_from_the_environment(environ: dict[str, str], backend: str) -> None:
-    assert _settings(**environ).backend == backend
+    assert _settings(None, **environ).backend == backend
 
 
 def test_everything_can_be_said() -> None:

@@ -2,14 +2,17 @@
 
 import asyncio
 import os
+import random
 import time
 
 import pytest
 
+from outlive.backends.docker.api import DockerApi
 from outlive.backends.docker.containers import Containers
 from outlive.backends.docker.settings import Endpoint
 from outlive.core.errors import OutliveError
 from tests.docker.site import Site
+from tests.support.processes import is_alive
 
 pytestmark = pytest.mark.docker
 
@@ -145,14 +148,53 @@ async def test_without_a_daemon_nothing_is_removed_and_nothing_breaks(site: Site
     assert set(os.listdir(site.layout.containers)) == {name, strict}
 
 
-async def test_a_start_that_meets_the_removal_has_a_container_afterwards(site: Site) -> None:
-    made = site.containers(idle_s=0.05)
+async def test_a_start_that_meets_the_removal_has_a_container_afterwards(site: Site, storm_seed: int) -> None:
+    made = site.containers(idle_s=0.04)
     await made.open()
-    for _ in range(4):
+    pauses = random.Random(storm_seed)
+    removed = 0
+    before = 0
+    for _ in range(12):
         name = await made.remember(site.plan())
         await made.ready(name)
         site.living.add(name)
-        await asyncio.sleep(0.1)
-        assert (await site.only())["State"]["Running"]
+        init = site.init(name)
+        removed += init != before
+        before = init
+        await asyncio.sleep(0.15)  # a removal that had begun would have ended
+        assert is_alive(init)
+        assert (await site.only())["State"]["Pid"] == init
         site.living.clear()
-        await asyncio.sleep(0.1)
+        await asyncio.sleep(pauses.uniform(0.04, 0.12))
+    assert removed > 2
+
+
+async def test_ready_does_not_believe_what_is_being_removed(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = site.containers()
+    name = await made.remember(site.plan(process_id="0123"))
+    await made.ready(name)
+    before = site.init(name)
+    remove = DockerApi.remove
+    is_removing, may_go_on = asyncio.Event(), asyncio.Event()
+
+    async def late(self: DockerApi, container_id: str) -> None:
+        is_removing.set()
+        await may_go_on.wait()
+        await remove(self, container_id)
+
+    monkeypatch.setattr(DockerApi, "remove", late)
+    async with asyncio.TaskGroup() as group:
+        group.create_task(made.let_go(name))
+        await is_removing.wait()
+        starting = group.create_task(_start(made, site))
+        await asyncio.sleep(0.05)
+        assert not starting.done()
+        may_go_on.set()
+    assert site.init(name) != before
+    assert (await site.only())["State"]["Pid"] == site.init(name)
+
+
+async def _start(made: Containers, site: Site) -> None:
+    await made.ready(await made.remember(site.plan(process_id="0123")))

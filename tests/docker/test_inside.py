@@ -61,6 +61,10 @@ async def test_there_is_no_network(site: Site) -> None:
     assert len([line for line in said.splitlines() if line.startswith("eth")]) == 0
     code, said = await site.inside("ping", "-c", "1", "-W", "1", "192.0.2.1")
     assert code != 0
+    code, said = await site.inside(
+        "sh", "-c", "echo hello | nc -l -p 7777 & sleep 0.2; nc 127.0.0.1 7777 </dev/null"
+    )
+    assert said == "hello", "commands may talk to each other"
 
 
 async def test_the_number_of_processes_is_bounded(site: Site) -> None:

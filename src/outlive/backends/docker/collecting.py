@@ -8,6 +8,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 
 from outlive.backends.docker import folders
 from outlive.backends.docker.api import DockerApi
@@ -41,15 +42,15 @@ class Collector:
         *,
         state: Callable[[], str],
         living: Callable[[], set[str]],
-        lock: Callable[[str], asyncio.Lock],
+        alone: Callable[[str], AbstractAsyncContextManager[None]],
         forget: Callable[[str], None],
     ) -> None:
-        """`lock` is held by whoever makes or removes a container; `forget` hears what was removed; the others as in `Containers`."""
+        """`alone(name)` is entered by whoever makes or removes a container; `forget` hears what is about to be removed; the others as in `Containers`."""
         self._layout = layout
         self._settings = settings
         self._state = state
         self._living = living
-        self._lock = lock
+        self._alone = alone
         self._forget = forget
         self._used_at: dict[str, float] = {}
 
@@ -94,16 +95,18 @@ class Collector:
         """Remove a container and its folder, unless somebody lives in it or `is_due` says no once nobody makes it any more.
 
         Raises:
-            OutliveError: The daemon does not answer, or refuses; everything is as before, and tried again later.
+            OutliveError: The daemon does not answer, or refuses; it is tried again later.
         """
-        async with self._lock(name):
+        async with self._alone(name):
             if name in self._living() or not is_due():
                 return
+            self._forget(
+                name
+            )  # first: from now on `ready` waits for us, and does not believe what still runs
             async with DockerApi(self._settings) as api:
                 for container_id in (await self._found(api)).get(name, []):
                     await api.remove(container_id)
             await asyncio.to_thread(folders.remove_folder, self._layout, name)
-            self._forget(name)
             self._used_at.pop(name, None)
         _logger.info("container removed", extra={"container": name})
 

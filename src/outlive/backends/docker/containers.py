@@ -8,7 +8,6 @@ import asyncio
 import contextlib
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from weakref import WeakValueDictionary
 
 from outlive.backends.docker import folders
@@ -24,13 +23,22 @@ from outlive.core.location import ContainerPlan
 __all__ = ["Containers"]
 
 
-@dataclass(slots=True, weakref_slot=True)
 class _Making:
-    """What callers for one name share: one of them makes, the others wait and have its outcome."""
+    """What everybody shares who makes or removes one container: `async with` has it for one of them at a time.
 
-    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-    failures: int = 0
-    error: OutliveError | None = None
+    Whoever uses it holds it, not a part of it: it goes when nobody does.
+    """
+
+    def __init__(self) -> None:
+        self._lock = asyncio.Lock()
+        self.failures = 0
+        self.error: OutliveError | None = None
+
+    async def __aenter__(self) -> None:
+        await self._lock.acquire()
+
+    async def __aexit__(self, *_exception: object) -> None:
+        self._lock.release()
 
 
 class Containers:
@@ -68,7 +76,7 @@ class Containers:
             settings,
             state=state,
             living=living,
-            lock=lambda name: self._making(name).lock,
+            alone=self._making,
             forget=self._forget,
         )
         self._task: asyncio.Task[None] | None = None
@@ -99,7 +107,7 @@ class Containers:
         self._collector.touch(name)
         if name not in self._plans:
             check_plan(plan)
-            async with self._making(name).lock:  # not while its folder is being removed
+            async with self._making(name):  # not while its folder is being removed
                 try:
                     await asyncio.to_thread(folders.write_plan, self._layout, plan)
                 except OSError as error:
@@ -125,7 +133,7 @@ class Containers:
             return
         making = self._making(name)
         failures = making.failures
-        async with making.lock:
+        async with making:
             if (
                 making.failures != failures and making.error is not None
             ):  # of an attempt that began after we asked
@@ -181,7 +189,7 @@ class Containers:
         self._doors[name] = await self._maker.make(name, is_in_use=name in self._living())
 
     def _forget(self, name: str) -> None:
-        """Take note that a container and its folder are gone."""
+        """Believe nothing of what is known about a container: it is being removed, and its folder with it."""
         self._shut(name)
         self._plans.pop(name, None)
 

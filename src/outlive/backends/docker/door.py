@@ -8,7 +8,7 @@ import struct
 import time
 from collections.abc import Callable
 
-__all__ = ["Connect", "Door", "listener_pid"]
+__all__ = ["Connect", "Door"]
 
 Connect = Callable[[str], socket.socket]
 
@@ -46,7 +46,7 @@ class Door:
         if now - self._heard_at < _TRUSTED_S:
             return True
         try:
-            is_ours = listener_pid(self._path, self._connect) == self.pid
+            is_ours = _is_listener(self._path, self.pid, self._connect)
         except BlockingIOError:
             return self._heard_at > float("-inf")  # more connections wait than it takes: it is busy, not gone
         if is_ours:
@@ -58,8 +58,10 @@ class Door:
         os.close(self._pidfd)
 
 
-def listener_pid(path: str, connect: Connect) -> int:
-    """Return the pid of whoever called listen(2) on a Unix socket, 0 when nobody answers there (SO_PEERCRED, unix(7)).
+def _is_listener(path: str, pid: int, connect: Connect) -> bool:
+    """Tell whether that process has called listen(2) on a Unix socket (SO_PEERCRED, unix(7)).
+
+    The path belongs to the container's user, who may have put anything there: nothing is said to anybody else.
 
     Raises:
         BlockingIOError: Somebody listens, and as many wait already as may.
@@ -69,9 +71,11 @@ def listener_pid(path: str, connect: Connect) -> int:
     except BlockingIOError:
         raise
     except OSError:
-        return 0
+        return False
     with link:
         credentials = link.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size)
+        if _UCRED.unpack(credentials)[0] != pid:
+            return False
         with contextlib.suppress(OSError):
             link.send(b"quit")  # the runner's answer to us, a process of its own, has nothing to wait for
-    return int(_UCRED.unpack(credentials)[0])
+    return True
