@@ -254,7 +254,7 @@ def failed_start(number: int, place: str) -> dict[str, object]:
         slug = "secrets_lost"
         text = "The secrets of the process were in memory only, and are lost: it never ran."
     elif place == "container":
-        slug = "docker_unavailable"
+        slug = "container_failed"
         text = f"Nobody answers in the container ({os.strerror(number)}): nothing ran."
     elif place.startswith("sandbox:"):
         slug = "sandbox_unavailable"

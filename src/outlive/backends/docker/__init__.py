@@ -1,3 +1,4 @@
-"""Processes in containers: a small runner inside each, and descriptors passed to it, so that no byte crosses the daemon."""
+"""Docker as a place of execution: containers are made, found again and removed here; what runs in them is the keeper's.
 
-__all__: list[str] = []
+The daemon is asked to make, inspect and remove containers and for nothing else: no output passes through it.
+"""
