@@ -65,6 +65,10 @@ class HeldBackend:
         self.stopped: list[str] = []
         self._listener: BackendListener | None = None
 
+    def check(self, backend: str) -> None:
+        """Know this machine only."""
+        assert backend == "local"
+
     async def open(self, listener: BackendListener) -> None:
         """Tell what runs, and that this is all."""
         self._listener = listener
@@ -84,6 +88,7 @@ class HeldBackend:
         *,
         settle: Callable[[Started | OutliveError], None],
         secrets: Mapping[str, str] | None = None,
+        backend: str = "local",
     ) -> Started:
         """Hold the start until the test lets it arrive."""
         assert not script

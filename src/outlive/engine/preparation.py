@@ -1,6 +1,7 @@
 """What is decided about a command before it is started: whether it may be, what it resolves to, what bounds it."""
 
 import contextlib
+from collections.abc import Callable
 
 from outlive.core.command import Command
 from outlive.core.errors import ProcessNotFound
@@ -8,6 +9,7 @@ from outlive.core.identity import ProcessId
 from outlive.core.layout import Layout
 from outlive.core.process import Owner, ProcessRecord
 from outlive.core.sandbox import Profile
+from outlive.engine.elsewhere import is_elsewhere, resolve_elsewhere
 from outlive.engine.queries import Queries
 from outlive.engine.resolve import Resolved, Resolver, clean_environment
 from outlive.engine.sandbox import Confined, Sandboxes
@@ -21,9 +23,16 @@ class Preparation:
     """Asks everybody who has a say in a start."""
 
     def __init__(
-        self, settings: EngineSettings, resolver: Resolver, sandboxes: Sandboxes, *, queries: Queries
+        self,
+        settings: EngineSettings,
+        resolver: Resolver,
+        sandboxes: Sandboxes,
+        *,
+        queries: Queries,
+        check_backend: Callable[[str], None],
     ) -> None:
-        """Take who decides."""
+        """Take who decides; `check_backend` lets the names of backends pass."""
+        self._check_backend = check_backend
         self._settings = settings
         self._layout = Layout(settings.state_dir)
         self._queries = queries
@@ -44,10 +53,14 @@ class Preparation:
         Raises:
             OutliveError: As `Engine.start`.
         """
+        if command.backend is not None:
+            self._check_backend(command.backend)
         self._settings.allowed_commands.check(command, self._environment)
         check_secrets(command.env_secrets)
         inside = await self._inside(owner)
         profile = self._sandboxes.choose(command, owner, inside)
+        if is_elsewhere(command):
+            return resolve_elsewhere(command, profile, inside)
         resolved = await self._resolver.resolve(command, process_id, is_listed=profile is not Profile.OPEN)
         await self._sandboxes.check_folder(resolved.cwd, inside)
         confined = await self._sandboxes.confine(

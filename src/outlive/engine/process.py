@@ -12,6 +12,7 @@ from outlive.core.approval import Approval
 from outlive.core.cursor import Cursor
 from outlive.core.identity import ProcessId, id_to_bytes
 from outlive.core.lifecycle import ENDED, State
+from outlive.core.location import Location
 from outlive.core.process import ProcessRecord
 from outlive.core.terminal import TerminalNote
 from outlive.engine.hiding import Hider
@@ -111,6 +112,11 @@ class Process(Watched):
     def group(self) -> str | None:
         """The group that it counts for; None when it is in none."""
         return self._base.group
+
+    @property
+    def location(self) -> Location:
+        """Where it runs."""
+        return self._base.location
 
     @property
     def has_stdin(self) -> bool:

@@ -9,16 +9,17 @@ import os
 import shlex
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from outlive.core.command import Command
 from outlive.core.errors import InvalidRequest, StartFailed
 from outlive.core.identity import ProcessId
 from outlive.core.layout import Layout
+from outlive.core.location import HERE, Location
 from outlive.core.sandbox import listed_environment
 from outlive.engine.programs import check_folder, find_program
 
-__all__ = ["Resolved", "Resolver", "clean_environment", "find_shell"]
+__all__ = ["Resolved", "Resolver", "check_words", "clean_environment", "find_shell"]
 
 # execve(2): MAX_ARG_STRLEN is 32 pages (131072 bytes) with the final NUL, for each word of argv and environment.
 _MAX_WORD_BYTES = 131_071
@@ -54,7 +55,7 @@ def find_shell(environment: Mapping[str, str]) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resolved:
-    """What will run. `script` is the content of the process's script file (empty: none)."""
+    """What will run, and where. `script` is the content of the process's script file (empty: none), `meta` more for the spec."""
 
     program: str
     argv: tuple[str, ...]
@@ -62,6 +63,8 @@ class Resolved:
     cwd: str
     shell: str | None
     script: bytes = b""
+    location: Location = HERE
+    meta: Mapping[str, object] = field(default_factory=dict)
 
 
 class Resolver:
@@ -90,7 +93,7 @@ class Resolver:
             InvalidRequest: `invalid_params`: empty, both forms at once, NUL, text that is no text.
             StartFailed: `cwd_missing`, `not_found`, `permission_denied`, `argument_too_long`.
         """
-        _check_words(command)
+        check_words(command)
         cwd = os.path.join(self._cwd, command.cwd) if command.cwd else self._cwd
         env = self._effective_environment(command, process_id, cwd, is_listed=is_listed)
         if command.cwd:
@@ -159,7 +162,13 @@ class Resolver:
         return answer
 
 
-def _check_words(command: Command) -> None:
+def check_words(command: Command) -> None:
+    """Refuse what no kernel could run.
+
+    Raises:
+        InvalidRequest: `invalid_params`.
+        StartFailed: `argument_too_long`.
+    """
     if (command.line is None) == (command.argv is None):
         raise InvalidRequest("invalid_params", "A command is either a line or an argv.")
     if command.script is not None:
