@@ -17,6 +17,7 @@ from starlette.types import ASGIApp
 
 from outlive import __version__
 from outlive.backends.local import LocalBackend
+from outlive.backends.routing import Routing
 from outlive.config import Settings
 from outlive.core.events import Event, KeeperConnected
 from outlive.core.layout import Layout
@@ -50,6 +51,7 @@ from outlive.frontends.token_book import TokenBook
 from outlive.frontends.told_refusals import ToldRefusals
 from outlive.keeper.launch import ensure_keeper
 from outlive.keeper.sockets import connect_unix
+from outlive.nodes import node_backends
 from outlive.observability.audit import AuditLog
 from outlive.observability.audit_entries import audited_kinds
 from outlive.observability.metrics import LiveView, Metrics, counted_kinds
@@ -105,7 +107,11 @@ class Application:
                 working_folder=working_folder,
                 redactor=redactor,
             ),
-            backend=LocalBackend(layout.root, connect_unix=connect_unix, ensure_keeper=ensure_keeper),
+            backend=Routing(
+                LocalBackend(layout.root, connect_unix=connect_unix, ensure_keeper=ensure_keeper),
+                nodes=node_backends(settings, layout),
+                located=lambda process_id: self._engine.backend_of(process_id),  # noqa: PLW0108 - it is being made
+            ),
         )
         self._process_log = ProcessLog()
         self._audit = None if settings.audit_off else _audit_log(settings, layout, redactor)
@@ -225,7 +231,9 @@ class Application:
         return sum(not process.is_closed or process.record.descendants > 0 for process in self._engine.live())
 
     def _living(self) -> Iterable[tuple[int | None, str]]:
-        return ((process.pid, process.process_id) for process in self._engine.live())
+        # A pid on a node says nothing about this machine.
+        here = (process for process in self._engine.live() if not process.location.is_node)
+        return ((process.pid, process.process_id) for process in here)
 
     def _learn(self, event: Event) -> None:
         if isinstance(event, KeeperConnected):

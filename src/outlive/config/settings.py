@@ -8,6 +8,7 @@ from outlive.config.bridge_settings import BridgeSettings
 from outlive.config.declaring import option
 from outlive.config.door_settings import DoorSettings
 from outlive.config.limit_settings import LimitSettings
+from outlive.config.node_settings import NodeSettings
 from outlive.config.options import Option
 from outlive.config.policy_settings import PolicySettings
 from outlive.config.sandbox_settings import SandboxSettings
@@ -32,6 +33,7 @@ class Settings(
     AccessSettings,
     LimitSettings,
     BridgeSettings,
+    NodeSettings,
     DoorSettings,
 ):
     """Every option of the server, validated. Times are seconds, sizes bytes; a port of None is switched off."""

@@ -185,6 +185,7 @@ class Process(Watched):
             is_complete=self.is_complete,
             is_closed=self.is_closed,
             is_stalled=self.is_stalled,
+            is_unknown=self.is_unknown,
             has_gaps=self.has_gaps,
             descendants=self._descendants,
         )
