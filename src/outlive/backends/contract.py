@@ -5,6 +5,7 @@ One contract, one test body run on each backend. Output does not pass here: it i
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Protocol
 
 from outlive.core.errors import InvalidRequest, OutliveError
@@ -13,7 +14,7 @@ from outlive.core.lifecycle import Cause
 from outlive.core.location import LOCAL
 from outlive.core.observation import Observation
 
-__all__ = ["Backend", "BackendListener", "BackendSite", "Bell", "Started", "unknown_backend"]
+__all__ = ["Backend", "BackendListener", "BackendSite", "Bell", "NodeState", "Started", "unknown_backend"]
 
 # key, out, err, pid, code, phase, cause, flags, descendants: a doorbell's fields as `protocols.keeper.RECORD`
 # has them. Tuples, because thousands a second are told.
@@ -27,6 +28,18 @@ class Started:
     pid: int
     started_ns: int
     is_existing: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeState:
+    """Whether a node is there, since when (aware UTC), and why not; `processes` are followed there."""
+
+    address: str
+    is_away: bool
+    since: datetime
+    reason: str | None
+    hint: str | None
+    processes: int
 
 
 class BackendListener(Protocol):
@@ -57,6 +70,9 @@ class BackendSite(Protocol):
 
     async def status(self) -> dict[str, object]:
         """Return what the other side says about itself."""
+
+    def nodes(self) -> dict[str, NodeState]:
+        """Return what is known of other servers, by name; nobody is asked."""
 
     async def window_size(self, process_id: ProcessId) -> tuple[int, int] | None:
         """Return rows and columns of a live process's terminal; None where there is none. Never raises."""

@@ -6,7 +6,7 @@ import functools
 import socket
 from collections.abc import Callable, Mapping
 
-from outlive.backends.contract import BackendListener, Started, unknown_backend
+from outlive.backends.contract import BackendListener, NodeState, Started, unknown_backend
 from outlive.backends.keeper_link import KeeperLink
 from outlive.backends.observing import observe_tree, window_size
 from outlive.backends.unanswered import Reply
@@ -208,6 +208,10 @@ class LocalBackend(_Asking):
         link = _opened(self._link)
         reply = await link.request({"op": "offers"}, deadline_s=_OFFERS_S, is_repeatable=True)
         return str(reply["found"])
+
+    def nodes(self) -> dict[str, NodeState]:
+        """Know of none."""
+        return {}
 
     async def status(self) -> dict[str, object]:
         """Return what the supervisor says about itself."""

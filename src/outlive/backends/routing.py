@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Mapping
 
-from outlive.backends.contract import Backend, BackendListener, Started, unknown_backend
+from outlive.backends.contract import Backend, BackendListener, NodeState, Started, unknown_backend
 from outlive.core.errors import BackendUnavailable, OutliveError
 from outlive.core.identity import ProcessId
 from outlive.core.lifecycle import Cause
@@ -171,11 +171,12 @@ class Routing(_Passing):
         return await self._local.offers()
 
     async def status(self) -> dict[str, object]:
-        """Return what the keeper says about itself, and what is known of the nodes; these are not asked."""
-        status = await self._local.status()
-        if self._nodes:
-            status = {**status, "nodes": {name: await node.status() for name, node in self._nodes.items()}}
-        return status
+        """Return what the keeper says about itself."""
+        return await self._local.status()
+
+    def nodes(self) -> dict[str, NodeState]:
+        """Return what is known of the nodes."""
+        return {name: state for node in self._nodes.values() for name, state in node.nodes().items()}
 
     def _named(self, name: str) -> Backend:
         if name in self._nodes:

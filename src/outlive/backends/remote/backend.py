@@ -72,7 +72,8 @@ class RemoteBackend(NodeVerbs):
         self._connection = connection
         self._listener: BackendListener | None = None
         self._stack = contextlib.AsyncExitStack()
-        self._starts: asyncio.TaskGroup | None = None
+        self._tasks: asyncio.TaskGroup | None = None
+        self._starting: set[asyncio.Task[Started | OutliveError]] = set()
         self._link = NodeLink(name, connection, pauses=pauses)
         self._following = Following(
             connection,
@@ -98,12 +99,14 @@ class RemoteBackend(NodeVerbs):
         for mirror in await asyncio.to_thread(self._load):
             self._following.mirrors[mirror.process_id] = mirror
         self._following.tell(self._following.mirrors.values())
-        self._starts = await self._stack.enter_async_context(asyncio.TaskGroup())
-        task = self._starts.create_task(self._link.run(self._following.follow), name=f"node {self._name}")
+        self._tasks = await self._stack.enter_async_context(asyncio.TaskGroup())
+        task = self._tasks.create_task(self._link.run(self._following.follow), name=f"node {self._name}")
         self._stack.callback(task.cancel)
 
     async def close(self) -> None:
         """Disconnect; what runs there goes on, and is found again by the folders."""
+        for task in self._starting:
+            task.cancel()
         if self._connection is not None:
             await self._connection.close()
         await self._stack.aclose()
@@ -127,10 +130,13 @@ class RemoteBackend(NodeVerbs):
             BackendUnavailable: `node_unavailable`: it is away, nothing was started; `timeout`: it may start yet.
             OutliveError: What the node says to it.
         """
-        if self._starts is None:
+        if self._tasks is None:
             raise AssertionError("a backend is open while it is used")
         work = self._start(process_id, spec, script, secrets=secrets or {}, settle=settle)
-        outcome = await asyncio.shield(self._starts.create_task(work))
+        task = self._tasks.create_task(work)
+        self._starting.add(task)
+        task.add_done_callback(self._starting.discard)
+        outcome = await asyncio.shield(task)
         if isinstance(outcome, OutliveError):
             raise outcome
         return outcome
@@ -152,6 +158,9 @@ class RemoteBackend(NodeVerbs):
             outcome = error
         except OSError as error:
             outcome = LimitExceeded("disk_full", f"The start cannot be put down: {error.strerror}.")
+        except asyncio.CancelledError:
+            settle(BackendUnavailable("timeout", "The server is being stopped: the node may start it yet."))
+            raise
         settle(outcome)
         return outcome
 

@@ -173,12 +173,9 @@ class Following:
             )
             return
         mirror.is_unknown = False
-        self._keep_pause(mirror)
         self.tell([mirror])
-
-    def _keep_pause(self, mirror: Mirror) -> None:
         with contextlib.suppress(OSError):
-            mirror.files.write_paused(is_paused=mirror.is_paused)
+            await asyncio.to_thread(mirror.files.write_paused, is_paused=mirror.is_paused)
 
     async def _lose(self, mirror: Mirror, kind: str, note: str) -> None:
         """End a process of which the node knows nothing."""

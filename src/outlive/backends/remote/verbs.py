@@ -1,10 +1,12 @@
 """The verbs on a node's processes, passed on to it: one half of `RemoteBackend`."""
 
+import asyncio
 import base64
 import contextlib
 from collections.abc import Callable
 from typing import cast
 
+from outlive.backends.contract import NodeState
 from outlive.backends.remote.contract import NodeConnection
 from outlive.backends.remote.following import Following
 from outlive.backends.remote.link import NodeLink
@@ -40,13 +42,13 @@ class NodeVerbs:
     async def pause(self, process_id: ProcessId, *, acknowledged: Callable[[], None]) -> None:
         """Stop the whole tree there."""
         await self._ask("control", process_id, type="PAUSE")
-        self._paused(process_id, is_paused=True)
+        await self._paused(process_id, is_paused=True)
         acknowledged()
 
     async def resume(self, process_id: ProcessId, *, acknowledged: Callable[[], None]) -> None:
         """Continue the whole tree there."""
         await self._ask("control", process_id, type="RESUME")
-        self._paused(process_id, is_paused=False)
+        await self._paused(process_id, is_paused=False)
         acknowledged()
 
     async def stop(self, process_id: ProcessId, *, cause: Cause, grace_s: float, note: str) -> None:
@@ -56,7 +58,7 @@ class NodeVerbs:
             code = int(CauseCode[cause.name])
             mirror.ask_end(code, note)
             with contextlib.suppress(OSError):
-                mirror.files.write_stop(code, note)
+                await asyncio.to_thread(mirror.files.write_stop, code, note)
         await self._ask("control", process_id, type="CANCEL", grace=grace_s)
 
     async def signal(
@@ -95,7 +97,7 @@ class NodeVerbs:
         if mirror is None or mirror.spec.on_limit != "block":
             return
         await self._ask("release", process_id, cursor=str(cursor))
-        mirror.files.release(cursor)
+        await asyncio.to_thread(mirror.files.release, cursor)
         self._following.tell([mirror])
 
     async def unbound(self, process_id: ProcessId, *, output_limit: int | None) -> None:  # noqa: ARG002 - the node has its own
@@ -139,25 +141,31 @@ class NodeVerbs:
         raise InvalidRequest("invalid_params", "A node chooses its bounds by itself.")
 
     async def status(self) -> dict[str, object]:
-        """Return whether the node is there, why not, since when, and how many processes are followed."""
-        link = self._link
-        trouble = link.trouble
-        return {
-            "address": self._address,
-            "state": "connected" if trouble is None else "away",
-            "reason": None if trouble is None else trouble.message,
-            "hint": None if trouble is None else trouble.hint,
-            "since": link.since.isoformat(),
-            "processes": len(self._following.mirrors),
-        }
+        """Return whether the node is there."""
+        return {"is_away": self._link.is_away}
+
+    def nodes(self) -> dict[str, NodeState]:
+        """Return what is known of this node."""
+        trouble = self._link.trouble
+        state = NodeState(
+            address=self._address,
+            is_away=trouble is not None,
+            since=self._link.since,
+            reason=None if trouble is None else trouble.message,
+            hint=None if trouble is None else trouble.hint,
+            processes=len(self._following.mirrors),
+        )
+        return {self._name: state}
 
     def _mirror(self, process_id: ProcessId) -> Mirror | None:
         return self._following.mirrors.get(process_id)
 
-    def _paused(self, process_id: ProcessId, *, is_paused: bool) -> None:
+    async def _paused(self, process_id: ProcessId, *, is_paused: bool) -> None:
         mirror = self._mirror(process_id)
         if mirror is not None:
             mirror.pause(is_paused=is_paused)
+            with contextlib.suppress(OSError):
+                await asyncio.to_thread(mirror.files.write_paused, is_paused=is_paused)
 
     def _reach(self) -> NodeConnection:
         if self._connection is None or self._link.is_away:

@@ -28,6 +28,7 @@ __all__ = [
     "ExecuteParams",
     "GetParams",
     "ListParams",
+    "NodesParams",
     "OutputMode",
     "ProcessIdParams",
     "ProcessParams",
@@ -206,6 +207,10 @@ class AttachParams(msgspec.Struct, kw_only=True, frozen=True):
     output: OutputMode = "lines"
     raw: bool = False
     max_line_bytes: _LineBytes | None = None
+
+
+class NodesParams(msgspec.Struct, kw_only=True, frozen=True):
+    """`nodes`: nothing to say."""
 
 
 class ListParams(msgspec.Struct, kw_only=True, frozen=True):
