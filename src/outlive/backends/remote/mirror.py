@@ -79,7 +79,7 @@ class Mirror:
         self._pid = self._code = self._descendants = self._cause = 0
         self._kind = ""
         self._is_complete = self._is_stalled_there = False
-        self.started_ns = self.ended_ns = 0
+        self.started_ns = self._ended_ns = self._duration_ns = 0
         self.is_acknowledged = self._read()
 
     def _read(self) -> bool:
@@ -97,7 +97,7 @@ class Mirror:
         with contextlib.suppress(ValueError):
             ended = decode_exit(read_small(f"{self.folder}/exit"))
             self._phase, self._kind, self._code = Phase.EXITED, ended.kind, ended.number
-            self.ended_ns = ended.ended_ns
+            self._ended_ns = ended.ended_ns
             with contextlib.suppress(ValueError, TypeError, KeyError):
                 done = json.loads(read_small(f"{self.folder}/done"))
                 self.completion = Cursor(done["out"], done["err"])
@@ -133,8 +133,9 @@ class Mirror:
 
     @property
     def end(self) -> tuple[str, int, int]:
-        """How it ended: kind, number, and when (Unix nanoseconds)."""
-        return self._kind, self._code, self.ended_ns
+        """How it ended: kind, number, and when (Unix nanoseconds, by our clock)."""
+        begun_ns = self.started_ns or time.time_ns()  # the news of an end may come before the answer to the start
+        return self._kind, self._code, self._ended_ns or begun_ns + self._duration_ns
 
     @property
     def cause(self) -> int:
@@ -175,7 +176,7 @@ class Mirror:
         if state in ENDED:
             self._kind = _KINDS[state]
             self._code = view.exit_code or view.exit_signal or 0
-            self.ended_ns = self.ended_ns or self.started_ns + _duration_ns(view)
+            self._duration_ns = self._duration_ns or _duration_ns(view)
             if view.cause is not None:
                 self._cause = self._cause or _CAUSES.index(Cause(view.cause))
             self.note = self.note or (view.error or "")
@@ -187,7 +188,7 @@ class Mirror:
         """Take note of an end that the node cannot tell: it "failed" to start, or is "lost"."""
         self._phase = max(self._phase, Phase.EXITED)
         self._kind, self._code, self.note = kind, 0, note
-        self.ended_ns = time.time_ns()
+        self._ended_ns = time.time_ns()
         self.is_closed, self._descendants = True, 0
 
     def complete(self, end: Cursor) -> None:
