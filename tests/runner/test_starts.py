@@ -162,6 +162,16 @@ def test_limits_hold(command: Command) -> None:
     assert command.read() == b"33\n0\n"
 
 
+def test_names_of_the_containers_environment_are_left_out(commands: Commands) -> None:
+    command = commands().start(("env",), env={"A": "1"}, steps=("unset BASE", "unset NOT_THERE"))
+    words = command.read().splitlines()
+    assert b"A=1" in words
+    assert b"BASE=container" not in words
+    assert any(word.startswith(b"PATH=") for word in words)
+    command = commands().start(("/usr/bin/env",), env={"A": "1"}, steps=("clear",))
+    assert command.read() == b"A=1\n"
+
+
 def test_a_step_that_is_not_known_starts_nothing(commands: Commands) -> None:
     for step, number, place in (
         ("seal", errno.ENOSYS, "sandbox:seal"),

@@ -52,7 +52,7 @@ char **overlaid(char **words, size_t count, char **secrets, size_t secret_count)
 {
     size_t own = 0, size = 1;
 
-    while (environ[own] != NULL)
+    while (environ != NULL && environ[own] != NULL)
         own++;
     while (size < 2 * (own + count + secret_count + 1)) /* half empty: a search ends */
         size *= 2;

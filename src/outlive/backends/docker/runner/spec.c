@@ -133,7 +133,10 @@ static int take_step(struct command *command, const char *step)
         error = command->alternative_count < ALTERNATIVES && *rest != '\0' ? 0 : EINVAL;
         if (error == 0)
             command->alternatives[command->alternative_count++] = rest;
-    }
+    } else if (strcmp(step, "clear") == 0)
+        error = clearenv() == 0 ? 0 : ENOMEM; /* ours: we are the child that executes next */
+    else if (strncmp(step, "unset ", 6) == 0)
+        error = unsetenv(rest) == 0 ? 0 : errno;
     return error != 0 ? refuse(command, step, verb, error) : 0;
 }
 
