@@ -34,7 +34,10 @@ def docker_containers(
     return Containers(
         layout,
         DockerSettings(
-            endpoint=Endpoint.of(environ), pull=settings.docker_pull, idle_s=settings.docker_idle_s
+            endpoint=Endpoint.of(environ),
+            transport=settings.docker_transport,  # type: ignore[arg-type] # parsed
+            pull=settings.docker_pull,
+            idle_s=settings.docker_idle_s,
         ),
         connect=connect_unix,
         runner=functools.cache(runner),

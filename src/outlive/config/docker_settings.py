@@ -8,6 +8,7 @@ from outlive.config.docker_values import (
     parse_isolation_name,
     parse_mounts,
     parse_network,
+    parse_transport,
     parse_user,
 )
 from outlive.config.values import (
@@ -119,6 +120,14 @@ class ContainerSettings:
         flag="--docker-isolation",
         example="strict",
         project="stricter",
+    )
+    docker_transport: str = option(
+        "way",
+        parse_transport,
+        "auto",
+        "How commands in containers are reached: sockets, stream (through the daemon, wherever it is), or auto (what works).",
+        flag="--docker-transport",
+        example="stream",
     )
     docker_idle_s: float = option(
         "time",

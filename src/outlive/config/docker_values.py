@@ -6,9 +6,10 @@ from outlive.config.values import parse_switch
 from outlive.core.errors import InvalidRequest
 from outlive.core.location import DOCKER, LOCAL, parse_isolation
 
-__all__ = ["parse_backend", "parse_isolation_name", "parse_mounts", "parse_network", "parse_user"]
+__all__ = ["parse_backend", "parse_isolation_name", "parse_mounts", "parse_network", "parse_transport", "parse_user"]
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+_VOLUME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{1,127}")  # of a daemon on another machine
 _USER = re.compile(r"[0-9]{1,10}(:[0-9]{1,10})?")
 
 
@@ -42,6 +43,14 @@ def parse_network(text: str) -> str:
     return word
 
 
+def parse_transport(text: str) -> str:
+    """Return how commands in containers are reached."""
+    word = text.strip().lower()
+    if word not in {"sockets", "stream", "auto"}:
+        raise ValueError("sockets, stream or auto is needed")
+    return word
+
+
 def parse_user(text: str) -> str:
     """Return "UID:GID", "UID", or "" for the server's own."""
     word = text.strip()
@@ -56,6 +65,7 @@ def parse_mounts(text: str) -> tuple[str, ...]:
     for mount in mounts:
         words = mount.split(":")
         is_whole = len(words) in {2, 3} and words[2:] in ([], ["ro"], ["rw"])
-        if not is_whole or not all(path.startswith("/") for path in words[:2]):
+        is_source = words[0].startswith("/") or _VOLUME.fullmatch(words[0])
+        if not is_whole or not is_source or not words[1].startswith("/"):
             raise ValueError(f"{mount[:60]!r} is no mount: HOST:INSIDE or HOST:INSIDE:ro, both absolute")
     return mounts

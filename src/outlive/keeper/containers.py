@@ -25,7 +25,7 @@ from outlive.keeper.loop import Loop
 from outlive.keeper.pool import ShimPool
 from outlive.protocols.frames import pid_line
 
-__all__ = ["ContainerLinks", "take_birth"]
+__all__ = ["ContainerLinks", "stands_in", "take_birth"]
 
 _RETRY_S = 0.01
 _PATIENCE_S = 10.0  # for a runner whose backlog is full: a crowd of starts, or it was stopped
@@ -102,7 +102,9 @@ class ContainerLinks:
         if init.strip() != b"%d" % sockets.peer_of(connection)[0]:
             connection.close()
             raise OSError(errno.EPERM, "not the runner")
-        return ShimLink(connection, is_inside=True)
+        link = ShimLink(connection, is_inside=True)
+        link.stands_in = stands_in(self._layout, container)
+        return link
 
     def _refuse(self, kept: Kept, ends: dict[str, int], number: int) -> None:
         for fd in ends.values():
@@ -117,6 +119,11 @@ class ContainerLinks:
         for letter in list(kept.fds):
             kept.close_fd(letter)
         self._failed(kept, number, place)
+
+
+def stands_in(layout: Layout, container: str) -> bool:
+    """Tell whether a container is reached by a stream, so that what we see of its commands stands in for them."""
+    return os.path.exists(f"{layout.container(container)}/ferry.json")
 
 
 def _files(kept: Kept) -> dict[str, int]:

@@ -22,15 +22,17 @@ class ShimLink:
     """The supervisor's side of one shim: its socket, its pid, and what it serves now.
 
     `is_inside`: it is a container's, made for one command and of no use after it; what it says is not believed blindly.
+    `stands_in`: its command runs where we see no processes; it takes the orders for the tree (decision 122).
     """
 
-    __slots__ = ("is_inside", "kept", "pid", "socket")
+    __slots__ = ("is_inside", "kept", "pid", "socket", "stands_in")
 
     def __init__(self, link: socket.socket, pid: int = 0, *, is_inside: bool = False) -> None:
         """Keep the link; the pid comes with the shim's hello."""
         self.socket = link
         self.pid = pid
         self.is_inside = is_inside
+        self.stands_in = False
         self.kept: Kept | None = None
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from outlive.core.layout import Layout
 from outlive.keeper import sockets
+from outlive.keeper.containers import stands_in
 from outlive.keeper.endings import EXIT_FLAGS, Endings
 from outlive.keeper.failpoints import hit
 from outlive.keeper.files import is_written, read_small
@@ -224,6 +225,7 @@ class Recovery:
         # the supervisor of that time. The shim's own pid is in the pid file.
         shim.pid = record.shim_pid if record is not None and mode == "own" else 0
         shim.is_inside = bool(kept.spec.container) and mode == "own"
+        shim.stands_in = shim.is_inside and stands_in(self._layout, kept.spec.container)
         for stream in kept.streams:
             source = held.get("m" if kept.spec.stdio == "pty" else "oe"[stream.index], -1)
             stream.source = source

@@ -5,7 +5,7 @@ import os
 import signal
 from collections.abc import Callable
 
-from outlive.keeper import tree
+from outlive.keeper import sockets, tree
 from outlive.keeper.files import read_small, write_whole
 from outlive.keeper.kept import Kept
 from outlive.keeper.kernel import start_ticks
@@ -37,12 +37,15 @@ class Trees:
 
     def pause(self, kept: Kept) -> bool:
         """Stop the whole tree; False when it did not settle (it is tried again by the caller's repeat)."""
-        roots, members = self.roots(kept)
-        settled = tree.freeze(roots, extra=members)
+        settled = self._order(kept, "freeze") or self._freeze(kept)
         write_whole(f"{kept.folder}/paused", b"sigstop\n")
         kept.phase = Phase.PAUSED
         self._touch(kept)
         return settled
+
+    def _freeze(self, kept: Kept) -> bool:
+        roots, members = self.roots(kept)
+        return tree.freeze(roots, extra=members)
 
     def resume(self, kept: Kept) -> None:
         """Continue the whole tree."""
@@ -56,13 +59,13 @@ class Trees:
         """Send one signal to the main process or to its whole tree."""
         if whole_tree:
             self.send(kept, [number])
-        elif kept.pidfd >= 0:
+        elif not self._order(kept, f"one {number}") and kept.pidfd >= 0:
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(kept.pidfd, number)
 
     def signal_group(self, kept: Kept, number: int) -> None:
         """Send one signal to the process group that the command leads, as its terminal would."""
-        if kept.pidfd < 0:
+        if self._order(kept, f"group {number}") or kept.pidfd < 0:
             return
         try:
             signal.pidfd_send_signal(kept.pidfd, number, None, _WHOLE_GROUP)
@@ -75,8 +78,21 @@ class Trees:
 
     def send(self, kept: Kept, numbers: list[int]) -> None:
         """Send signals to every process of the tree, once."""
+        if self._order(kept, " ".join(map(str, ["tree", *map(int, numbers)]))):
+            return
         roots, members = self.roots(kept)
         tree.send_all(roots, numbers, extra=members)
+
+    def _order(self, kept: Kept, words: str) -> bool:
+        """Have whoever stands in for a command elsewhere carry out an order; False: the tree is here.
+
+        An order that nobody could be told is lost, as a signal to nobody is; stops repeat theirs.
+        """
+        if kept.shim is None or not kept.shim.stands_in or kept.is_orphan:
+            return False
+        with contextlib.suppress(OSError):
+            sockets.send(kept.shim.socket, words.encode())
+        return True
 
     def is_empty(self, kept: Kept) -> bool:
         """Whether a walk finds nobody; for orphaned commands, whose shim cannot tell."""

@@ -108,6 +108,15 @@ class DockerApi:
             raise
         return str(made.id)
 
+    async def put_archive(self, container_id: str, path: str, archive: bytes) -> None:
+        """Unpack a tar archive inside.
+
+        Raises:
+            NoSuchContainer: It is gone.
+        """
+        container = self._docker.containers.container(container_id)
+        await self._ask(container.put_archive(path, archive), within_s=self._settings.start_s)
+
     async def inspect(self, container_id: str) -> Mapping[str, Any]:
         """Return what the daemon knows of a container.
 

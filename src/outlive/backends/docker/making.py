@@ -13,7 +13,7 @@ from typing import Any
 from outlive.backends.docker import folders
 from outlive.backends.docker.api import DockerApi, NoSuchContainer, image_missing
 from outlive.backends.docker.door import Connect, Door
-from outlive.backends.docker.mounts import Mount, check_mounts, still_there
+from outlive.backends.docker.mounts import Mount, check_mounts, remote_mounts, still_there
 from outlive.backends.docker.recipe import (
     Labels,
     check_plan,
@@ -23,6 +23,7 @@ from outlive.backends.docker.recipe import (
     recipe,
 )
 from outlive.backends.docker.settings import DockerSettings
+from outlive.backends.docker.streaming import Streaming
 from outlive.core.errors import BackendUnavailable, CommandRefused, OutliveError, StartFailed
 from outlive.core.layout import Layout
 from outlive.core.location import ContainerPlan
@@ -63,6 +64,7 @@ class Maker:
         self._state = ""
         self._connect = connect
         self._runner = runner
+        self._streaming = Streaming(layout, settings, connect=connect, runner=runner)
 
     async def make(self, name: str, *, is_in_use: bool) -> Door:
         """Return the way into a container that runs.
@@ -111,7 +113,7 @@ class Maker:
                 raise _Again
 
     async def _begin(self, api: DockerApi, plan: ContainerPlan) -> Door:
-        body, mounts = await self._recipe(api, plan)
+        body, mounts, runner = await self._recipe(api, plan)
         name = container_name(self._state, plan.name)
         try:
             container_id = await api.create(name, body)
@@ -122,6 +124,8 @@ class Maker:
             raise _Again
         _logger.info("container made", extra={"container": name, "image": plan.image})
         try:
+            if self._streaming.is_used_for(plan.runtime):
+                await self._streaming.put_runner(api, container_id, runner)
             return await self._start(api, plan, container_id, mounts)
         except OutliveError:
             await _remove_quietly(api, container_id)
@@ -130,7 +134,7 @@ class Maker:
     async def _revive(self, api: DockerApi, plan: ContainerPlan, about: Mapping[str, Any]) -> Door:
         """Start one that stands still, if it is what would be made now; else make it anew. Nothing lives in it."""
         container_id = str(about["Id"])
-        body, mounts = await self._recipe(api, plan)
+        body, mounts, _ = await self._recipe(api, plan)
         if about["Config"]["Labels"].get(Labels.RECIPE) == body["Labels"][Labels.RECIPE]:
             try:
                 return await self._start(api, plan, container_id, mounts)
@@ -142,14 +146,17 @@ class Maker:
         await api.remove(container_id)
         raise _Again
 
-    async def _recipe(self, api: DockerApi, plan: ContainerPlan) -> tuple[dict[str, Any], Sequence[Mount]]:
-        """Check and prepare everything that a container needs, and return the body of its `create`."""
-        mounts = await asyncio.to_thread(
-            check_mounts,
-            plan,
-            state_dir=self._layout.root,
-            daemon_socket=self._settings.endpoint.socket_path,
-        )
+    async def _recipe(self, api: DockerApi, plan: ContainerPlan) -> tuple[dict[str, Any], Sequence[Mount], str]:
+        """Check and prepare everything that a container needs; return the body of its `create`, mounts, and the runner's file."""
+        if self._settings.is_remote:
+            mounts = remote_mounts(plan)
+        else:
+            mounts = await asyncio.to_thread(
+                check_mounts,
+                plan,
+                state_dir=self._layout.root,
+                daemon_socket=self._settings.endpoint.socket_path,
+            )
         image = await api.image(plan.image)
         if image is None and self._settings.pull:
             await api.pull(plan.image)
@@ -158,7 +165,9 @@ class Maker:
             raise image_missing(plan.image)
         owner = owner_of(plan, image)
         runner = await asyncio.to_thread(self._runner, machine_of(image))
-        await asyncio.to_thread(folders.prepare_run, self._layout, plan.name, owner)
+        is_stream = self._streaming.is_used_for(plan.runtime)
+        if not is_stream:
+            await asyncio.to_thread(folders.prepare_run, self._layout, plan.name, owner)
         body = recipe(
             plan,
             state=self._state,
@@ -167,8 +176,9 @@ class Maker:
             mounts=mounts,
             runner=runner,
             run_folder=folders.run_folder(self._layout, plan.name),
+            is_stream=is_stream,
         )
-        return body, mounts
+        return body, mounts, runner
 
     async def _explain_conflict(self, api: DockerApi, plan: ContainerPlan, name: str) -> None:
         """Return when the container that has the name is the one we want (another server was quicker)."""
@@ -204,9 +214,13 @@ class Maker:
         pid = int(about["State"].get("Pid") or 0)
         if not about["State"].get("Running") or not pid:
             raise _died(about, plan)
+        if is_stream(about):
+            return await self._enter_by_stream(api, plan, container_id)
+        await asyncio.to_thread(self._streaming.forget, plan.name)
         try:
             door = Door(self._layout.runner_socket(plan.name), pid, connect=self._connect)
         except ProcessLookupError:
+            await self._try_stream(api, plan, container_id, may_remove=may_remove)
             raise await self._not_here(api, plan, container_id) from None
         try:
             await asyncio.to_thread(folders.write_init, self._layout, plan.name, pid)
@@ -219,6 +233,7 @@ class Maker:
         door.close()
         if is_dead:
             raise _died(await _settled(api, container_id), plan)
+        await self._try_stream(api, plan, container_id, may_remove=may_remove)
         if may_remove:
             await _remove_quietly(api, container_id)
         raise BackendUnavailable(
@@ -226,6 +241,25 @@ class Maker:
             f"Nothing answers in the container {plan.name}: its runner does not listen.",
             hint="The daemon must run on this machine, and see its files and processes as the server does.",
         )
+
+    async def _enter_by_stream(self, api: DockerApi, plan: ContainerPlan, container_id: str) -> Door:
+        try:
+            return await self._streaming.enter(plan.name, container_id)
+        except BackendUnavailable:
+            about = await api.inspect(container_id)
+            if not about["State"].get("Running"):
+                raise _died(about, plan) from None
+            raise
+
+    async def _try_stream(
+        self, api: DockerApi, plan: ContainerPlan, container_id: str, *, may_remove: bool
+    ) -> None:
+        """Begin anew with a stream, if the container runs all the same and nothing lives in it."""
+        about = await _settled(api, container_id)
+        if may_remove and about["State"].get("Running") and self._streaming.fall_back(plan.runtime):
+            _logger.info("no socket leads into containers: streams are used", extra={"container": plan.name})
+            await api.remove(container_id)
+            raise _Again
 
     async def _not_here(self, api: DockerApi, plan: ContainerPlan, container_id: str) -> OutliveError:
         about = await _settled(api, container_id)
@@ -236,6 +270,11 @@ class Maker:
             "The Docker daemon runs its containers where this server cannot see them.",
             hint="The daemon must run on this machine, in the server's own pid namespace.",
         )
+
+
+def is_stream(about: Mapping[str, Any]) -> bool:
+    """Tell whether a container was made to be reached by a stream."""
+    return "hold" in (about["Config"].get("Cmd") or [])
 
 
 async def _answers(door: Door) -> bool:

@@ -5,6 +5,7 @@ place in the file system, so that another mount of the same folder is seen throu
 """
 
 import os
+import re
 import stat
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,20 +14,25 @@ from outlive.backends.docker.places import Places, is_within
 from outlive.core.errors import CommandRefused, OutliveError, StartFailed
 from outlive.core.location import ContainerPlan
 
-__all__ = ["RUNNER_PATH", "RUN_FOLDER", "TEMPORARY", "Mount", "check_mounts", "still_there"]
+__all__ = ["RUNNER_FOLDER", "RUNNER_PATH", "RUN_FOLDER", "TEMPORARY", "Mount", "check_mounts", "remote_mounts", "still_there"]
 
 RUN_FOLDER = "/run/outlive"
 RUNNER_PATH = "/run/outlive-runner"
+RUNNER_FOLDER = "/run/outlive-bin"  # a volume with the runner, where no file of this machine can be mounted
 TEMPORARY = ("/tmp", "/run", "/var/tmp")  # noqa: S108 -- inside the container, each its own
 _KERNEL = ("/proc", "/sys", "/dev")
-_RESERVED = (*_KERNEL, RUN_FOLDER, RUNNER_PATH)
+_RESERVED = (*_KERNEL, RUN_FOLDER, RUNNER_PATH, RUNNER_FOLDER)
+_VOLUME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{1,127}")
 # Whoever may talk to one of these is root on this machine.
 _DAEMONS = ("/var/run/docker.sock", "/run/docker.sock", "/run/containerd/containerd.sock")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mount:
-    """A folder or file of this machine inside a container. `source` has no links; `identity` is (device, inode)."""
+    """A folder or file of this machine inside a container. `source` has no links; `identity` is (device, inode).
+
+    On the machine of a daemon elsewhere `source` is a path there, or a volume's name, and `identity` is (0, 0).
+    """
 
     source: str
     target: str
@@ -58,12 +64,43 @@ def check_mounts(plan: ContainerPlan, *, state_dir: str, daemon_socket: str = ""
     return mounts
 
 
+def remote_mounts(plan: ContainerPlan) -> tuple[Mount, ...]:
+    """Return the plan's mounts where the daemon runs on another machine: its paths and volumes, of which nothing is known here.
+
+    Raises:
+        StartFailed: `mount_failed`: nothing lies where the workspace is expected.
+        CommandRefused: `mount_refused`: it would open what must stay closed there, or cover what the container needs.
+    """
+    mounts = []
+    for source, target, is_read_only in map(_split, plan.mounts):
+        target = _checked_target(target)  # noqa: PLW2901 - the same, checked
+        path = os.path.normpath(source)
+        is_path = source.startswith("/") and "\0" not in source
+        if not is_path and not _VOLUME.fullmatch(source):
+            raise _refused(source, "an absolute path of the daemon's machine, or the name of a volume is needed")
+        if is_path and any(is_within(path, one) or is_within(one, path) for one in (*_KERNEL, *_DAEMONS)):
+            raise _refused(source, "it holds, or is part of, what belongs to that machine's kernel or daemon")
+        mounts.append(Mount(source=path, target=target, is_read_only=is_read_only, identity=(0, 0)))
+    if not any(is_within(plan.workspace, mount.target) for mount in mounts):
+        raise StartFailed(
+            "mount_failed",
+            f"The workspace {plan.workspace!r} is on this machine, and the Docker daemon on another one.",
+            hint=f"Mount something of that machine there: --docker-mounts VOLUME:{plan.workspace} (or PATH:{plan.workspace}).",
+        )
+    targets = [mount.target for mount in mounts]
+    for target in targets:
+        if targets.count(target) > 1:
+            raise _refused(target, "two mounts would lie at the same place")
+    return tuple(mounts)
+
+
 def still_there(mounts: Sequence[Mount]) -> bool:
     """Tell whether each source is what it was when it was checked: the daemon looked at the path later than we."""
     try:
         return all(
             os.path.realpath(mount.source) == mount.source and _identity(mount.source) == mount.identity
             for mount in mounts
+            if mount.identity != (0, 0)
         )
     except OSError:
         return False

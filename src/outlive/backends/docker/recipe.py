@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from outlive.backends.docker.mounts import RUN_FOLDER, RUNNER_PATH, TEMPORARY, Mount
+from outlive.backends.docker.mounts import RUN_FOLDER, RUNNER_FOLDER, RUNNER_PATH, TEMPORARY, Mount
 from outlive.core.errors import InvalidRequest, OutliveError, StartFailed
 from outlive.core.location import ContainerPlan
 
@@ -124,6 +124,7 @@ def recipe(
     mounts: Sequence[Mount],
     runner: str,
     run_folder: str,
+    is_stream: bool = False,
 ) -> dict[str, Any]:
     """Return the body of `POST /containers/create`.
 
@@ -135,22 +136,28 @@ def recipe(
         mounts: Those of the plan, checked.
         runner: The runner's file on this machine.
         run_folder: The folder on this machine in which the runner is to listen.
+        is_stream: Nothing of ours is mounted: the runner is put into a volume, and a stream leads to it.
     """
     body: dict[str, Any] = {
         "Image": plan.image,
         "Hostname": plan.name,
         "User": f"{owner.uid}:{owner.gid}",
-        "Entrypoint": [RUNNER_PATH],
-        "Cmd": ["serve", f"{RUN_FOLDER}/runner.sock"],
+        "Entrypoint": [f"{RUNNER_FOLDER}/outlive-runner" if is_stream else RUNNER_PATH],
+        "Cmd": ["hold" if is_stream else "serve", f"{RUN_FOLDER}/runner.sock"],
         # The image's own home folder is read-only, and a workspace should not fill with dot files.
         "Env": ["HOME=/tmp"],
-        "WorkingDir": mounts[0].target,
+        "WorkingDir": plan.workspace if is_stream else mounts[0].target,
         "StopSignal": "SIGTERM",
         "Tty": False,
         "OpenStdin": False,
         "Healthcheck": {"Test": ["NONE"]},  # an image's own would start processes that nobody asked for
-        "HostConfig": _host_config(plan, mounts, runner, run_folder),
+        "HostConfig": _host_config(
+            plan, mounts, [] if is_stream else [_bind(run_folder, RUN_FOLDER), _bind(runner, RUNNER_PATH, is_read_only=True)]
+        ),
     }
+    if is_stream:
+        body["HostConfig"]["Tmpfs"][RUN_FOLDER] = "rw,nosuid,nodev,noexec,size=64k,mode=1777"
+        body["HostConfig"]["Mounts"].append({"Type": "volume", "Target": RUNNER_FOLDER})
     if plan.network == "none":
         body["NetworkDisabled"] = True
     marked = json.dumps([body, image_id], sort_keys=True).encode()
@@ -164,7 +171,7 @@ def recipe(
 
 
 def _host_config(
-    plan: ContainerPlan, mounts: Sequence[Mount], runner: str, run_folder: str
+    plan: ContainerPlan, mounts: Sequence[Mount], ours: Sequence[dict[str, Any]]
 ) -> dict[str, Any]:
     taken = {mount.target for mount in mounts}
     config: dict[str, Any] = {
@@ -175,8 +182,7 @@ def _host_config(
         "ReadonlyRootfs": True,
         "Tmpfs": {path: _tmpfs(path) for path in TEMPORARY if path not in taken},
         "Mounts": [
-            _bind(run_folder, RUN_FOLDER),
-            _bind(runner, RUNNER_PATH, is_read_only=True),
+            *ours,
             *(_bind(mount.source, mount.target, is_read_only=mount.is_read_only) for mount in mounts),
         ],
         "NetworkMode": plan.network,
@@ -208,7 +214,8 @@ def _tmpfs(path: str) -> str:
 
 
 def _bind(source: str, target: str, *, is_read_only: bool = False) -> dict[str, Any]:
-    return {"Type": "bind", "Source": source, "Target": target, "ReadOnly": is_read_only}
+    kind = "bind" if source.startswith("/") else "volume"
+    return {"Type": kind, "Source": source, "Target": target, "ReadOnly": is_read_only}
 
 
 def _numbers(text: str) -> Owner:

@@ -2,8 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
-__all__ = ["DEFAULT_HOST", "DockerSettings", "Endpoint"]
+__all__ = ["DEFAULT_HOST", "DockerSettings", "Endpoint", "Transport"]
+
+# How commands in containers are reached: by a socket that container and server share, by a stream through the daemon, or
+# by whichever works.
+Transport = Literal["sockets", "stream", "auto"]
 
 DEFAULT_HOST = "unix:///var/run/docker.sock"
 _UNIX = "unix://"
@@ -38,8 +43,14 @@ class DockerSettings:
     """
 
     endpoint: Endpoint = Endpoint()
+    transport: Transport = "auto"
     pull: bool = False
     idle_s: float = 1800.0
     answer_s: float = 15.0
     start_s: float = 60.0  # a daemon that starts twenty containers at once takes 10 s for the last one
     pull_s: float = 900.0
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether the daemon is reached by a network, so that its files are not ours."""
+        return not self.endpoint.socket_path

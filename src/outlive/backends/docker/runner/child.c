@@ -20,7 +20,7 @@ enum {
     ABOVE_THE_COMMANDS = 10, /* sources are put here first: none of them may lie where another one goes */
 };
 
-static noreturn void fail(int report, int number, const char *place)
+noreturn void fail_child(int report, int number, const char *place)
 {
     struct failure failure = {.number = number};
 
@@ -40,7 +40,7 @@ static void reset_signals(void)
     block_all_signals(false);
 }
 
-static void wait_for_go(int go)
+void wait_for_go(int go)
 {
     char byte;
     ssize_t got;
@@ -58,11 +58,11 @@ static void set_limits(const struct command *command, int report)
         const struct limit *limit = &command->limits[index];
         struct rlimit now;
         if (getrlimit(limit->resource, &now) != 0)
-            fail(report, errno, "sandbox:limit");
+            fail_child(report, errno, "sandbox:limit");
         rlim_t value = limit->value < now.rlim_max ? limit->value : now.rlim_max; /* RLIM_INFINITY is the largest */
         now = (struct rlimit){value, value};
         if (setrlimit(limit->resource, &now) != 0)
-            fail(report, errno, "sandbox:limit");
+            fail_child(report, errno, "sandbox:limit");
     }
 }
 
@@ -72,7 +72,7 @@ static int lifted(int fd, int report)
         return -1;
     int higher = fcntl(fd, F_DUPFD_CLOEXEC, ABOVE_THE_COMMANDS);
     if (higher < 0)
-        fail(report, errno, "program");
+        fail_child(report, errno, "program");
     return higher;
 }
 
@@ -87,13 +87,13 @@ static int take_streams(const struct beginnings *from)
     int script = lifted(from->script, report);
 
     if (terminal >= 0 && ioctl(terminal, TIOCSCTTY, 0) != 0)
-        fail(report, errno, "terminal");
+        fail_child(report, errno, "terminal");
     if (input < 0)
         input = terminal >= 0 ? terminal : open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (input < 0 || dup2(input, 0) < 0 || dup2(output, 1) < 0 || dup2(errors, 2) < 0)
-        fail(report, errno, "program");
+        fail_child(report, errno, "program");
     if (script >= 0 && dup2(script, 3) < 0)
-        fail(report, errno, "program");
+        fail_child(report, errno, "program");
     close_from(script >= 0 ? 4 : 3, true);
     return report;
 }
@@ -152,12 +152,12 @@ noreturn void become_command(const struct beginnings *from)
     wait_for_go(from->go);
     if (error != 0 && *command.refused != '\0') {
         snprintf(place, sizeof place, "sandbox:%s", command.refused);
-        fail(from->report, error, place);
+        fail_child(from->report, error, place);
     }
     if (error != 0)
-        fail(from->report, error, "spec");
+        fail_child(from->report, error, "spec");
     if (chdir(command.cwd) != 0)
-        fail(from->report, errno, "cwd");
+        fail_child(from->report, errno, "cwd");
     int report = take_streams(from);
     set_limits(&command, report);
     error = execute(command.program, &command);
@@ -165,5 +165,5 @@ noreturn void become_command(const struct beginnings *from)
         command.argv[0] = (char *)command.alternatives[index]; /* a program of many names goes by this word */
         error = execute(command.alternatives[index], &command);
     }
-    fail(report, error, "program");
+    fail_child(report, error, "program");
 }

@@ -25,6 +25,12 @@ struct beginnings {
     int report; /* a `struct failure` goes here */
 };
 
+/* Wait until the command may execute; leave when nobody can say so any more. */
+void wait_for_go(int go);
+
+/* Say through `report` that it does not execute, and leave. */
+noreturn void fail_child(int report, int number, const char *place);
+
 /* Become the command, once `go` says so. */
 noreturn void become_command(const struct beginnings *from);
 

@@ -211,13 +211,15 @@ static bool turn(struct minder *minder)
     return !has_left(minder) && !is_forsaken(minder);
 }
 
-noreturn void mind(int link, bool lets_any_in)
+noreturn void mind(int link, unsigned how)
 {
     sigset_t wanted;
     struct minder minder = {
         .link = link,
         .listener = -1,
-        .lets_any_in = lets_any_in,
+        .lets_any_in = (how & LETS_ANY_IN) != 0,
+        .stands_in = (how & STANDS_IN) != 0,
+        .control = -1,
         .runner = getppid(),
         .terminal = -1,
         .go = -1,

@@ -31,6 +31,9 @@
 
 enum { HELD = 16, OWN_ENDS = 8 };
 
+/* How a minder works, as bits. */
+enum { LETS_ANY_IN = 1, STANDS_IN = 2 };
+
 enum fate { ALIVE, EXITED, SIGNALED, FAILED };
 
 struct minder {
@@ -38,6 +41,8 @@ struct minder {
     int wake;     /* signalfd(2): SIGCHLD, SIGTERM */
     int listener; /* where new supervisors connect, -1 without one */
     bool lets_any_in; /* peers of our own PID namespace, too */
+    bool stands_in;   /* the command runs elsewhere: our child stands in for it, and its relay gets the orders */
+    int control;      /* to the relay, -1 without one */
     bool is_listener_resting; /* out of descriptors: no new supervisor for a moment */
     uid_t owner;  /* of the supervisor that sent `spawn` */
     pid_t runner;
@@ -71,7 +76,7 @@ struct minder {
 };
 
 /* Serve one supervisor, and those that come after it, until released. `link` is ours from now on. */
-noreturn void mind(int link, bool lets_any_in);
+noreturn void mind(int link, unsigned how);
 
 /* What a packet wants. False: it wants us to leave. (orders.c) */
 bool obey(struct minder *minder, struct packet *packet);

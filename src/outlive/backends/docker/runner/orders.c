@@ -90,6 +90,12 @@ static void close_held(struct minder *minder, const char *letters)
             let_fall(minder, *letters);
 }
 
+static bool is_for_the_tree(const char *verb)
+{
+    return strcmp(verb, "tree") == 0 || strcmp(verb, "one") == 0 || strcmp(verb, "group") == 0 ||
+           strcmp(verb, "freeze") == 0;
+}
+
 bool obey(struct minder *minder, struct packet *packet)
 {
     char *verb = packet->words;
@@ -97,6 +103,11 @@ bool obey(struct minder *minder, struct packet *packet)
 
     if (*rest == ' ')
         *rest++ = '\0';
+    if (minder->control >= 0 && is_for_the_tree(verb)) {
+        verb[strlen(verb)] = *rest != '\0' ? ' ' : '\0';
+        send_packet(minder->control, verb, NULL, 0);
+        return true;
+    }
     if (strcmp(verb, "release") == 0 || strcmp(verb, "quit") == 0)
         return false;
     if (strcmp(verb, "terminal") == 0)

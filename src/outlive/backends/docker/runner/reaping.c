@@ -37,6 +37,19 @@ void never_ran(struct minder *minder, int number, const char *place)
     say(minder, "failed %d %s", number, place);
 }
 
+/* Whether the memory of its container ran out meanwhile; one that runs elsewhere is known by what its relay has said. */
+static bool was_oom(const struct minder *minder)
+{
+    struct packet packet;
+
+    if (minder->control < 0)
+        return minder->oom_kills >= 0 && oom_kills() > minder->oom_kills;
+    if (receive_packet(minder->control, &packet) != HEARD_PACKET)
+        return false;
+    close_packet(&packet);
+    return strcmp(packet.words, "oom") == 0;
+}
+
 static void note_end(struct minder *minder, const siginfo_t *info)
 {
     char line[LINE_BYTES];
@@ -45,8 +58,7 @@ static void note_end(struct minder *minder, const siginfo_t *info)
     minder->coming = info->si_code == CLD_EXITED ? EXITED : SIGNALED;
     minder->number = info->si_status;
     minder->ended_ns = now_ns();
-    bool is_oom = minder->coming == SIGNALED && minder->number == SIGKILL && minder->oom_kills >= 0 &&
-                  oom_kills() > minder->oom_kills;
+    bool is_oom = minder->coming == SIGNALED && minder->number == SIGKILL && was_oom(minder);
     snprintf(line, sizeof line, "%s %d %lld %s", minder->coming == EXITED ? "exited" : "signaled", minder->number,
              (long long)minder->ended_ns, is_oom ? "oom" : "");
     add_record(&minder->record, line);

@@ -17,6 +17,8 @@
 
 #include "kernel.h"
 #include "minder.h"
+#include "serve.h"
+#include "stand.h"
 #include "tree.h"
 
 #define VERSION "outlive-runner 1\n"
@@ -31,7 +33,7 @@ enum {
     REST_MS = 50, /* out of descriptors or processes */
 };
 
-static void complain(const char *about)
+void complain(const char *about)
 {
     dprintf(2, "outlive-runner: %s: %s\n", about, strerror(errno));
 }
@@ -56,7 +58,7 @@ static int listen_as(const char *name)
 }
 
 /* Listen on a path, mode 0600; a socket that lies there is stale. Returns -1 after a complaint. */
-static int listen_at(const char *path)
+int listen_at(const char *path)
 {
     struct sockaddr_un address;
     char folder[sizeof address.sun_path];
@@ -106,17 +108,15 @@ static bool welcome(int listener, int wake, bool lets_any_in)
         if (minder == 0) {
             close(listener);
             close(wake);
-            mind(link, lets_any_in);
+            mind(link, lets_any_in ? LETS_ANY_IN : 0);
         }
     }
     close(link);
     return !is_welcome || minder > 0;
 }
 
-enum reaped { REAPED_ALL, REAPED_SOME, NO_CHILD_LEFT };
-
 /* Reap what has ended, no more than fits into a turn. */
-static enum reaped reap_children(void)
+enum reaped reap_children(void)
 {
     for (int count = 0; count < REAPED_AT_ONCE; count++) {
         pid_t pid = waitpid(-1, NULL, WNOHANG);
@@ -135,7 +135,7 @@ static void signal_everybody(int number)
 }
 
 /* TERM to all, KILL to what is left: the minders record how their commands end. */
-static void end_everybody(void)
+void end_everybody(void)
 {
     int64_t begun = now_ms();
 
@@ -150,11 +150,9 @@ static void end_everybody(void)
     }
 }
 
-/* Serve until a signal says that it is over. */
-static int serve(const char *path, bool lets_any_in)
+int begin_serving(void)
 {
     sigset_t wanted;
-    struct signalfd_siginfo heard;
 
     fill_streams();
     sigemptyset(&wanted);
@@ -165,19 +163,35 @@ static int serve(const char *path, bool lets_any_in)
     /* Commands of our user must not look into our memory, which a fork has for a while: execve gives it back to them. */
     if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) != 0) {
         complain("PR_SET_DUMPABLE");
-        return 1;
+        return -1;
     }
     /* An emulator refuses this. Without it nobody could say what a command has left behind: nothing starts then. */
     if (prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0) {
         complain("PR_SET_CHILD_SUBREAPER");
-        return 1;
+        return -1;
     }
     int wake = signalfd(-1, &wanted, SFD_CLOEXEC | SFD_NONBLOCK);
-    if (wake < 0) {
+    if (wake < 0)
         complain("signalfd");
-        return 1;
-    }
-    int listener = listen_at(path);
+    return wake;
+}
+
+bool was_told_to_end(int wake)
+{
+    struct signalfd_siginfo heard;
+    bool is_over = false;
+
+    while (read(wake, &heard, sizeof heard) == (ssize_t)sizeof heard)
+        is_over |= heard.ssi_signo != SIGCHLD;
+    return is_over;
+}
+
+/* Serve until a signal says that it is over. */
+static int serve(const char *path, bool lets_any_in)
+{
+    int wake = begin_serving();
+    int listener = wake < 0 ? -1 : listen_at(path);
+
     if (listener < 0)
         return 1;
     bool rests = false, has_more = false;
@@ -185,15 +199,11 @@ static int serve(const char *path, bool lets_any_in)
         struct pollfd polled[] = {{.fd = wake, .events = POLLIN}, {.fd = rests ? -1 : listener, .events = POLLIN}};
         poll(polled, 2, has_more ? 0 : rests ? REST_MS : -1);
         rests = false;
-        if ((polled[0].revents & POLLIN) != 0) {
-            while (read(wake, &heard, sizeof heard) == (ssize_t)sizeof heard) {
-                if (heard.ssi_signo == SIGCHLD)
-                    continue;
-                close(listener);
-                unlink(path);
-                end_everybody();
-                return 0;
-            }
+        if ((polled[0].revents & POLLIN) != 0 && was_told_to_end(wake)) {
+            close(listener);
+            unlink(path);
+            end_everybody();
+            return 0;
         }
         has_more = reap_children() == REAPED_SOME;
         if (polled[1].revents != 0)
@@ -209,6 +219,14 @@ int main(int argc, char **argv)
         return serve(argv[2], false);
     if (argc == 4 && strcmp(argv[1], "serve") == 0 && strcmp(argv[2], "--any-peer") == 0)
         return serve(argv[3], getpid() != 1); /* in a container nobody inside is let in, whatever was asked for */
+    if (argc == 3 && strcmp(argv[1], "hold") == 0)
+        return hold_all(argv[2], false);
+    if (argc == 4 && strcmp(argv[1], "hold") == 0 && strcmp(argv[2], "--any-peer") == 0)
+        return hold_all(argv[3], getpid() != 1);
+    if (argc == 3 && strcmp(argv[1], "ferry") == 0)
+        return ferry(argv[2]);
+    if (argc >= 4 && strcmp(argv[1], "stand") == 0)
+        return stand_for(argv[2], argv + 3);
     dprintf(2, "outlive-runner: usage: outlive-runner serve SOCKET | outlive-runner --version\n");
     return USAGE;
 }

@@ -10,6 +10,7 @@
 #include "child.h"
 #include "kernel.h"
 #include "minder.h"
+#include "stand.h"
 
 static const char HELD_LETTERS[] = "oeirw";
 static const char OWN_LETTERS[] = "IOESXF";
@@ -80,17 +81,29 @@ static bool take(struct minder *minder, struct packet *packet, const char *lette
     return true;
 }
 
+static void close_pair(int *ends)
+{
+    close(ends[0]);
+    close(ends[1]);
+}
+
 /* Make the child, which waits. Returns 0 or an errno. */
 static int give_birth(struct minder *minder, struct ends *ends)
 {
-    int go[2], report[2], pidfd;
+    int go[2], report[2], pidfd, error;
 
     if (pipe2(go, O_CLOEXEC) != 0)
         return errno;
     if (pipe2(report, O_CLOEXEC) != 0) {
-        int error = errno;
-        close(go[0]);
-        close(go[1]);
+        error = errno;
+        close_pair(go);
+        return error;
+    }
+    int control[2] = {-1, -1};
+    if (minder->stands_in && socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, control) != 0) {
+        error = errno;
+        close_pair(go);
+        close_pair(report);
         return error;
     }
     minder->oom_kills = oom_kills();
@@ -109,14 +122,20 @@ static int give_birth(struct minder *minder, struct ends *ends)
             .go = go[0],
             .report = report[1],
         };
+        close_fd(&control[0]);
+        if (minder->stands_in)
+            stand_in(&from, control[1]);
         become_command(&from);
     }
-    int error = errno;
+    error = errno;
+    close_fd(&control[1]);
+    minder->control = control[0];
     close(go[0]);
     close(report[1]);
     if (child < 0) {
         close(go[1]);
         close(report[0]);
+        close_fd(&minder->control);
         return error;
     }
     minder->child = minder->group = child;

@@ -1,0 +1,263 @@
+"""The ferry of one container that no socket reaches: `python -m outlive.backends.docker.ferry FOLDER`.
+
+It carries frames between the relays of the container's commands (`runner/relay.c`; they connect to `run/ferry.sock`) and one
+stream through the Docker daemon, and keeps nothing: whatever is lost with a stream, or with the ferry itself, is said again
+by those who know it. `outlive-runner stand` starts it again when it dies, and it starts that one again when that dies.
+"""
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import socket
+import struct
+import sys
+import time
+from pathlib import Path
+
+from outlive.backends.docker.daemon_stream import ContainerGone, StreamSettings, open_stream
+from outlive.backends.docker.frames import Frames, Type, Unpacker, encode
+
+__all__ = ["FERRY_FILE", "LINKED_FILE", "Ferry", "ferry_argv", "is_owner_alive"]
+
+FERRY_FILE = "ferry.json"  # what `StreamSettings` holds, and "runner": the runner's file for this machine
+LINKED_FILE = "linked"  # the container's id, while a stream leads into it
+_SOCKET = "run/ferry.sock"
+_SHORTEST_S, _LONGEST_S = 0.05, 2.0
+_PING_S, _SILENCE_S = 5.0, 20.0
+_AT_ONCE = 1 << 18
+_MOST_WAITING = 1 << 20  # bytes towards the container before relays are not read any more
+_UCRED = struct.Struct("3i")
+
+
+def ferry_argv(folder: str) -> list[str]:
+    """Return the command line of a container's ferry."""
+    return [sys.executable, "-s", "-P", "-m", "outlive.backends.docker.ferry", folder]
+
+
+def is_owner_alive(key: str) -> bool:
+    """Tell whether the relay that made a key ("BOOT.PID.TICKS") lives on this machine."""
+    try:
+        boot, pid, ticks = key.split(".")
+        if not Path("/proc/sys/kernel/random/boot_id").read_text("ascii").startswith(boot):
+            return False
+        fields = Path(f"/proc/{int(pid)}/stat").read_bytes().rpartition(b")")[2].split()
+        return int(fields[19]) == int(ticks) and fields[0] not in {b"Z", b"X"}
+    except (OSError, ValueError, IndexError):
+        return False
+
+
+class _Relay(asyncio.Protocol):
+    """The connection of one relay."""
+
+    def __init__(self, ferry: "Ferry") -> None:
+        self._ferry = ferry
+        self._frames = Frames()
+        self.transport: asyncio.Transport
+        self.channel = 0
+        self.key = ""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = transport  # type: ignore[assignment] # a Unix socket's is one
+        link = transport.get_extra_info("socket")
+        uid = _UCRED.unpack(link.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size))[1]
+        if uid != os.geteuid():
+            self.transport.abort()
+            return
+        self._ferry.join(self)
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            for kind, _, body in self._frames.feed(data):
+                if kind == Type.HELLO:
+                    self.key = body[17:].decode("ascii", "replace")
+                self._ferry.carry(self, kind, body)
+        except ValueError:
+            self.transport.abort()
+
+    def connection_lost(self, _error: Exception | None) -> None:
+        self._ferry.leave(self)
+
+
+class Ferry:
+    """For one event loop; `run` returns when the container is gone, or its folder."""
+
+    def __init__(self, folder: str) -> None:
+        """Take the container's folder."""
+        self._folder = Path(folder)
+        self._relays: dict[int, _Relay] = {}
+        self._last_channel = 0
+        self._writer: asyncio.StreamWriter | None = None
+        self._is_held_up = False
+        self._heard_at = 0.0
+        self._tasks = asyncio.TaskGroup()
+
+    async def run(self) -> None:
+        """Carry until there is nothing left to stand for."""
+        path = self._folder / _SOCKET
+        path.unlink(missing_ok=True)
+        os.chdir(self._folder)  # the whole path may be longer than sockets take
+        server = await asyncio.get_running_loop().create_unix_server(lambda: _Relay(self), _SOCKET)
+        path.chmod(0o600)
+        async with self._tasks:
+            pinging = self._tasks.create_task(self._ping(), name="ping")
+            try:
+                await self._keep_linked()
+            finally:
+                pinging.cancel()
+                self._note_linked("")
+                server.close()
+        for relay in self._relays.values():  # everything in the container has ended
+            relay.transport.write(encode(Type.UNKNOWN, 0))
+            relay.transport.close()
+        await asyncio.sleep(0.2)
+
+    # -- relays
+
+    def join(self, relay: _Relay) -> None:
+        """Give a relay a channel, and tell it whether anybody listens."""
+        self._last_channel = (self._last_channel + 1) & 0xFFFFFFFF
+        relay.channel = self._last_channel
+        self._relays[relay.channel] = relay
+        if self._is_held_up:
+            relay.transport.pause_reading()
+        if self._writer is not None:
+            relay.transport.write(encode(Type.LINK_UP, 0))
+
+    def carry(self, relay: _Relay, kind: int, body: bytes) -> None:
+        """Hand a relay's frame on; without a stream it is dropped: the relay says it again."""
+        if self._writer is None:
+            return
+        self._writer.write(encode(kind, relay.channel, body))
+        if not self._is_held_up and self._writer.transport.get_write_buffer_size() > _MOST_WAITING:
+            self._is_held_up = True
+            for other in self._relays.values():
+                other.transport.pause_reading()
+            self._tasks.create_task(self._let_through(self._writer), name="held up")
+
+    async def _let_through(self, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError):
+            await writer.drain()
+        self._is_held_up = False
+        for relay in self._relays.values():
+            relay.transport.resume_reading()
+
+    def leave(self, relay: _Relay) -> None:
+        """Hear that a relay is gone: if it died, so shall its command."""
+        self._relays.pop(relay.channel, None)
+        if relay.key:
+            self._abandon_if_dead(relay.key)
+
+    def _abandon_if_dead(self, key: str) -> None:
+        if self._writer is not None and not is_owner_alive(key):
+            self._writer.write(encode(Type.ABANDON, 0, key.encode()))
+
+    # -- the stream
+
+    async def _keep_linked(self) -> None:
+        pause_s, missed = _SHORTEST_S, 0
+        while (settings := self._settings()) is not None:
+            begun = time.monotonic()
+            try:
+                await self._link(settings)
+                missed = 0
+            except ContainerGone:
+                missed += 1
+                if missed > 1 and self._settings() == settings:
+                    return
+            except (OSError, EOFError, ValueError, TimeoutError) as error:
+                _log(f"no stream into {settings.container[:12]}: {error!r}")
+            pause_s = min(2 * pause_s, _LONGEST_S) if time.monotonic() - begun < 1.0 else _SHORTEST_S
+            await asyncio.sleep(pause_s)
+
+    def _settings(self) -> StreamSettings | None:
+        """Return where the container is now; None when nobody wants to know any more."""
+        try:
+            found = json.loads((self._folder / FERRY_FILE).read_bytes())
+        except FileNotFoundError:
+            return None
+        return StreamSettings(
+            host=found["host"],
+            cert_folder=found["cert_folder"],
+            container=found["container"],
+            command=tuple(found["command"]),
+        )
+
+    async def _link(self, settings: StreamSettings) -> None:
+        """Open a stream and carry until it breaks."""
+        reader, writer = await open_stream(settings)
+        unpacker, frames = Unpacker(), Frames()
+        self._heard_at = time.monotonic()
+        self._writer = writer
+        for relay in self._relays.values():
+            relay.transport.write(encode(Type.LINK_UP, 0))
+        try:
+            while data := await reader.read(_AT_ONCE):
+                self._heard_at = time.monotonic()
+                for kind, channel, body in frames.feed(unpacker.feed(data)):
+                    self._deliver(kind, channel, body, settings)
+            raise EOFError(unpacker.complaint.decode(errors="replace")[:300] or "it was closed")
+        finally:
+            self._writer = None
+            self._note_linked("")
+            writer.close()
+            for relay in self._relays.values():
+                relay.transport.write(encode(Type.LINK_DOWN, 0))
+
+    def _deliver(self, kind: int, channel: int, body: bytes, settings: StreamSettings) -> None:
+        if kind == Type.KEY and body:
+            self._abandon_if_dead(body.decode("ascii", "replace"))
+        elif kind == Type.KEY:
+            self._note_linked(settings.container)
+        elif kind != Type.PONG and (relay := self._relays.get(channel)) is not None:
+            relay.transport.write(encode(kind, 0, body))
+
+    async def _ping(self) -> None:
+        """Find out that a stream is dead which nobody has closed."""
+        while True:
+            await asyncio.sleep(_PING_S)
+            if (writer := self._writer) is None:
+                continue
+            writer.write(encode(Type.PING, 0))
+            if time.monotonic() - self._heard_at > _SILENCE_S:
+                _log("the stream is silent")
+                writer.transport.abort()
+
+    def _note_linked(self, container: str) -> None:
+        path = self._folder / LINKED_FILE
+        with contextlib.suppress(OSError):  # the folder may be gone
+            if container:
+                path.write_text(container)
+            else:
+                path.unlink(missing_ok=True)
+
+
+def _log(text: str) -> None:
+    print(f"{time.strftime('%Y-%m-%dT%H:%M:%S')} ferry: {text}", file=sys.stderr, flush=True)
+
+
+def _start_runner_again(folder: str) -> None:
+    """Start `outlive-runner stand` again, which has died; it starts another ferry."""
+    with contextlib.suppress(OSError, ValueError):
+        runner = json.loads(Path(folder, FERRY_FILE).read_bytes())["runner"]
+        os.posix_spawn(runner, [runner, "stand", folder, *ferry_argv(folder)], dict(os.environ), setsid=True)
+    os._exit(1)
+
+
+def main(folder: str) -> None:
+    """Be the ferry of a container's folder."""
+    parent = os.getppid()
+
+    async def carry() -> None:
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGUSR1, _start_runner_again, folder)  # the parent's death
+        if os.getppid() != parent:
+            _start_runner_again(folder)
+        await Ferry(folder).run()
+
+    asyncio.run(carry())
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

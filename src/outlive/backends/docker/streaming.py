@@ -1,0 +1,166 @@
+"""Containers that no socket reaches: how the runner gets in, and what stands for them on this machine (decision 122)."""
+
+import asyncio
+import io
+import json
+import os
+import platform
+import subprocess
+import tarfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from outlive.backends.docker import folders
+from outlive.backends.docker.api import DockerApi
+from outlive.backends.docker.door import Connect, Door
+from outlive.backends.docker.ferry import FERRY_FILE, LINKED_FILE, ferry_argv
+from outlive.backends.docker.mounts import RUN_FOLDER, RUNNER_FOLDER
+from outlive.backends.docker.settings import DockerSettings
+from outlive.core.errors import BackendUnavailable
+from outlive.core.layout import Layout
+
+__all__ = ["Streaming", "archive_of"]
+
+_LINKS_S = 20.0
+_PAUSE_S = 0.01
+_NOBODY = 65534  # owns the runner inside: the container's user must not replace what the daemon starts
+_LOG_LINES = 3
+
+
+class Streaming:
+    """The stream transport of one state folder, and whether it is used."""
+
+    def __init__(
+        self, layout: Layout, settings: DockerSettings, *, connect: Connect, runner: Callable[[str], str]
+    ) -> None:
+        """The arguments are those of `Maker`."""
+        self._layout = layout
+        self._settings = settings
+        self._connect = connect
+        self._runner = runner
+        self._needed_for: set[str] = set()  # runtimes for which sockets were tried in vain
+
+    def is_used_for(self, runtime: str) -> bool:
+        """Tell whether containers of this runtime are reached by a stream."""
+        match self._settings.transport:
+            case "stream":
+                return True
+            case "sockets":
+                return False
+            case _:
+                return self._settings.is_remote or runtime in self._needed_for
+
+    def fall_back(self, runtime: str) -> bool:
+        """Use streams for a runtime from now on; False when the setting forbids it."""
+        if self._settings.transport != "auto":
+            return False
+        self._needed_for.add(runtime)
+        return True
+
+    async def put_runner(self, api: DockerApi, container_id: str, runner: str) -> None:
+        """Put the runner into a container that was made, and not started yet."""
+        await api.put_archive(container_id, RUNNER_FOLDER, await asyncio.to_thread(archive_of, runner))
+
+    def forget(self, name: str) -> None:
+        """Note that a container is reached by sockets."""
+        Path(self._layout.container(name), FERRY_FILE).unlink(missing_ok=True)
+
+    async def enter(self, name: str, container_id: str) -> Door:
+        """Return the way into a container that runs, once a stream leads into it.
+
+        Raises:
+            BackendUnavailable: None did in time.
+        """
+        folder = self._layout.container(name)
+        await asyncio.to_thread(self._write, folder, container_id)
+        deadline = time.monotonic() + _LINKS_S
+        door: Door | None = None
+        try:
+            while time.monotonic() < deadline:
+                if door is None or not door.is_open():
+                    door = await self._stand(name, folder, door)
+                elif await asyncio.to_thread(_is_linked, folder, container_id):
+                    found, door = door, None
+                    return found
+                await asyncio.sleep(_PAUSE_S)
+        finally:
+            if door is not None:
+                door.close()
+        raise BackendUnavailable(
+            "docker_unavailable",
+            f"No stream leads into the container {name} through the Docker daemon: {_last_words(folder)}",
+            hint="See ferry.log in the container's folder of the state folder.",
+        )
+
+    def _write(self, folder: str, container_id: str) -> None:
+        settings = {
+            "host": self._settings.endpoint.host,
+            "cert_folder": self._settings.endpoint.cert_folder,
+            "container": container_id,
+            "command": [f"{RUNNER_FOLDER}/outlive-runner", "ferry", f"{RUN_FOLDER}/runner.sock"],
+            "runner": self._runner(platform.machine()),
+        }
+        os.makedirs(f"{folder}/run", mode=0o700, exist_ok=True)
+        partial = Path(folder, f"{FERRY_FILE}.new")
+        partial.write_text(json.dumps(settings), "utf-8")
+        partial.replace(Path(folder, FERRY_FILE))
+
+    async def _stand(self, name: str, folder: str, door: Door | None) -> Door | None:
+        """Find what stands here for the container, or start it."""
+        if door is not None:
+            door.close()
+        found = await asyncio.to_thread(self._find, name)
+        if found is None:
+            await asyncio.to_thread(self._start, folder)
+            await asyncio.sleep(_PAUSE_S)
+            found = await asyncio.to_thread(self._find, name)
+        return found
+
+    def _find(self, name: str) -> Door | None:
+        pid = folders.read_init(self._layout, name)
+        try:
+            door = Door(self._layout.runner_socket(name), pid, connect=self._connect) if pid else None
+        except ProcessLookupError:
+            return None
+        if door is not None and not door.is_open():
+            door.close()
+            return None
+        return door
+
+    def _start(self, folder: str) -> None:
+        # It detaches itself; one that finds another one standing leaves at once.
+        subprocess.run(
+            [self._runner(platform.machine()), "stand", folder, *ferry_argv(folder)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            check=False,
+            timeout=10,
+        )
+
+
+def archive_of(runner: str) -> bytes:
+    """Return a tar archive with the runner as "outlive-runner", executable for everybody and writable for nobody."""
+    content = Path(runner).read_bytes()
+    entry = tarfile.TarInfo("outlive-runner")
+    entry.size, entry.mode, entry.uid, entry.gid = len(content), 0o555, _NOBODY, _NOBODY
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        archive.addfile(entry, io.BytesIO(content))
+    return buffer.getvalue()
+
+
+def _is_linked(folder: str, container_id: str) -> bool:
+    try:
+        return Path(folder, LINKED_FILE).read_text() == container_id
+    except OSError:
+        return False
+
+
+def _last_words(folder: str) -> str:
+    try:
+        lines = Path(folder, "ferry.log").read_text(errors="replace").strip().splitlines()
+    except OSError:
+        return "it was not tried."
+    return " / ".join(lines[-_LOG_LINES:])[-600:]
