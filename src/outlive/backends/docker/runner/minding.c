@@ -44,6 +44,7 @@ static void let_it_go(struct task *task, struct packet *packet)
         if (letters[index] != 'm')
             continue;
         task->outputs[0].fd = packet->fds[index];
+        task->outputs[0].exists = true;
         packet->fds[index] = -1;
     }
     task_order(task, "close m");

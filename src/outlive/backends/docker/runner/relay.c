@@ -190,6 +190,23 @@ static void turn(struct relay *relay)
         lose_ferry(relay);
 }
 
+/* Let go of what only the minder should hold: a second hand on a terminal's other side would keep it from being hung up. */
+static void close_others(const int *ours, size_t count)
+{
+    int most = 3;
+
+    for (size_t index = 0; index < count; index++)
+        most = ours[index] > most ? ours[index] : most;
+    close_from((unsigned)most + 1, false);
+    for (int fd = 3; fd < most; fd++) {
+        bool is_ours = false;
+        for (size_t index = 0; index < count; index++)
+            is_ours |= ours[index] == fd;
+        if (!is_ours)
+            close(fd);
+    }
+}
+
 noreturn void relay(struct beginnings *from, int control, int mirror)
 {
     bool is_pty = from->terminal >= 0;
@@ -206,6 +223,9 @@ noreturn void relay(struct beginnings *from, int control, int mirror)
     struct winsize size = {.ws_row = 24, .ws_col = 80};
     sigset_t wanted;
 
+    const int ours[] = {control, mirror, from->terminal, from->spec, from->secrets, from->script, from->input,
+                        from->output, from->errors};
+    close_others(ours, sizeof ours / sizeof *ours);
     sigemptyset(&wanted);
     sigaddset(&wanted, SIGWINCH);
     relay.wake = signalfd(-1, &wanted, SFD_CLOEXEC | SFD_NONBLOCK);

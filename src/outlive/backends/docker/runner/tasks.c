@@ -220,7 +220,7 @@ static bool hear_start(struct task *task, const struct frame *frame)
     task->is_pty = frame->bytes[0] != 0;
     snprintf(terminal, sizeof terminal, "terminal %u %u", (unsigned)get_number(frame->bytes + 2, 2),
              (unsigned)get_number(frame->bytes + 4, 2));
-    task->outputs[0].exists = true;
+    task->outputs[0].exists = !task->is_pty; /* a terminal comes with the news that the command was born */
     task->outputs[1].exists = !task->is_pty && frame->bytes[1] != 0;
     if (!spawn_task(task, frame->bytes, terminal)) {
         task_not_started(task, errno != 0 ? errno : EIO, "container");
