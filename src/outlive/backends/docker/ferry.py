@@ -7,6 +7,7 @@ by those who know it. `outlive-runner stand` starts it again when it dies, and i
 
 import asyncio
 import contextlib
+import ctypes
 import json
 import os
 import signal
@@ -28,6 +29,7 @@ _SHORTEST_S, _LONGEST_S = 0.05, 2.0
 _PING_S, _SILENCE_S = 5.0, 20.0
 _AT_ONCE = 1 << 18
 _MOST_WAITING = 1 << 20  # bytes towards the container before relays are not read any more
+_PR_SET_PDEATHSIG = 1  # prctl(2)
 _UCRED = struct.Struct("3i")
 
 
@@ -247,12 +249,12 @@ def _start_runner_again(folder: str) -> None:
 
 def main(folder: str) -> None:
     """Be the ferry of a container's folder."""
-    parent = os.getppid()
 
     async def carry() -> None:
         loop = asyncio.get_running_loop()
-        loop.add_signal_handler(signal.SIGUSR1, _start_runner_again, folder)  # the parent's death
-        if os.getppid() != parent:
+        loop.add_signal_handler(signal.SIGUSR1, _start_runner_again, folder)
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGUSR1)  # the parent's death, from now on
+        if os.getppid() != int(os.environ["OUTLIVE_STAND"]):
             _start_runner_again(folder)
         await Ferry(folder).run()
 
