@@ -43,7 +43,7 @@ def test_both_streams_and_every_kind_of_end(house: StreamHouse) -> None:
         assert house.start(f"kill -{number} $$").wait(10).exit_signal == number
     with pytest.raises(OutliveError) as caught:
         house.start(["no-such-program"])
-    assert caught.value.code == "command_not_found"
+    assert caught.value.code == "not_found"
     assert output_of(house.start(["sh", "-c", "echo $A; cat"], env={"A": "b"})) == (b"b\n", b"")
 
 
@@ -126,6 +126,18 @@ def test_nothing_is_lost_when_one_of_ours_is_killed(house: StreamHouse, victim: 
     assert output_of(house.start("echo on"))[0] == b"on\n"
 
 
+@pytest.mark.parametrize("is_pty", [False, True])
+def test_a_command_that_nobody_reads_can_be_cancelled(house: StreamHouse, is_pty: bool) -> None:
+    process = house.start(
+        "head -c 50000000 /dev/zero | tr '\\000' x", output_limit=100_000, on_limit="block", pty=is_pty
+    )
+    until(lambda: process.info().cursor.stdout >= 60_000)
+    process.cancel(0.2)
+    ended = process.wait(10)
+    assert (ended.cause, ended.descendants) == ("cancel", 0)
+    until(lambda: process.info().is_closed)
+
+
 def test_a_killed_stand_in_ends_the_command(house: StreamHouse) -> None:
     process = house.start("while true; do echo x >>ticks; sleep 0.02; done")
     ticks = house.workspace / "ticks"
@@ -206,7 +218,8 @@ def test_fifty_megabytes_that_nobody_reads_stay_where_they_are(house: StreamHous
     )
     until(lambda: process.info().is_stalled or process.info().cursor.stdout >= 100_000)
     other = house.start("seq 1 200000; exit 6")
-    assert _digest(output_of(other)[0]) == digest_of_numbers(200_000)  # it waits for nobody
+    out = output_of(other)[0]
+    assert (len(out), _digest(out)) == (1_288_895, digest_of_numbers(200_000))  # it waits for nobody
     [pid] = [process.pid]
     relays = [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
     assert relays

@@ -22,8 +22,9 @@ enum saying {
     SAY_NOT_STARTED = 4,
     SAY_INPUT_ACK = 8,
     SAY_INPUT_BROKEN = 16,
-    SAY_ENDED = 32,
-    SAY_EMPTY = 64,
+    SAY_ENDING = 32,
+    SAY_ENDED = 64,
+    SAY_EMPTY = 128,
 };
 
 struct output {

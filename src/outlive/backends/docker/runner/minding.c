@@ -27,7 +27,7 @@ static void note_end(struct task *task, const char *kind, int number, bool is_em
     task->number = number;
     task->is_oom = size > 4 && strcmp(text + size - 5, " oom\n") == 0;
     task->is_empty |= is_empty;
-    task->says |= SAY_ENDED | (task->is_empty ? SAY_EMPTY : 0);
+    task->says |= SAY_ENDING | SAY_ENDED | (task->is_empty ? SAY_EMPTY : 0);
     for (int index = 0; index < OUTPUTS; index++) {
         task->outputs[index].looked_at = task->outputs[index].window.end;
         task->outputs[index].is_drained = task->outputs[index].fd < 0;

@@ -20,8 +20,10 @@ void task_read_output(struct task *task, int index)
 {
     struct output *output = &task->outputs[index];
 
-    if (output->fd < 0)
+    if (output->fd < 0) {
+        output->is_drained = true;
         return;
+    }
     ssize_t got = window_read(&output->window, output->fd);
     if (got > 0) {
         if (task->is_abandoned)
@@ -90,6 +92,9 @@ static bool say_one(struct hub *hub, struct task *task, unsigned what)
     case SAY_INPUT_BROKEN:
         type = INPUT_BROKEN;
         break;
+    case SAY_ENDING:
+        type = ENDING;
+        break;
     case SAY_ENDED:
         head[0] = (unsigned char)task->kind;
         put_number(head + 1, (uint64_t)task->number, 4);
@@ -127,6 +132,20 @@ static bool say_output(struct hub *hub, struct task *task, int index)
     return output->is_end_said;
 }
 
+/* Tell whether all was read that was written before the command ended. A pipe that others hold open says so only if asked. */
+static bool are_drained(struct task *task)
+{
+    bool are = true;
+
+    for (int index = 0; index < OUTPUTS; index++) {
+        struct output *output = &task->outputs[index];
+        while (!output->is_drained && window_free(&output->window) > 0)
+            task_read_output(task, index);
+        are &= output->is_drained;
+    }
+    return are;
+}
+
 bool task_say(struct hub *hub, struct task *task)
 {
     bool said = false;
@@ -135,7 +154,7 @@ bool task_say(struct hub *hub, struct task *task)
         if ((task->says & what) == 0)
             continue;
         /* The end is told once it is known how much was written before: what outlives it may write for ever. */
-        if (what == SAY_ENDED && !(task->outputs[0].is_drained && task->outputs[1].is_drained))
+        if (what == SAY_ENDED && !are_drained(task))
             break;
         if (!say_one(hub, task, what))
             return said;

@@ -21,7 +21,7 @@
 #include "relay.h"
 #include "stand.h"
 
-enum { CONNECT_MS = 50, START_MS = 30000, HELLO_MS = 5000, AHEAD_BYTES = 128 << 10 };
+enum { CONNECT_MS = 50, START_MS = 30000, GIVE_UP_MS = 1000, HELLO_MS = 5000, AHEAD_BYTES = 128 << 10 };
 
 static bool make_key(char *key)
 {
@@ -46,6 +46,7 @@ void relay_words(struct relay *relay, const char *text)
     if (relay->word_count == WORDS_KEPT ||
         (relay->word_count > 0 && strcmp(relay->words[relay->word_count - 1].text, text) == 0))
         return;
+    relay->is_killed |= strcmp(text, "tree 9") == 0;
     struct words *words = &relay->words[relay->word_count++];
     words->number = ++relay->last_number;
     snprintf(words->text, sizeof words->text, "%s", text);
@@ -133,7 +134,7 @@ static int wait_of(const struct relay *relay)
 {
     if (relay->stream.in < 0)
         return CONNECT_MS;
-    if (!relay->is_known || !relay->is_settled)
+    if (!relay->is_known || !relay->is_settled || (relay->ending_at != 0 && !relay->is_mirrored))
         return HELLO_MS / 5;
     return -1;
 }
@@ -144,6 +145,11 @@ static void look_at_the_clock(struct relay *relay)
 
     if (!relay->is_settled && now > relay->begun_at + START_MS)
         relay_not_started(relay, ETIMEDOUT, "container");
+    /* A terminal cannot be made larger: what was killed and is not read is dropped. */
+    for (int index = 0; index < 2; index++)
+        if (relay->ending_at != 0 && relay->is_killed && now > relay->ending_at + GIVE_UP_MS &&
+            relay_wants_out(relay, index))
+            relay_give_up(relay, index);
     if (relay->is_up && !relay->is_known && now > relay->hello_at + HELLO_MS)
         relay->must_say_hello = true;
 }

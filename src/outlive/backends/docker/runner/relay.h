@@ -53,6 +53,8 @@ struct relay {
 
     bool is_settled; /* it is known whether it was started */
     bool has_ended, is_mirrored, is_empty, is_released;
+    bool is_killed;     /* the whole tree was ordered to be killed */
+    int64_t ending_at;  /* the command has ended; what it wrote is still on its way */
     int kind, number;
     bool is_oom;
     uint64_t ended_at[2];
@@ -73,6 +75,8 @@ void relay_not_started(struct relay *relay, int number, const char *place);
 /* Move bytes here. (telling.c) */
 bool relay_wants_out(const struct relay *relay, int index);
 void relay_write_output(struct relay *relay, int index);
+/* Nobody reads an output here, and nobody will: the command shall feel it. */
+void relay_give_up(struct relay *relay, int index);
 void relay_read_input(struct relay *relay);
 
 /* Nothing is left to be done. (telling.c) */

@@ -42,6 +42,7 @@ enum frame_type {
     UNKNOWN = 29,
     KEY = 30,          /* a command that is kept, said once when a ferry comes; the one without a key ends the list */
     PONG = 31,
+    ENDING = 32,       /* it has ended; ENDED follows when all was read that it wrote */
     /* from the ferry, to relays */
     LINK_UP = 40,
     LINK_DOWN = 41,

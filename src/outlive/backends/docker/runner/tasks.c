@@ -89,7 +89,7 @@ static struct task *make(struct hub *hub, const unsigned char *key, size_t size)
 static unsigned all_of(const struct task *task)
 {
     return SAY_STATE | SAY_INPUT_ACK | (task->is_started ? SAY_STARTED : 0) | (task->has_failed ? SAY_NOT_STARTED : 0) |
-           (task->is_input_broken ? SAY_INPUT_BROKEN : 0) | (task->has_ended ? SAY_ENDED : 0) |
+           (task->is_input_broken ? SAY_INPUT_BROKEN : 0) | (task->has_ended ? SAY_ENDING | SAY_ENDED : 0) |
            (task->is_empty ? SAY_EMPTY : 0);
 }
 

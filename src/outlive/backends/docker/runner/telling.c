@@ -1,5 +1,6 @@
 /* A relay's part of the conversation with the hub. */
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,7 +10,8 @@
 #include "minder.h"
 #include "relay.h"
 
-enum { ACK_BYTES = 64 << 10 };
+/* A pipe of the second size takes all that can be on its way from a command that writes no more. */
+enum { ACK_BYTES = 64 << 10, PIPE_BYTES = 1 << 20 };
 
 static const char PART_LETTERS[] = "XSF";
 
@@ -87,6 +89,16 @@ static void hear_output(struct relay *relay, const struct frame *frame)
     }
 }
 
+/* The command has ended: that must be told also where nobody reads its output for now, as of a pipe that is full. */
+static void make_room(struct relay *relay)
+{
+    if (relay->ending_at == 0)
+        relay->ending_at = now_ms();
+    for (int index = 0; index < 2; index++)
+        if (relay->outputs[index].fd >= 0)
+            fcntl(relay->outputs[index].fd, F_SETPIPE_SZ, PIPE_BYTES);
+}
+
 static void hear_ended(struct relay *relay, const struct frame *frame)
 {
     if (frame->size != 22 || relay->has_ended)
@@ -141,6 +153,9 @@ void relay_hear(struct relay *relay, const struct frame *frame)
         relay->is_input_over = relay->is_input_end_said = true;
         if (relay->input != relay->terminal)
             close_fd(&relay->input);
+        break;
+    case ENDING:
+        make_room(relay);
         break;
     case ENDED:
         hear_ended(relay, frame);
@@ -316,11 +331,22 @@ bool relay_wants_out(const struct relay *relay, int index)
     return output->fd >= 0 && output->window.first < output->window.end;
 }
 
+void relay_give_up(struct relay *relay, int index)
+{
+    struct written *output = &relay->outputs[index];
+    char words[16];
+
+    window_drop(&output->window, output->window.end);
+    if (output->fd != relay->terminal)
+        close_fd(&output->fd);
+    snprintf(words, sizeof words, "deaf %d", index);
+    relay_words(relay, words);
+}
+
 void relay_write_output(struct relay *relay, int index)
 {
     struct written *output = &relay->outputs[index];
     const unsigned char *bytes;
-    char words[16];
 
     for (int piece = 0; piece < 2; piece++) { /* the ring's two halves */
         size_t size = window_at(&output->window, output->window.first, &bytes);
@@ -331,11 +357,7 @@ void relay_write_output(struct relay *relay, int index)
             continue;
         if (errno == EAGAIN || errno == EINTR)
             return;
-        window_drop(&output->window, output->window.end); /* nobody reads here any more; the command shall feel it */
-        if (output->fd != relay->terminal)
-            close_fd(&output->fd);
-        snprintf(words, sizeof words, "deaf %d", index);
-        relay_words(relay, words);
+        relay_give_up(relay, index);
         return;
     }
 }
