@@ -110,7 +110,9 @@ async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 class StreamHouse:
     """A server in Docker mode with one container, which goes with the test."""
 
-    def __init__(self, folder: Path, host: str, *args: str, unix: str = "", transport: str = "stream") -> None:
+    def __init__(
+        self, folder: Path, host: str, *args: str, unix: str = "", transport: str = "stream"
+    ) -> None:
         """`host` is what the server uses, `unix` how the test itself reaches the same daemon."""
         self.workspace = folder / "workspace"
         self.workspace.mkdir()
@@ -151,7 +153,10 @@ class StreamHouse:
             return init
         with contextlib.suppress(OSError):
             for child in Path(f"/proc/{init}/task/{init}/children").read_text().split():
-                if b"outlive.backends.docker.ferry\0" in Path(f"/proc/{child}/cmdline").read_bytes().split(b"stand\0")[0]:
+                if (
+                    b"outlive.backends.docker.ferry\0"
+                    in Path(f"/proc/{child}/cmdline").read_bytes().split(b"stand\0")[0]
+                ):
                     return int(child)
         return 0
 

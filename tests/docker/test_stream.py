@@ -18,7 +18,9 @@ from tests.support.processes import is_alive, memory_peak_bytes, wait_dead
 
 pytestmark = [pytest.mark.docker, pytest.mark.thorough]
 
-_SLOW_NUMBERS = "i=1; while [ $i -le 4000 ]; do echo $i; i=$((i+1)); [ $((i % 40)) = 0 ] && sleep 0.02; done; exit 7"
+_SLOW_NUMBERS = (
+    "i=1; while [ $i -le 4000 ]; do echo $i; i=$((i+1)); [ $((i % 40)) = 0 ] && sleep 0.02; done; exit 7"
+)
 _DIGEST = digest_of_numbers(4000)
 
 
@@ -58,7 +60,9 @@ def test_input_arrives_whole_and_ends(house: StreamHouse) -> None:
 
 
 def test_a_terminal_has_a_size_keys_and_a_hangup(house: StreamHouse) -> None:
-    process = house.start("stty -echo; read x; stty size; tty; read y; stty size; sleep 100", pty=True, rows=30, cols=90)
+    process = house.start(
+        "stty -echo; read x; stty size; tty; read y; stty size; sleep 100", pty=True, rows=30, cols=90
+    )
     process.write(b"\n")
     until(lambda: b"/dev/pts/" in b"".join(item.data for item in process.tail().items))  # type: ignore[union-attr]
     process.resize(40, 100)

@@ -96,7 +96,9 @@ def _request(method: str, path: str, body: bytes, headers: str) -> bytes:
 
 async def _head(reader: asyncio.StreamReader) -> tuple[int, dict[str, str]]:
     first, *lines = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
-    headers = {name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+    headers = {
+        name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)
+    }
     return int(first.split(" ", 2)[1]), headers
 
 

@@ -146,7 +146,9 @@ class Maker:
         await api.remove(container_id)
         raise _Again
 
-    async def _recipe(self, api: DockerApi, plan: ContainerPlan) -> tuple[dict[str, Any], Sequence[Mount], str]:
+    async def _recipe(
+        self, api: DockerApi, plan: ContainerPlan
+    ) -> tuple[dict[str, Any], Sequence[Mount], str]:
         """Check and prepare everything that a container needs; return the body of its `create`, mounts, and the runner's file."""
         if self._settings.is_remote:
             mounts = remote_mounts(plan)

@@ -14,7 +14,16 @@ from outlive.backends.docker.places import Places, is_within
 from outlive.core.errors import CommandRefused, OutliveError, StartFailed
 from outlive.core.location import ContainerPlan
 
-__all__ = ["RUNNER_FOLDER", "RUNNER_PATH", "RUN_FOLDER", "TEMPORARY", "Mount", "check_mounts", "remote_mounts", "still_there"]
+__all__ = [
+    "RUNNER_FOLDER",
+    "RUNNER_PATH",
+    "RUN_FOLDER",
+    "TEMPORARY",
+    "Mount",
+    "check_mounts",
+    "remote_mounts",
+    "still_there",
+]
 
 RUN_FOLDER = "/run/outlive"
 RUNNER_PATH = "/run/outlive-runner"
@@ -77,7 +86,9 @@ def remote_mounts(plan: ContainerPlan) -> tuple[Mount, ...]:
         path = os.path.normpath(source)
         is_path = source.startswith("/") and "\0" not in source
         if not is_path and not _VOLUME.fullmatch(source):
-            raise _refused(source, "an absolute path of the daemon's machine, or the name of a volume is needed")
+            raise _refused(
+                source, "an absolute path of the daemon's machine, or the name of a volume is needed"
+            )
         if is_path and any(is_within(path, one) or is_within(one, path) for one in (*_KERNEL, *_DAEMONS)):
             raise _refused(source, "it holds, or is part of, what belongs to that machine's kernel or daemon")
         mounts.append(Mount(source=path, target=target, is_read_only=is_read_only, identity=(0, 0)))

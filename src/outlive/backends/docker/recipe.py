@@ -152,7 +152,11 @@ def recipe(
         "OpenStdin": False,
         "Healthcheck": {"Test": ["NONE"]},  # an image's own would start processes that nobody asked for
         "HostConfig": _host_config(
-            plan, mounts, [] if is_stream else [_bind(run_folder, RUN_FOLDER), _bind(runner, RUNNER_PATH, is_read_only=True)]
+            plan,
+            mounts,
+            []
+            if is_stream
+            else [_bind(run_folder, RUN_FOLDER), _bind(runner, RUNNER_PATH, is_read_only=True)],
         ),
     }
     if is_stream:

@@ -24,6 +24,8 @@ void task_read_output(struct task *task, int index)
         output->is_drained = true;
         return;
     }
+    if (window_free(&output->window) == 0)
+        return; /* a read of nothing would look like the end */
     ssize_t got = window_read(&output->window, output->fd);
     if (got > 0) {
         if (task->is_abandoned)
