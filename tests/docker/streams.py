@@ -133,7 +133,7 @@ class StreamHouse:
         """Remove the container; what stands for it here leaves, too."""
         standing = [self.pid("init"), self.pid("ferry")] if list(self.state.glob("containers/*/init")) else []
         with contextlib.suppress(Exception):  # the test has failed already where this fails
-            for info in self.client.list().items:
+            for info in self.client.list():
                 if not info.is_closed:
                     self.client.get(info.process_id).cancel(0)
         asyncio.run(self._remove_containers())

@@ -51,7 +51,7 @@ def test_both_streams_and_every_kind_of_end(house: StreamHouse) -> None:
 
 def test_input_arrives_whole_and_ends(house: StreamHouse) -> None:
     process = house.start("cat; echo over >&2", stdin="pipe")
-    sent = random.Random(1).randbytes(3_000_000)  # noqa: S311 - no secret
+    sent = random.Random(1).randbytes(3_000_000)
     for begin in range(0, len(sent), 64_000):
         process.write(sent[begin : begin + 64_000])
     process.close_stdin()
@@ -173,7 +173,7 @@ def test_the_daemon_is_killed_in_mid_stream(own_dockerd: Dockerd, tmp_path: Path
 
 
 def test_a_daemon_at_a_tcp_port_that_is_cut_at_random(tmp_path: Path, docker_host: str) -> None:
-    chance = random.Random(5)  # noqa: S311 - no secret
+    chance = random.Random(5)
     with DaemonPort(docker_host.removeprefix("unix://")) as port:
         mounts = f"{tmp_path}/workspace:{tmp_path}/workspace"
         args = ("--docker-mounts", mounts)
@@ -210,7 +210,7 @@ def test_a_command_whose_container_is_removed_is_told_as_killed(house: StreamHou
     process = house.start("echo begun; sleep 100")
     until(lambda: process.tail().items)
     standing = house.pid("init")
-    asyncio.run(house._remove_containers())  # noqa: SLF001 - as somebody else would
+    asyncio.run(house._remove_containers())
     assert process.wait(20).exit_signal == 9
     asyncio.run(wait_dead(standing))
     assert output_of(house.start("echo again"))[0] == b"again\n"

@@ -51,19 +51,22 @@ async def open_stream(settings: StreamSettings) -> tuple[asyncio.StreamReader, a
         if status != _CREATED:
             await _say_if_gone(settings)
             raise ValueError(f"the daemon refuses ({status}): {str(made.get('message', ''))[:300]}")
-        reader, writer = await _connect(settings)
-        try:
-            body = json.dumps({"Detach": False, "Tty": False}).encode()
-            writer.write(
-                _request("POST", f"/exec/{made['Id']}/start", body, "Connection: Upgrade\r\nUpgrade: tcp\r\n")
-            )
-            status, _ = await _head(reader)
-            if status not in {_SWITCHING, _OK}:
-                raise ValueError(f"the daemon does not open a stream ({status})")
-        except BaseException:
+        return await _start(settings, str(made["Id"]))
+
+
+async def _start(settings: StreamSettings, made: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    reader, writer = await _connect(settings)
+    status = 0
+    try:
+        body = json.dumps({"Detach": False, "Tty": False}).encode()
+        writer.write(_request("POST", f"/exec/{made}/start", body, "Connection: Upgrade\r\nUpgrade: tcp\r\n"))
+        status, _ = await _head(reader)
+    finally:
+        if status not in {_SWITCHING, _OK}:
             writer.close()
-            raise
-        return reader, writer
+    if status not in {_SWITCHING, _OK}:
+        raise ValueError(f"the daemon does not open a stream ({status})")
+    return reader, writer
 
 
 async def _say_if_gone(settings: StreamSettings) -> None:

@@ -236,7 +236,8 @@ class Ferry:
 
 
 def _log(text: str) -> None:
-    print(f"{time.strftime('%Y-%m-%dT%H:%M:%S')} ferry: {text}", file=sys.stderr, flush=True)
+    sys.stderr.write(f"{time.strftime('%Y-%m-%dT%H:%M:%S')} ferry: {text}\n")  # ferry.log
+    sys.stderr.flush()
 
 
 def _start_runner_again(folder: str) -> None:

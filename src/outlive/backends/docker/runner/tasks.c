@@ -287,7 +287,7 @@ static bool hear_input(struct task *task, const struct frame *frame)
     if (task->input < 0 && !task->is_pty) { /* nobody reads: it is taken, and goes nowhere */
         window_drop(&task->taken, task->taken.end);
         task->says |= SAY_INPUT_ACK;
-    } else if (!task->is_pty || task->taken.next < task->taken.end) {
+    } else if (task->taken.next < task->taken.end || (task->is_input_over && !task->is_pty)) {
         task_write_input(task);
     }
     return true;
