@@ -134,7 +134,9 @@ class Mirror:
     @property
     def end(self) -> tuple[str, int, int]:
         """How it ended: kind, number, and when (Unix nanoseconds, by our clock)."""
-        begun_ns = self.started_ns or time.time_ns()  # the news of an end may come before the answer to the start
+        begun_ns = (
+            self.started_ns or time.time_ns()
+        )  # the news of an end may come before the answer to the start
         return self._kind, self._code, self._ended_ns or begun_ns + self._duration_ns
 
     @property
