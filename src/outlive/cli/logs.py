@@ -5,7 +5,6 @@ only to follow (`log_following`), and for a name that the folder does not tell.
 """
 
 import os
-from dataclasses import replace
 
 from outlive.cli.log_showing import LogShower, LogView
 from outlive.core.errors import InvalidRequest
@@ -58,7 +57,7 @@ def _show_far(name: str, view: LogView) -> int:
     with a_client(None, no_start=True) as client:
         process = find_process(client, name)
         with fetched(process, raw=view.raw) as (layout, keep):
-            shower = LogShower(layout, process.process_id, replace(view, raw=True))
+            shower = LogShower(layout, process.process_id, view, is_hidden=True)
             return follow(shower, process, keep=keep) if view.follow else shower.show()
 
 
