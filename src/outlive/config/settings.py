@@ -6,6 +6,7 @@ from outlive.config.access_settings import AccessSettings
 from outlive.config.audit_settings import AuditSettings
 from outlive.config.bridge_settings import BridgeSettings
 from outlive.config.declaring import option
+from outlive.config.docker_settings import ContainerSettings
 from outlive.config.door_settings import DoorSettings
 from outlive.config.limit_settings import LimitSettings
 from outlive.config.node_settings import NodeSettings
@@ -27,6 +28,7 @@ __all__ = ["OPTIONS", "Settings"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings(
+    ContainerSettings,
     SandboxSettings,
     AuditSettings,
     PolicySettings,

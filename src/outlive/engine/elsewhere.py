@@ -9,29 +9,25 @@ from dataclasses import asdict
 
 from outlive.core.command import Command
 from outlive.core.errors import CommandRefused, InvalidRequest
-from outlive.core.location import DOCKER, LOCAL, Location
+from outlive.core.location import Location
 from outlive.core.process import ProcessRecord
 from outlive.core.sandbox import Profile, Sandbox
 from outlive.engine.resolve import Resolved, check_words
 from outlive.engine.sandbox import Confined
 
-__all__ = ["ASKED", "is_elsewhere", "resolve_elsewhere"]
+__all__ = ["ASKED", "resolve_elsewhere"]
 
 ASKED = "asked"  # the member of a spec's `meta`
 
 
-def is_elsewhere(command: Command) -> bool:
-    """Tell whether a command asks for a node."""
-    return command.backend not in {None, LOCAL, DOCKER}
-
-
 def resolve_elsewhere(
-    command: Command, profile: Profile, inside: ProcessRecord | None
+    command: Command, backend: str, profile: Profile, inside: ProcessRecord | None
 ) -> tuple[Resolved, Confined]:
     """Return what the node is asked to run, and that nothing bounds it here.
 
     Args:
-        command: What the caller wants, on a node.
+        command: What the caller wants.
+        backend: The node's name.
         profile: The least that this server's rules want for the caller; the node may choose a stronger one.
         inside: The process in whose tree the caller lives.
 
@@ -41,8 +37,6 @@ def resolve_elsewhere(
         StartFailed: `argument_too_long`.
     """
     check_words(command)
-    if command.backend is None:
-        raise AssertionError("only what names a node is resolved for one")
     if command.stdin == "lent":
         text = "stdin: a descriptor of this machine cannot be lent to a node."
         raise InvalidRequest("invalid_params", text, hint='Pass "pipe", and write to it.')
@@ -61,10 +55,11 @@ def resolve_elsewhere(
         script=(command.script or "\n").encode("utf-8", "surrogateescape")
         if command.script is not None
         else b"",
-        location=Location(backend=command.backend, image=command.image),
         meta={ASKED: _asked(command, profile)},
     )
-    return resolved, Confined(sandbox=Sandbox(profile=profile))
+    return resolved, Confined(
+        sandbox=Sandbox(profile=profile), location=Location(backend=backend, image=command.image)
+    )
 
 
 def _asked(command: Command, profile: Profile) -> Mapping[str, object]:

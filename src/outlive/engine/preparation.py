@@ -7,9 +7,11 @@ from outlive.core.command import Command
 from outlive.core.errors import ProcessNotFound
 from outlive.core.identity import ProcessId
 from outlive.core.layout import Layout
+from outlive.core.location import DOCKER, LOCAL
 from outlive.core.process import Owner, ProcessRecord
 from outlive.core.sandbox import Profile
-from outlive.engine.elsewhere import is_elsewhere, resolve_elsewhere
+from outlive.engine.containers import ContainerStarts
+from outlive.engine.elsewhere import resolve_elsewhere
 from outlive.engine.queries import Queries
 from outlive.engine.resolve import Resolved, Resolver, clean_environment
 from outlive.engine.sandbox import Confined, Sandboxes
@@ -28,10 +30,11 @@ class Preparation:
         resolver: Resolver,
         sandboxes: Sandboxes,
         *,
+        is_strict: bool,
         queries: Queries,
         check_backend: Callable[[str], None],
     ) -> None:
-        """Take who decides; `check_backend` lets the names of backends pass."""
+        """Take who decides; `is_strict`: lists are in force; `check_backend` lets the names of nodes pass."""
         self._check_backend = check_backend
         self._settings = settings
         self._layout = Layout(settings.state_dir)
@@ -39,6 +42,9 @@ class Preparation:
         self._resolver = resolver
         self._environment = clean_environment(settings.environment)
         self._sandboxes = sandboxes
+        self._containers = ContainerStarts(
+            settings.containers, cwd=settings.cwd, limits=settings.sandbox.limits, is_strict=is_strict
+        )
 
     @property
     def shell(self) -> str:
@@ -53,14 +59,18 @@ class Preparation:
         Raises:
             OutliveError: As `Engine.start`.
         """
-        if command.backend is not None:
-            self._check_backend(command.backend)
         self._settings.allowed_commands.check(command, self._environment)
         check_secrets(command.env_secrets)
         inside = await self._inside(owner)
+        backend = self._containers.backend_of(command, owner)
+        if backend == DOCKER:
+            resolved, confined = await self._containers.prepare(command, owner, process_id)
+            await self._sandboxes.check_folder(resolved.cwd, inside)
+            return resolved, confined
         profile = self._sandboxes.choose(command, owner, inside)
-        if is_elsewhere(command):
-            return resolve_elsewhere(command, profile, inside)
+        if backend != LOCAL:
+            self._check_backend(backend)
+            return resolve_elsewhere(command, backend, profile, inside)
         resolved = await self._resolver.resolve(command, process_id, is_listed=profile is not Profile.OPEN)
         await self._sandboxes.check_folder(resolved.cwd, inside)
         confined = await self._sandboxes.confine(

@@ -15,22 +15,30 @@ from outlive.core.command import Command
 from outlive.core.errors import InvalidRequest, StartFailed
 from outlive.core.identity import ProcessId
 from outlive.core.layout import Layout
-from outlive.core.location import HERE, Location
 from outlive.core.sandbox import listed_environment
 from outlive.engine.programs import check_folder, find_program
 
-__all__ = ["Resolved", "Resolver", "check_words", "clean_environment", "find_shell"]
+__all__ = [
+    "DEFAULT_TERM",
+    "MAX_LINE_BYTES",
+    "Resolved",
+    "Resolver",
+    "as_bytes",
+    "check_words",
+    "clean_environment",
+    "find_shell",
+]
 
 # execve(2): MAX_ARG_STRLEN is 32 pages (131072 bytes) with the final NUL, for each word of argv and environment.
 _MAX_WORD_BYTES = 131_071
-_MAX_LINE_BYTES = 100 * 1024  # longer lines run from a script file
+MAX_LINE_BYTES = 100 * 1024  # longer lines run from a script file
 _BELIEVED_S = 1.0
 _MAX_BELIEVED = 256
 _SECRET_NAMES = frozenset({"MCP_API_KEY", "OUTLIVE_BRIDGE_DIAL"})  # the latter may have a token in it
 _SECRET_PARTS = ("TOKEN", "SECRET", "PASSWORD", "KEY")
 _BASH_ENV = "BASH_ENV"
 _USERS_BASH_ENV = "OUTLIVE_BASH_ENV"  # what a prelude gives back to the command
-_DEFAULT_TERM = "xterm-256color"
+DEFAULT_TERM = "xterm-256color"
 
 
 def clean_environment(environment: Mapping[str, str]) -> dict[str, str]:
@@ -63,7 +71,6 @@ class Resolved:
     cwd: str
     shell: str | None
     script: bytes = b""
-    location: Location = HERE
     meta: Mapping[str, object] = field(default_factory=dict)
 
 
@@ -103,12 +110,12 @@ class Resolver:
             argv, script = command.argv, b""
             if command.script is not None:
                 argv = (*argv, f"{self._layout.process(process_id)}/script")
-                script = _encode(command.script) or b"\n"  # an empty script is a file all the same
+                script = as_bytes(command.script) or b"\n"  # an empty script is a file all the same
             return Resolved(program=program, argv=argv, env=env, cwd=cwd, shell=None, script=script)
         line = command.line or ""
         script = b""
-        encoded = _encode(line)
-        if len(encoded) > _MAX_LINE_BYTES:
+        encoded = as_bytes(line)
+        if len(encoded) > MAX_LINE_BYTES:
             script = encoded
             line = f". {shlex.quote(self._layout.process(process_id) + '/script')}"
         elif line[0] in "-+":
@@ -130,7 +137,7 @@ class Resolver:
         else:
             env = {**(self._listed if is_listed else self._environment), "PWD": cwd}
         if command.stdio == "pty":
-            env["TERM"] = _DEFAULT_TERM  # the server's own terminal, if any, is not this one
+            env["TERM"] = DEFAULT_TERM  # the server's own terminal, if any, is not this one
         for name, value in command.env.items():
             if value is None:
                 env.pop(name, None)
@@ -163,10 +170,10 @@ class Resolver:
 
 
 def check_words(command: Command) -> None:
-    """Refuse what no kernel could run.
+    """Let a command pass that can be written down and handed to a program.
 
     Raises:
-        InvalidRequest: `invalid_params`.
+        InvalidRequest: `invalid_params`: empty, both forms at once, NUL, text that is no text.
         StartFailed: `argument_too_long`.
     """
     if (command.line is None) == (command.argv is None):
@@ -202,7 +209,7 @@ def _check_text(text: str, where: str) -> None:
         )
     if not text.isascii():
         try:
-            _encode(text)
+            as_bytes(text)
         except UnicodeEncodeError as error:
             raise InvalidRequest(
                 "invalid_params", f"Half of a surrogate pair in {where}.", details={"parameter": where}
@@ -212,7 +219,7 @@ def _check_text(text: str, where: str) -> None:
 def _check_length(word: str, what: str) -> None:
     if len(word) * 4 <= _MAX_WORD_BYTES:
         return
-    size = len(_encode(word))
+    size = len(as_bytes(word))
     if size > _MAX_WORD_BYTES:
         raise StartFailed(
             "argument_too_long",
@@ -221,5 +228,6 @@ def _check_length(word: str, what: str) -> None:
         )
 
 
-def _encode(text: str) -> bytes:
+def as_bytes(text: str) -> bytes:
+    """Return a text as programs get it: what was no UTF-8 (PEP 383) is itself again."""
     return text.encode("utf-8", "surrogateescape")  # as protocols.frames writes the spec
