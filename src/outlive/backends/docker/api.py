@@ -19,7 +19,7 @@ from outlive.core.errors import BackendUnavailable, OutliveError, StartFailed
 
 __all__ = ["DockerApi", "NoSuchContainer", "image_missing"]
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 _NOT_FOUND = 404
 _CONFLICT = 409
@@ -143,7 +143,7 @@ class DockerApi:
             if error.details.get("status") != _CONFLICT:  # "removal is already in progress"
                 raise
 
-    async def _ask(self, call: Awaitable[T], *, within_s: float | None = None) -> T:
+    async def _ask(self, call: Awaitable[_T], *, within_s: float | None = None) -> _T:
         seconds = self._settings.answer_s if within_s is None else within_s
         try:
             async with asyncio.timeout(seconds):
