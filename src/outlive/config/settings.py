@@ -9,6 +9,7 @@ from outlive.config.declaring import option
 from outlive.config.docker_settings import ContainerSettings
 from outlive.config.door_settings import DoorSettings
 from outlive.config.limit_settings import LimitSettings
+from outlive.config.node_settings import NodeSettings
 from outlive.config.options import Option
 from outlive.config.policy_settings import PolicySettings
 from outlive.config.sandbox_settings import SandboxSettings
@@ -34,6 +35,7 @@ class Settings(
     AccessSettings,
     LimitSettings,
     BridgeSettings,
+    NodeSettings,
     DoorSettings,
 ):
     """Every option of the server, validated. Times are seconds, sizes bytes; a port of None is switched off."""

@@ -66,6 +66,7 @@ MEANINGS: Mapping[str, str] = MappingProxyType(
         "rate_limited": "The principal asks more often than the server allows.",
         "process_limit": "There are too many processes, or too many open questions.",
         "disk_full": "The state folder's file system is full.",
+        "node_unavailable": "The node that has, or would get, the process does not answer; what runs there goes on.",
         "keeper_unavailable": "The keeper does not answer; commands go on meanwhile.",
         "keeper_restarted": "The keeper restarted in the middle: whether it was done is not known.",
         "server_lost": "The server went away in the middle: whether it was done is not known.",

@@ -192,6 +192,10 @@ SLUGS: Mapping[str, tuple[type[OutliveError], str]] = MappingProxyType(
             BackendUnavailable,
             "The keeper restarted before it answered: look at the process before you repeat this.",
         ),
+        "node_unavailable": (
+            BackendUnavailable,
+            "The command goes on there; `outlive doctor` tells what keeps the node away.",
+        ),
         "server_lost": (
             BackendUnavailable,
             "The server went away before it answered: look at the process before you repeat this.",

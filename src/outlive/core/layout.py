@@ -138,6 +138,11 @@ class Layout:
         return f"{self.root}/audit"
 
     @property
+    def nodes(self) -> str:
+        """Folder of the nodes, one folder each by name: `live`, the processes that are followed there, a file each."""
+        return f"{self.root}/nodes"
+
+    @property
     def containers(self) -> str:
         """Folder of the containers, one folder each, named as their plans are."""
         return f"{self.root}/containers"

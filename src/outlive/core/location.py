@@ -25,6 +25,11 @@ class Location:
     image: str | None = None
     container: str | None = None
 
+    @property
+    def is_node(self) -> bool:
+        """Whether it runs on another server; else this machine's keeper has it."""
+        return self.backend not in {LOCAL, DOCKER}
+
     def view(self) -> dict[str, str]:
         """Return it as every door shows it: what there is of it."""
         return {name: value for name, value in asdict(self).items() if value is not None}

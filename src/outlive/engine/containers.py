@@ -8,7 +8,7 @@ import asyncio
 import os
 import shlex
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from outlive.core.command import Command
@@ -94,7 +94,7 @@ class ContainerStarts:
                 "Commands run in containers here; only an administrator may start one outside.",
                 details={"least": DOCKER},
             )
-        if wanted != DOCKER and (command.image is not None or command.isolation is not None):
+        if wanted == LOCAL and (command.image is not None or command.isolation is not None):
             name = "image" if command.image is not None else "isolation"
             raise InvalidRequest(
                 "invalid_params", f"{name}: there is no container in the backend {wanted!r}."
@@ -121,9 +121,9 @@ class ContainerStarts:
         features = (*_FEATURES, *(("no_network",) if plan.network == "none" else ()))
         steps = [] if limits.cpu_s is None else [f"limit {_RLIMIT_CPU} {limits.cpu_s}"]
         steps += [] if limits.files is None else [f"limit {_RLIMIT_NOFILE} {limits.files}"]
-        resolved = _resolved(command, process_id, cwd, steps)
+        resolved = replace(_resolved(command, process_id, cwd, steps), location=location)
         sandbox = Sandbox(profile=Profile.SEALED, features=features)
-        return resolved, Confined(sandbox=sandbox, steps=tuple(steps) or None, location=location)
+        return resolved, Confined(sandbox=sandbox, steps=tuple(steps) or None)
 
     def _plan(
         self, command: Command, owner: Owner, process_id: ProcessId, cwd: str, limits: Limits

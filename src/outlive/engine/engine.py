@@ -159,7 +159,12 @@ class Engine(Approving, Queries):
             self._layout, environment=environment, cwd=settings.cwd, shell=shell, is_strict=self.is_strict
         )
         self._preparation = Preparation(
-            settings, resolver, self.sandboxes, is_strict=self.is_strict, queries=self
+            settings,
+            resolver,
+            self.sandboxes,
+            is_strict=self.is_strict,
+            queries=self,
+            check_backend=self._backend.check,
         )
         self._stack.push_async_callback(self._backend.close)
         await self._backend.open(self._intake)
@@ -237,7 +242,7 @@ class Engine(Approving, Queries):
             created_ns=now_ns,
             settings=self._settings,
             folder=self._layout.process(process_id),
-            confined=confined,
+            sandbox=confined.sandbox,
             state=state if approval is None else State.QUEUED,
             approval=approval,
             hide=hide,
@@ -252,7 +257,14 @@ class Engine(Approving, Queries):
         self._intake.live[process.key] = process
         self._groups.enter(process)
         settle = functools.partial(self._settle, process)
-        await self._backend.start(process_id, spec, resolved.script, settle=settle, secrets=secrets)
+        await self._backend.start(
+            process_id,
+            spec,
+            resolved.script,
+            settle=settle,
+            secrets=secrets,
+            backend=record.location.backend,
+        )
         return process
 
     @property

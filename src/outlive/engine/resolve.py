@@ -9,12 +9,13 @@ import os
 import shlex
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from outlive.core.command import Command
 from outlive.core.errors import InvalidRequest, StartFailed
 from outlive.core.identity import ProcessId
 from outlive.core.layout import Layout
+from outlive.core.location import HERE, Location
 from outlive.core.sandbox import listed_environment
 from outlive.engine.programs import check_folder, find_program
 
@@ -63,7 +64,7 @@ def find_shell(environment: Mapping[str, str]) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resolved:
-    """What will run. `script` is the content of the process's script file (empty: none)."""
+    """What will run, and where. `script` is the content of the process's script file (empty: none), `meta` more for the spec."""
 
     program: str
     argv: tuple[str, ...]
@@ -71,6 +72,8 @@ class Resolved:
     cwd: str
     shell: str | None
     script: bytes = b""
+    location: Location = HERE
+    meta: Mapping[str, object] = field(default_factory=dict)
 
 
 class Resolver:

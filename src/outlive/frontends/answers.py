@@ -73,6 +73,7 @@ STATUS: Mapping[str, int] = MappingProxyType(
         "process_limit": 503,
         "disk_full": 507,
         "keeper_unavailable": 503,
+        "node_unavailable": 503,
         "keeper_restarted": 503,
         "server_lost": 503,
         "server_unavailable": 503,

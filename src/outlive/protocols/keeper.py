@@ -62,6 +62,7 @@ class Flags(IntFlag):
     GAPS = 128  # output was released from the log
     HOLDER_LOST = 256  # the shim died; the supervisor alone held the descriptors for a moment
     SYNC = 512  # not a process: everything live has been told
+    UNKNOWN = 1024  # it runs on a node that is away: the rest is what was known last (never from a keeper)
 
 
 class CauseCode(IntEnum):

@@ -74,6 +74,7 @@ ERROR_NUMBERS: Mapping[str, int] = MappingProxyType(
         "process_limit": _FAILED,
         "disk_full": _FAILED,
         "keeper_unavailable": _FAILED,
+        "node_unavailable": _FAILED,
         "keeper_restarted": _FAILED,
         "server_lost": _FAILED,
         "server_unavailable": _FAILED,
