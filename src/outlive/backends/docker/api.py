@@ -50,8 +50,10 @@ class DockerApi:
         package = await asyncio.to_thread(_load)  # importing takes 0.3 s, the first time
         context = await asyncio.to_thread(_tls, endpoint.cert_folder) if endpoint.cert_folder else None
         self._error = package.exceptions.DockerError
+        # Only "https" makes aiodocker use a context that was given.
+        host = endpoint.host if context is None else endpoint.host.replace("tcp://", "https://", 1)
         try:
-            self._docker = package.Docker(url=endpoint.host, ssl_context=context)
+            self._docker = package.Docker(url=host, ssl_context=context)
         except (ValueError, ImportError) as error:
             raise StartFailed(
                 "docker_unavailable",
