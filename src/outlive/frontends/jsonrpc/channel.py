@@ -43,7 +43,8 @@ _INTERNAL_ERROR = 1011
 _TRY_AGAIN_LATER = 1013
 _SUPERSEDED = 4001
 
-_OWN_STARTS = 4  # commands of one connection that may start while those of its principal fill `Connections.starts`
+# Commands of one connection that may start although its principal's others fill `Connections.starts`.
+_OWN_STARTS = 4
 _MAX_LONG = 256  # unanswered wait, write and close_stdin requests of one connection; more are refused
 _CLOSE_PATIENCE_S = 1.0  # for a client that does not read: the server then cuts the connection
 
@@ -210,7 +211,8 @@ class Channel:
                 await self._deliver(await work.run(context))
             case Lane.STARTS:
                 is_full = self._own_starts.locked()
-                starts = self._connections.starts.of(context.access.principal) if is_full else self._own_starts
+                shared = self._connections.starts.of(context.access.principal)
+                starts = shared if is_full else self._own_starts
                 await starts.acquire()
                 self._spawn(self._serve_beside(context, work, starts.release))
                 await asyncio.sleep(0)  # it has taken its place before the next request is looked at

@@ -23,7 +23,8 @@ __all__ = ["Connections"]
 _logger = logging.getLogger(__name__)
 
 _RETRY_S = 1.0
-_MAX_STARTS = 64  # of one principal, from all of its connections, that wait or start; further requests are read later
+# Of one principal, from all of its connections, waiting or on their way; the others are read later.
+_MAX_STARTS = 64
 
 
 class Connections:
