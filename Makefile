@@ -8,7 +8,7 @@ MAKEFLAGS += --no-builtin-rules
 VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-CODE := src tests scripts $(wildcard bench examples)
+CODE := src tests scripts hatch_build.py $(wildcard bench examples)
 # Extra arguments: make run ARGS="--print-json", make test ARGS="-k cursor -x"
 ARGS ?=
 # Tests at once: they wait for processes more than they compute.
@@ -17,7 +17,7 @@ JOBS ?= 4
 COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-emit-find-links --no-header
 
-.PHONY: help setup run test test-all test-thorough test-slow test-vscode coverage check format bench lock clean
+.PHONY: help setup run test test-all test-thorough test-docker test-slow test-vscode coverage check format bench lock clean
 
 help: ## list what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -33,15 +33,18 @@ run: $(READY) ## start the server (Ctrl-C stops it, not the processes)
 	@exec $(BIN)/outlive serve $(ARGS)
 
 test: $(READY) ## the tests a change must keep green (minutes)
-	@$(BIN)/python -m pytest -n $(JOBS) -m "not slow and not thorough and not code_server" $(ARGS)
+	@$(BIN)/python -m pytest -n $(JOBS) -m "not slow and not thorough and not code_server and not docker" $(ARGS)
 
-test-all: test test-thorough test-vscode test-slow ## every test, the kill storm and a real VS Code included
+test-all: test test-thorough test-docker test-vscode test-slow ## every test, the kill storm and a real VS Code included
 
 test-thorough: $(READY) ## those that take seconds each: every door killed, refused and crowded
-	@$(BIN)/python -m pytest -n $(JOBS) -m "thorough and not slow and not code_server" $(ARGS)
+	@$(BIN)/python -m pytest -n $(JOBS) -m "thorough and not slow and not code_server and not docker" $(ARGS)
 
 test-slow: $(READY) ## only the slow ones, one after the other: they measure and kill
 	@$(BIN)/python -m pytest -m slow $(ARGS)
+
+test-docker: $(READY) ## Docker mode at a real daemon: OUTLIVE_TEST_DOCKER_HOST, or one that is started here (root)
+	@$(BIN)/python -m pytest -m "docker and not slow" $(ARGS)
 
 test-vscode: $(READY) ## the extension in a real VS Code, which it installs (a minute, 800 MB)
 	@scripts/vscode.sh
@@ -49,7 +52,7 @@ test-vscode: $(READY) ## the extension in a real VS Code, which it installs (a m
 	@$(BIN)/python -m pytest -m code_server tests/vscode/code_server $(ARGS)
 
 coverage: $(READY) ## `make test`, measured: branches of src, server and keeper included
-	@PYTHONPATH=$(CURDIR)/scripts/measure $(BIN)/python -m pytest -n $(JOBS) -m "not slow and not code_server" --cov --cov-report=term --cov-fail-under=90 $(ARGS)
+	@PYTHONPATH=$(CURDIR)/scripts/measure $(BIN)/python -m pytest -n $(JOBS) -m "not slow and not code_server and not docker" --cov --cov-report=term --cov-fail-under=90 $(ARGS)
 
 check: $(READY) ## lint, format, types, import contracts
 	$(BIN)/ruff check $(CODE)
@@ -67,7 +70,7 @@ bench: $(READY) ## measure against the naive way and websocketd, side by side
 lock: $(READY) ## write requirements/*.txt anew from pyproject.toml
 	$(COMPILE) --upgrade requirements/bootstrap.in -o requirements/bootstrap.txt
 	$(COMPILE) --upgrade pyproject.toml -o requirements/runtime.txt
-	$(COMPILE) --upgrade pyproject.toml --group dev -c requirements/runtime.txt -o requirements/dev.txt
+	$(COMPILE) --upgrade pyproject.toml --group dev --extra docker -c requirements/runtime.txt -o requirements/dev.txt
 
 clean: ## remove what the above has made
 	rm -rf $(VENV) dist build htmlcov .coverage .coverage.* .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache

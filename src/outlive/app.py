@@ -8,6 +8,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any, Self, cast
 
 from starlette.requests import Request
@@ -17,9 +18,12 @@ from starlette.types import ASGIApp
 
 from outlive import __version__
 from outlive.backends.local import LocalBackend
+from outlive.backends.routing import Routing
 from outlive.config import Settings
 from outlive.core.events import Event, KeeperConnected
 from outlive.core.layout import Layout
+from outlive.core.location import DOCKER
+from outlive.docker_mode import container_settings, docker_containers, living_containers
 from outlive.engine import Engine
 from outlive.engine.configured import engine_settings
 from outlive.engine.lists import log_openness
@@ -50,6 +54,7 @@ from outlive.frontends.token_book import TokenBook
 from outlive.frontends.told_refusals import ToldRefusals
 from outlive.keeper.launch import ensure_keeper
 from outlive.keeper.sockets import connect_unix
+from outlive.nodes import node_backends
 from outlive.observability.audit import AuditLog
 from outlive.observability.audit_entries import audited_kinds
 from outlive.observability.metrics import LiveView, Metrics, counted_kinds
@@ -97,15 +102,26 @@ class Application:
         self._begun = time.monotonic()
         redactor = redactor_of(settings)
         self._stack = contextlib.AsyncExitStack()
+        self._containers = containers = docker_containers(
+            settings, layout, living=lambda: living_containers(self._engine)
+        )
         self._engine = engine = Engine(
-            engine_settings(
-                settings,
-                layout.root,
-                environment=os.environ,
-                working_folder=working_folder,
-                redactor=redactor,
+            replace(
+                engine_settings(
+                    settings,
+                    layout.root,
+                    environment=os.environ,
+                    working_folder=working_folder,
+                    redactor=redactor,
+                ),
+                containers=container_settings(settings, containers),
             ),
-            backend=LocalBackend(layout.root, connect_unix=connect_unix, ensure_keeper=ensure_keeper),
+            backend=Routing(
+                LocalBackend(layout.root, connect_unix=connect_unix, ensure_keeper=ensure_keeper),
+                nodes=node_backends(settings, layout),
+                ready={DOCKER: containers.ready},
+                located=lambda process_id: self._engine.backend_of(process_id),  # noqa: PLW0108 - it is being made
+            ),
         )
         self._process_log = ProcessLog()
         self._audit = None if settings.audit_off else _audit_log(settings, layout, redactor)
@@ -204,7 +220,9 @@ class Application:
         self._stack.callback(self._engine.subscribe_events(self._metrics.note, kinds=tuple(counted_kinds())))
         try:
             await self._stack.enter_async_context(self._tokens)
+            self._stack.push_async_callback(self._containers.close)
             await self._stack.enter_async_context(self._engine)
+            await self._containers.open()
             await self._stack.enter_async_context(self._jsonrpc)
             await self._stack.enter_async_context(self._mcp)
             await self._stack.enter_async_context(self._rest)
@@ -225,7 +243,9 @@ class Application:
         return sum(not process.is_closed or process.record.descendants > 0 for process in self._engine.live())
 
     def _living(self) -> Iterable[tuple[int | None, str]]:
-        return ((process.pid, process.process_id) for process in self._engine.live())
+        # A pid on a node says nothing about this machine.
+        here = (process for process in self._engine.live() if not process.location.is_node)
+        return ((process.pid, process.process_id) for process in here)
 
     def _learn(self, event: Event) -> None:
         if isinstance(event, KeeperConnected):

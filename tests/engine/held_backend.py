@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from outlive.backends.contract import BackendListener, Started
+from outlive.backends.contract import BackendListener, NodeState, Started
 from outlive.core.errors import BackendUnavailable, InvalidState, OutliveError, StartFailed
 from outlive.core.identity import ProcessId, id_to_bytes
 from outlive.core.observation import Observation
@@ -65,6 +65,14 @@ class HeldBackend:
         self.stopped: list[str] = []
         self._listener: BackendListener | None = None
 
+    def check(self, backend: str) -> None:
+        """Know this machine only."""
+        assert backend == "local"
+
+    def nodes(self) -> dict[str, NodeState]:
+        """Know of none."""
+        return {}
+
     async def open(self, listener: BackendListener) -> None:
         """Tell what runs, and that this is all."""
         self._listener = listener
@@ -84,6 +92,7 @@ class HeldBackend:
         *,
         settle: Callable[[Started | OutliveError], None],
         secrets: Mapping[str, str] | None = None,
+        backend: str = "local",  # noqa: ARG002
     ) -> Started:
         """Hold the start until the test lets it arrive."""
         assert not script

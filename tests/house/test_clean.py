@@ -87,6 +87,12 @@ def test_the_locks_agree_with_each_other_and_with_the_project() -> None:
     wanted = [
         *((Requirement(line), runtime) for line in project["project"]["dependencies"]),
         *((Requirement(line), dev) for line in project["dependency-groups"]["dev"]),
+        # What only some users install is tested by all developers.
+        *(
+            (Requirement(line), dev)
+            for lines in project["project"]["optional-dependencies"].values()
+            for line in lines
+        ),
     ]
     for requirement, pins in wanted:
         pinned = pins.get(canonicalize_name(requirement.name))

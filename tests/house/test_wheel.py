@@ -2,6 +2,7 @@
 
 import json
 import os
+import platform
 import signal
 import subprocess
 import sys
@@ -13,6 +14,8 @@ import pytest
 from uv import find_uv_bin
 
 import outlive
+from outlive.backends.docker.building import MACHINES, compile_runner, runner_sources, shipped_name
+from outlive.core.errors import StartFailed
 from tests.house.sources import ROOT
 
 PATIENCE_S = 60.0
@@ -72,6 +75,33 @@ def test_the_wheel_holds_the_package_its_types_and_its_licence(wheel: Path) -> N
         name for name in names if not name.startswith(("outlive/", f"outlive-{outlive.__version__}."))
     ]
     assert strangers == []
+
+
+def test_the_wheel_holds_the_containers_runner_for_every_machine(wheel: Path, installed: Path) -> None:
+    """Compiled where a compiler is, and the sources for where none was; one wheel for all machines (decision 120)."""
+    assert wheel.name.endswith("-py3-none-any.whl")
+    names = set(zipfile.ZipFile(wheel).namelist())
+    folder = "outlive/backends/docker/runner"
+    sources = {
+        f"{folder}/{path.name}" for path in [*runner_sources(), *runner_sources()[0].parent.glob("*.h")]
+    }
+    assert sources
+    assert sources <= names
+    compiled = {machine for machine in MACHINES if f"{folder}/{shipped_name(machine)}" in names}
+    assert compiled == {machine for machine in MACHINES if _is_compilable(machine, wheel.parent / machine)}
+    if platform.machine() in compiled:
+        (package,) = installed.parent.parent.glob("lib/python*/site-packages")
+        said = _run(package / folder / shipped_name(platform.machine()), "--version")
+        assert said.startswith("outlive-runner ")
+
+
+def _is_compilable(machine: str, target: Path) -> bool:
+    try:
+        compile_runner(machine, target)
+    except StartFailed:
+        assert not os.environ.get("OUTLIVE_REQUIRE_PROGRAMS"), f"no compiler for {machine}"
+        return False
+    return True
 
 
 def test_the_installed_program_says_its_version(installed: Path, clean_env: dict[str, str]) -> None:

@@ -83,10 +83,10 @@ def test_a_stopped_shim_does_not_keep_the_others_from_being_recovered(own_house:
         own_house.kill(own_house.supervisor())  # asked for its pid, it has recovered as far as it can
     os.kill(shim, signal.SIGCONT)
     own_house.wait_redundant()
+    assert is_alive(shim)
     for each in (process_id, other):
         _finish(own_house, gate, each)
     assert own_house.shim_of(process_id) == shim
-    assert is_alive(shim)
 
 
 def test_redundant_is_told_only_while_everything_is_held_twice(own_house: House, gate: Gate) -> None:

@@ -23,7 +23,15 @@ __all__ = ["KeeperStatus", "OutliveServer", "free_port", "outlive_command", "run
 START_PATIENCE_S = 30.0
 STOP_PATIENCE_S = 20.0
 _PORTS = range(12_000, 32_000)  # ip(7): ip_local_port_range begins at 32768
-_OURS = ("OUTLIVE_", "ALLOWED_COMMANDS", "MAX_SESSIONS", "MAX_BUFFER_SIZE", "MCP_", "TERMINATION_TIMEOUT")
+_OURS = (
+    "OUTLIVE_",
+    "ALLOWED_COMMANDS",
+    "MAX_SESSIONS",
+    "MAX_BUFFER_SIZE",
+    "MCP_",
+    "TERMINATION_TIMEOUT",
+    "USE_DOCKER",
+)
 
 
 def outlive_command() -> list[str]:

@@ -5,14 +5,16 @@ One contract, one test body run on each backend. Output does not pass here: it i
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Protocol
 
-from outlive.core.errors import OutliveError
+from outlive.core.errors import InvalidRequest, OutliveError
 from outlive.core.identity import ProcessId
 from outlive.core.lifecycle import Cause
+from outlive.core.location import LOCAL
 from outlive.core.observation import Observation
 
-__all__ = ["Backend", "BackendListener", "BackendSite", "Bell", "Started"]
+__all__ = ["Backend", "BackendListener", "BackendSite", "Bell", "NodeState", "Started", "unknown_backend"]
 
 # key, out, err, pid, code, phase, cause, flags, descendants: a doorbell's fields as `protocols.keeper.RECORD`
 # has them. Tuples, because thousands a second are told.
@@ -26,6 +28,18 @@ class Started:
     pid: int
     started_ns: int
     is_existing: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeState:
+    """Whether a node is there, since when (aware UTC), and why not; `processes` are followed there."""
+
+    address: str
+    is_away: bool
+    since: datetime
+    reason: str | None
+    hint: str | None
+    processes: int
 
 
 class BackendListener(Protocol):
@@ -57,6 +71,9 @@ class BackendSite(Protocol):
     async def status(self) -> dict[str, object]:
         """Return what the other side says about itself."""
 
+    def nodes(self) -> dict[str, NodeState]:
+        """Return what is known of other servers, by name; nobody is asked."""
+
     async def window_size(self, process_id: ProcessId) -> tuple[int, int] | None:
         """Return rows and columns of a live process's terminal; None where there is none. Never raises."""
 
@@ -67,6 +84,13 @@ class Backend(BackendSite, Protocol):
     All but `write` and `signal` are asked again by themselves when the other side restarts; those two fail with
     `keeper_restarted`, because nobody knows whether they had happened.
     """
+
+    def check(self, backend: str) -> None:
+        """Let the name of a backend pass that `start` knows.
+
+        Raises:
+            InvalidRequest: There is none of that name; the hint names those that there are.
+        """
 
     async def open(self, listener: BackendListener) -> None:
         """Connect; returns when the other side answers."""
@@ -82,10 +106,11 @@ class Backend(BackendSite, Protocol):
         *,
         settle: Callable[[Started | OutliveError], None],
         secrets: Mapping[str, str] | None = None,
+        backend: str = LOCAL,
     ) -> Started:
         """Start a command once, however often this is asked with the same id.
 
-        `secrets` are the values of the spec's secret variables; they are written nowhere.
+        `backend` names the place: "local", "docker", or a node. `secrets` are the values of the spec's secret variables; they are written nowhere.
         `settle` is called with the outcome also when the caller has been cancelled meanwhile.
         """
 
@@ -123,3 +148,11 @@ class Backend(BackendSite, Protocol):
 
     async def observe(self, process_id: ProcessId, *, has_stdin: bool) -> Observation:
         """Look at a live process's tree; nothing of one that has ended. Never raises for what cannot be seen."""
+
+
+def unknown_backend(name: str, known: Iterable[str]) -> InvalidRequest:
+    """Return the error for a backend's name that nobody knows."""
+    names = ", ".join(known)
+    return InvalidRequest(
+        "invalid_params", f"backend: there is no {name[:60]!r}.", hint=f"There are: {names}."
+    )

@@ -6,7 +6,7 @@ import functools
 import socket
 from collections.abc import Callable, Mapping
 
-from outlive.backends.contract import BackendListener, Started
+from outlive.backends.contract import BackendListener, NodeState, Started, unknown_backend
 from outlive.backends.keeper_link import KeeperLink
 from outlive.backends.observing import observe_tree, window_size
 from outlive.backends.unanswered import Reply
@@ -14,6 +14,7 @@ from outlive.core.errors import BackendUnavailable, LimitExceeded, OutliveError
 from outlive.core.identity import ProcessId
 from outlive.core.layout import Layout
 from outlive.core.lifecycle import Cause
+from outlive.core.location import LOCAL
 from outlive.core.observation import Observation
 from outlive.protocols.keeper import RECORD, CauseCode
 
@@ -104,6 +105,15 @@ class LocalBackend(_Asking):
         self._stack = contextlib.AsyncExitStack()
         self._link: KeeperLink | None = None
 
+    def check(self, backend: str) -> None:
+        """Let this machine's own name pass.
+
+        Raises:
+            InvalidRequest: It is another one.
+        """
+        if backend != LOCAL:
+            raise unknown_backend(backend, [LOCAL])
+
     async def open(self, listener: BackendListener) -> None:
         """Connect, starting the keeper when nobody listens; returns when it answers.
 
@@ -140,8 +150,9 @@ class LocalBackend(_Asking):
         *,
         settle: Callable[[Started | OutliveError], None],
         secrets: Mapping[str, str] | None = None,
+        backend: str = LOCAL,  # noqa: ARG002 - there is one here
     ) -> Started:
-        """Start a command once (see `Backend.start`)."""
+        """Start a command once (see `Backend.start`), here or in a container."""
 
         def settled(outcome: Reply | OutliveError) -> None:
             settle(outcome if isinstance(outcome, OutliveError) else _started(outcome))
@@ -197,6 +208,10 @@ class LocalBackend(_Asking):
         link = _opened(self._link)
         reply = await link.request({"op": "offers"}, deadline_s=_OFFERS_S, is_repeatable=True)
         return str(reply["found"])
+
+    def nodes(self) -> dict[str, NodeState]:
+        """Know of none."""
+        return {}
 
     async def status(self) -> dict[str, object]:
         """Return what the supervisor says about itself."""

@@ -41,7 +41,7 @@ class Address:
         Args:
             state_dir: Its state folder; None for the usual one (`OUTLIVE_STATE_DIR`, else in the home folder).
             url: Its `ws://…` or `wss://…` address instead.
-            token: Sent as `Authorization: Bearer …`; None takes the one in `OUTLIVE_TOKEN`, if any.
+            token: Sent as `Authorization: Bearer …`; None takes the one in `OUTLIVE_TOKEN`, if any; "" none.
             ca_file: PEM file of the authorities that count for a `wss://` address; None takes the system's.
             starts_server: Whether a server is started for the state folder where none runs.
             say: Told in one line that a server is started.
@@ -49,7 +49,7 @@ class Address:
         if url is not None and state_dir is not None:
             raise ValueError("pass either state_dir or url")
         self._url = f"ws://localhost{_PATH}" if url is None else url
-        self._headers = token_headers(own_token() if token is None else token)
+        self._headers = token_headers((own_token() if token is None else token) or None)
         self._ca_file = None if ca_file is None else os.fspath(ca_file)
         self._is_local = url is None
         self._state_dir = None if state_dir is None else os.fspath(state_dir)

@@ -5,7 +5,7 @@
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Self, Unpack
+from typing import Any, Self, Unpack
 
 from outlive.client.address import say_nothing
 from outlive.client.client import AsyncClient
@@ -33,6 +33,7 @@ __all__ = ["Client", "Events", "Follow", "Process"]
 # Spelled out here because inside the class `list` is the method.
 _Infos = list[ProcessInfo]
 _Approvals = list[PendingApproval]
+_Nodes = list[dict[str, Any]]
 
 
 async def _next(follow: AsyncFollow) -> Output | Gap | None:
@@ -279,6 +280,10 @@ class Client:
     ) -> _Infos:
         """Return processes of this user, newest first; see `AsyncClient.list`."""
         return run(self._client.list(active=active, group=group, tags=tags, before=before, limit=limit))
+
+    def nodes(self) -> _Nodes:
+        """Return the other servers that run commands for this one; see `AsyncClient.nodes`."""
+        return run(self._client.nodes())
 
     def approvals(self, *, raw: bool = False) -> _Approvals:
         """Return what waits for an approval; see `AsyncClient.approvals`."""

@@ -53,14 +53,18 @@ class Channel:
             request_id, text = self._conversation.ask(method, params)
         return await self._settle(request_id, text, answer_s)
 
-    async def attach(self, process_id: str, cursor: Cursor, *, answer_s: float, raw: bool = False) -> None:
-        """Follow a process from `cursor` on, and nothing else; what was told and not taken is dropped.
+    async def attach(
+        self, process_id: str, cursor: Cursor, *, answer_s: float, raw: bool = False, beside: bool = False
+    ) -> Mapping[str, Any]:
+        """Follow a process from `cursor` on, and nothing else, and return it; what was told and not taken is dropped.
+
+        With `beside` whatever is followed already goes on, and what was told stays.
 
         Raises what `request` raises. Cancellation: attach again.
         """
         with self._lock:
-            request_id, text = self._conversation.ask_attach(process_id, cursor, raw=raw)
-        await self._settle(request_id, text, answer_s)
+            request_id, text = self._conversation.ask_attach(process_id, cursor, raw=raw, beside=beside)
+        return await self._settle(request_id, text, answer_s)
 
     async def listen(self, params: Mapping[str, object], *, answer_s: float) -> None:
         """Hear of events from now on, and of no process's output; what was told and not taken is dropped.
@@ -85,6 +89,11 @@ class Channel:
         await self._read_until(FOLLOWER, lambda: self._conversation.has_told, None)
         with self._lock:
             return self._conversation.next_told()
+
+    @property
+    def has_told(self) -> bool:
+        """Whether `next_told` would return at once."""
+        return self._conversation.has_told
 
     async def close(self) -> None:
         """End the connection. Safe to repeat."""

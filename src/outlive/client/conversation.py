@@ -24,18 +24,18 @@ class Conversation:
     """Requests by number, and what was told of the one process that is followed here, or of the events.
 
     Attributes:
-        is_attached: What is told now belongs to the last `attach`.
+        attached: The processes whose output is told now, for the last `attach` of each.
         is_listening: Events are told.
         has_left_out: Something was left out since: ask again, once everything kept is taken.
     """
 
     def __init__(self) -> None:
         """Nothing was asked."""
-        self.is_attached = self.is_listening = self.has_left_out = False
+        self.is_listening = self.has_left_out = False
+        self.attached: set[str] = set()
         self._asked = FOLLOWER
         self._answers: dict[int, Answer | None] = {}
-        self._followed: str | None = None
-        self._attach_id: int | None = None
+        self._attaching: dict[int, str] = {}
         self._events_id: int | None = None
         self._told: deque[Heard] = deque()
         self._kept_bytes = 0
@@ -46,14 +46,23 @@ class Conversation:
         self._answers[self._asked] = None
         return self._asked, encode_request(self._asked, method, params)
 
-    def ask_attach(self, process_id: str, cursor: Cursor, *, raw: bool = False) -> tuple[int, str]:
-        """Do the same for `attach`: from its answer on, what is told of the process is kept."""
+    def ask_attach(
+        self, process_id: str, cursor: Cursor, *, raw: bool = False, beside: bool = False
+    ) -> tuple[int, str]:
+        """Do the same for `attach`: from its answer on, what is told of the process is kept.
+
+        Without `beside` nothing else is followed any more.
+        """
         params: dict[str, object] = {"process_id": process_id, "cursor": str(cursor), "output": "binary"}
         if raw:
             params["raw"] = True
         asked = self.ask("attach", params)
-        self.drop_told()
-        self._followed, self._attach_id = process_id, asked[0]
+        if not beside:
+            self.drop_told()
+        # What an earlier attach still tells of it comes before this one's answer.
+        self.attached.discard(process_id)
+        self._attaching = {number: name for number, name in self._attaching.items() if name != process_id}
+        self._attaching[asked[0]] = process_id
         return asked
 
     def ask_events(self, params: Mapping[str, object]) -> tuple[int, str]:
@@ -65,8 +74,10 @@ class Conversation:
 
     def drop_told(self) -> None:
         """Follow nothing any more."""
-        self.is_attached = self.is_listening = self.has_left_out = False
-        self._followed = self._attach_id = self._events_id = None
+        self.is_listening = self.has_left_out = False
+        self.attached.clear()
+        self._attaching.clear()
+        self._events_id = None
         self._told.clear()
         self._kept_bytes = 0
 
@@ -104,7 +115,7 @@ class Conversation:
                 raise error
             case Answer(request_id=request_id) if request_id in self._answers:
                 return self._answered(request_id, message)
-            case Piece() | Missing() | Ended() if self.is_attached and message.process_id == self._followed:
+            case Piece() | Missing() | Ended() if message.process_id in self.attached:
                 self._keep(message)
                 return FOLLOWER
             case ProcessEvent() if self.is_listening:
@@ -115,9 +126,10 @@ class Conversation:
 
     def _answered(self, request_id: int, answer: Answer) -> int:
         self._answers[request_id] = answer
-        if request_id == self._attach_id:
+        attached = self._attaching.pop(request_id, None)
+        if attached is not None and answer.error is None:
             # Noticed here and not when the caller wakes: the next frame may be output already.
-            self.is_attached = answer.error is None
+            self.attached.add(attached)
         if request_id == self._events_id:
             self.is_listening = answer.error is None
         return request_id

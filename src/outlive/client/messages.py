@@ -200,6 +200,8 @@ def read_info(view: _Object) -> ProcessInfo:
         session_id=view["session_id"],
         waits_for=view.get("waits_for"),
         hint=view.get("hint"),
+        location=view.get("location"),
+        is_unknown=view.get("unknown", False),
         profile=view["sandbox"]["profile"],
         features=tuple(view["sandbox"]["features"]),
         secret_names=tuple(view["env_secrets"]),

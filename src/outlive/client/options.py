@@ -31,6 +31,9 @@ class StartOptions(TypedDict, total=False):
     profile: The sandbox: "open", "guarded", "workspace", "offline" or "sealed"; the server's default, or a stronger one.
     limits: Bounds below the server's own: "cpu" (seconds of each process), "cpus" (processors of all together, like 1.5),
         "memory" (bytes), "files", "processes".
+    script: With a program and its arguments: the content of a file whose path becomes the last of them.
+    backend: Where it runs: "local", "docker", or the name of a node; the server's default otherwise. image, isolation
+        ("session" or "strict"): of what image its container is, and whether it has one of its own.
     process_id: Its name, a ULID in lower case; one is made otherwise. Starting with it again starts nothing twice.
     """
 
@@ -55,10 +58,14 @@ class StartOptions(TypedDict, total=False):
     after_exit: Literal["keep", "kill", "wait"]
     profile: str | None
     limits: Mapping[str, float]
+    script: str | None
+    backend: str | None
+    image: str | None
+    isolation: Literal["session", "strict"] | None
     process_id: str
 
 
-_WORDS = ("command", "cwd")
+_WORDS = ("command", "cwd", "script")
 _VARIABLES = ("env", "env_secrets")
 _WIRE_NAMES: Mapping[str, str] = {"timeout_s": "timeout", "grace_s": "grace"}
 

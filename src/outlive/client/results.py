@@ -99,7 +99,9 @@ class ProcessInfo:
     says what a queued one waits for ("approval" or "group"), `hint` what somebody has to do for that. `is_complete`: it has ended and its
     output is whole. `is_closed`: nothing can write to its streams any more. `descendants` counts what is left of its
     tree besides itself. `session_id` names the connection that started it. `profile` is its sandbox and
-    `features` what took effect of it; `secret_names` are its `env_secrets`. `stats` is there where it was asked for.
+    `features` what took effect of it; `secret_names` are its `env_secrets`. `location` says where it runs
+    ("backend", "image", "container"), None on the server's own machine. `is_unknown`: it runs on a node that is away, and everything
+    else is what was known last. `stats` is there where it was asked for.
     """
 
     process_id: ProcessId
@@ -134,6 +136,8 @@ class ProcessInfo:
     secret_names: tuple[str, ...]
     waits_for: str | None = None
     hint: str | None = None
+    location: Mapping[str, str] | None = None
+    is_unknown: bool = False
     stats: ProcessStats | None = None
 
     @property

@@ -6,8 +6,10 @@ from outlive.config.access_settings import AccessSettings
 from outlive.config.audit_settings import AuditSettings
 from outlive.config.bridge_settings import BridgeSettings
 from outlive.config.declaring import option
+from outlive.config.docker_settings import ContainerSettings
 from outlive.config.door_settings import DoorSettings
 from outlive.config.limit_settings import LimitSettings
+from outlive.config.node_settings import NodeSettings
 from outlive.config.options import Option
 from outlive.config.policy_settings import PolicySettings
 from outlive.config.sandbox_settings import SandboxSettings
@@ -26,12 +28,14 @@ __all__ = ["OPTIONS", "Settings"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings(
+    ContainerSettings,
     SandboxSettings,
     AuditSettings,
     PolicySettings,
     AccessSettings,
     LimitSettings,
     BridgeSettings,
+    NodeSettings,
     DoorSettings,
 ):
     """Every option of the server, validated. Times are seconds, sizes bytes; a port of None is switched off."""

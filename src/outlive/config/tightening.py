@@ -8,7 +8,10 @@ from outlive.core.sandbox import Profile
 
 __all__ = ["is_tighter"]
 
-_VERDICTS = ("allow", "ask", "deny")
+# What stands further behind allows less: verdicts, and who shares a container.
+_STRICTNESS = {
+    word: place for row in (("allow", "ask", "deny"), ("session", "strict")) for place, word in enumerate(row)
+}
 
 
 def is_tighter(rule: Tightening, value: Any, *, than: Any) -> bool:  # noqa: ANN401 -- one type for each option
@@ -35,7 +38,7 @@ def is_tighter(rule: Tightening, value: Any, *, than: Any) -> bool:  # noqa: ANN
         case "stronger":
             return Profile(value).strength >= Profile(than).strength
         case "stricter":
-            return _VERDICTS.index(value) >= _VERDICTS.index(than)
+            return _STRICTNESS[value] >= _STRICTNESS[than]
         case "hides":
             return HIDING.index(value) >= HIDING.index(than)
         case _:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from outlive.core.location import Isolation
 from outlive.core.sandbox import NO_LIMITS, Limits
 from outlive.core.terminal import TerminalNote
 
@@ -28,7 +29,8 @@ class Command:
 
     `env` is added to the server's clean environment (without `inherits_env` it is all there is); a None value removes
     a name. `env_secrets` come on top and are never written down. `profile` and `limits` bound what it may do (None: as the
-    server's default). With stdin "lent" a descriptor was handed to the keeper beforehand, under the process id. Times are
+    server's default). `backend` is where it runs ("local", "docker", or the name of a node), `image` and `isolation` in
+    what container. With stdin "lent" a descriptor was handed to the keeper beforehand, under the process id. Times are
     seconds, sizes bytes; None takes the server's default.
     """
 
@@ -58,6 +60,9 @@ class Command:
     group_limit: int | None = None
     profile: str | None = None
     limits: Limits = NO_LIMITS
+    backend: str | None = None
+    image: str | None = None
+    isolation: Isolation | None = None
 
     @property
     def text(self) -> str:

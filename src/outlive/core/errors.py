@@ -174,6 +174,15 @@ SLUGS: Mapping[str, tuple[type[OutliveError], str]] = MappingProxyType(
             "One argument may have 128 KiB: use the command form (any length) or a file.",
         ),
         "start_failed": (StartFailed, "See the message of the operating system."),
+        "docker_unavailable": (StartFailed, "Start the Docker daemon, or say where it is: DOCKER_HOST."),
+        "docker_timeout": (BackendUnavailable, "The daemon may be busy: try again."),
+        "image_missing": (StartFailed, "Get it with `docker pull`, or start the server with --docker-pull."),
+        "container_failed": (StartFailed, "See the message: it is the Docker daemon's own."),
+        "mount_failed": (StartFailed, "Create the folder, or mount another one."),
+        "mount_refused": (
+            CommandRefused,
+            "Work in a folder of its own, and mount no more than what is needed.",
+        ),
         "connection_limit": (LimitExceeded, "Close a connection, or raise MAX_SESSIONS."),
         "rate_limited": (LimitExceeded, "Ask less often, or raise --max-request-rate."),
         "process_limit": (LimitExceeded, "Wait until processes end, or raise the limit of open files."),
@@ -182,6 +191,10 @@ SLUGS: Mapping[str, tuple[type[OutliveError], str]] = MappingProxyType(
         "keeper_restarted": (
             BackendUnavailable,
             "The keeper restarted before it answered: look at the process before you repeat this.",
+        ),
+        "node_unavailable": (
+            BackendUnavailable,
+            "The command goes on there; `outlive doctor` tells what keeps the node away.",
         ),
         "server_lost": (
             BackendUnavailable,

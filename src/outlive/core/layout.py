@@ -137,6 +137,24 @@ class Layout:
         """Folder of the audit log: files named by the number of their first entry, and a note of the newest one."""
         return f"{self.root}/audit"
 
+    @property
+    def nodes(self) -> str:
+        """Folder of the nodes, one folder each by name: `live`, the processes that are followed there, a file each."""
+        return f"{self.root}/nodes"
+
+    @property
+    def containers(self) -> str:
+        """Folder of the containers, one folder each, named as their plans are."""
+        return f"{self.root}/containers"
+
+    def container(self, name: str) -> str:
+        """Folder of one container: `plan`, what it was made of; `init`, its first process; `run`, mounted inside it."""
+        return f"{self.root}/containers/{name}"
+
+    def runner_socket(self, name: str) -> str:
+        """Where the runner inside a container listens."""
+        return f"{self.root}/containers/{name}/run/runner.sock"
+
     def process(self, process_id: str) -> str:
         """Folder of one process."""
         return f"{self.root}/processes/{process_id}"

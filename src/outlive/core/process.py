@@ -9,6 +9,7 @@ from outlive.core.approval import Approval
 from outlive.core.cursor import Cursor
 from outlive.core.identity import ProcessId
 from outlive.core.lifecycle import ENDED, Cause, State
+from outlive.core.location import HERE, Location
 from outlive.core.sandbox import Sandbox
 from outlive.core.terminal import TerminalNote
 
@@ -43,6 +44,7 @@ class ProcessRecord:
     runs, when it failed to start, or when it is lost.
 
     `error` is None for a natural end, else one sentence. `is_complete`: ended and its output is whole.
+    `is_unknown`: it runs on a node that is away, and the rest is what was known last.
     `is_closed`: nothing can write to its streams any more. `secret_names` are variables whose values no file holds.
     `approval`: what policy asked a person about; not known any more of a process that the index alone remembers. `terminal`:
     it is the shell of one. Times are aware UTC, sizes bytes.
@@ -69,6 +71,7 @@ class ProcessRecord:
     is_complete: bool = False
     is_closed: bool = False
     is_stalled: bool = False
+    is_unknown: bool = False
     has_gaps: bool = False
     descendants: int = 0
     is_detached: bool = False
@@ -81,6 +84,7 @@ class ProcessRecord:
     sandbox: Sandbox = _UNBOUND
     secret_names: tuple[str, ...] = ()
     terminal: TerminalNote | None = None
+    location: Location = HERE
 
     @property
     def is_ended(self) -> bool:

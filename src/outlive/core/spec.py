@@ -12,6 +12,7 @@ class Spec:
 
     `secrets` are the names of variables whose values are handed over beside the spec and kept in no file. `confinement`
     are the steps that `keeper.confine` takes before the program runs (None: none), `groups` the control groups that they make.
+    `container` is the name of the container that it runs in (empty: none).
 
     `program` is the resolved file, `argv[0]` what the command sees. `stdio` is "pipes", "merge" (one pipe) or
     "pty"; `stdin` "none", "pipe" or "lent" (`keeper.lending`). Times in seconds, sizes in bytes, None = no limit. `on_limit` is
@@ -34,4 +35,5 @@ class Spec:
     secrets: tuple[str, ...] = ()
     confinement: tuple[str, ...] | None = None
     groups: tuple[str, ...] = ()
+    container: str = ""
     meta: Mapping[str, object] = field(default_factory=dict)

@@ -65,6 +65,7 @@ def new_record(
         secret_names=tuple(command.env_secrets),
         approval=approval,
         terminal=command.terminal,
+        location=resolved.location,
     )
 
 
@@ -99,5 +100,6 @@ def new_spec(
         secrets=record.secret_names,
         confinement=confined.steps,
         groups=confined.groups,
-        meta=encode_meta(record),
+        container=record.location.container or "",
+        meta={**encode_meta(record), **resolved.meta},
     )

@@ -158,7 +158,14 @@ class Engine(Approving, Queries):
         resolver = Resolver(
             self._layout, environment=environment, cwd=settings.cwd, shell=shell, is_strict=self.is_strict
         )
-        self._preparation = Preparation(settings, resolver, self.sandboxes, queries=self)
+        self._preparation = Preparation(
+            settings,
+            resolver,
+            self.sandboxes,
+            is_strict=self.is_strict,
+            queries=self,
+            check_backend=self._backend.check,
+        )
         self._stack.push_async_callback(self._backend.close)
         await self._backend.open(self._intake)
         try:
@@ -250,7 +257,14 @@ class Engine(Approving, Queries):
         self._intake.live[process.key] = process
         self._groups.enter(process)
         settle = functools.partial(self._settle, process)
-        await self._backend.start(process_id, spec, resolved.script, settle=settle, secrets=secrets)
+        await self._backend.start(
+            process_id,
+            spec,
+            resolved.script,
+            settle=settle,
+            secrets=secrets,
+            backend=record.location.backend,
+        )
         return process
 
     @property

@@ -51,7 +51,12 @@ class Intake:
     def link_opened(self) -> None:
         """Begin to note who is mentioned: who was live and is not has finished meanwhile."""
         # A start that was not acknowledged yet may be unknown over there: it is sent again, not missed.
-        self._expected = {key for key, process in self.live.items() if process.is_acknowledged}
+        # What runs on a node is not the keeper's to mention.
+        self._expected = {
+            key
+            for key, process in self.live.items()
+            if process.is_acknowledged and not process.location.is_node
+        }
         self._mentioned = set()
 
     def link_ready(self, keeper_pid: int, sessions: tuple[int, ...] = ()) -> None:

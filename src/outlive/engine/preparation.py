@@ -1,13 +1,17 @@
 """What is decided about a command before it is started: whether it may be, what it resolves to, what bounds it."""
 
 import contextlib
+from collections.abc import Callable
 
 from outlive.core.command import Command
 from outlive.core.errors import ProcessNotFound
 from outlive.core.identity import ProcessId
 from outlive.core.layout import Layout
+from outlive.core.location import DOCKER, LOCAL
 from outlive.core.process import Owner, ProcessRecord
 from outlive.core.sandbox import Profile
+from outlive.engine.containers import ContainerStarts
+from outlive.engine.elsewhere import resolve_elsewhere
 from outlive.engine.queries import Queries
 from outlive.engine.resolve import Resolved, Resolver, clean_environment
 from outlive.engine.sandbox import Confined, Sandboxes
@@ -21,15 +25,26 @@ class Preparation:
     """Asks everybody who has a say in a start."""
 
     def __init__(
-        self, settings: EngineSettings, resolver: Resolver, sandboxes: Sandboxes, *, queries: Queries
+        self,
+        settings: EngineSettings,
+        resolver: Resolver,
+        sandboxes: Sandboxes,
+        *,
+        is_strict: bool,
+        queries: Queries,
+        check_backend: Callable[[str], None],
     ) -> None:
-        """Take who decides."""
+        """Take who decides; `is_strict`: lists are in force; `check_backend` lets the names of backends pass."""
+        self._check_backend = check_backend
         self._settings = settings
         self._layout = Layout(settings.state_dir)
         self._queries = queries
         self._resolver = resolver
         self._environment = clean_environment(settings.environment)
         self._sandboxes = sandboxes
+        self._containers = ContainerStarts(
+            settings.containers, cwd=settings.cwd, limits=settings.sandbox.limits, is_strict=is_strict
+        )
 
     @property
     def shell(self) -> str:
@@ -44,10 +59,19 @@ class Preparation:
         Raises:
             OutliveError: As `Engine.start`.
         """
+        backend = self._containers.backend_of(command, owner)
+        if backend != LOCAL:
+            self._check_backend(backend)
         self._settings.allowed_commands.check(command, self._environment)
         check_secrets(command.env_secrets)
         inside = await self._inside(owner)
+        if backend == DOCKER:
+            resolved, confined = await self._containers.prepare(command, owner, process_id)
+            await self._sandboxes.check_folder(resolved.cwd, inside)
+            return resolved, confined
         profile = self._sandboxes.choose(command, owner, inside)
+        if backend != LOCAL:
+            return resolve_elsewhere(command, profile, inside, backend=backend)
         resolved = await self._resolver.resolve(command, process_id, is_listed=profile is not Profile.OPEN)
         await self._sandboxes.check_folder(resolved.cwd, inside)
         confined = await self._sandboxes.confine(

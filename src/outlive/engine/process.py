@@ -12,6 +12,7 @@ from outlive.core.approval import Approval
 from outlive.core.cursor import Cursor
 from outlive.core.identity import ProcessId, id_to_bytes
 from outlive.core.lifecycle import ENDED, State
+from outlive.core.location import Location
 from outlive.core.process import ProcessRecord
 from outlive.core.terminal import TerminalNote
 from outlive.engine.hiding import Hider
@@ -113,6 +114,11 @@ class Process(Watched):
         return self._base.group
 
     @property
+    def location(self) -> Location:
+        """Where it runs."""
+        return self._base.location
+
+    @property
     def has_stdin(self) -> bool:
         """Whether it was started with an input that can be written to."""
         return self._base.stdin == "pipe" or self._base.stdio == "pty"
@@ -179,6 +185,7 @@ class Process(Watched):
             is_complete=self.is_complete,
             is_closed=self.is_closed,
             is_stalled=self.is_stalled,
+            is_unknown=self.is_unknown,
             has_gaps=self.has_gaps,
             descendants=self._descendants,
         )

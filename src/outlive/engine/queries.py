@@ -7,6 +7,7 @@ from outlive.core.cursor import Cursor
 from outlive.core.errors import ProcessNotFound
 from outlive.core.identity import ProcessId, id_to_bytes, is_process_id
 from outlive.core.layout import Layout
+from outlive.core.location import LOCAL
 from outlive.core.process import ProcessRecord
 from outlive.engine import waiting
 from outlive.engine.hiding import Hider
@@ -56,6 +57,11 @@ class Queries:
         A finished one may be among them for some milliseconds, until its last state is committed.
         """
         return tuple(self._intake.live.values())
+
+    def backend_of(self, process_id: ProcessId) -> str:
+        """Return the name of the backend that has a live process."""
+        process = self._intake.live.get(id_to_bytes(process_id))
+        return LOCAL if process is None else process.location.backend
 
     async def find(self, process_id: str) -> Process:
         """Return a process by its id: the live object, or an ended one loaded again.

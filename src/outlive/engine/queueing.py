@@ -194,7 +194,12 @@ class Queueing(Records):
         while not process.is_ended:
             try:
                 await self._backend.start(
-                    command.process_id, command.spec, command.script, settle=settle, secrets=command.secrets
+                    command.process_id,
+                    command.spec,
+                    command.script,
+                    settle=settle,
+                    secrets=command.secrets,
+                    backend=process.location.backend,
                 )
             except BackendUnavailable:
                 await asyncio.sleep(_RETRY_S)

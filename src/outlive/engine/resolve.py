@@ -9,27 +9,37 @@ import os
 import shlex
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from outlive.core.command import Command
 from outlive.core.errors import InvalidRequest, StartFailed
 from outlive.core.identity import ProcessId
 from outlive.core.layout import Layout
+from outlive.core.location import HERE, Location
 from outlive.core.sandbox import listed_environment
 from outlive.engine.programs import check_folder, find_program
 
-__all__ = ["Resolved", "Resolver", "clean_environment", "find_shell"]
+__all__ = [
+    "DEFAULT_TERM",
+    "MAX_LINE_BYTES",
+    "Resolved",
+    "Resolver",
+    "as_bytes",
+    "check_words",
+    "clean_environment",
+    "find_shell",
+]
 
 # execve(2): MAX_ARG_STRLEN is 32 pages (131072 bytes) with the final NUL, for each word of argv and environment.
 _MAX_WORD_BYTES = 131_071
-_MAX_LINE_BYTES = 100 * 1024  # longer lines run from a script file
+MAX_LINE_BYTES = 100 * 1024  # longer lines run from a script file
 _BELIEVED_S = 1.0
 _MAX_BELIEVED = 256
 _SECRET_NAMES = frozenset({"MCP_API_KEY", "OUTLIVE_BRIDGE_DIAL"})  # the latter may have a token in it
 _SECRET_PARTS = ("TOKEN", "SECRET", "PASSWORD", "KEY")
 _BASH_ENV = "BASH_ENV"
 _USERS_BASH_ENV = "OUTLIVE_BASH_ENV"  # what a prelude gives back to the command
-_DEFAULT_TERM = "xterm-256color"
+DEFAULT_TERM = "xterm-256color"
 
 
 def clean_environment(environment: Mapping[str, str]) -> dict[str, str]:
@@ -54,7 +64,7 @@ def find_shell(environment: Mapping[str, str]) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resolved:
-    """What will run. `script` is the content of the process's script file (empty: none)."""
+    """What will run, and where. `script` is the content of the process's script file (empty: none), `meta` more for the spec."""
 
     program: str
     argv: tuple[str, ...]
@@ -62,6 +72,8 @@ class Resolved:
     cwd: str
     shell: str | None
     script: bytes = b""
+    location: Location = HERE
+    meta: Mapping[str, object] = field(default_factory=dict)
 
 
 class Resolver:
@@ -90,7 +102,7 @@ class Resolver:
             InvalidRequest: `invalid_params`: empty, both forms at once, NUL, text that is no text.
             StartFailed: `cwd_missing`, `not_found`, `permission_denied`, `argument_too_long`.
         """
-        _check_words(command)
+        check_words(command)
         cwd = os.path.join(self._cwd, command.cwd) if command.cwd else self._cwd
         env = self._effective_environment(command, process_id, cwd, is_listed=is_listed)
         if command.cwd:
@@ -100,12 +112,12 @@ class Resolver:
             argv, script = command.argv, b""
             if command.script is not None:
                 argv = (*argv, f"{self._layout.process(process_id)}/script")
-                script = _encode(command.script) or b"\n"  # an empty script is a file all the same
+                script = as_bytes(command.script) or b"\n"  # an empty script is a file all the same
             return Resolved(program=program, argv=argv, env=env, cwd=cwd, shell=None, script=script)
         line = command.line or ""
         script = b""
-        encoded = _encode(line)
-        if len(encoded) > _MAX_LINE_BYTES:
+        encoded = as_bytes(line)
+        if len(encoded) > MAX_LINE_BYTES:
             script = encoded
             line = f". {shlex.quote(self._layout.process(process_id) + '/script')}"
         elif line[0] in "-+":
@@ -127,7 +139,7 @@ class Resolver:
         else:
             env = {**(self._listed if is_listed else self._environment), "PWD": cwd}
         if command.stdio == "pty":
-            env["TERM"] = _DEFAULT_TERM  # the server's own terminal, if any, is not this one
+            env["TERM"] = DEFAULT_TERM  # the server's own terminal, if any, is not this one
         for name, value in command.env.items():
             if value is None:
                 env.pop(name, None)
@@ -159,7 +171,13 @@ class Resolver:
         return answer
 
 
-def _check_words(command: Command) -> None:
+def check_words(command: Command) -> None:
+    """Let a command pass that can be written down and handed to a program.
+
+    Raises:
+        InvalidRequest: `invalid_params`: empty, both forms at once, NUL, text that is no text.
+        StartFailed: `argument_too_long`.
+    """
     if (command.line is None) == (command.argv is None):
         raise InvalidRequest("invalid_params", "A command is either a line or an argv.")
     if command.script is not None:
@@ -193,7 +211,7 @@ def _check_text(text: str, where: str) -> None:
         )
     if not text.isascii():
         try:
-            _encode(text)
+            as_bytes(text)
         except UnicodeEncodeError as error:
             raise InvalidRequest(
                 "invalid_params", f"Half of a surrogate pair in {where}.", details={"parameter": where}
@@ -203,7 +221,7 @@ def _check_text(text: str, where: str) -> None:
 def _check_length(word: str, what: str) -> None:
     if len(word) * 4 <= _MAX_WORD_BYTES:
         return
-    size = len(_encode(word))
+    size = len(as_bytes(word))
     if size > _MAX_WORD_BYTES:
         raise StartFailed(
             "argument_too_long",
@@ -212,5 +230,6 @@ def _check_length(word: str, what: str) -> None:
         )
 
 
-def _encode(text: str) -> bytes:
+def as_bytes(text: str) -> bytes:
+    """Return a text as programs get it: what was no UTF-8 (PEP 383) is itself again."""
     return text.encode("utf-8", "surrogateescape")  # as protocols.frames writes the spec

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from outlive.engine.containers import ContainerSettings
 from outlive.engine.sandbox import SandboxSettings
 from outlive.policy.commands import AllowedCommands
 from outlive.policy.judgement import CommandPolicy
@@ -33,6 +34,7 @@ class EngineSettings:
     reader_grace_s: float = 10.0
     allowed_commands: AllowedCommands = field(default_factory=AllowedCommands)
     sandbox: SandboxSettings = field(default_factory=SandboxSettings)
+    containers: ContainerSettings = field(default_factory=ContainerSettings)
     policy: CommandPolicy = field(default_factory=CommandPolicy)
     approval_timeout_s: float = 600.0
     retention: Retention = field(default_factory=Retention)

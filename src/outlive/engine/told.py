@@ -31,6 +31,7 @@ _END_FLAGS = {
 # Plain ints: an IntFlag operation costs 0.5 us, and these are tested for every doorbell.
 _SIGNALED, _FAILED, _LOST = int(Flags.SIGNALED), int(Flags.FAILED), int(Flags.LOST)
 _OPEN, _GAPS = int(Flags.OUT_OPEN | Flags.ERR_OPEN), int(Flags.GAPS)
+_UNKNOWN = int(Flags.UNKNOWN)
 _STALLED, _BLOCKED = int(Flags.STALLED), int(Flags.BLOCKED)
 _STARTING, _EXITED, _DONE = int(Phase.STARTING), int(Phase.EXITED), int(Phase.DONE)
 
@@ -140,6 +141,11 @@ class Told:
     def is_blocked(self) -> bool:
         """Whether it waits until output is released (`on_limit` "block")."""
         return bool(self._flags & _BLOCKED)
+
+    @property
+    def is_unknown(self) -> bool:
+        """Whether it runs on a node that is away: what is known of it was true then."""
+        return bool(self._flags & _UNKNOWN)
 
     @property
     def has_gaps(self) -> bool:

@@ -17,8 +17,10 @@ from outlive.keeper.files import write_once, write_whole
 from outlive.keeper.kept import Kept
 from outlive.keeper.loop import Loop
 from outlive.keeper.pump import Pump
+from outlive.keeper.records import read_end
 from outlive.keeper.stops import Stops
 from outlive.keeper.trees import Trees
+from outlive.protocols.frames import OUT_OF_MEMORY
 from outlive.protocols.keeper import CauseCode, Flags, Phase
 
 __all__ = ["EXIT_FLAGS", "Endings"]
@@ -66,8 +68,8 @@ class Endings:
         kept.is_empty = is_empty
         if self._is_shutdown and kind == "signaled" and number == signal.SIGTERM and not kept.cause:
             kept.cause, kept.note = int(CauseCode.SHUTDOWN), _SHUTDOWN_NOTE
-        if kind == "signaled" and number == signal.SIGKILL and not kept.cause and kept.spec.groups:
-            kept.cause = int(CauseCode.OOM if ran_out_of_memory(kept.spec.groups) else CauseCode.NONE)
+        if kind == "signaled" and number == signal.SIGKILL and not kept.cause:
+            kept.cause = int(CauseCode.OOM if _ran_out_of_memory(kept) else CauseCode.NONE)
         if kept.timeout_timer is not None:
             kept.timeout_timer.cancel()
         hit("exit.noticed")
@@ -165,3 +167,10 @@ class Endings:
         remove_groups(kept.spec.groups)
         hit("exit.let_go")
         self._forget(kept)
+
+
+def _ran_out_of_memory(kept: Kept) -> bool:
+    if kept.spec.container:
+        ended = read_end(kept.folder)
+        return ended is not None and ended.note == OUT_OF_MEMORY
+    return bool(kept.spec.groups) and ran_out_of_memory(kept.spec.groups)

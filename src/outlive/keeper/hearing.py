@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 
 from outlive.keeper import sockets
+from outlive.keeper.containers import take_birth
 from outlive.keeper.endings import Endings
 from outlive.keeper.files import write_once
 from outlive.keeper.kept import Kept, ShimLink
@@ -45,12 +46,29 @@ class Hearing:
         packet = sockets.receive(shim.socket, size=8192)
         if packet is None:
             return
-        words = packet[0].decode().split()
+        message, fds = packet
+        if not message:
+            self._lose(kept, shim)
+            return
+        try:
+            self._understand(kept, shim, message.decode().split(), fds)
+        except (
+            ValueError
+        ) as error:  # a shim of ours does not; who runs inside a container may have taken its place
+            self._log(f"shim {shim.pid} is not understood: {error!r}")
+            self._lose(kept, shim)
+        finally:
+            for fd in fds:
+                os.close(fd)
+
+    def _lose(self, kept: Kept, shim: ShimLink) -> None:
+        self._loop.unwatch(shim.socket.fileno())
+        shim.socket.close()
+        self._orphans.shim_lost(kept)
+
+    def _understand(self, kept: Kept, shim: ShimLink, words: list[str], fds: list[int]) -> None:
+        """Act on one packet; descriptors that are taken are taken out of `fds`."""
         match words:
-            case []:
-                self._loop.unwatch(shim.socket.fileno())
-                shim.socket.close()
-                self._orphans.shim_lost(kept)
             case ["spawned", pid, ticks, started_ns]:
                 self._spawned(kept, int(pid), int(ticks), int(started_ns))
             case ["failed", number, place]:
@@ -61,8 +79,27 @@ class Hearing:
                 )
             case ["empty"]:
                 self._endings.emptied(kept)
+            case ["born", letters] if shim.is_inside and not kept.pid:
+                held = dict(zip(letters, fds, strict=True))
+                fds.clear()
+                self.born(kept, shim, held)
+            case ["hello", _] if shim.is_inside:
+                pass
             case _:
                 self._log(f"shim {shim.pid} says {words!r}")
+
+    def born(self, kept: Kept, shim: ShimLink, held: dict[str, int] | None = None) -> None:
+        """Let a command in a container execute; `held` came with the news, and is taken."""
+        if not take_birth(kept, shim, held or {}):
+            self._log(f"{kept.process_id}: the command was gone before it executed")
+            with contextlib.suppress(OSError):
+                sockets.send(shim.socket, b"quit")
+            return  # the end of the link is read next
+        if kept.spec.stdio == "pty":
+            stream = kept.streams[0]
+            stream.source = kept.fds["m"]
+            assert self._endings.pump is not None
+            self._endings.pump.add(stream)
 
     def _spawned(self, kept: Kept, pid: int, ticks: int, started_ns: int) -> None:
         kept.pid, kept.ticks, kept.started_ns = pid, ticks, started_ns
@@ -85,5 +122,7 @@ class Hearing:
             record = ExitRecord(kind="failed", number=number, ended_ns=time.time_ns(), note=place)
             with contextlib.suppress(OSError):
                 write_once(f"{kept.folder}/exit", encode_exit(record))
+        for stream in kept.streams:
+            stream.is_open = stream.is_open and stream.source >= 0  # a terminal that was never opened
         kept.answer_all(failed_start(number, place))
         self._endings.exited(kept, kind="failed", number=number, is_empty=True, ended_ns=time.time_ns())

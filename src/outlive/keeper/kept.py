@@ -19,14 +19,18 @@ _ERR_OPEN = int(Flags.ERR_OPEN)
 
 
 class ShimLink:
-    """The supervisor's side of one shim: its socket, its pid, and what it serves now."""
+    """The supervisor's side of one shim: its socket, its pid, and what it serves now.
 
-    __slots__ = ("kept", "pid", "socket")
+    `is_inside`: it is a container's, made for one command and of no use after it; what it says is not believed blindly.
+    """
 
-    def __init__(self, link: socket.socket, pid: int = 0) -> None:
+    __slots__ = ("is_inside", "kept", "pid", "socket")
+
+    def __init__(self, link: socket.socket, pid: int = 0, *, is_inside: bool = False) -> None:
         """Keep the link; the pid comes with the shim's hello."""
         self.socket = link
         self.pid = pid
+        self.is_inside = is_inside
         self.kept: Kept | None = None
 
 
@@ -181,6 +185,22 @@ class Kept:
         answers, self.answers = self.answers, []
         for answer in answers:
             answer(fields)
+
+    def take_pidfd(self, pidfd: int) -> None:
+        """Keep this one, if it is one, instead of what was kept."""
+        if pidfd >= 0:
+            if self.pidfd >= 0:
+                os.close(self.pidfd)
+            self.pidfd = pidfd
+
+    def let_go_of_what_was_given(self) -> None:
+        """Close what the command's shim has now: where new supervisors will find it, and a lent descriptor."""
+        if self.listener is not None:
+            self.listener.close()
+            self.listener = None
+        if self.lent >= 0:
+            os.close(self.lent)
+            self.lent = -1
 
     def close_fd(self, letter: str) -> None:
         """Close one of the keeper's ends, if it is open."""

@@ -18,6 +18,7 @@ __all__ = [
     "exit_status_of_zombie",
     "has_no_writer",
     "open_pidfd",
+    "pid_behind",
     "pidfd_exit_status",
     "punch_hole",
     "spread_folders",
@@ -102,6 +103,15 @@ def open_pidfd(pid: int, ticks: int) -> int:
         os.close(pidfd)
         return -1
     return pidfd
+
+
+def pid_behind(pidfd: int) -> int:
+    """Return the pid that a pidfd stands for, as this process's namespace numbers it; 0 when it has ended or is not there."""
+    with open(f"/proc/self/fdinfo/{pidfd}", "rb") as file:
+        for line in file:
+            if line.startswith(b"Pid:"):
+                return max(0, int(line[4:]))
+    return 0  # the descriptor is something else
 
 
 def exit_status_of_zombie(pid: int, ticks: int) -> int | None:

@@ -252,18 +252,20 @@ class ShimPool:
         message, _ = packet
         if not message:
             self._lose(shim)
-        elif message.startswith(b"hello "):
+        elif message.startswith(b"hello ") and not shim.is_inside:
             self._coming -= 1
             shim.pid = int(message[6:])
             self._offer(shim)
 
     def _lose(self, shim: ShimLink) -> None:
+        self._loop.unwatch(shim.socket.fileno())
+        shim.socket.close()
+        if shim.is_inside:
+            return
         if not shim.pid:
             self._coming -= 1
         with contextlib.suppress(ValueError):
             self._idle.remove(shim)
-        self._loop.unwatch(shim.socket.fileno())
-        shim.socket.close()
         self.fill()
 
     def _offer(self, shim: ShimLink) -> None:
@@ -292,6 +294,8 @@ class ShimPool:
             sockets.send(shim.socket, b"release")
         except OSError:
             return  # it died; the end of its socket is read next
+        if shim.is_inside:  # it ends: its socket's end is read next
+            return
         self._offer(shim)
 
     def adopt(self, shim: ShimLink) -> None:

@@ -32,6 +32,10 @@ _RETRY_S = 0.02
 _PATIENCE_S = 3.0  # for shims that do not answer: they are stopped or starved, not dead
 
 
+# mode ("own", "hold"), letters, pid, ticks, kind of the end ("-": none), number, empty, end in Unix nanoseconds
+_State = tuple[str, str, int, int, str, int, int, int]
+
+
 class Recovery:
     """Takes over what lives. `finished` is called once, when every shim has answered (or patience is over)."""
 
@@ -45,10 +49,11 @@ class Recovery:
         orphans: Orphans,
         *,
         keep: Callable[[Kept], None],
+        born: Callable[[Kept, ShimLink], None],
         journal: Journal,
         log: Callable[[str], None],
     ) -> None:
-        """Nothing happens before `begin`."""
+        """Nothing happens before `begin`; `born` lets a command in a container execute that waits for it."""
         self._loop = loop
         self._layout = layout
         self._pool = pool
@@ -56,6 +61,7 @@ class Recovery:
         self._endings = endings
         self._orphans = orphans
         self._keep = keep
+        self._born = born
         self._journal = journal
         self._log = log
         self._asked: dict[int, ShimLink] = {}
@@ -188,29 +194,27 @@ class Recovery:
         fd = shim.socket.fileno()
         self._asked.pop(fd, None)
         self._loop.unwatch(fd)
-        if not message:
+        state = _read_state(message)
+        if state is None:
+            for descriptor in fds:
+                os.close(descriptor)
             shim.socket.close()
             kept.shim = None
             self._without_shim(kept)
         else:
-            self._take_over(kept, shim, message.decode().split()[1:], fds)
+            self._take_over(kept, shim, state, fds)
         if not self._asked and not self._delayed:
             self._settle()
 
-    def _take_over(self, kept: Kept, shim: ShimLink, words: list[str], fds: list[int]) -> None:
-        mode, letters, pid, ticks, kind, number, empty, ended_ns = words
+    def _take_over(self, kept: Kept, shim: ShimLink, state: _State, fds: list[int]) -> None:
+        mode, letters, pid, ticks, kind, number, empty, ended_ns = state
         record = self._restore(kept)
         held = dict(zip(letters if letters != "-" else "", fds, strict=False))
-        pidfd = held.pop("p", -1)
-        if (
-            pidfd >= 0
-        ):  # the holder's is older than ours: it knows the exit code even after the pid was reaped
-            if kept.pidfd >= 0:
-                os.close(kept.pidfd)
-            kept.pidfd = pidfd
+        # The holder's is older than ours: it knows the exit code even after the pid was reaped.
+        kept.take_pidfd(held.pop("p", -1))
         kept.fds = held
-        if int(pid):
-            kept.pid, kept.ticks = int(pid), int(ticks)
+        if pid:
+            kept.pid, kept.ticks = pid, ticks
             kept.answer_all({"pid": kept.pid, "started_ns": kept.started_ns, "existing": True})
             if kept.phase == Phase.STARTING:  # a full disk kept the shim from writing the pid
                 kept.phase = Phase.RUNNING
@@ -219,6 +223,7 @@ class Recovery:
         # The link's socket is where a listening shim accepted us, so SO_PEERCRED names whoever called listen():
         # the supervisor of that time. The shim's own pid is in the pid file.
         shim.pid = record.shim_pid if record is not None and mode == "own" else 0
+        shim.is_inside = bool(kept.spec.container) and mode == "own"
         for stream in kept.streams:
             source = held.get("m" if kept.spec.stdio == "pty" else "oe"[stream.index], -1)
             stream.source = source
@@ -232,14 +237,14 @@ class Recovery:
                 self._pump.move(stream)  # a relay pipe may hold bytes that no event tells of
         kept.is_orphan = mode != "own"
         self._go_on(kept, record)
-        if self._was_done(kept, is_empty=bool(int(empty)) and not kept.is_orphan):
+        if self._was_done(kept, is_empty=bool(empty) and not kept.is_orphan):
             return
-        if kept.is_orphan:
+        if shim.is_inside and not kept.pid and kind == "-":  # nobody has let it execute yet
+            self._born(kept, shim)
+        elif kept.is_orphan:
             self._orphans.resume_watch(kept)
         elif kind != "-":
-            self._endings.exited(
-                kept, kind=kind, number=int(number), is_empty=bool(int(empty)), ended_ns=int(ended_ns)
-            )
+            self._endings.exited(kept, kind=kind, number=number, is_empty=bool(empty), ended_ns=ended_ns)
 
     def _was_done(self, kept: Kept, *, is_empty: bool) -> bool:
         """Restore what an earlier supervisor had completed, if it had."""
@@ -269,6 +274,15 @@ class Recovery:
         # A clock that was set must not prolong the grace.
         deadline = time.monotonic() + min(max(0.0, left_s), record["grace_s"])
         self._endings.stops.pursue(kept, deadline)
+
+
+def _read_state(message: bytes) -> _State | None:
+    """Read a shim's `state`; None for its death, and for what is none: who runs in a container may say anything."""
+    try:
+        _, mode, letters, pid, ticks, kind, number, empty, ended_ns = message.decode().split()
+        return mode, letters, int(pid), int(ticks), kind, int(number), int(empty), int(ended_ns)
+    except ValueError:
+        return None
 
 
 def _read_done(folder: str) -> dict[str, object] | None:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from outlive.core.identity import id_to_bytes, is_process_id
 from outlive.keeper import sockets
 from outlive.keeper.clients import Client
+from outlive.keeper.ends import set_window_size
 from outlive.keeper.inputs import Inputs
 from outlive.keeper.kept import Answer, Kept
 from outlive.keeper.lending import Lending
@@ -15,7 +16,7 @@ from outlive.keeper.limits import Limits
 from outlive.keeper.offering import Offering
 from outlive.keeper.presence import Presence
 from outlive.keeper.pump import Pump
-from outlive.keeper.starts import Starts, known_start, set_window_size
+from outlive.keeper.starts import Starts, known_start
 from outlive.keeper.stops import Stops
 from outlive.keeper.table import Table
 from outlive.keeper.trees import Trees

@@ -6,13 +6,14 @@ A start repeated with the same id starts nothing twice: a folder that exists is 
 import errno
 import os
 import resource
-import termios
 from collections import deque
 from collections.abc import Callable
 
 from outlive.core.layout import Layout
 from outlive.core.spec import Spec
 from outlive.keeper import sockets
+from outlive.keeper.containers import ContainerLinks
+from outlive.keeper.ends import lost_of, open_ends
 from outlive.keeper.failpoints import hit
 from outlive.keeper.files import write_prepared
 from outlive.keeper.journal import Journal
@@ -33,7 +34,6 @@ __all__ = [
     "known_start",
     "open_logs",
     "remembered_spec",
-    "set_window_size",
 ]
 
 INTERRUPTED: dict[str, object] = {
@@ -42,7 +42,6 @@ INTERRUPTED: dict[str, object] = {
 }
 _FDS_PER_PROCESS = 8  # three files, three ends of pipes at most, the shim's link, the pidfd
 _FDS_RESERVED = 200
-_IUTF8 = 0o040000  # termios(3); Python has no name for it
 
 
 class Starts:
@@ -60,6 +59,7 @@ class Starts:
         failed: Callable[[Kept, int, str], None],
         journal: Journal,
         lending: Lending,
+        containers: ContainerLinks,
     ) -> None:
         """Prepare folders; nothing is started yet."""
         self._layout = layout
@@ -70,6 +70,7 @@ class Starts:
         self._failed = failed
         self._journal = journal
         self._lending = lending
+        self._containers = containers
         self._prepared = PreparedFolders(loop, layout)
         self._queue: deque[Kept] = deque()
         limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
@@ -147,6 +148,9 @@ class Starts:
             Stream(kept, index, source=-1, log=log)
             for index, log in enumerate((prepared.out, -1)[: 2 if kept.spec.stdio == "pipes" else 1])
         ]
+        if kept.spec.container:
+            self._containers.start(kept, self._pump.add)
+            return
         self._queue.append(kept)
         self._pool.waiting = len(self._queue)
         self.dispatch()
@@ -163,11 +167,11 @@ class Starts:
 
     def _give(self, kept: Kept, shim: ShimLink) -> None:
         assert kept.listener is not None
-        if (lost := _lost(kept)) is not None:  # with the supervisor that had it
+        if (lost := lost_of(kept)) is not None:  # with the supervisor that had it
             self._give_up(kept, shim, errno.EBADF, lost)
             return
         try:
-            ends = _open_ends(kept)
+            ends = open_ends(kept)
         except OSError as error:  # no more descriptors, or terminals
             self._give_up(kept, shim, error.errno or errno.EIO, "pipes")
             return
@@ -189,11 +193,7 @@ class Starts:
         finally:
             for fd in ends.values():
                 os.close(fd)
-        kept.listener.close()
-        kept.listener = None
-        if kept.lent >= 0:
-            os.close(kept.lent)
-            kept.lent = -1
+        kept.let_go_of_what_was_given()
         hit("start.given")
         for stream in kept.streams:
             self._pump.add(stream)
@@ -219,76 +219,6 @@ def open_logs(folder: str) -> tuple[int, int, int]:
     except FileNotFoundError:
         err = -1
     return out, err, os.open(f"{folder}/idx", flags | os.O_APPEND, 0o600)
-
-
-def _pipe(kept: Kept, letter: str, *, keeper_reads: bool) -> int:
-    read_end, write_end = os.pipe2(os.O_CLOEXEC)
-    ours, theirs = (read_end, write_end) if keeper_reads else (write_end, read_end)
-    os.set_blocking(ours, False)
-    kept.fds[letter] = ours
-    return theirs
-
-
-def _lost(kept: Kept) -> str | None:
-    """Name what was handed over for a start and is not there any more."""
-    if kept.spec.stdin == "lent" and kept.lent < 0:
-        return "stdin"
-    return "secrets" if kept.spec.secrets and kept.secrets is None else None
-
-
-def _in_memory(content: bytes) -> int:
-    """Return a file that has no name and no place on any disk (memfd_create(2))."""
-    fd = os.memfd_create("outlive-secrets", os.MFD_CLOEXEC)
-    os.pwrite(fd, content, 0)
-    return fd
-
-
-def _open_ends(kept: Kept) -> dict[str, int]:
-    """Open pipes or terminal; return the command's own ends. An OSError leaves the keeper's ends in `kept.fds` only."""
-    ends: dict[str, int] = {}
-    try:
-        (_open_terminal if kept.spec.stdio == "pty" else _open_pipes)(kept, ends)
-        if kept.secrets:
-            ends["S"] = _in_memory(kept.secrets)
-    except OSError:
-        for fd in ends.values():
-            os.close(fd)
-        raise
-    return ends
-
-
-def _open_pipes(kept: Kept, ends: dict[str, int]) -> None:
-    if kept.spec.stdin == "pipe":
-        ends["I"] = _pipe(kept, "i", keeper_reads=False)
-    elif kept.spec.stdin == "lent":
-        ends["I"] = os.dup(kept.lent)
-    else:
-        ends["I"] = os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
-    for stream, letter in zip(kept.streams, "oe", strict=False):
-        ends[letter.upper()] = _pipe(kept, letter, keeper_reads=True)
-        stream.source = kept.fds[letter]
-
-
-def _open_terminal(kept: Kept, ends: dict[str, int]) -> None:
-    if kept.spec.stdin == "lent":
-        ends["I"] = os.dup(kept.lent)
-    master, ends["T"] = os.openpty()
-    kept.fds["m"] = master
-    os.set_blocking(master, False)
-    set_window_size(master, kept.spec.rows, kept.spec.cols)
-    flags = termios.tcgetattr(master)  # of the pair, on Linux
-    flags[0] |= _IUTF8  # else erasing a character in a line takes one byte of it
-    termios.tcsetattr(master, termios.TCSANOW, flags)
-    relay_read, relay_write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-    kept.fds.update(r=relay_read, w=relay_write)
-    stream = kept.streams[0]
-    stream.source = master
-    stream.relay = relay_write
-
-
-def set_window_size(terminal: int, rows: int, cols: int) -> None:
-    """Set a terminal's size; its foreground process group gets SIGWINCH (tty_ioctl(4) TIOCSWINSZ)."""
-    termios.tcsetwinsize(terminal, (rows, cols))
 
 
 def _refusal(error: OSError) -> dict[str, object]:
@@ -323,6 +253,9 @@ def failed_start(number: int, place: str) -> dict[str, object]:
     elif place == "secrets":
         slug = "secrets_lost"
         text = "The secrets of the process were in memory only, and are lost: it never ran."
+    elif place == "container":
+        slug = "container_failed"
+        text = f"Nobody answers in the container ({os.strerror(number)}): nothing ran."
     elif place.startswith("sandbox:"):
         slug = "sandbox_unavailable"
         text = f"The sandbox cannot be made ({place.removeprefix('sandbox:')}: {os.strerror(number)}): nothing ran."

@@ -14,6 +14,7 @@ from functools import partial
 from outlive.core.layout import Layout
 from outlive.keeper import sockets
 from outlive.keeper.clients import Clients
+from outlive.keeper.containers import ContainerLinks
 from outlive.keeper.endings import Endings
 from outlive.keeper.guardian import log, use_standard_files
 from outlive.keeper.hearing import Hearing
@@ -81,8 +82,8 @@ class Supervisor:
 
     def __init__(self, layout: Layout, *, is_at_home: Callable[[], bool]) -> None:
         """Begin to take over what lives; the caller holds the lock, and `is_at_home` tells whether it lies there still."""
-        live = read_journal(layout.live)
-        journal = Journal(layout.live, live)
+        journal = Journal(layout.live, live := read_journal(layout.live))
+        self._layout = layout
         self._loop = loop = Loop(log)
         inputs, lending = Inputs(loop), Lending()
         trees = Trees(touch=self._touch)
@@ -94,6 +95,7 @@ class Supervisor:
         self._guardian = GuardianLink(loop, layout, log=log, connected=self._fill, is_at_home=is_at_home)
         self._pool = ShimPool(loop, self._guardian, available=self._dispatch, heard=self._hear)
         table.pool = self._pool
+        containers = ContainerLinks(loop, layout, self._pool, failed=self._start_failed)
         self._starts = Starts(
             loop,
             layout,
@@ -104,6 +106,7 @@ class Supervisor:
             failed=self._start_failed,
             journal=journal,
             lending=lending,
+            containers=containers,
         )
         orphans = Orphans(loop, layout, self._pool, endings, start_again=self._starts.again, log=log)
         self._hearing = Hearing(loop, endings, orphans, touch=self._touch, log=log)
@@ -116,18 +119,7 @@ class Supervisor:
             is_at_home=is_at_home,
             shut_down=endings.shut_down,
         )
-        requests = Requests(
-            presence,
-            table,
-            starts=self._starts,
-            trees=trees,
-            stops=endings.stops,
-            inputs=inputs,
-            limits=limits,
-            lending=lending,
-            offering=Offering(loop, layout.root),
-            pump=pump,
-        )
+        requests = self._requests(inputs, lending, limits, trees, pump)
         Reaper(loop, layout, guardians=self._guardian.spawned, claimed=table.unread_pids)
         listener = sockets.listen_unix(layout.keeper_socket, backlog=128)
         self._clients = presence.clients = Clients(
@@ -136,9 +128,35 @@ class Supervisor:
         loop.after_turns(self._clients.flush)
         loop.after_turns(pump.pause)
         recovery = Recovery(
-            loop, layout, self._pool, pump, endings, orphans, keep=table.keep, journal=journal, log=log
+            loop,
+            layout,
+            self._pool,
+            pump,
+            endings,
+            orphans,
+            keep=table.keep,
+            born=self._hearing.born,
+            journal=journal,
+            log=log,
         )
         recovery.begin(live, presence.recovered)
+
+    def _requests(
+        self, inputs: Inputs, lending: Lending, limits: Limits, trees: Trees, pump: Pump
+    ) -> Requests:
+        """Return what servers may ask, once everybody is there who carries it out."""
+        return Requests(
+            self._presence,
+            self._table,
+            starts=self._starts,
+            trees=trees,
+            stops=self._endings.stops,
+            inputs=inputs,
+            limits=limits,
+            lending=lending,
+            offering=Offering(self._loop, self._layout.root),
+            pump=pump,
+        )
 
     def run(self, wake: int) -> None:
         """Serve until retired or ended; `wake` becomes readable at a SIGTERM, the only signal that is not ignored."""

@@ -95,5 +95,5 @@ def _summary(record: ProcessRecord) -> dict[str, object]:
         "cause": record.cause,
         "duration_s": duration_s,
         "bytes": record.stdout_bytes + record.stderr_bytes,
-        "backend": "local",
+        "backend": record.location.backend,
     }

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 __all__ = [
     "EXTENDED",
     "IDX",
+    "OUT_OF_MEMORY",
     "SPEC_VERSION",
     "WITHDRAWN",
     "ExitRecord",
@@ -38,6 +39,7 @@ SPEC_VERSION = b"outlive-spec-1"
 # execute, so that one of an earlier version starts nothing rather than a part of it.
 EXTENDED = "/dev/null/outlive-exec-2"
 _STARTING = b"starting"
+OUT_OF_MEMORY = "oom"  # an exit record's note: the memory of its container was used up
 WITHDRAWN = "withdrawn"  # an exit record's note: cancelled before the keeper had started it
 IDX = struct.Struct("<QQQQ")  # 32 bytes divide a page: a kill cannot tear a record
 

@@ -62,6 +62,7 @@ class Flags(IntFlag):
     GAPS = 128  # output was released from the log
     HOLDER_LOST = 256  # the shim died; the supervisor alone held the descriptors for a moment
     SYNC = 512  # not a process: everything live has been told
+    UNKNOWN = 1024  # it runs on a node that is away: the rest is what was known last (never from a keeper)
 
 
 class CauseCode(IntEnum):
@@ -127,7 +128,7 @@ def decode_message(packet: bytes) -> tuple[dict[str, object], bytes]:
 
 def encode_spec(spec: Spec) -> bytes:
     """Return the spec file: a version line with the head's length, the JSON head, the exec block."""
-    more = {"secrets": spec.secrets, "groups": spec.groups}
+    more = {"secrets": spec.secrets, "groups": spec.groups, "container": spec.container}
     head = json.dumps(
         {
             **{name: value for name, value in more.items() if value},
@@ -166,6 +167,7 @@ def decode_spec(raw: bytes, *, with_command: bool = True) -> Spec:
     return Spec(
         secrets=tuple(head.get("secrets", ())),
         groups=tuple(head.get("groups", ())),
+        container=head.get("container", ""),
         confinement=tuple(_text(step) for step in steps) or None,
         program=_text(program),
         argv=tuple(_text(word) for word in argv),

@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from outlive.core.cursor import Cursor
 from outlive.core.identity import ProcessId
 from outlive.core.lifecycle import NOT_ENDED, Cause, State
+from outlive.core.location import HERE, Location
 from outlive.core.process import Owner, ProcessRecord
 from outlive.core.sandbox import Profile, Sandbox
 from outlive.core.terminal import ShellKind, TerminalNote
@@ -99,6 +100,7 @@ COLUMNS = (
     "sandbox",
     "secret_names",
     "terminal",
+    "location",
 )
 
 
@@ -153,6 +155,7 @@ class StoredProcess:
             json.dumps(record.sandbox.view()) if record.sandbox.profile is not Profile.OPEN else None,
             json.dumps(record.secret_names) if record.secret_names else None,
             json.dumps(encode_terminal(record.terminal)) if record.terminal is not None else None,
+            json.dumps(record.location.view()) if record.location != HERE else None,
         )
 
     @classmethod
@@ -198,6 +201,7 @@ class StoredProcess:
             sandbox=read_sandbox(json.loads(row.text("sandbox") or "null")),
             secret_names=tuple(json.loads(row.text("secret_names") or "[]")),
             terminal=read_terminal(json.loads(row.text("terminal") or "null")),
+            location=Location.read(json.loads(row.text("location") or "null")),
         )
         complete = None
         if complete_stdout is not None and complete_stderr is not None:

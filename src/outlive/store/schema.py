@@ -60,6 +60,9 @@ MIGRATIONS = (
     """
     ALTER TABLE processes ADD COLUMN terminal TEXT;
     """,
+    """
+    ALTER TABLE processes ADD COLUMN location TEXT;
+    """,
 )
 
 

@@ -13,13 +13,14 @@ from outlive.protocols.jsonrpc.params import (
     EventsParams,
     GetParams,
     ListParams,
+    NodesParams,
     ReadParams,
     WaitParams,
 )
 from outlive.protocols.jsonrpc.views import Piece, page_view, process_view, stats_view
 from outlive.store.output_log import OutputChunk
 
-__all__ = ["attach", "events", "get", "list_processes", "read", "wait"]
+__all__ = ["attach", "events", "get", "list_processes", "nodes", "read", "wait"]
 
 
 async def attach(context: Context, params: AttachParams, _label: str | None) -> Reply:
@@ -75,6 +76,23 @@ async def get(context: Context, params: GetParams, _label: str | None) -> Reply:
     if params.stats:
         view["stats"] = stats_view(await context.engine.observe(process))
     return Reply(result=view)
+
+
+async def nodes(context: Context, _params: NodesParams, _label: str | None) -> Reply:
+    """Return what is known of the other servers that run commands for this one; none of them is asked."""
+    found = [
+        {
+            "name": name,
+            "address": node.address,
+            "state": "away" if node.is_away else "connected",
+            "since": node.since,
+            "reason": node.reason,
+            "hint": node.hint,
+            "processes": node.processes,
+        }
+        for name, node in sorted(context.engine.nodes().items())
+    ]
+    return Reply(result={"nodes": found})
 
 
 async def read(context: Context, params: ReadParams, _label: str | None) -> Reply:

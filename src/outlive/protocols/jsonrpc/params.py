@@ -12,6 +12,7 @@ from msgspec import UNSET, Meta, UnsetType
 from outlive.core.command import Command
 from outlive.core.errors import InvalidRequest
 from outlive.core.lifecycle import State
+from outlive.core.location import Isolation
 from outlive.protocols.jsonrpc.happenings import EventName
 from outlive.protocols.jsonrpc.views import Encoding
 from outlive.protocols.limits import LimitParams, to_limits
@@ -27,6 +28,7 @@ __all__ = [
     "ExecuteParams",
     "GetParams",
     "ListParams",
+    "NodesParams",
     "OutputMode",
     "ProcessIdParams",
     "ProcessParams",
@@ -71,6 +73,7 @@ class ExecuteParams(msgspec.Struct, kw_only=True, frozen=True):
     process_id: str | None = None
     command: str | None = None
     argv: tuple[str, ...] | None = None
+    script: str | None = None
     cwd: str | None = None
     env: dict[str, str | None] = {}
     env_secrets: dict[str, str] = {}
@@ -97,6 +100,9 @@ class ExecuteParams(msgspec.Struct, kw_only=True, frozen=True):
     group_limit: _Count | None = None
     profile: str | None = None
     limits: LimitParams | None = None
+    backend: str | None = None
+    image: str | None = None
+    isolation: Isolation | None = None
 
     def __post_init__(self) -> None:
         """Refuse what no shell and no kernel could run."""
@@ -125,6 +131,7 @@ class ExecuteParams(msgspec.Struct, kw_only=True, frozen=True):
         return Command(
             line=None if self.command is None else read(self.command),
             argv=None if self.argv is None else tuple(map(read, self.argv)),
+            script=None if self.script is None else read(self.script),
             cwd=None if self.cwd is None else read(self.cwd),
             title=self.title,
             env={read(name): None if value is None else read(value) for name, value in self.env.items()},
@@ -144,6 +151,9 @@ class ExecuteParams(msgspec.Struct, kw_only=True, frozen=True):
             group_limit=self.group_limit,
             profile=self.profile,
             limits=to_limits(self.limits),
+            backend=self.backend,
+            image=self.image,
+            isolation=self.isolation,
             env_secrets={read(name): read(value) for name, value in self.env_secrets.items()},
         )
 
@@ -197,6 +207,10 @@ class AttachParams(msgspec.Struct, kw_only=True, frozen=True):
     output: OutputMode = "lines"
     raw: bool = False
     max_line_bytes: _LineBytes | None = None
+
+
+class NodesParams(msgspec.Struct, kw_only=True, frozen=True):
+    """`nodes`: nothing to say."""
 
 
 class ListParams(msgspec.Struct, kw_only=True, frozen=True):

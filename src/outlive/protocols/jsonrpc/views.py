@@ -8,11 +8,21 @@ from typing import Literal
 
 from outlive.core.cursor import Cursor
 from outlive.core.lifecycle import State
+from outlive.core.location import HERE
 from outlive.core.observation import Observation
 from outlive.core.process import ProcessRecord
 from outlive.protocols.jsonrpc.output import STREAM_NAMES
 
-__all__ = ["Encoding", "Piece", "approval_view", "page_view", "process_view", "stats_view", "status_word"]
+__all__ = [
+    "Encoding",
+    "Piece",
+    "approval_view",
+    "page_view",
+    "place_view",
+    "process_view",
+    "stats_view",
+    "status_word",
+]
 
 Encoding = Literal["utf-8", "base64"]
 _WORDS = {State.PAUSED: "paused", State.QUEUED: "queued"}
@@ -62,7 +72,14 @@ def process_view(record: ProcessRecord) -> dict[str, object]:
         "sandbox": record.sandbox.view(),
         "env_secrets": list(record.secret_names),
         "session_id": record.owner.connection_id,
+        **place_view(record),
     }
+
+
+def place_view(record: ProcessRecord) -> dict[str, object]:
+    """Return where a process runs, if it is not simply this machine; and that nobody can know how it is there now."""
+    view: dict[str, object] = {} if record.location == HERE else {"location": record.location.view()}
+    return {**view, "unknown": True} if record.is_unknown else view
 
 
 def approval_view(record: ProcessRecord, *, argv: Sequence[str], script: str) -> dict[str, object]:

@@ -1,0 +1,228 @@
+"""The Docker daemon, asked: a thin asynchronous client over aiodocker, which is loaded when it is first needed.
+
+Every call has a deadline, and every failure is one of ours (`OutliveError`), with what to do about it. What containers
+are for is not known here (`making`). One `DockerApi` serves one conversation: a daemon that restarts leaves no dead
+connection behind.
+"""
+
+import asyncio
+import contextlib
+import errno
+import importlib
+import ssl
+from collections.abc import Awaitable, Iterator, Mapping
+from types import ModuleType
+from typing import Any, Self, TypeVar
+
+from outlive.backends.docker.settings import DockerSettings
+from outlive.core.errors import BackendUnavailable, OutliveError, StartFailed
+
+__all__ = ["DockerApi", "NoSuchContainer", "image_missing"]
+
+T = TypeVar("T")
+
+_NOT_FOUND = 404
+_CONFLICT = 409
+_UNREACHABLE = 900  # aiodocker's own: nobody answers at the address
+
+
+class NoSuchContainer(Exception):
+    """The container that was named is gone; never seen outside of this package."""
+
+
+class DockerApi:
+    """One conversation with the daemon: `async with DockerApi(settings) as api`."""
+
+    def __init__(self, settings: DockerSettings) -> None:
+        """Take where the daemon is and how long it may take."""
+        self._settings = settings
+        self._docker: Any = None
+        self._error: type[Exception] = OSError
+
+    async def __aenter__(self) -> Self:
+        """Load the client and agree on a version of the protocol.
+
+        Raises:
+            StartFailed: `docker_unavailable`: aiodocker is missing, nobody listens, or we may not connect.
+            BackendUnavailable: `docker_timeout`.
+        """
+        endpoint = self._settings.endpoint
+        package = await asyncio.to_thread(_load)  # importing takes 0.3 s, the first time
+        context = await asyncio.to_thread(_tls, endpoint.cert_folder) if endpoint.cert_folder else None
+        self._error = package.exceptions.DockerError
+        try:
+            self._docker = package.Docker(url=endpoint.host, ssl_context=context)
+        except (ValueError, ImportError) as error:
+            raise StartFailed(
+                "docker_unavailable",
+                f"DOCKER_HOST={endpoint.host!r} cannot be used: {error}",
+                hint="For example DOCKER_HOST=unix:///var/run/docker.sock.",
+            ) from error
+        try:
+            await self._ask(self._docker.version())
+        except BaseException:
+            await self.__aexit__()
+            raise
+        return self
+
+    async def __aexit__(self, *_exception: object) -> None:
+        """Hang up."""
+        docker, self._docker = self._docker, None
+        if docker is not None:
+            await docker.close()
+
+    async def image(self, name: str) -> Mapping[str, Any] | None:
+        """Return what the daemon knows of an image, None when it does not have it."""
+        try:
+            found: Mapping[str, Any] = await self._ask(self._docker.images.inspect(name))
+        except NoSuchContainer:
+            return None
+        return found
+
+    async def pull(self, name: str) -> None:
+        """Get an image from its registry."""
+        try:
+            await self._ask(self._docker.images.pull(name), within_s=self._settings.pull_s)
+        except (NoSuchContainer, StartFailed) as error:
+            if isinstance(error, StartFailed) and error.code != "container_failed":
+                raise
+            raise StartFailed("image_missing", f"The image {name!r} could not be got: {error}") from error
+
+    async def find(self, labels: Mapping[str, str]) -> list[Mapping[str, Any]]:
+        """Return the containers that have all labels, stopped ones included: with `Id`, `Labels` and `State`."""
+        wanted = [f"{name}={value}" for name, value in labels.items()]
+        found = await self._ask(self._docker.containers.list(all=True, filters={"label": wanted}))
+        return [{key: one[key] for key in ("Id", "Labels", "State")} for one in found]
+
+    async def create(self, name: str, recipe: Mapping[str, Any]) -> str | None:
+        """Make a container and return its id; None when the name is taken."""
+        try:
+            made = await self._ask(
+                self._docker.containers.create(dict(recipe), name=name), within_s=self._settings.start_s
+            )
+        except NoSuchContainer as error:
+            raise image_missing(str(recipe["Image"])) from error
+        except StartFailed as error:
+            if error.details.get("status") == _CONFLICT:
+                return None
+            raise
+        return str(made.id)
+
+    async def inspect(self, container_id: str) -> Mapping[str, Any]:
+        """Return what the daemon knows of a container.
+
+        Raises:
+            NoSuchContainer: It is gone.
+        """
+        found: Mapping[str, Any] = await self._ask(self._docker.containers.container(container_id).show())
+        return found
+
+    async def start(self, container_id: str) -> None:
+        """Start it; nothing happens to one that runs.
+
+        Raises:
+            NoSuchContainer: It is gone.
+        """
+        await self._ask(
+            self._docker.containers.container(container_id).start(), within_s=self._settings.start_s
+        )
+
+    async def unpause(self, container_id: str) -> None:
+        """Let it go on; it may go on already."""
+        with contextlib.suppress(StartFailed):
+            await self._ask(self._docker.containers.container(container_id).unpause())
+
+    async def remove(self, container_id: str) -> None:
+        """Kill and remove it; it may be gone, or be being removed."""
+        container = self._docker.containers.container(container_id)
+        try:
+            await self._ask(container.delete(force=True, v=True), within_s=self._settings.start_s)
+        except NoSuchContainer:
+            return
+        except StartFailed as error:
+            if error.details.get("status") != _CONFLICT:  # "removal is already in progress"
+                raise
+
+    async def _ask(self, call: Awaitable[T], *, within_s: float | None = None) -> T:
+        seconds = self._settings.answer_s if within_s is None else within_s
+        try:
+            async with asyncio.timeout(seconds):
+                return await call
+        except TimeoutError as error:
+            raise BackendUnavailable(
+                "docker_timeout", f"The Docker daemon did not answer within {seconds:g} s."
+            ) from error
+        except self._error as error:
+            raise self._ours(error) from error
+        except OSError as error:  # the connection broke in the middle
+            raise _unreachable(self._settings.endpoint.host, error) from error
+
+    def _ours(self, error: Exception) -> Exception:
+        status = int(getattr(error, "status", 0))
+        said = str(getattr(error, "message", error)).strip()
+        if status == _UNREACHABLE:
+            return _unreachable(self._settings.endpoint.host, error)
+        if status == _NOT_FOUND and said.lower().startswith("no such "):
+            return NoSuchContainer(said)
+        return StartFailed(
+            "container_failed", f"The Docker daemon refused: {said[:600]}", details={"status": status}
+        )
+
+
+def _load() -> ModuleType:
+    try:
+        return importlib.import_module("aiodocker")
+    except ImportError as error:
+        raise StartFailed(
+            "docker_unavailable",
+            f"Docker mode needs a package that is not installed: {error.name or 'aiodocker'}.",
+            hint="Install it: pip install 'outlive[docker]'.",
+        ) from error
+
+
+def _tls(folder: str) -> ssl.SSLContext:
+    try:
+        context = ssl.create_default_context(cafile=f"{folder}/ca.pem")
+        context.load_cert_chain(f"{folder}/cert.pem", f"{folder}/key.pem")
+    except OSError as error:
+        raise StartFailed(
+            "docker_unavailable",
+            f"The certificates for the Docker daemon cannot be read ({error.strerror or error}).",
+            hint="DOCKER_CERT_PATH names the folder with ca.pem, cert.pem and key.pem.",
+        ) from error
+    return context
+
+
+def image_missing(image: str) -> OutliveError:
+    """Return the error for an image that the daemon does not have."""
+    return StartFailed(
+        "image_missing",
+        f"The Docker daemon does not have the image {image!r}.",
+        hint=f"Get it: docker pull {image} (or start the server with --docker-pull).",
+        details={"image": image},
+    )
+
+
+def _unreachable(host: str, error: BaseException) -> OutliveError:
+    number = next((one.errno for one in _causes(error) if isinstance(one, OSError) and one.errno), 0)
+    if number in {errno.EACCES, errno.EPERM}:
+        return StartFailed(
+            "docker_unavailable",
+            f"This user may not talk to the Docker daemon at {host}.",
+            hint="Join the group docker (sudo usermod -aG docker $USER), and log in again.",
+        )
+    reason = {errno.ENOENT: "there is no such socket", errno.ECONNREFUSED: "nobody listens"}.get(number)
+    return StartFailed(
+        "docker_unavailable", f"The Docker daemon at {host} cannot be reached: {reason or error}."
+    )
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """Yield the error and what lies behind it; aiodocker raises without `from`."""
+    current: BaseException | None = error
+    for _ in range(10):
+        if current is None:
+            return
+        yield current
+        inner = getattr(current, "os_error", None)
+        current = inner if isinstance(inner, BaseException) else current.__cause__ or current.__context__

@@ -1,0 +1,138 @@
+"""The runner's binary for a container: the one that was shipped, else one compiled here from the shipped sources.
+
+Owns the compilers' names and flags, for installations and for `hatch_build.py`, which puts binaries into the wheel;
+never starts the runner. Standard library only, so that a build needs nothing else.
+"""
+
+import fcntl
+import hashlib
+import os
+import platform
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from outlive.core.errors import StartFailed
+
+__all__ = ["MACHINES", "RUNNER_FLAGS", "compile_runner", "runner_binary", "runner_sources", "shipped_name"]
+
+MACHINES = ("x86_64", "aarch64")
+RUNNER_FLAGS = ("-std=c11", "-D_GNU_SOURCE", "-Os", "-Wall", "-Wextra", "-Werror")
+# Static: the container's image may hold another C library, or none. Without build id: the same bytes from the same sources.
+_LINK_FLAGS = ("-static", "-s", "-Wl,--build-id=none")
+_SOURCES = Path(__file__).parent / "runner"
+_COMPILE_S = 120.0
+_HINT = "Install a C compiler with a static C library (Debian: gcc libc6-dev, or musl-tools), or a wheel that holds the runner."
+
+
+def shipped_name(machine: str) -> str:
+    """Return the binary's place in the package, relative to `runner`."""
+    return f"bin/outlive-runner-{machine}"
+
+
+def runner_sources() -> list[Path]:
+    """Return the C files, in a fixed order."""
+    return sorted(_SOURCES.glob("*.c"))
+
+
+def runner_binary(machine: str, cache_dir: Path) -> Path:
+    """Return an executable runner for containers of `machine` ("x86_64" or "aarch64").
+
+    Compiles at most once per version of the sources, also under concurrent callers and processes; may take seconds, so
+    never on an event loop. `cache_dir` is made if it is missing.
+
+    Raises:
+        StartFailed: docker_unavailable; neither is a binary there nor a compiler that makes one.
+    """
+    if machine not in MACHINES:
+        raise _unavailable(f"There is no runner for containers of the machine {machine!r}.")
+    shipped = _SOURCES / shipped_name(machine)
+    if os.access(shipped, os.X_OK):
+        return shipped
+    name = f"outlive-runner-{machine}-{_hash_of_sources()}"
+    cached = cache_dir / name
+    if cached.exists():
+        return cached
+    try:
+        cache_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with _lock(cache_dir / f"{name}.lock"), tempfile.TemporaryDirectory(dir=cache_dir) as folder:
+            if not cached.exists():
+                made = Path(folder) / name
+                if shipped.exists():  # an installer has dropped the bit that makes it executable
+                    shutil.copyfile(shipped, made)
+                else:
+                    compile_runner(machine, made)
+                made.chmod(0o755)
+                made.rename(cached)
+    except OSError as error:
+        raise _unavailable(f"The runner cannot be stored: {error.strerror}.") from error
+    return cached
+
+
+def compile_runner(machine: str, target: Path) -> None:
+    """Compile the static binary for a machine with the first compiler that can.
+
+    Raises:
+        StartFailed: docker_unavailable; no compiler is there, or none of them made it.
+    """
+    said = ""
+    tried = []
+    for compiler in _compilers(machine):
+        tried.append(os.path.basename(compiler))
+        words = [compiler, *RUNNER_FLAGS, *_LINK_FLAGS, "-o", str(target), *map(str, runner_sources())]
+        try:
+            done = subprocess.run(
+                words,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=_COMPILE_S,
+                check=False,
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            said = str(error)
+            continue
+        if done.returncode == 0:
+            return
+        said = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
+    if not tried:
+        raise _unavailable(f"No C compiler is there that makes the runner for {machine} containers.")
+    raise _unavailable(
+        f"The runner for {machine} containers cannot be compiled ({', '.join(tried)}): {said[:200]}"
+    )
+
+
+def _compilers(machine: str) -> Iterator[str]:
+    """Yield the paths of compilers for a machine that are installed; musl first: a tenth of the size."""
+    names = [f"{machine}-linux-musl-gcc", f"{machine}-linux-gnu-gcc"]
+    if platform.machine() == machine:
+        names = ["musl-gcc", "cc", "gcc", *names]
+    for name in names:
+        if (found := shutil.which(name)) is not None:
+            yield found
+
+
+def _hash_of_sources() -> str:
+    digest = hashlib.sha256(" ".join((*RUNNER_FLAGS, *_LINK_FLAGS)).encode())
+    for path in sorted(_SOURCES.glob("*.[ch]")):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()[:16]
+
+
+@contextmanager
+def _lock(path: Path) -> Iterator[None]:
+    """Hold a file that others wait for; it stays, since removing it would let two in."""
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(fd)
+
+
+def _unavailable(text: str) -> StartFailed:
+    return StartFailed("docker_unavailable", text, hint=_HINT)

@@ -1,0 +1,129 @@
+"""What of this machine a container may see: the mounts of a plan, checked against what must never be mounted.
+
+Reads the file system (blocking: use a thread). Paths are compared as the kernel has them, after all links, and by their
+place in the file system, so that another mount of the same folder is seen through as well.
+"""
+
+import os
+import stat
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from outlive.backends.docker.places import Places, is_within
+from outlive.core.errors import CommandRefused, OutliveError, StartFailed
+from outlive.core.location import ContainerPlan
+
+__all__ = ["RUNNER_PATH", "RUN_FOLDER", "TEMPORARY", "Mount", "check_mounts", "still_there"]
+
+RUN_FOLDER = "/run/outlive"
+RUNNER_PATH = "/run/outlive-runner"
+TEMPORARY = ("/tmp", "/run", "/var/tmp")  # noqa: S108 -- inside the container, each its own
+_KERNEL = ("/proc", "/sys", "/dev")
+_RESERVED = (*_KERNEL, RUN_FOLDER, RUNNER_PATH)
+# Whoever may talk to one of these is root on this machine.
+_DAEMONS = ("/var/run/docker.sock", "/run/docker.sock", "/run/containerd/containerd.sock")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mount:
+    """A folder or file of this machine inside a container. `source` has no links; `identity` is (device, inode)."""
+
+    source: str
+    target: str
+    is_read_only: bool = False
+    identity: tuple[int, int]
+
+
+def check_mounts(plan: ContainerPlan, *, state_dir: str, daemon_socket: str = "") -> tuple[Mount, ...]:
+    """Return the plan's mounts, the workspace first.
+
+    Raises:
+        StartFailed: `mount_failed`: something is missing, or is no folder.
+        CommandRefused: `mount_refused`: it would open what must stay closed, or cover what the container needs.
+    """
+    forbidden = [state_dir, *_DAEMONS, *([daemon_socket] if daemon_socket else [])]
+    with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
+        places = Places(file.read())
+    wanted = [(plan.workspace, plan.workspace, False), *map(_split, plan.mounts)]
+    mounts = tuple(
+        _checked(source, target, is_read_only=is_read_only, forbidden=forbidden, places=places)
+        for source, target, is_read_only in wanted
+    )
+    if not stat.S_ISDIR(os.stat(mounts[0].source).st_mode):
+        raise StartFailed("mount_failed", f"The workspace {plan.workspace!r} is no folder.")
+    targets = [mount.target for mount in mounts]
+    for target in targets:
+        if targets.count(target) > 1:
+            raise _refused(target, "two mounts would lie at the same place")
+    return mounts
+
+
+def still_there(mounts: Sequence[Mount]) -> bool:
+    """Tell whether each source is what it was when it was checked: the daemon looked at the path later than we."""
+    try:
+        return all(
+            os.path.realpath(mount.source) == mount.source and _identity(mount.source) == mount.identity
+            for mount in mounts
+        )
+    except OSError:
+        return False
+
+
+def _split(text: str) -> tuple[str, str, bool]:
+    words = text.split(":")
+    if len(words) not in {2, 3} or words[2:] not in ([], ["ro"], ["rw"]):
+        raise _refused(text, 'a mount is "HOST:INSIDE" or "HOST:INSIDE:ro"')
+    return words[0], words[1], words[2:] == ["ro"]
+
+
+def _checked(
+    source: str, target: str, *, is_read_only: bool, forbidden: Sequence[str], places: Places
+) -> Mount:
+    target = _checked_target(target)
+    if not source.startswith("/") or "\0" in source:
+        raise _refused(source, "an absolute path is needed")
+    if any(is_within(os.path.normpath(source), folder) for folder in _KERNEL):
+        raise _refused(source, "it belongs to the kernel")  # links there lead where no path tells
+    try:
+        real = os.path.realpath(source, strict=True)
+        identity = _identity(real)
+    except OSError as error:
+        raise StartFailed(
+            "mount_failed", f"{source!r} cannot be mounted into a container: {error.strerror}."
+        ) from error
+    if any(is_within(real, folder) for folder in _KERNEL):
+        raise _refused(source, "it belongs to the kernel")
+    for path in forbidden:
+        if _meets(real, os.path.realpath(path), places):
+            raise _refused(
+                source, "it holds, or is part of, outlive's state folder or the socket of a daemon"
+            )
+    return Mount(source=real, target=target, is_read_only=is_read_only, identity=identity)
+
+
+def _checked_target(target: str) -> str:
+    path = target.rstrip("/") or "/"
+    if not path.startswith("/") or os.path.normpath(path) != path or path.startswith("//") or "\0" in path:
+        raise _refused(target, 'inside the container an absolute path without "." and ".." is needed')
+    if any(is_within(path, place) or is_within(place, path) for place in _RESERVED):
+        raise _refused(target, "the container itself needs this place")
+    return path
+
+
+def _meets(one: str, other: str, places: Places) -> bool:
+    """Tell whether one path is the other one, or lies above or below it, also where either is mounted twice."""
+    if is_within(one, other) or is_within(other, one) or places.meet(one, other):
+        return True
+    try:
+        return _identity(one) == _identity(other)  # a second name of the same socket
+    except OSError:
+        return False
+
+
+def _identity(path: str) -> tuple[int, int]:
+    about = os.stat(path)
+    return about.st_dev, about.st_ino
+
+
+def _refused(path: str, reason: str) -> OutliveError:
+    return CommandRefused("mount_refused", f"{path!r} is not mounted into a container: {reason}.")

@@ -1,0 +1,222 @@
+"""From a plan to what the daemon is asked to make: labels, names and the body of its `create`. Pure.
+
+The hardening is here, and only here: every container is made by `recipe`.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from outlive.backends.docker.mounts import RUN_FOLDER, RUNNER_PATH, TEMPORARY, Mount
+from outlive.core.errors import InvalidRequest, OutliveError, StartFailed
+from outlive.core.location import ContainerPlan
+
+__all__ = [
+    "Labels",
+    "Owner",
+    "check_plan",
+    "container_name",
+    "machine_of",
+    "owner_of",
+    "recipe",
+    "state_label",
+]
+
+_IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@-]{0,254}")
+_NETWORK = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+_USER = re.compile(r"([0-9]{1,10})(?::([0-9]{1,10}))?")
+_MACHINES = {"amd64": "x86_64", "x86_64": "x86_64", "arm64": "aarch64", "aarch64": "aarch64"}
+_MAX_ID = 2**32 - 2
+# The daemon's own may be a million or more, and programs that close every descriptor they might have then take seconds.
+# Few daemons may have fewer than the second: a rootless one, or one without CAP_SYS_RESOURCE, could not give more.
+_OPEN_FILES = (1024, 16384)
+
+
+class Labels:
+    """What a container of ours is known by."""
+
+    STATE = "outlive.state"
+    CONTAINER = "outlive.container"
+    PLAN = "outlive.plan"
+    RECIPE = "outlive.recipe"
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """Whose the processes of a container are."""
+
+    uid: int
+    gid: int
+
+
+def state_label(state_dir: str, machine_id: str) -> str:
+    """Return what tells this state folder's containers from others': machines may share a daemon."""
+    return hashlib.sha256(f"{machine_id.strip()}\n{state_dir}".encode()).hexdigest()[:16]
+
+
+def container_name(state: str, name: str) -> str:
+    """Return the name for the daemon, which people see in `docker ps`."""
+    return f"outlive-{state[:8]}-{name}"
+
+
+def check_plan(plan: ContainerPlan) -> None:
+    """Refuse what no daemon should be asked for.
+
+    Raises:
+        InvalidRequest: Image, network or user cannot be used.
+    """
+    if not _IMAGE.fullmatch(plan.image) or ".." in plan.image:
+        raise InvalidRequest("invalid_params", f"{plan.image[:80]!r} is no name of an image.")
+    if not _NETWORK.fullmatch(plan.network) or plan.network in {"host", "container"}:
+        # With the host's network a command would reach what listens on loopback here, this server included.
+        raise InvalidRequest(
+            "invalid_params",
+            f"network: {plan.network[:80]!r} cannot be used; none, or the name of a network, is needed.",
+        )
+    if plan.user:
+        _numbers(plan.user)
+
+
+def owner_of(plan: ContainerPlan, image: Mapping[str, Any]) -> Owner:
+    """Return the user of a container: the plan's, else the image's.
+
+    Raises:
+        StartFailed: The image names a user that only its own files could translate.
+    """
+    if plan.user:
+        return _numbers(plan.user)
+    named = str((image.get("Config") or {}).get("User") or "0:0")
+    try:
+        return _numbers(named)
+    except InvalidRequest as error:
+        raise StartFailed(
+            "container_failed",
+            f"The image {plan.image!r} runs as {named!r}, whose number is not known outside.",
+            hint="Name the user by number: --docker-user UID:GID.",
+        ) from error
+
+
+def machine_of(image: Mapping[str, Any]) -> str:
+    """Return the machine that an image is made for, as uname names it.
+
+    Raises:
+        StartFailed: There is no runner for it.
+    """
+    named = str(image.get("Architecture", ""))
+    if named not in _MACHINES:
+        raise StartFailed(
+            "container_failed",
+            f"The image is made for {named!r}, for which there is no runner.",
+            hint="Use an image for amd64 or arm64.",
+        )
+    return _MACHINES[named]
+
+
+def recipe(
+    plan: ContainerPlan,
+    *,
+    state: str,
+    owner: Owner,
+    image_id: str,
+    mounts: Sequence[Mount],
+    runner: str,
+    run_folder: str,
+) -> dict[str, Any]:
+    """Return the body of `POST /containers/create`.
+
+    Args:
+        plan: What the container is to be.
+        state: The state folder's label.
+        owner: Whose its processes are.
+        image_id: What the image's name means now: a newer image makes another recipe.
+        mounts: Those of the plan, checked.
+        runner: The runner's file on this machine.
+        run_folder: The folder on this machine in which the runner is to listen.
+    """
+    body: dict[str, Any] = {
+        "Image": plan.image,
+        "Hostname": plan.name,
+        "User": f"{owner.uid}:{owner.gid}",
+        "Entrypoint": [RUNNER_PATH],
+        "Cmd": ["serve", f"{RUN_FOLDER}/runner.sock"],
+        # The image's own home folder is read-only, and a workspace should not fill with dot files.
+        "Env": ["HOME=/tmp"],
+        "WorkingDir": mounts[0].target,
+        "StopSignal": "SIGTERM",
+        "Tty": False,
+        "OpenStdin": False,
+        "Healthcheck": {"Test": ["NONE"]},  # an image's own would start processes that nobody asked for
+        "HostConfig": _host_config(plan, mounts, runner, run_folder),
+    }
+    if plan.network == "none":
+        body["NetworkDisabled"] = True
+    marked = json.dumps([body, image_id], sort_keys=True).encode()
+    body["Labels"] = {
+        Labels.STATE: state,
+        Labels.CONTAINER: plan.name,
+        Labels.PLAN: hashlib.sha256(plan.encode()).hexdigest(),
+        Labels.RECIPE: hashlib.sha256(marked).hexdigest(),
+    }
+    return body
+
+
+def _host_config(
+    plan: ContainerPlan, mounts: Sequence[Mount], runner: str, run_folder: str
+) -> dict[str, Any]:
+    taken = {mount.target for mount in mounts}
+    config: dict[str, Any] = {
+        "Init": False,  # the runner reaps and forwards
+        "Privileged": False,
+        "CapDrop": ["ALL"],
+        "SecurityOpt": ["no-new-privileges:true"],
+        "ReadonlyRootfs": True,
+        "Tmpfs": {path: _tmpfs(path) for path in TEMPORARY if path not in taken},
+        "Mounts": [
+            _bind(run_folder, RUN_FOLDER),
+            _bind(runner, RUNNER_PATH, is_read_only=True),
+            *(_bind(mount.source, mount.target, is_read_only=mount.is_read_only) for mount in mounts),
+        ],
+        "NetworkMode": plan.network,
+        "IpcMode": "private",
+        "LogConfig": {"Type": "none", "Config": {}},
+        # A container that starts again by itself would be empty: what ran in it is gone.
+        "RestartPolicy": {"Name": "no"},
+        "AutoRemove": False,
+        "Ulimits": [
+            {"Name": "nofile", "Soft": _OPEN_FILES[0], "Hard": _OPEN_FILES[1]},
+            {"Name": "core", "Soft": 0, "Hard": 0},
+        ],
+    }
+    if plan.memory_bytes is not None:
+        # Without swap: a limit that may be doubled on disk bounds nothing.
+        config |= {"Memory": plan.memory_bytes, "MemorySwap": plan.memory_bytes}
+    if plan.cpus is not None:
+        config["NanoCpus"] = round(plan.cpus * 1e9)
+    if plan.processes is not None:
+        config["PidsLimit"] = plan.processes
+    if plan.runtime:
+        config["Runtime"] = plan.runtime
+    return config
+
+
+def _tmpfs(path: str) -> str:
+    # Build tools execute what they have put into /tmp; what lies there counts as the container's memory.
+    return "rw,nosuid,nodev,mode=1777" + (",noexec,size=16m" if path == "/run" else ",exec")
+
+
+def _bind(source: str, target: str, *, is_read_only: bool = False) -> dict[str, Any]:
+    return {"Type": "bind", "Source": source, "Target": target, "ReadOnly": is_read_only}
+
+
+def _numbers(text: str) -> Owner:
+    matched = _USER.fullmatch(text)
+    if matched is None or any(int(part) > _MAX_ID for part in matched.groups("0")):
+        raise _no_user(text)
+    return Owner(int(matched[1]), int(matched[2] or matched[1]))
+
+
+def _no_user(text: str) -> OutliveError:
+    return InvalidRequest("invalid_params", f"user: {text[:80]!r} cannot be used; UID or UID:GID is needed.")

@@ -1,0 +1,42 @@
+/* Calls that a C library may not know yet, and facts read from /proc. Nothing here decides anything. */
+#ifndef OUTLIVE_KERNEL_H
+#define OUTLIVE_KERNEL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* Fork with a pidfd of the child (-1 where the kernel has none). Returns as fork(2) does. */
+pid_t fork_with_pidfd(int *pidfd);
+
+/* pidfd_open(2) and pidfd_send_signal(2). */
+int open_pidfd(pid_t pid);
+int signal_pidfd(int pidfd, int number);
+
+/* Block every signal, or none. A library's own sigprocmask spares those it needs for threads: 32 to 34 would kill. */
+void block_all_signals(bool blocked);
+
+/* Close (or, with `only_cloexec`, mark) every descriptor from `first` on. */
+void close_from(unsigned first, bool only_cloexec);
+
+/* Unix time in nanoseconds; monotonic time in milliseconds. */
+int64_t now_ns(void);
+int64_t now_ms(void);
+
+/* Read a small file into `text`, which then ends with NUL. Returns the bytes, -1 when it cannot be read. */
+ssize_t read_small(const char *path, char *text, size_t size);
+
+/* What /proc/PID/stat (or /proc/PID/task/TID/stat) tells of a process. */
+struct stat_line {
+    char state;
+    pid_t parent;
+    pid_t group;
+    long threads;
+};
+bool read_stat(const char *path, struct stat_line *line);
+
+/* How many processes the kernel has killed in this container for want of memory; -1 when it does not say. */
+long long oom_kills(void);
+
+#endif

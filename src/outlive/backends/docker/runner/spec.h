@@ -1,0 +1,36 @@
+/* What a command is: the exec block of a spec file, and the environment that it runs in. */
+#ifndef OUTLIVE_SPEC_H
+#define OUTLIVE_SPEC_H
+
+#include <stddef.h>
+#include <sys/resource.h>
+
+enum {
+    ALTERNATIVES = 16,
+    LIMITS = 32,
+    VERB_BYTES = 24,
+};
+
+struct limit {
+    int resource;
+    rlim_t value;
+};
+
+struct command {
+    char *program;
+    char *cwd;
+    char **argv; /* ends with NULL, as execve(2) wants it */
+    char **env;  /* the same */
+    const char *alternatives[ALTERNATIVES]; /* programs to try where the one before is not found */
+    int alternative_count;
+    struct limit limits[LIMITS];
+    int limit_count;
+    char refused[VERB_BYTES]; /* the verb of the step that cannot be taken, with the error that was returned */
+};
+
+/* Read the exec block of a spec file, and the variables in `secrets` (-1: none). Returns 0 or an errno.
+
+   For a child that executes next: nothing of what it allocates is ever freed. */
+int read_command(int spec, int secrets, struct command *command);
+
+#endif

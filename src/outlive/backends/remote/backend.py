@@ -1,0 +1,295 @@
+"""A node as a place of execution: `RemoteBackend`.
+
+A start is put down here before the node is asked for it: whatever dies in between, it is asked for again under the same name, and
+runs once. What the node says is kept in an ordinary process folder (`folder`), so that everybody else reads it as ever.
+"""
+
+import asyncio
+import contextlib
+import shutil
+import time
+from collections.abc import Callable, Iterable, Mapping
+
+from outlive.backends.contract import BackendListener, Bell, Started, unknown_backend
+from outlive.backends.remote.contract import NodeConnection
+from outlive.backends.remote.ending import end_here
+from outlive.backends.remote.folder import Punch, make_folder, read_small
+from outlive.backends.remote.following import Following
+from outlive.backends.remote.journal import Journal
+from outlive.backends.remote.link import NodeLink, Pauses
+from outlive.backends.remote.mirror import Mirror
+from outlive.backends.remote.verbs import NodeVerbs
+from outlive.backends.remote.words import execute_words
+from outlive.core.errors import (
+    BackendUnavailable,
+    InvalidRequest,
+    LimitExceeded,
+    OutliveError,
+    ProcessNotFound,
+    StartFailed,
+)
+from outlive.core.identity import ProcessId
+from outlive.core.layout import Layout
+from outlive.protocols.keeper import decode_spec
+
+__all__ = ["RemoteBackend"]
+
+_START_S = 25.0
+_SECRETS_LOST = (
+    "Its secrets were in the server's memory only, and the server ended before the node had it: it never ran."
+)
+_PAUSES = Pauses()
+
+
+class RemoteBackend(NodeVerbs):
+    """One node, by its name."""
+
+    def __init__(
+        self,
+        name: str,
+        connection: NodeConnection | None,
+        *,
+        state_dir: str,
+        punch: Punch,
+        address: str = "",
+        pauses: Pauses = _PAUSES,
+    ) -> None:
+        """Take what it is made of; nothing is opened.
+
+        Args:
+            name: Under which commands ask for it.
+            connection: How it is reached; None for one that no setting names any more, but that has processes.
+            state_dir: Our state folder, absolute.
+            punch: Releases a range of a file (`keeper.kernel.punch_hole`).
+            address: For people.
+            pauses: When to try again.
+        """
+        self._layout = Layout(state_dir)
+        self._journal = Journal(self._layout, name)
+        self._name = name
+        self._address = address
+        self._punch = punch
+        self._connection = connection
+        self._listener: BackendListener | None = None
+        self._stack = contextlib.AsyncExitStack()
+        self._tasks: asyncio.TaskGroup | None = None
+        self._starting: set[asyncio.Task[Started | OutliveError]] = set()
+        self._link = NodeLink(name, connection, pauses=pauses)
+        self._following = Following(
+            connection,
+            begin=self._begin_again,
+            finished=self._let_go,
+            ring=self._ring,
+            opened=self._link.opened,
+            beat_s=pauses.beat_s,
+        )
+
+    def check(self, backend: str) -> None:
+        """Let the node's name pass.
+
+        Raises:
+            InvalidRequest: It is another one.
+        """
+        if backend != self._name:
+            raise unknown_backend(backend, [self._name])
+
+    async def open(self, listener: BackendListener) -> None:
+        """Tell of the processes that are followed, as the files know them; the node is looked for meanwhile."""
+        self._listener = listener
+        for mirror in await asyncio.to_thread(self._load):
+            self._following.mirrors[mirror.process_id] = mirror
+        self._following.tell(self._following.mirrors.values())
+        self._tasks = await self._stack.enter_async_context(asyncio.TaskGroup())
+        task = self._tasks.create_task(self._link.run(self._following.follow), name=f"node {self._name}")
+        self._stack.callback(task.cancel)
+
+    async def close(self) -> None:
+        """Disconnect; what runs there goes on, and is found again by the folders."""
+        for task in self._starting:
+            task.cancel()
+        if self._connection is not None:
+            await self._connection.close()
+        await self._stack.aclose()
+        self._listener = None
+        for mirror in self._following.mirrors.values():
+            mirror.files.close()
+
+    async def start(
+        self,
+        process_id: ProcessId,
+        spec: bytes,
+        script: bytes,
+        *,
+        settle: Callable[[Started | OutliveError], None],
+        secrets: Mapping[str, str] | None = None,
+        backend: str = "",  # noqa: ARG002 - it is this one
+    ) -> Started:
+        """Start a command there once (see `Backend.start`).
+
+        Raises:
+            BackendUnavailable: `node_unavailable`: it is away, nothing was started; `timeout`: it may start yet.
+            OutliveError: What the node says to it.
+        """
+        if self._tasks is None:
+            raise AssertionError("a backend is open while it is used")
+        work = self._start(process_id, spec, script, secrets=secrets or {}, settle=settle)
+        task = self._tasks.create_task(work)
+        self._starting.add(task)
+        task.add_done_callback(self._starting.discard)
+        outcome = await asyncio.shield(task)
+        if isinstance(outcome, OutliveError):
+            raise outcome
+        return outcome
+
+    async def _start(
+        self,
+        process_id: ProcessId,
+        spec: bytes,
+        script: bytes,
+        *,
+        secrets: Mapping[str, str],
+        settle: Callable[[Started | OutliveError], None],
+    ) -> Started | OutliveError:
+        """Start, and return what came of it: an error here would end everything."""
+        outcome: Started | OutliveError
+        try:
+            outcome = await self._start_here(process_id, spec, script, secrets)
+        except OutliveError as error:
+            outcome = error
+        except OSError as error:
+            outcome = LimitExceeded("disk_full", f"The start cannot be put down: {error.strerror}.")
+        except asyncio.CancelledError:
+            settle(BackendUnavailable("timeout", "The server is being stopped: the node may start it yet."))
+            raise
+        settle(outcome)
+        return outcome
+
+    async def _start_here(
+        self, process_id: ProcessId, spec: bytes, script: bytes, secrets: Mapping[str, str]
+    ) -> Started:
+        mirror = self._following.mirrors.get(process_id)
+        if mirror is None:
+            if self._link.is_away:
+                raise self._link.unavailable()
+            mirror = await asyncio.to_thread(self._put_down, process_id, spec, script)
+            mirror.is_unknown = False
+            mirror.secrets = secrets
+            self._following.mirrors[process_id] = mirror
+        is_existing = mirror.is_acknowledged
+        try:
+            async with asyncio.timeout(_START_S):
+                while not mirror.is_acknowledged:
+                    try:
+                        await self._begin(mirror)
+                    except BackendUnavailable:
+                        await asyncio.sleep(0.1)
+        except TimeoutError:
+            text = f"The node {self._name!r} has not answered the start yet: whether it runs is not known."
+            raise BackendUnavailable("timeout", text) from None
+        except OutliveError as error:
+            await self._discard(mirror, error)
+            raise
+        return Started(pid=mirror.pid, started_ns=mirror.started_ns, is_existing=is_existing)
+
+    async def _begin(self, mirror: Mirror) -> None:
+        """Ask the node for a start, once at a time for each process.
+
+        Raises:
+            OutliveError: What it says.
+        """
+        connection = self._reach()
+        async with mirror.beginning:
+            if mirror.is_acknowledged:
+                return
+            script = await asyncio.to_thread(read_small, f"{mirror.folder}/script")
+            words = execute_words(mirror.spec, script, mirror.secrets)
+            asked_ns = time.time_ns()  # by our clock: the node's may be another
+            answer = await connection.execute(words, process_id=mirror.process_id)
+            pid = int(answer["pid"] or 0)
+            await asyncio.to_thread(mirror.files.write_pid, pid, asked_ns)
+            mirror.acknowledge(pid, asked_ns)
+        self._following.attach(mirror)
+
+    async def _begin_again(self, mirror: Mirror) -> None:
+        """Find out what became of a start that was never answered, and ask for it again.
+
+        Raises:
+            BackendUnavailable: The node is away again.
+        """
+        if mirror.beginning.locked():
+            return  # whoever asked first still does
+        try:
+            if mirror.spec.secrets and not mirror.secrets:
+                await self._find_started(mirror)
+            else:
+                await self._begin(mirror)
+        except BackendUnavailable:
+            raise
+        except OutliveError as error:
+            await end_here(mirror, "failed", error.message)
+            self._following.tell([mirror])
+            self._following.mirrors.pop(mirror.process_id, None)
+            await self._let_go(mirror)
+
+    async def _find_started(self, mirror: Mirror) -> None:
+        """See whether a start whose secrets are gone had arrived.
+
+        Raises:
+            StartFailed: `secrets_lost`: it had not.
+        """
+        try:
+            view = await self._reach().get(mirror.process_id)
+        except ProcessNotFound as error:
+            raise StartFailed("secrets_lost", _SECRETS_LOST) from error
+        asked_ns = time.time_ns()
+        await asyncio.to_thread(mirror.files.write_pid, view.pid or 0, asked_ns)
+        mirror.acknowledge(view.pid or 0, asked_ns)
+        self._following.attach(mirror)
+
+    async def _discard(self, mirror: Mirror, error: OutliveError) -> None:
+        """Forget a start that the node has refused; of one that failed the folder is kept, as the keeper does."""
+        self._following.mirrors.pop(mirror.process_id, None)
+        if isinstance(error, StartFailed):
+            with contextlib.suppress(OSError):
+                await end_here(mirror, "failed", error.message)
+        else:
+            await asyncio.to_thread(shutil.rmtree, mirror.folder, ignore_errors=True)
+        await self._let_go(mirror)
+
+    async def _let_go(self, mirror: Mirror) -> None:
+        mirror.files.close()
+        await asyncio.to_thread(self._journal.remove, mirror.process_id)
+
+    def _put_down(self, process_id: ProcessId, spec: bytes, script: bytes) -> Mirror:
+        """Make the folder of a start, and note that it is followed. In a thread."""
+        self._journal.add(process_id)
+        folder = self._layout.process(process_id)
+        prepared = f"{self._layout.nodes}/{self._name}/prepared-{process_id}"
+        if not make_folder(prepared, folder, spec=spec, script=script):
+            shutil.rmtree(prepared, ignore_errors=True)
+            self._journal.remove(process_id)
+            raise InvalidRequest("invalid_params", "process_id: this one is taken.")
+        return Mirror(process_id, decode_spec(spec), folder, punch=self._punch)
+
+    def _load(self) -> list[Mirror]:
+        """Return what is still followed by the journal. In a thread."""
+        found = []
+        for name in self._journal.read():
+            process_id = ProcessId(name)
+            folder = self._layout.process(process_id)
+            try:
+                mirror = Mirror(
+                    process_id, decode_spec(read_small(f"{folder}/spec")), folder, punch=self._punch
+                )
+            except (ValueError, LookupError, TypeError):
+                self._journal.remove(process_id)  # it was never put down whole, or was removed
+                continue
+            if mirror.is_finished:
+                self._journal.remove(process_id)
+            else:
+                found.append(mirror)
+        return found
+
+    def _ring(self, bells: Iterable[Bell]) -> None:
+        if self._listener is not None:
+            self._listener.ring(bells)

@@ -1,0 +1,66 @@
+"""The ends of a node's processes, put down here: `finish`, `close`, and what is lost."""
+
+import asyncio
+
+from outlive.backends.remote.contract import NodeConnection
+from outlive.backends.remote.mirror import Mirror
+from outlive.core.cursor import Cursor
+
+__all__ = ["end_here", "put_down_closed", "put_down_end", "read_late"]
+
+
+async def put_down_end(mirror: Mirror, end: Cursor) -> None:
+    """Put down how a process has ended, and that its output is whole up to `end`; the mirror knows both then.
+
+    Raises:
+        OSError: The disk does not take it now.
+    """
+    kind, number, ended_ns = mirror.end
+
+    def write() -> None:
+        mirror.files.write_end(kind, number, ended_ns)
+        mirror.files.write_done(
+            end,
+            cause=mirror.cause,
+            note=mirror.note,
+            descendants=mirror.descendants,
+            is_closed=mirror.is_closed,
+        )
+
+    await asyncio.to_thread(write)
+    mirror.complete(end)
+
+
+async def put_down_closed(mirror: Mirror) -> None:
+    """Put down that the streams of a process have ended after its completion."""
+    await asyncio.to_thread(mirror.files.write_closed)
+
+
+async def end_here(mirror: Mirror, kind: str, note: str) -> None:
+    """End a process of which the node knows nothing: it "failed" to start there, or is "lost"."""
+    mirror.end_without_node(kind, note)
+    await put_down_end(mirror, mirror.files.cursor)
+
+
+async def read_late(connection: NodeConnection, mirror: Mirror, *, raw: bool) -> int:
+    """Fetch what descendants have written behind the completion; return how many bytes.
+
+    Raises:
+        OutliveError: The node does not answer.
+        OSError: The disk does not take it now.
+    """
+    before = sum(mirror.files.sizes)
+    page = await connection.read(mirror.process_id, mirror.files.cursor, raw=raw)
+
+    def write() -> None:
+        for item in page.items:
+            stream = int(item.stream == "stderr")
+            end = item.cursor.stderr if stream else item.cursor.stdout
+            data = getattr(item, "data", None)
+            if data is None:
+                mirror.files.skip(stream, mirror.files.sizes[stream], end)
+            else:
+                mirror.files.append(stream, data, end)
+
+    await asyncio.to_thread(write)
+    return sum(mirror.files.sizes) - before

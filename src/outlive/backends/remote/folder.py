@@ -1,0 +1,269 @@
+"""The folder of a process that runs on a node: the files that the keeper would have written here, in its formats.
+
+Blocking, and for one writer at a time: run it in a thread. A kill between any two system calls leaves a folder that `resume`
+goes on with at the next byte: the sizes of the logs are the position (see `protocols.frames` for `idx`).
+"""
+
+import contextlib
+import json
+import os
+import threading
+import time
+from collections.abc import Callable
+
+from outlive.core.cursor import Cursor
+from outlive.core.layout import STREAM_FILES
+from outlive.protocols.frames import IDX, ExitRecord, IdxRecord, encode_exit, pid_line
+
+__all__ = ["MirrorFolder", "Punch", "make_folder", "read_small"]
+
+Punch = Callable[[int, int, int], None]  # descriptor, offset, length: releases a range of a file
+_CLOSED = -1
+_RUN_NS = 100_000_000  # the longest run that one idx record stands for (`keeper.pump`)
+_PAGE = 4096
+_STEP_BYTES = 8 << 20  # punch seldom
+
+
+def make_folder(prepared: str, folder: str, *, spec: bytes, script: bytes) -> bool:
+    """Make a process's folder with all that a start needs, in one step; False when there is one already.
+
+    Raises:
+        OSError: The disk does not take it.
+    """
+    os.makedirs(os.path.dirname(prepared), mode=0o700, exist_ok=True)
+    os.makedirs(prepared, mode=0o700, exist_ok=True)
+    for name, content, mode in (("spec", spec, 0o600), ("out", b"", 0o600), ("script", script, 0o700)):
+        if content or name == "out":
+            fd = os.open(f"{prepared}/{name}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
+            with open(fd, "wb") as file:
+                file.write(content)
+    os.makedirs(os.path.dirname(folder), mode=0o700, exist_ok=True)
+    try:
+        os.rename(prepared, folder)  # rename(2): a folder that is not empty is not replaced
+    except OSError:
+        if not os.path.exists(f"{folder}/spec"):
+            raise
+        return False
+    return True
+
+
+def read_small(path: str) -> bytes:
+    """Return a file's content; empty when there is none."""
+    with contextlib.suppress(OSError), open(path, "rb") as file:
+        return file.read()
+    return b""
+
+
+class MirrorFolder:
+    """One process's files, opened when they are first needed and closed by `close`.
+
+    Attributes (written here only):
+        sizes: Bytes of stdout and stderr, gaps included.
+        released: The range of each stream that is not there any more; (0, 0) where there is none.
+    """
+
+    def __init__(self, folder: str, *, limit: int | None, punch: Punch) -> None:
+        """Stand where the files end, and cut off what a kill left of a record.
+
+        Args:
+            folder: The process's folder; a missing one has no bytes.
+            limit: Bytes of output that are kept; beyond it the middle is released. None: all are.
+            punch: Releases a range of a file; raises OSError where the file system cannot.
+        """
+        self._folder = folder
+        self._limit = limit
+        self._punch = punch
+        self._lock = threading.Lock()  # `release` comes from another thread than output
+        self._fds = [_CLOSED] * (len(STREAM_FILES) + 1)
+        self.sizes = [_size(f"{folder}/{name}") for name in STREAM_FILES]
+        self.released = _read_gaps(folder)
+        self._run_stream: int | None = None  # unknown after a kill: the next bytes begin a run
+        self._run_ns = 0
+        with contextlib.suppress(OSError):
+            size = os.stat(f"{folder}/idx").st_size
+            os.truncate(f"{folder}/idx", size - size % IDX.size)
+
+    @property
+    def cursor(self) -> Cursor:
+        """The position behind all that is here."""
+        return Cursor(self.sizes[0], self.sizes[1])
+
+    @property
+    def kept_bytes(self) -> int:
+        """How much output is here that was not released."""
+        return sum(self.sizes) - sum(end - begin for begin, end in self.released)
+
+    def append(self, stream: int, data: bytes, end: int) -> None:
+        """Write what of these bytes (up to offset `end`) is new; a repeated call goes on where an error stopped it.
+
+        Raises:
+            OSError: The disk does not take them now.
+            ValueError: Bytes before them were never told.
+        """
+        with self._lock:
+            start = end - len(data)
+            if start > self.sizes[stream]:
+                raise ValueError(f"bytes {self.sizes[stream]} to {start} of stream {stream} were left out")
+            view = memoryview(data)[self.sizes[stream] - start :]
+            if not view:
+                return
+            self._begin_run(stream)
+            fd = self._open(stream)
+            while view:
+                count = os.pwrite(fd, view, self.sizes[stream])
+                self.sizes[stream] += count
+                view = view[count:]
+            if self._limit is not None:
+                self._truncate(stream, self._limit)
+
+    def skip(self, stream: int, start: int, end: int) -> None:
+        """Take note of a gap of the node's log; what of it is here already stays readable until it is released.
+
+        Raises:
+            OSError: The disk does not take it now.
+            ValueError: Bytes before it were never told.
+        """
+        with self._lock:
+            if start > self.sizes[stream]:
+                raise ValueError(f"bytes {self.sizes[stream]} to {start} of stream {stream} were left out")
+            here = self.sizes[stream]
+            if end <= here:
+                return
+            begin = here if self.released[stream] == (0, 0) else min(self.released[stream][0], here)
+            self._note_gap(stream, begin, end)
+            self._begin_run(stream)
+            os.ftruncate(self._open(stream), end)
+            self.sizes[stream] = end
+
+    def release(self, cursor: Cursor) -> None:
+        """Let go of output before `cursor`, which was delivered. A disk that does not take the note keeps it."""
+        with self._lock, contextlib.suppress(OSError):
+            for stream, upto in enumerate((cursor.stdout, cursor.stderr)):
+                end = min(upto, self.sizes[stream]) // _PAGE * _PAGE
+                if end > self.released[stream][1]:
+                    self._give_up(stream, 0, end)
+
+    def write_pid(self, pid: int, started_ns: int) -> None:
+        """Put down that the node has started it. Times are its own; the pid means nothing on this machine."""
+        content = b"starting\n" + pid_line(pid, 0, started_ns, 0, 0, b"node")
+        _write_whole(f"{self._folder}/pid", content)
+
+    def write_end(self, kind: str, number: int, ended_ns: int) -> None:
+        """Put down how it ended ("exited", "signaled", "failed" or "lost")."""
+        record = ExitRecord(kind=kind, number=number, ended_ns=ended_ns)
+        _write_whole(f"{self._folder}/exit", encode_exit(record))
+
+    def write_stop(self, cause: int, note: str) -> None:
+        """Put down who asked for its end, if nobody has before."""
+        if not os.path.exists(f"{self._folder}/stop"):
+            _write_whole(f"{self._folder}/stop", json.dumps({"cause": cause, "note": note}).encode())
+
+    def write_paused(self, *, is_paused: bool) -> None:
+        """Put down whether it is paused."""
+        path = f"{self._folder}/paused"
+        if is_paused:
+            _write_whole(path, b"\n")
+        else:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(path)
+
+    def write_done(self, ends: Cursor, *, cause: int, note: str, descendants: int, is_closed: bool) -> None:
+        """Put down that it has ended and that its output is whole up to `ends`; the first one counts for these."""
+        path = f"{self._folder}/done"
+        record = {
+            "out": ends.stdout,
+            "err": ends.stderr,
+            "cause": cause,
+            "note": note,
+            "at_ns": time.time_ns(),
+            "descendants": descendants,
+            "gaps": self.released != [(0, 0), (0, 0)],
+            "holder_lost": False,
+            "closed": is_closed,
+        }
+        _write_whole(path, json.dumps(record).encode())
+
+    def write_closed(self) -> None:
+        """Put down that its streams have ended after its completion."""
+        record = {"out": self.sizes[0], "err": self.sizes[1], "at_ns": time.time_ns()}
+        _write_whole(f"{self._folder}/closed", json.dumps(record).encode())
+
+    def close(self) -> None:
+        """Close the files; may be called more than once."""
+        with self._lock:
+            for place, fd in enumerate(self._fds):
+                if fd != _CLOSED:
+                    self._fds[place] = _CLOSED
+                    os.close(fd)
+
+    def _begin_run(self, stream: int) -> None:
+        """Add an idx record before the first byte of a run is written."""
+        now_ns = time.time_ns()
+        if self._run_stream == stream and now_ns - self._run_ns < _RUN_NS:
+            return
+        fd = self._open(len(STREAM_FILES))
+        record = IdxRecord(now_ns, sum(self.sizes), self.sizes[stream], stream).encode()
+        size = os.fstat(fd).st_size // IDX.size * IDX.size  # a full disk may have taken a part of one
+        os.ftruncate(fd, size)
+        if os.pwrite(fd, record, size) != len(record):
+            raise OSError("no room for a record")
+        self._run_stream, self._run_ns = stream, now_ns
+
+    def _truncate(self, stream: int, limit: int) -> None:
+        """Release the middle of a stream when too much is kept, as `keeper.limits` does."""
+        if self.kept_bytes <= limit:
+            return
+        begin, released_end = self.released[stream]
+        others = self.kept_bytes - (self.sizes[stream] - (released_end - begin))
+        budget = max(limit - others, limit // 2)
+        step = min(_STEP_BYTES, max(_PAGE, limit // 8))
+        end = (self.sizes[stream] - budget // 2) // _PAGE * _PAGE
+        if not released_end:
+            begin = released_end = budget // 2 // _PAGE * _PAGE
+        if end - released_end >= step:
+            with contextlib.suppress(OSError):  # nothing is released that readers could not be told of
+                self._give_up(stream, begin, end)
+
+    def _give_up(self, stream: int, begin: int, end: int) -> None:
+        self._note_gap(stream, begin, end)
+        with contextlib.suppress(
+            OSError
+        ):  # EOPNOTSUPP: the bytes stay, and readers are told the gap all the same
+            self._punch(self._open(stream), begin, end - begin)
+
+    def _note_gap(self, stream: int, begin: int, end: int) -> None:
+        ranges = [*self.released]
+        ranges[stream] = (begin, end)
+        _write_whole(f"{self._folder}/gaps", "{} {} {} {}\n".format(*ranges[0], *ranges[1]).encode())
+        self.released = ranges
+
+    def _open(self, place: int) -> int:
+        if self._fds[place] == _CLOSED:
+            name = "idx" if place == len(STREAM_FILES) else STREAM_FILES[place]
+            flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
+            self._fds[place] = os.open(f"{self._folder}/{name}", flags, 0o600)
+        return self._fds[place]
+
+
+def _size(path: str) -> int:
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return 0
+
+
+def _read_gaps(folder: str) -> list[tuple[int, int]]:
+    with contextlib.suppress(OSError, ValueError), open(f"{folder}/gaps", "rb") as file:
+        numbers = [int(word) for word in file.read().split()]
+        if len(numbers) == 4:
+            return [(numbers[0], numbers[1]), (numbers[2], numbers[3])]
+    return [(0, 0), (0, 0)]
+
+
+def _write_whole(path: str, content: bytes) -> None:
+    """Replace a file: readers see the old content or the new one."""
+    new = f"{path}.new"
+    fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    with open(fd, "wb") as file:
+        file.write(content)
+    os.rename(new, path)

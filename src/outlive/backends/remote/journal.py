@@ -1,0 +1,52 @@
+"""Which processes of a node are followed: a file each below `nodes/NAME/live`, there before the node is asked for anything.
+
+Blocking: run it in a thread.
+"""
+
+import contextlib
+import os
+
+from outlive.core.identity import is_process_id
+from outlive.core.layout import Layout
+
+__all__ = ["Journal", "known_nodes"]
+
+_LIVE = "live"
+
+
+class Journal:
+    """The followed processes of one node."""
+
+    def __init__(self, layout: Layout, name: str) -> None:
+        """Take the state folder and the node's name; nothing is made."""
+        self._folder = f"{layout.nodes}/{name}/{_LIVE}"
+
+    def add(self, process_id: str) -> None:
+        """Follow a process from now on.
+
+        Raises:
+            OSError: The disk does not take it.
+        """
+        os.makedirs(self._folder, mode=0o700, exist_ok=True)
+        fd = os.open(f"{self._folder}/{process_id}", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        os.close(fd)
+
+    def remove(self, process_id: str) -> None:
+        """Follow it no more."""
+        with contextlib.suppress(OSError):
+            os.unlink(f"{self._folder}/{process_id}")
+
+    def read(self) -> list[str]:
+        """Return the ids of all followed processes, oldest first."""
+        with contextlib.suppress(OSError):
+            return sorted(name for name in os.listdir(self._folder) if is_process_id(name))
+        return []
+
+
+def known_nodes(layout: Layout) -> list[str]:
+    """Return the names of the nodes that have followed processes, whatever the settings say now."""
+    try:
+        names = sorted(os.listdir(layout.nodes))
+    except OSError:
+        return []
+    return [name for name in names if Journal(layout, name).read()]

@@ -1,0 +1,185 @@
+"""The backend that the engine has: `Routing` passes each call to the one that has the process.
+
+A container's processes are the local keeper's, too: `ready` sees to the container, and the start goes to `local`. Nodes are
+other servers; one that is away keeps nobody waiting, neither when this opens nor when it is asked about others.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Mapping
+
+from outlive.backends.contract import Backend, BackendListener, NodeState, Started, unknown_backend
+from outlive.core.errors import BackendUnavailable, OutliveError
+from outlive.core.identity import ProcessId
+from outlive.core.lifecycle import Cause
+from outlive.core.location import LOCAL
+from outlive.core.observation import Observation
+from outlive.protocols.keeper import decode_spec
+
+__all__ = ["Routing"]
+
+_CANCELLED = "The caller left before its container was ready: it never ran."
+
+
+class _Passing:
+    """One half of `Routing`: the verbs, each on the backend that has the process."""
+
+    _local: Backend
+    _nodes: Mapping[str, Backend]
+    _located: Callable[[ProcessId], str]
+
+    def _of(self, process_id: ProcessId) -> Backend:
+        return self._nodes.get(self._located(process_id), self._local)
+
+    async def pause(self, process_id: ProcessId, *, acknowledged: Callable[[], None]) -> None:
+        """Stop the whole tree."""
+        await self._of(process_id).pause(process_id, acknowledged=acknowledged)
+
+    async def resume(self, process_id: ProcessId, *, acknowledged: Callable[[], None]) -> None:
+        """Continue the whole tree."""
+        await self._of(process_id).resume(process_id, acknowledged=acknowledged)
+
+    async def stop(self, process_id: ProcessId, *, cause: Cause, grace_s: float, note: str) -> None:
+        """End the whole tree."""
+        await self._of(process_id).stop(process_id, cause=cause, grace_s=grace_s, note=note)
+
+    async def signal(
+        self, process_id: ProcessId, number: int, *, whole_tree: bool, whole_group: bool = False
+    ) -> None:
+        """Send a signal."""
+        backend = self._of(process_id)
+        await backend.signal(process_id, number, whole_tree=whole_tree, whole_group=whole_group)
+
+    async def write(self, process_id: ProcessId, data: bytes) -> None:
+        """Write to the input."""
+        await self._of(process_id).write(process_id, data)
+
+    async def close_stdin(self, process_id: ProcessId) -> None:
+        """Close the input."""
+        await self._of(process_id).close_stdin(process_id)
+
+    async def resize(self, process_id: ProcessId, *, rows: int, cols: int) -> None:
+        """Set the terminal's window size."""
+        await self._of(process_id).resize(process_id, rows=rows, cols=cols)
+
+    async def release(self, process_id: ProcessId, *, stdout_bytes: int, stderr_bytes: int) -> None:
+        """Let go of output before these offsets."""
+        backend = self._of(process_id)
+        await backend.release(process_id, stdout_bytes=stdout_bytes, stderr_bytes=stderr_bytes)
+
+    async def unbound(self, process_id: ProcessId, *, output_limit: int | None) -> None:
+        """Let a process wait for no reader any more."""
+        await self._of(process_id).unbound(process_id, output_limit=output_limit)
+
+    async def close_output(self, process_id: ProcessId, stream: int) -> None:
+        """Close the reading end of a pipe."""
+        await self._of(process_id).close_output(process_id, stream)
+
+    async def observe(self, process_id: ProcessId, *, has_stdin: bool) -> Observation:
+        """Look at a process's tree."""
+        return await self._of(process_id).observe(process_id, has_stdin=has_stdin)
+
+    async def window_size(self, process_id: ProcessId) -> tuple[int, int] | None:
+        """Ask for a terminal's size."""
+        return await self._of(process_id).window_size(process_id)
+
+
+class Routing(_Passing):
+    """All places where commands run, behind one contract (see `Backend`)."""
+
+    def __init__(
+        self,
+        local: Backend,
+        *,
+        nodes: Mapping[str, Backend] | None = None,
+        ready: Mapping[str, Callable[[str], Awaitable[None]]] | None = None,
+        located: Callable[[ProcessId], str] = lambda _process_id: LOCAL,
+    ) -> None:
+        """Take the parts; nothing is opened.
+
+        Args:
+            local: The keeper of this machine.
+            nodes: Other servers, by the names under which commands ask for them.
+            ready: By the name of a backend ("docker"): awaited with the spec's container before `local` starts it.
+            located: Tells at which backend a live process is.
+        """
+        self._local = local
+        self._nodes = dict(nodes or {})
+        self._ready = dict(ready or {})
+        self._located = located
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of all backends, this machine first."""
+        return (LOCAL, *self._ready, *self._nodes)
+
+    def check(self, backend: str) -> None:
+        """Let the name of a backend pass.
+
+        Raises:
+            InvalidRequest: There is none of that name.
+        """
+        if backend not in self.names:
+            raise unknown_backend(backend, self.names)
+
+    async def open(self, listener: BackendListener) -> None:
+        """Connect to the keeper; nodes are looked for meanwhile, and their processes are known from their folders."""
+        async with contextlib.AsyncExitStack() as stack:
+            stack.push_async_callback(self._local.close)
+            # First: when the keeper has told all that lives here, what lives on nodes is known, too.
+            for node in self._nodes.values():
+                stack.push_async_callback(node.close)
+                await node.open(listener)
+            await self._local.open(listener)
+            stack.pop_all()
+
+    async def close(self) -> None:
+        """Disconnect from everybody; what runs goes on."""
+        await self._local.close()
+        await asyncio.gather(*(node.close() for node in self._nodes.values()))
+
+    async def start(
+        self,
+        process_id: ProcessId,
+        spec: bytes,
+        script: bytes,
+        *,
+        settle: Callable[[Started | OutliveError], None],
+        secrets: Mapping[str, str] | None = None,
+        backend: str = LOCAL,
+    ) -> Started:
+        """Start a command once, where `backend` says.
+
+        Raises:
+            InvalidRequest: There is no backend of that name (any more).
+            OutliveError: As `Backend.start`; and what making its container ready raises.
+        """
+        try:
+            chosen = self._named(backend)
+            if (ready := self._ready.get(backend)) is not None:
+                await ready(decode_spec(spec, with_command=False).container)
+        except OutliveError as error:
+            settle(error)
+            raise
+        except asyncio.CancelledError:
+            settle(BackendUnavailable("timeout", _CANCELLED))
+            raise
+        return await chosen.start(process_id, spec, script, settle=settle, secrets=secrets, backend=backend)
+
+    async def offers(self) -> str:
+        """Return what bounds this machine offers; nodes decide for themselves."""
+        return await self._local.offers()
+
+    async def status(self) -> dict[str, object]:
+        """Return what the keeper says about itself."""
+        return await self._local.status()
+
+    def nodes(self) -> dict[str, NodeState]:
+        """Return what is known of the nodes."""
+        return {name: state for node in self._nodes.values() for name, state in node.nodes().items()}
+
+    def _named(self, name: str) -> Backend:
+        if name in self._nodes:
+            return self._nodes[name]
+        self.check(name)
+        return self._local

@@ -1,0 +1,133 @@
+"""Output of many processes and the events of all of them, over one connection: `AsyncFeed`.
+
+Nothing is repeated and nothing asked again here: a lost connection is told, and whoever mirrors processes opens another feed
+and attaches at his own cursors. What is told while nobody hears is kept up to the bound of `conversation`.
+"""
+
+from collections.abc import Awaitable
+from typing import Protocol, TypeVar
+
+from outlive.client.channel import Channel
+from outlive.client.messages import Ended, Heard, Missing, Piece, read_info
+from outlive.client.results import Completion, ProcessEvent, ProcessInfo
+from outlive.client.world import ConnectionLost
+from outlive.core.cursor import Cursor
+from outlive.core.errors import AccessDenied, BackendUnavailable
+
+__all__ = ["AsyncFeed", "FeedListener"]
+
+_T = TypeVar("_T")
+
+_ANSWER_S = 20.0
+_BATCH_BYTES = 2 * 1024 * 1024
+
+
+class FeedListener(Protocol):
+    """Who hears a feed; called in the order of the wire, must be quick."""
+
+    def piece(self, process_id: str, stream: int, data: bytes, end: int) -> None:
+        """Take bytes of a stream (0 stdout, 1 stderr) up to offset `end`."""
+
+    def missing(self, process_id: str, stream: int, start: int, end: int) -> None:
+        """Take note that the log of the other side does not hold these bytes any more."""
+
+    def ended(self, process_id: str, cursor: Cursor) -> None:
+        """Take note that a process has ended, and that its output is whole up to `cursor`."""
+
+    def happened(self, event: str, process_id: str | None, info: ProcessInfo | None) -> None:
+        """Take note of an event (`ProcessEvent.event`), and of what the process is like then."""
+
+
+class AsyncFeed:
+    """One connection's news. `hear` is for one task; `attach` and `beat` may be called by others meanwhile.
+
+    Attributes:
+        is_raw: Whether secrets are shown: where the other side lets this caller see them.
+    """
+
+    def __init__(self, channel: Channel) -> None:
+        """Take over a connection that has just been greeted."""
+        self._channel = channel
+        self.is_raw = True
+
+    async def listen(self) -> None:
+        """Hear of all events from now on.
+
+        Raises:
+            BackendUnavailable: `server_lost`, `timeout`.
+        """
+        await self._passing(self._channel.listen({}, answer_s=_ANSWER_S))
+
+    async def attach(self, process_id: str, cursor: Cursor) -> ProcessInfo:
+        """Hear a process's output from `cursor` on, beside what is heard already; return what it is like now.
+
+        Raises:
+            BackendUnavailable: `server_lost`, `timeout`.
+            ProcessNotFound: The other side does not know it, or not for this caller.
+        """
+        if self.is_raw:
+            try:
+                return await self._attach(process_id, cursor, raw=True)
+            except AccessDenied:
+                self.is_raw = False
+        return await self._attach(process_id, cursor, raw=False)
+
+    async def _attach(self, process_id: str, cursor: Cursor, *, raw: bool) -> ProcessInfo:
+        asking = self._channel.attach(process_id, cursor, answer_s=_ANSWER_S, raw=raw, beside=True)
+        return read_info(await self._passing(asking))
+
+    async def beat(self, *, answer_s: float) -> None:
+        """Return when the other side has answered something.
+
+        Raises:
+            BackendUnavailable: It has not, in time.
+        """
+        await self._passing(self._channel.request("list", {"limit": 1}, answer_s=answer_s))
+
+    async def hear(self, listener: FeedListener) -> bool:
+        """Wait for news, then tell `listener` what there is, at most some 2 MiB; False: something was left out.
+
+        Then attach everything again, at its cursor.
+
+        Raises:
+            BackendUnavailable: `server_lost`: the connection has ended.
+
+        Cancellation: safe; nothing is lost.
+        """
+        try:
+            told = await self._channel.next_told()
+            size = 0
+            while told is not None:
+                size += _tell(listener, told)
+                if size >= _BATCH_BYTES or not self._channel.has_told:
+                    return True
+                told = await self._channel.next_told()
+        except ConnectionLost as lost:
+            raise BackendUnavailable("server_lost", str(lost)) from lost
+        return False
+
+    async def close(self) -> None:
+        """End the connection. Safe to repeat."""
+        await self._channel.close()
+
+    @staticmethod
+    async def _passing(asking: Awaitable[_T]) -> _T:
+        try:
+            return await asking
+        except ConnectionLost as lost:
+            raise BackendUnavailable("server_lost", str(lost)) from lost
+
+
+def _tell(listener: FeedListener, told: Heard) -> int:
+    """Pass one message on; return how many bytes it carried."""
+    match told:
+        case Piece(process_id, stream, data, end):
+            listener.piece(process_id, int(stream == "stderr"), data, end)
+            return len(data)
+        case Missing(process_id, stream, start, end):
+            listener.missing(process_id, int(stream == "stderr"), start, end)
+        case Ended(process_id, Completion(cursor=cursor)):
+            listener.ended(process_id, cursor)
+        case ProcessEvent():
+            listener.happened(told.event, told.process_id, told.info)
+    return 0

@@ -1,0 +1,95 @@
+"""Another server as somebody's node: `NodeClient`, requests in the wire's own words, and a feed of what happens there.
+
+For the server's `backends.remote`, which keeps what it hears in files and decides by itself when to try again.
+"""
+
+import os
+from collections.abc import Mapping
+from typing import Any, cast
+
+from outlive.client.address import Address
+from outlive.client.channel import greet
+from outlive.client.feed import AsyncFeed
+from outlive.client.link import Link
+from outlive.client.messages import read_info, read_page
+from outlive.client.options import StartOptions, execute_params
+from outlive.client.results import Page, ProcessInfo
+from outlive.client.world import ConnectionLost, Unreachable, World
+from outlive.core.cursor import Cursor
+from outlive.core.errors import BackendUnavailable
+from outlive.core.identity import ProcessId
+
+__all__ = ["NodeClient"]
+
+_ANSWER_S = 45.0  # longer than any deadline over there; a start's is 25 s, a write's 30 s
+_PAGE_BYTES = 256 * 1024  # the largest page
+_PATIENCE_S = 3.0  # a connection that was cut is opened again; a node that is away is its owner's matter
+
+
+class NodeClient:
+    """One node; nothing is opened before it is needed. Used from one event loop."""
+
+    def __init__(self, url: str, *, token: str, ca_file: str | os.PathLike[str] | None, world: World) -> None:
+        """Name it: a `ws://` or `wss://` address, the token that it wants ("" for none), the authority of its certificate."""
+        self._address = Address(url=url, token=token, ca_file=ca_file, starts_server=False)
+        self._world = world
+        self._link = Link(self._address, world, patience_s=_PATIENCE_S)
+
+    async def execute(self, words: Mapping[str, object], *, process_id: str) -> Mapping[str, Any]:
+        """Start a command under a name, once however often this is asked; return the answer of `execute`.
+
+        Args:
+            words: `command` or `argv`, and any of `StartOptions`.
+            process_id: Its name here and there.
+
+        Raises:
+            OutliveError: What the node answered, or `server_unavailable`.
+        """
+        options = dict(words)
+        line, argv = options.pop("command", None), options.pop("argv", None)
+        command = [str(word) for word in argv] if isinstance(argv, list) else str(line)
+        started = cast("StartOptions", options)
+        params = execute_params(command, started, process_id=ProcessId(process_id))
+        return await self._link.request("execute", params, answer_s=_ANSWER_S)
+
+    async def request(
+        self, method: str, params: Mapping[str, object], *, is_repeatable: bool = True
+    ) -> Mapping[str, Any]:
+        """Ask for something (docs/jsonrpc.md); see `Link.request`."""
+        return await self._link.request(method, params, is_repeatable=is_repeatable, answer_s=_ANSWER_S)
+
+    async def get(self, process_id: str, *, stats: bool = False) -> ProcessInfo:
+        """Return what is known of a process there.
+
+        Raises:
+            ProcessNotFound: The node does not know it, or not for this caller.
+        """
+        return read_info(await self.request("get", {"process_id": process_id, "stats": stats}))
+
+    async def read(self, process_id: str, cursor: Cursor, *, raw: bool) -> Page:
+        """Return recorded output from `cursor` on; `raw` hides no secrets, and needs the scope admin."""
+        params: dict[str, object] = {
+            "process_id": process_id,
+            "cursor": str(cursor),
+            "limit": _PAGE_BYTES,
+            "encoding": "base64",
+            "raw": raw,
+        }
+        return read_page(await self.request("read", params), cursor)
+
+    async def feed(self) -> AsyncFeed:
+        """Open a connection for news.
+
+        Raises:
+            BackendUnavailable: `server_unavailable`: nobody answers there now.
+            OutliveError: The node does not let this caller in, or is none.
+        """
+        try:
+            return AsyncFeed(await greet(await self._address.dial(self._world, {}), self._world))
+        except (Unreachable, ConnectionLost) as error:
+            text = f"No server answers at {self._address}: {error}."
+            raise BackendUnavailable("server_unavailable", text) from error
+
+    async def close(self) -> None:
+        """Close the connection for requests; whoever waits for one gets `server_unavailable`."""
+        await self._link.close()

@@ -1,0 +1,209 @@
+"""From a `Command` that is to run in a container to what the keeper is asked: `ContainerStarts`.
+
+Nothing of this machine is looked up for it: program, PATH and folders are the container's, and the runner there says what is
+missing. A container bounds more than the profile "sealed" does, and counts as that.
+"""
+
+import asyncio
+import os
+import shlex
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from outlive.core.command import Command
+from outlive.core.errors import CommandRefused, InvalidRequest
+from outlive.core.identity import ProcessId
+from outlive.core.location import DOCKER, LOCAL, ContainerPlan, Isolation, Location
+from outlive.core.process import Owner
+from outlive.core.sandbox import NO_LIMITS, Limits, Profile, Sandbox
+from outlive.engine.resolve import DEFAULT_TERM, MAX_LINE_BYTES, Resolved, as_bytes, check_words
+from outlive.engine.sandbox import Confined
+
+__all__ = ["ContainerSettings", "ContainerStarts"]
+
+# Where the runner leaves the script of a command: in memory, for it alone.
+_SCRIPT = "/proc/self/fd/3"
+_SHELL = "bash"
+# setrlimit(2)'s numbers, as the keeper's own steps have them.
+_RLIMIT_CPU, _RLIMIT_NOFILE = 0, 7
+_FEATURES = ("container", "no_new_privileges", "no_capabilities", "read_only_root")
+
+
+_N = TypeVar("_N", int, float)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerSettings:
+    """What the operator has decided: where commands run that name no backend, and what containers are made of.
+
+    Below each of `workspaces` (absolute) commands of one principal share a container, in which it is mounted; other folders
+    are the image's own. Without an `image` every command must name one. `remember` notes a plan down and returns the name
+    of its container; None: there is no Docker mode.
+    """
+
+    backend: str = LOCAL
+    image: str = ""
+    workspaces: tuple[str, ...] = ()
+    mounts: tuple[str, ...] = ()
+    network: str = "none"
+    user: str = ""
+    runtime: str = ""
+    memory_bytes: int | None = None
+    cpus: float | None = None
+    processes: int | None = None
+    isolation: Isolation = "session"
+    remember: Callable[[ContainerPlan], Awaitable[str]] | None = None
+
+
+class ContainerStarts:
+    """Decides in which container a command runs, and how it is told to run there."""
+
+    def __init__(
+        self,
+        settings: ContainerSettings,
+        *,
+        cwd: str,
+        limits: Limits = NO_LIMITS,
+        is_strict: bool,
+    ) -> None:
+        """Take what was decided.
+
+        Args:
+            settings: The operator's.
+            cwd: The folder of commands that name none.
+            limits: Bounds of every command.
+            is_strict: Whether lists are in force: then nobody but the operator chooses what "ls" is.
+        """
+        self._settings = settings
+        self._cwd = cwd
+        self._limits = limits
+        self._is_strict = is_strict
+
+    def backend_of(self, command: Command, owner: Owner) -> str:
+        """Return where a command runs.
+
+        Raises:
+            CommandRefused: `profile_too_weak`: the operator has commands run in containers, and the caller, who is no
+                administrator, wants this one outside.
+        """
+        wanted = command.backend or self._settings.backend
+        if wanted == LOCAL and self._settings.backend == DOCKER and not owner.is_admin:
+            raise CommandRefused(
+                "profile_too_weak",
+                "Commands run in containers here; only an administrator may start one outside.",
+                details={"least": DOCKER},
+            )
+        if wanted == LOCAL and (command.image is not None or command.isolation is not None):
+            name = "image" if command.image is not None else "isolation"
+            raise InvalidRequest(
+                "invalid_params", f"{name}: there is no container in the backend {wanted!r}."
+            )
+        return wanted
+
+    async def prepare(
+        self, command: Command, owner: Owner, process_id: ProcessId
+    ) -> tuple[Resolved, Confined]:
+        """Return what will run, and in which container.
+
+        Raises:
+            InvalidRequest: The words are none, no image is known, a limit cannot be kept or is higher than the operator's.
+            CommandRefused: Lists are in force, and the image is not the operator's.
+        """
+        check_words(command)
+        if self._settings.remember is None:
+            raise InvalidRequest("invalid_params", "backend: this server has no Docker mode.")
+        limits = command.limits.within(self._limits)
+        cwd = os.path.join(self._cwd, command.cwd) if command.cwd else self._cwd
+        plan = await asyncio.to_thread(self._plan, command, owner, process_id, cwd, limits)
+        name = await self._settings.remember(plan)
+        location = Location(backend=DOCKER, image=plan.image, container=name)
+        features = (*_FEATURES, *(("no_network",) if plan.network == "none" else ()))
+        steps = [] if limits.cpu_s is None else [f"limit {_RLIMIT_CPU} {limits.cpu_s}"]
+        steps += [] if limits.files is None else [f"limit {_RLIMIT_NOFILE} {limits.files}"]
+        resolved = replace(_resolved(command, process_id, cwd, steps), location=location)
+        sandbox = Sandbox(profile=Profile.SEALED, features=features)
+        return resolved, Confined(sandbox=sandbox, steps=tuple(steps) or None)
+
+    def _plan(
+        self, command: Command, owner: Owner, process_id: ProcessId, cwd: str, limits: Limits
+    ) -> ContainerPlan:
+        settings = self._settings
+        image = command.image or settings.image
+        if not image:
+            raise InvalidRequest("invalid_params", "image: none is named, and the server has no default.")
+        if self._is_strict and image != settings.image:
+            raise CommandRefused(
+                "command_not_allowed",
+                f"The image {image[:80]!r} is not the operator's, and only listed commands are allowed.",
+            )
+        isolation = command.isolation or settings.isolation
+        if settings.isolation == "strict" and isolation != "strict" and not owner.is_admin:
+            raise CommandRefused("profile_too_weak", "Every command has a container of its own here.")
+        if isolation == "session" and (wanted := _of_a_container(command.limits)):
+            raise InvalidRequest(
+                "invalid_params",
+                f"limits: {wanted} bounds a whole container, which this command would share.",
+                hint='Ask for isolation "strict", or leave the limit out.',
+            )
+        return ContainerPlan(
+            image=image,
+            workspace=self._workspace(cwd),
+            principal=owner.principal,
+            user=settings.user,
+            mounts=settings.mounts,
+            network=settings.network,
+            runtime=settings.runtime,
+            memory_bytes=_least(limits.memory_bytes, settings.memory_bytes),
+            cpus=_least(limits.cpus, settings.cpus),
+            processes=_least(limits.processes, settings.processes),
+            process_id=process_id if isolation == "strict" else "",
+        )
+
+    def _workspace(self, cwd: str) -> str:
+        """Return the workspace that a folder lies in; the first one for a folder of the image."""
+        folder = os.path.realpath(cwd)
+        workspaces = [os.path.realpath(one) for one in self._settings.workspaces or (self._cwd,)]
+        for workspace in workspaces:
+            if folder == workspace or folder.startswith(workspace.rstrip("/") + "/"):
+                return workspace
+        return workspaces[0]
+
+
+def _resolved(command: Command, process_id: ProcessId, cwd: str, steps: list[str]) -> Resolved:
+    """Return what the runner is told; what it has to do besides is added to the steps."""
+    env = {"OUTLIVE_PROCESS_ID": process_id, "PWD": cwd}
+    if command.stdio == "pty":
+        env["TERM"] = DEFAULT_TERM
+    if not command.inherits_env:
+        steps.append("clear")
+    for name, value in command.env.items():
+        if value is None:
+            env.pop(name, None)
+            steps.append(f"unset {name}")
+        else:
+            env[name] = value
+    if command.argv is not None:
+        argv, script = command.argv, b""
+        if command.script is not None:
+            argv, script = (*argv, _SCRIPT), as_bytes(command.script) or b"\n"
+        return Resolved(program=argv[0], argv=argv, env=env, cwd=cwd, shell=None, script=script)
+    line, script = command.line or "", b""
+    if len(encoded := as_bytes(line)) > MAX_LINE_BYTES:
+        line, script = f". {shlex.quote(_SCRIPT)}", encoded
+    elif line[0] in "-+":
+        line = " " + line  # else the shell takes it for an option
+    steps.append("else sh")  # under that name
+    return Resolved(program=_SHELL, argv=(_SHELL, "-c", line), env=env, cwd=cwd, shell=_SHELL, script=script)
+
+
+def _of_a_container(limits: Limits) -> str:
+    """Name the limit that only a container of its own can keep for a command."""
+    for name in ("memory_bytes", "cpus", "processes"):
+        if getattr(limits, name) is not None:
+            return name.removesuffix("_bytes")
+    return ""
+
+
+def _least(one: _N | None, other: _N | None) -> _N | None:
+    return min((value for value in (one, other) if value is not None), default=None)

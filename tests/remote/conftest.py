@@ -1,0 +1,37 @@
+"""Fixtures of the tests of nodes: a pair of servers for all that kill nobody, and one of a test's own."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from outlive.client import Client
+from tests.remote.pairs import Pair
+
+
+@pytest.fixture(scope="session")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+    """Two servers that all tests share which neither kill nor cut."""
+    with Pair(tmp_path_factory.mktemp("p")) as shared:
+        yield shared
+
+
+@pytest.fixture
+def own_pair(tmp_path: Path) -> Iterator[Pair]:
+    """Two servers of the test's own."""
+    with Pair(tmp_path) as own:
+        yield own
+
+
+@pytest.fixture
+def near(pair: Pair) -> Iterator[Client]:
+    """A client of the near server."""
+    with pair.client() as client:
+        yield client
+
+
+@pytest.fixture
+def far(pair: Pair) -> Iterator[Client]:
+    """A client of the far server, as the near server's principal."""
+    with pair.far_client() as client:
+        yield client

@@ -1,0 +1,194 @@
+"""Two real servers, one as the other's node, and a proxy between them that can be cut."""
+
+import asyncio
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from outlive.client import Client, Output, Process
+from tests.support.server import OutliveServer, free_port, run_outlive
+
+__all__ = ["PATIENCE_S", "Pair", "Proxy", "a_token", "node_state", "output_of", "wait_until"]
+
+PATIENCE_S = 20.0
+_PROXY_HOST = "127.0.0.2"  # of this machine, and not one of the names that a server answers for by itself
+
+
+def a_token(server: OutliveServer, name: str, scope: str = "run") -> str:
+    """Make a token of a server and return its secret."""
+    answer = run_outlive("token", "create", "--name", name, "--scope", scope, state_dir=server.state_dir)
+    assert answer.returncode == 0, answer.stderr
+    return answer.stdout.strip()
+
+
+def wait_until(claim: Callable[[], object], *, patience_s: float = PATIENCE_S) -> None:
+    """Return once `claim` holds (blocks)."""
+    deadline = time.monotonic() + patience_s
+    while not claim():
+        assert time.monotonic() < deadline, "it did not become true in time"
+        time.sleep(0.01)
+
+
+def output_of(process: Process) -> tuple[bytes, bytes]:
+    """Follow a process to its completion; return stdout and stderr."""
+    streams = {"stdout": bytearray(), "stderr": bytearray()}
+    for item in process.follow():
+        assert isinstance(item, Output), item
+        streams[item.stream] += item.data
+    return bytes(streams["stdout"]), bytes(streams["stderr"])
+
+
+def node_state(near: OutliveServer, name: str = "far") -> dict[str, Any]:
+    """Return what a server says of one of its nodes."""
+    with Client(near.state_dir, start_server=False) as client:
+        nodes: dict[str, dict[str, Any]] = {one["name"]: one for one in client.nodes()}
+    return nodes[name]
+
+
+class Proxy:
+    """A TCP relay of a thread of its own; `cut` ends all connections and refuses new ones until `heal`.
+
+    With `chop_bytes` set, each connection is cut after so many bytes have come back from the far side.
+    """
+
+    def __init__(self, target_port: int) -> None:
+        """Relay to a port of this machine."""
+        self.port = free_port()
+        self.chop: Callable[[], int] | None = None
+        self.cuts = 0
+        self._target = target_port
+        self._loop = asyncio.new_event_loop()
+        self._server: asyncio.Server | None = None
+        self._writers: set[asyncio.StreamWriter] = set()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+
+    def __enter__(self) -> Self:
+        """Listen."""
+        self._thread.start()
+        self.heal()
+        return self
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, _error: BaseException | None, _place: TracebackType | None
+    ) -> None:
+        """End everything."""
+        self.cut()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(5)
+        self._loop.close()
+
+    def cut(self) -> None:
+        """End all connections without a word, and let nobody in."""
+        asyncio.run_coroutine_threadsafe(self._cut(), self._loop).result(5)
+
+    def heal(self) -> None:
+        """Let connections in."""
+        asyncio.run_coroutine_threadsafe(self._heal(), self._loop).result(5)
+
+    async def _heal(self) -> None:
+        if self._server is None:
+            self._server = await asyncio.start_server(self._relay, _PROXY_HOST, self.port)
+
+    async def _cut(self) -> None:
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+        self.cuts += 1
+        for writer in self._writers:
+            writer.transport.abort()
+        tasks = asyncio.all_tasks(self._loop) - {asyncio.current_task()}
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _relay(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._writers.add(writer)
+        other: asyncio.StreamWriter | None = None
+        try:
+            back, other = await asyncio.open_connection("127.0.0.1", self._target)
+            self._writers.add(other)
+            left = self.chop() if self.chop is not None else None
+            await asyncio.gather(_pump(reader, other, None), _pump(back, writer, left))
+        except (OSError, EOFError):
+            self.cuts += 1
+        finally:
+            for each in (writer, other):
+                if each is not None:
+                    self._writers.discard(each)
+                    each.transport.abort()
+
+
+async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, left: int | None) -> None:
+    while data := await reader.read(65536):
+        if left is not None:
+            left -= len(data)
+            if left < 0:
+                writer.write(data[:left])
+                await asyncio.sleep(0)
+                raise EOFError
+        writer.write(data)
+        await writer.drain()
+    raise EOFError
+
+
+class Pair:
+    """A far server, a proxy before it, and a near server whose node "far" is that proxy."""
+
+    def __init__(
+        self, folder: Path, *, near_args: tuple[str, ...] = (), far_args: tuple[str, ...] = ()
+    ) -> None:
+        """Describe them; nothing is started."""
+        # The Host names the proxy.
+        self.far = OutliveServer(folder / "far", args=("--public-name", _PROXY_HOST, *far_args))
+        self._folder = folder
+        self._near_args = near_args
+        self._stack = contextlib.ExitStack()
+
+    def __enter__(self) -> Self:
+        """Start all three, and wait until the node is there."""
+        try:
+            self._start()
+        except BaseException:
+            self._stack.close()
+            raise
+        return self
+
+    def _start(self) -> None:
+        self._stack.enter_context(self.far)
+        self.token = a_token(self.far, "near")
+        tokens = self._folder / "tokens"
+        tokens.touch(mode=0o600)
+        tokens.write_text(f"far {self.token}\n")
+        self.proxy = self._stack.enter_context(Proxy(self.far.port))
+        words = ("--node", f"far=http://{_PROXY_HOST}:{self.proxy.port}", "--node-tokens", str(tokens))
+        self.near = OutliveServer(self._folder / "near", args=(*words, *self._near_args))
+        self._stack.enter_context(self.near)
+        self.connected()
+
+    def connected(self) -> None:
+        """Wait until the node is there."""
+        wait_until(lambda: node_state(self.near)["state"] == "connected")
+
+    def away(self) -> None:
+        """Wait until the node is known to be away."""
+        wait_until(lambda: node_state(self.near)["state"] == "away")
+
+    def __exit__(self, *exception: object) -> None:
+        """Stop all three; whoever was left is told."""
+        self._stack.close()
+
+    @contextlib.contextmanager
+    def client(self) -> Iterator[Client]:
+        """Return a client of the near server."""
+        with Client(self.near.state_dir, start_server=False) as client:
+            yield client
+
+    @contextlib.contextmanager
+    def far_client(self) -> Iterator[Client]:
+        """Return a client of the far server that shows the near one's token."""
+        with Client(url=self.far.url, token=self.token) as client:
+            yield client

@@ -1,0 +1,55 @@
+"""The runner's binary, compiled once per session, and runners that end with their test."""
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from outlive.backends.docker.building import runner_binary
+from outlive.core.errors import StartFailed
+from tests.runner.playing import Command, Runner
+
+__all__ = ["binary", "command", "commands", "runner"]
+
+
+@pytest.fixture(scope="session")
+def binary(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The static binary for this machine."""
+    # All workers of one run share it: compiling takes seconds.
+    folder = tmp_path_factory.getbasetemp()
+    folder = folder.parent if os.environ.get("PYTEST_XDIST_WORKER") else folder
+    try:
+        return runner_binary(os.uname().machine, folder / "runner-binary")
+    except StartFailed as error:
+        if os.environ.get("OUTLIVE_REQUIRE_PROGRAMS"):
+            raise
+        pytest.skip(error.message)
+
+
+@pytest.fixture
+def runner(binary: Path, tmp_path: Path) -> Iterator[Runner]:
+    """A runner outside of any container."""
+    running = Runner(binary, tmp_path, flags=("--any-peer",))
+    yield running
+    running.discard()
+
+
+@pytest.fixture
+def commands(runner: Runner, tmp_path: Path) -> Iterator[Callable[[], Command]]:
+    """Makes commands that are not started yet."""
+    made: list[Command] = []
+
+    def make() -> Command:
+        made.append(Command(runner, tmp_path / f"process-{len(made)}"))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.release()
+
+
+@pytest.fixture
+def command(commands: Callable[[], Command]) -> Command:
+    """A command that is not started yet."""
+    return commands()

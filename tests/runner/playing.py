@@ -1,0 +1,304 @@
+"""A runner process, and the supervisor's part of its protocol, for tests."""
+
+import contextlib
+import fcntl
+import os
+import select
+import signal
+import socket
+import struct
+import subprocess
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from outlive.keeper import sockets
+from outlive.protocols.frames import encode_exec, encode_secrets
+
+__all__ = ["PATIENCE_S", "Command", "Runner", "Supervisor", "exec_spec", "in_memory", "wait_until"]
+
+PATIENCE_S = 20.0
+_UCRED = struct.Struct("3i")
+
+
+def wait_until(holds: object, *, about: str = "") -> None:
+    """Call `holds` until it is true; fails after a while."""
+    assert callable(holds)
+    until = time.monotonic() + PATIENCE_S
+    while not holds():
+        assert time.monotonic() < until, about or "it never happened"
+        time.sleep(0.002)
+
+
+def in_memory(content: bytes) -> int:
+    """Return a file that has no name."""
+    fd = os.memfd_create("test", os.MFD_CLOEXEC)
+    os.pwrite(fd, content, 0)
+    return fd
+
+
+def exec_spec(
+    argv: tuple[str, ...],
+    *,
+    program: str | None = None,
+    cwd: str = "/",
+    env: Mapping[str, str] | None = None,
+    removed: tuple[str, ...] = (),
+    steps: tuple[str, ...] | None = None,
+    head: bytes = b"{}\n",
+) -> bytes:
+    """Return a spec file as the keeper writes it; `removed` names leave the environment."""
+    block = encode_exec(argv[0] if program is None else program, cwd, argv, env or {}, steps=steps)
+    block += b"".join(b"\0" + name.encode() for name in removed)
+    return b"outlive-spec-1 %d\n%s%s" % (len(head), head, block)
+
+
+class Runner:
+    """One runner process; in a PID namespace of its own where `words` begin with unshare."""
+
+    def __init__(
+        self, binary: Path, folder: Path, *, before: tuple[str, ...] = (), flags: tuple[str, ...] = ()
+    ) -> None:
+        """Start it and wait until it listens."""
+        self.socket = folder / "runner.sock"
+        words = [*before, str(binary), "serve", *flags, str(self.socket)]
+        # A sanitizer's last check asks ptrace(2) about itself, which the runner forbids to everybody.
+        env = {**os.environ, "BASE": "container", "ASAN_OPTIONS": "detect_leaks=0"}
+        with (folder / "stderr").open("wb") as stderr:
+            self.process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stderr=stderr, env=env)
+        self._stderr = folder / "stderr"
+        wait_until(lambda: self.socket.exists() or self.process.poll() is not None)
+        assert self.process.poll() is None, self.said()
+
+    def said(self) -> str:
+        """Return what it and its minders wrote to stderr."""
+        return self._stderr.read_text(errors="replace")
+
+    def connect(self) -> socket.socket:
+        """Return a link to a new minder."""
+        link = sockets.connect_unix(str(self.socket))
+        link.settimeout(PATIENCE_S)
+        return link
+
+    def end(self) -> int:
+        """Tell it to end; returns its exit code."""
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(PATIENCE_S)
+
+    def discard(self) -> None:
+        """End it whatever it does."""
+        if self.process.poll() is None:
+            self.process.terminate()
+            try:
+                self.process.wait(PATIENCE_S)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+
+
+class Supervisor:
+    """The supervisor's end of one link."""
+
+    def __init__(self, link: socket.socket) -> None:
+        """Take a link."""
+        self.link = link
+        link.settimeout(PATIENCE_S)
+
+    def send(self, words: str | bytes, *fds: int) -> None:
+        """Send one packet."""
+        raw = words if isinstance(words, bytes) else words.encode()
+        sockets.send(self.link, raw, fds)
+
+    def packet(self) -> tuple[bytes, list[int]]:
+        """Return the next packet and its descriptors; b"" is the end."""
+        packet = sockets.receive(self.link)
+        assert packet is not None
+        return packet
+
+    def words(self) -> list[str]:
+        """Return the next packet's words; it must bring no descriptors."""
+        message, fds = self.packet()
+        assert fds == []
+        return message.decode().split()
+
+    def is_silent(self) -> bool:
+        """Tell whether nothing waits, neither words nor the end."""
+        return not select.select([self.link], [], [], 0.05)[0]
+
+    def close(self) -> None:
+        """Hang up."""
+        self.link.close()
+
+
+class Command:
+    """One command in a runner: what the supervisor holds of it, and each step of its start."""
+
+    def __init__(self, runner: Runner, folder: Path) -> None:
+        """Connect; the minder says hello."""
+        folder.mkdir(parents=True, exist_ok=True)
+        self.folder = folder
+        self.pid_file = folder / "pid"
+        self.listener = sockets.listen_unix(str(folder / "sock"))
+        self.supervisor = Supervisor(runner.connect())
+        hello = self.supervisor.words()
+        assert hello[0] == "hello"
+        self.minder = int(hello[1])
+        self.held: dict[str, int] = {}
+        self.pid = 0
+
+    def spawn(
+        self,
+        spec: bytes,
+        *,
+        pty: tuple[int, int] | None = None,
+        merged: bool = False,
+        more: Mapping[str, int] | None = None,
+        secrets: Mapping[str, str] | None = None,
+        script: bytes | None = None,
+        stdin: bool = True,
+    ) -> None:
+        """Send `spawn`; what the keeper keeps of the streams is in `held` then."""
+        record = os.open(self.pid_file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        passed = {"L": self.listener.fileno(), "P": record, "X": in_memory(spec), **(more or {})}
+        ours = [record, passed["X"], *(more or {}).values()]
+        if stdin:
+            theirs, self.held["i"] = os.pipe2(os.O_CLOEXEC)
+            passed |= {"I": theirs, "i": self.held["i"]}
+            ours.append(theirs)
+        if pty is not None:
+            self.held["r"], self.held["w"] = os.pipe2(os.O_CLOEXEC)
+            passed |= {"r": self.held["r"], "w": self.held["w"]}
+            self.supervisor.send(f"terminal {pty[0]} {pty[1]}")
+        for letter in "" if pty else "o" if merged else "oe":
+            self.held[letter], theirs = os.pipe2(os.O_CLOEXEC)
+            passed |= {letter: self.held[letter], letter.upper(): theirs}
+            ours.append(theirs)
+        if secrets is not None:
+            passed["S"] = in_memory(encode_secrets(secrets))
+            ours.append(passed["S"])
+        if script is not None:
+            passed["F"] = in_memory(script)
+            ours.append(passed["F"])
+        try:
+            self.supervisor.send(f"spawn {''.join(passed)} {self.folder}", *passed.values())
+        finally:
+            for fd in ours:
+                os.close(fd)
+
+    def born(self) -> list[str]:
+        """Hear `born`; returns its letters, whose descriptors are in `held` then."""
+        message, fds = self.supervisor.packet()
+        words = message.decode().split()
+        assert words[0] == "born", words
+        letters = "" if words[1] == "-" else words[1]
+        assert len(letters) == len(fds)
+        self.held |= dict(zip(letters, fds, strict=True))
+        if "p" in self.held:
+            self.pid = pid_of(self.held["p"])
+        return list(letters)
+
+    def line(self) -> str:
+        """Return the record that only the supervisor can make."""
+        return f"{self.pid} 12345 1700000000000000000 99 7 boot-id"
+
+    def go(self) -> None:
+        """Let the command execute."""
+        self.supervisor.send(f"go {self.line()}")
+
+    def start(self, argv: tuple[str, ...], **how: object) -> "Command":
+        """Take all steps until `spawned`; `how` goes to `exec_spec` and `spawn`."""
+        for_spec = {
+            name: how.pop(name)
+            for name in ("program", "cwd", "env", "removed", "steps", "head")
+            if name in how
+        }
+        self.spawn(exec_spec(argv, **for_spec), **how)  # type: ignore[arg-type]
+        self.born()
+        self.go()
+        assert self.supervisor.words() == ["spawned", str(self.pid), "12345", "1700000000000000000"]
+        return self
+
+    def record(self) -> list[str]:
+        """Return the lines of the pid file."""
+        return self.pid_file.read_text().splitlines()
+
+    def take_over(self, *, close: bool = True) -> list[str]:
+        """Come back as a new supervisor; returns the words of `state`, its descriptors are in `held` then."""
+        if close:
+            self.supervisor.close()
+        for fd in self.held.values():
+            os.close(fd)
+        self.supervisor = Supervisor(self._connect())
+        message, fds = self.supervisor.packet()
+        words = message.decode().split()
+        assert words[:2] == ["state", "own"], words
+        letters = "" if words[2] == "-" else words[2]
+        self.held = dict(zip(letters, fds, strict=True))
+        if "p" in self.held and not self.pid:
+            self.pid = pid_of(self.held["p"])
+        return words[2:]
+
+    def _connect(self) -> socket.socket:
+        until = time.monotonic() + PATIENCE_S
+        while True:
+            try:
+                return sockets.connect_unix(str(self.folder / "sock"))
+            except BlockingIOError:  # a backlog as short as the keeper's; recovery tries again, too
+                assert time.monotonic() < until
+                time.sleep(0.01)
+
+    def read(self, letter: str = "o") -> bytes:
+        """Return everything a stream brings until it is closed; a terminal's EIO counts as its end."""
+        content = b""
+        os.set_blocking(self.held[letter], True)
+        with contextlib.suppress(OSError):
+            while chunk := os.read(self.held[letter], 65536):
+                content += chunk
+        return content
+
+    def read_until(self, mark: bytes, letter: str = "o") -> bytes:
+        """Return what a stream brings until `mark` has come."""
+        content = b""
+        os.set_blocking(self.held[letter], True)
+        while mark not in content:
+            ready, _, _ = select.select([self.held[letter]], [], [], PATIENCE_S)
+            assert ready, content
+            chunk = os.read(self.held[letter], 65536)
+            assert chunk, content
+            content += chunk
+        return content
+
+    def ended(self) -> list[str]:
+        """Hear `exited`: kind, number, empty (time left out)."""
+        words = self.supervisor.words()
+        assert words[0] == "exited", words
+        return words[1:4]
+
+    def release(self) -> None:
+        """Let the minder go, and close everything."""
+        with contextlib.suppress(OSError):
+            self.supervisor.send("release")
+        self.supervisor.close()
+        self.listener.close()
+        for fd in self.held.values():
+            with contextlib.suppress(OSError):
+                os.close(fd)
+        self.held.clear()
+
+
+def pid_of(pidfd: int) -> int:
+    """Return the pid behind a pidfd as this process sees it (-1: it has ended)."""
+    with open(f"/proc/self/fdinfo/{pidfd}", encoding="ascii") as file:
+        return next(int(line.split()[1]) for line in file if line.startswith("Pid:"))
+
+
+def window_size(terminal: int) -> tuple[int, int]:
+    """Return rows and columns."""
+    rows, cols, _, _ = struct.unpack("4H", fcntl.ioctl(terminal, 0x5413, b"\0" * 8))  # TIOCGWINSZ
+    return rows, cols
+
+
+def commands_of(runner: Runner, folder: Path) -> Iterator[Command]:
+    """Yield commands, each in a folder of its own."""
+    for number in range(1 << 30):
+        yield Command(runner, folder / f"process-{number}")

@@ -1,0 +1,267 @@
+"""Whatever a peer sends, a minder neither dies of a signal nor spins; under sanitizers, too."""
+
+import contextlib
+import os
+import select
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from outlive.backends.docker.building import RUNNER_FLAGS, runner_sources
+from outlive.keeper import sockets
+from outlive.keeper.kernel import stat_fields
+from tests.runner.playing import Command, Runner, Supervisor, exec_spec, in_memory, wait_until
+
+_SANITIZED = ("-g", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+_VERBS = (
+    "spawn",
+    "go",
+    "terminal",
+    "tree",
+    "one",
+    "group",
+    "freeze",
+    "close",
+    "hold",
+    "",
+    "spawn L",
+    "go 1 2 3",
+)
+
+_words = st.one_of(
+    st.binary(max_size=200),
+    st.builds(
+        lambda verb, rest: f"{verb} {rest}".encode("utf-8", "surrogatepass"),
+        st.sampled_from(_VERBS),
+        st.one_of(
+            st.text(alphabet="LoeirwIOESXFPpm0123456789 -\0\n/", max_size=40),
+            st.text(max_size=40),
+            st.integers(-(2**70), 2**70).map(str),
+            st.just("9" * 500),
+        ),
+    ),
+    st.sampled_from([b"x" * 8192, b"x" * 8193, b"terminal 24 80", b"go 1 2 3 4", b"freeze"]),
+)
+_kinds = st.sampled_from(
+    [
+        "null",
+        "full",
+        "file",
+        "listener",
+        "stream",
+        "pipe-read",
+        "pipe-write",
+        "self",
+        "epoll",
+        "folder",
+        "spec",
+    ]
+)
+
+
+@pytest.fixture(scope="session")
+def sanitized(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same sources, with the compiler's checks; not static, which sanitizers do not support."""
+    target = tmp_path_factory.mktemp("sanitized") / "outlive-runner"
+    compiler = shutil.which("gcc") or shutil.which("clang")
+    words = [str(compiler), *RUNNER_FLAGS, *_SANITIZED, "-o", str(target), *map(str, runner_sources())]
+    done = subprocess.run(words, capture_output=True, text=True, check=False) if compiler else None
+    if done is None or done.returncode:
+        reason = "no compiler with sanitizers is here" + (f": {done.stderr[-200:]}" if done else "")
+        assert not os.environ.get("OUTLIVE_REQUIRE_PROGRAMS"), reason
+        pytest.skip(reason)
+    return target
+
+
+@pytest.fixture
+def checked(sanitized: Path, tmp_path: Path) -> Iterator[Runner]:
+    running = Runner(sanitized, tmp_path, flags=("--any-peer",))
+    yield running
+    running.discard()
+    said = running.said()
+    assert "ERROR" not in said, said
+    assert "runtime error" not in said, said
+
+
+def _open(kind: str) -> int:
+    """Return a descriptor of some kind; what a peer could send by mistake, or to do harm."""
+    match kind:
+        case "null" | "full":
+            return os.open(f"/dev/{kind}", os.O_RDWR)
+        case "folder":
+            return os.open("/", os.O_RDONLY)
+        case "pipe-read" | "pipe-write":
+            ends = os.pipe()
+            os.close(ends[kind == "pipe-read"])
+            return ends[kind != "pipe-read"]
+        case "listener" | "stream":
+            listener = socket.socket(
+                socket.AF_UNIX, socket.SOCK_SEQPACKET if kind == "listener" else socket.SOCK_STREAM
+            )
+            listener.bind("")
+            listener.listen()
+            return listener.detach()
+        case "epoll":
+            with select.epoll() as epoll:
+                return os.dup(epoll.fileno())
+        case "spec":
+            return in_memory(exec_spec(("/bin/true",)))
+        case _:
+            return in_memory(b"word\0" * 3)
+
+
+def _ticks(pid: int) -> int:
+    fields = stat_fields(pid)
+    return int(fields[11]) + int(fields[12]) if fields else 0
+
+
+def _is_quiet(pid: int) -> bool:
+    """Tell whether a process rests: it is asleep, and uses no time."""
+    before = _ticks(pid)
+    time.sleep(0.1)
+    return stat_fields(pid)[:1] == [b"S"] and _ticks(pid) - before <= 1
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@given(packets=st.lists(st.tuples(_words, st.lists(_kinds, max_size=15)), max_size=12))
+def test_any_packets_are_survived(checked: Runner, packets: list[tuple[bytes, list[str]]]) -> None:
+    supervisor = Supervisor(checked.connect())
+    minder = int(supervisor.words()[1])
+    for words, kinds in packets:
+        fds = [_open(kind) for kind in kinds]
+        try:
+            supervisor.send(words, *fds)
+        except (BrokenPipeError, ConnectionResetError):
+            break  # `quit`, or the end of the link: an empty packet
+        finally:
+            for fd in fds:
+                os.close(fd)
+    supervisor.close()
+    wait_until(lambda: not Path(f"/proc/{minder}").exists() or _is_quiet(minder))
+    # One that waits for a new supervisor is what it should be; it ends with the test.
+    assert checked.process.poll() is None
+    assert "ERROR" not in checked.said()
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    spec=st.one_of(
+        st.binary(max_size=300),
+        st.lists(st.binary(max_size=30), max_size=30).map(
+            lambda words: b"outlive-spec-1 0\n" + b"\0".join(words)
+        ),
+        st.tuples(
+            st.integers(-2, 2**65),
+            st.lists(st.sampled_from([b"", b"a", b"=", b"A=1", b"limit 7 9", b"else x", b"0"]), max_size=12),
+        ).map(
+            lambda made: (
+                b"outlive-spec-1 0\n/dev/null/outlive-exec-2\0/\0%d\0" % made[0] + b"\0".join(made[1])
+            )
+        ),
+        st.integers(0, 60).map(lambda size: exec_spec(("/nowhere/x", "y"), steps=("limit 7 100",))[:size]),
+    ),
+    secrets=st.one_of(st.none(), st.binary(max_size=60)),
+)
+def test_any_spec_is_survived(
+    checked: Runner, tmp_path_factory: pytest.TempPathFactory, spec: bytes, secrets: bytes | None
+) -> None:
+    command = Command(checked, tmp_path_factory.mktemp("process"))
+    more = {} if secrets is None else {"S": in_memory(secrets)}
+    command.spawn(spec, more=more)
+    command.born()
+    command.go()
+    words = command.supervisor.words()
+    assert words[0] in {"failed", "spawned"}
+    if words[0] == "failed":
+        assert "126" not in words[1:2]
+        assert command.take_over()[3:6] == ["failed", words[1], "1"]
+    command.release()
+
+
+def test_everything_works_under_the_sanitizers(checked: Runner, tmp_path: Path) -> None:
+    command = Command(checked, tmp_path / "one")
+    command.start(
+        ("no-such", "-c", "(setsid sleep 300 &) ; echo up; cat; sleep 300"),
+        steps=("limit 7 100", "else sh"),
+        env={"A": "1"},
+        removed=("HOME",),
+        secrets={"B": "2"},
+        script=b":",
+        pty=(24, 80),
+    )
+    command.read_until(b"up", "m")
+    command.supervisor.send("freeze")
+    assert command.supervisor.words() == ["frozen", "1"]
+    command.supervisor.send("group 18")
+    assert set(command.take_over()[0]) == set("irwmp")
+    command.supervisor.send("tree 9")
+    assert command.ended()[:2] == ["signaled", "9"]
+    command.release()
+
+
+def test_a_storm_of_connections_from_anywhere_is_survived(
+    runner: Runner, command: Callable[[], None]
+) -> None:
+    assert isinstance(command, Command)
+    command.start(("/bin/cat",))
+    for _ in range(100):
+        with contextlib.suppress(BlockingIOError), sockets.connect_unix(str(command.folder / "sock")):
+            pass  # its backlog is as short as the keeper's
+    assert command.take_over()[3] == "-"
+    wait_until(lambda: _is_quiet(command.minder))
+
+
+def test_a_listener_that_was_shut_down_makes_nobody_spin(command: Command) -> None:
+    command.start(("/bin/sleep", "300"))
+    command.listener.shutdown(socket.SHUT_RDWR)
+    wait_until(lambda: _is_quiet(command.minder))
+    command.supervisor.send("one 9")
+    assert command.ended() == ["signaled", "9", "1"]
+
+
+def test_a_supervisor_that_does_not_listen_holds_nobody_up(command: Command) -> None:
+    command.start(("/bin/sleep", "300"))
+    for _ in range(3000):
+        try:
+            command.supervisor.send("freeze")
+        except TimeoutError:
+            break
+    assert command.take_over()[3] == "-"
+    command.supervisor.send("tree 18 9")
+    assert command.ended()[:2] == ["signaled", "9"]
+
+
+def test_packets_that_are_too_long_are_dropped(command: Command) -> None:
+    for size in (8192, 8193, 60_000):
+        command.supervisor.send(b"quit" + b"\0" * size)
+        command.supervisor.send(b"terminal " + b"9" * size)
+    assert command.supervisor.is_silent()
+    command.start(("/bin/true",))
+
+
+def test_only_words_that_make_sense_start_a_command(runner: Runner, tmp_path: Path) -> None:
+    supervisor = Supervisor(runner.connect())
+    assert supervisor.words()[0] == "hello"
+    record, spec, out = in_memory(b""), in_memory(exec_spec(("/bin/true",))), os.open("/dev/null", os.O_RDWR)
+    for letters, fds in (
+        ("", []),
+        ("PX", [record, spec]),
+        ("PXO", [record, spec]),
+        ("PXOO", [record, spec, out, out]),
+        ("PXOp", [record, spec, out, out]),
+        ("PXOL", [record, spec, out, out]),
+    ):
+        supervisor.send(f"spawn {letters} /", *fds)
+        assert supervisor.words() == ["failed", "22", "spec"], letters
+    supervisor.send("spawn PXO /", out, spec, out)
+    assert supervisor.words() == ["failed", "22", "pid"], "a record must be a file"
+    for fd in (record, spec, out):
+        os.close(fd)
+    supervisor.close()
