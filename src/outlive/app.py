@@ -107,11 +107,7 @@ class Application:
                 working_folder=working_folder,
                 redactor=redactor,
             ),
-            backend=Routing(
-                LocalBackend(layout.root, connect_unix=connect_unix, ensure_keeper=ensure_keeper),
-                nodes=node_backends(settings, layout),
-                located=lambda process_id: self._engine.backend_of(process_id),  # noqa: PLW0108 - it is being made
-            ),
+            backend=self._routing(settings, layout),
         )
         self._process_log = ProcessLog()
         self._audit = None if settings.audit_off else _audit_log(settings, layout, redactor)
@@ -142,6 +138,13 @@ class Application:
             offering_paths=(TERMINAL_PATH,),
         )
         self.asgi: ASGIApp = self._guarded(settings, entry)
+
+    def _routing(self, settings: Settings, layout: Layout) -> Routing:
+        return Routing(
+            LocalBackend(layout.root, connect_unix=connect_unix, ensure_keeper=ensure_keeper),
+            nodes=node_backends(settings, layout),
+            located=lambda process_id: self._engine.backend_of(process_id),  # noqa: PLW0108 - it is being made
+        )
 
     def _bridge_door(self, settings: Settings, layout: Layout, own_uid: int) -> BridgeDoor:
         return BridgeDoor(
