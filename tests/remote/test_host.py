@@ -42,15 +42,18 @@ def test_run_brings_streams_input_and_exit_code(far_cli: _Far) -> None:
     assert ran.stdout == b"b /usr\n"
 
 
-def test_the_verbs_work_on_the_other_server(far_cli: _Far) -> None:
+def test_the_verbs_work_on_the_other_server(far_cli: _Far, tmp_path: Path) -> None:
     """Start, list, look, read, search, write, wait, control, remove."""
-    name = far_cli("run", "-d", "-c", "seq 1 5; sleep 2; echo last").stdout.decode().strip()
+    gate = tmp_path / "gate"
+    line = f"seq 1 5; until [ -e {gate} ]; do sleep .05; done; echo last"
+    name = far_cli("run", "-d", "-c", line).stdout.decode().strip()
     listed = json.loads(far_cli("ps", "--json").stdout)
     assert name in json.dumps(listed)
     assert name.encode() in far_cli("inspect", name).stdout
     far_cli("pause", name)
     assert b"paused" in far_cli("inspect", name).stdout
     far_cli("resume", name)
+    gate.touch()
     done = far_cli("wait", name)
     assert done.returncode == 0, done.stderr
     assert far_cli("logs", name).stdout == b"1\n2\n3\n4\n5\nlast\n"

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from outlive.cli.log_showing import LogShower
 from outlive.client import Gap, Output, Process
 
-__all__ = ["follow"]
+__all__ = ["Keep", "follow"]
 
 Keep = Callable[[Output | Gap], None]
 
