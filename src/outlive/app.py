@@ -16,15 +16,13 @@ from starlette.routing import BaseRoute, Route, Router
 from starlette.types import ASGIApp
 
 from outlive import __version__
-from outlive.backends.local import LocalBackend
-from outlive.backends.routing import Routing
 from outlive.config import Settings
 from outlive.core.events import Event, KeeperConnected
 from outlive.core.layout import Layout
 from outlive.engine import Engine
-from outlive.engine.configured import engine_settings
 from outlive.engine.lists import log_openness
 from outlive.engine.terminals import Terminals, terminals_of
+from outlive.execution import engine_and_containers
 from outlive.frontends.boundary import ErrorBoundary
 from outlive.frontends.bridge import BRIDGE_PATH, BridgeDoor, BridgeSettings
 from outlive.frontends.dialects import Dialects
@@ -49,9 +47,6 @@ from outlive.frontends.timing import Timed
 from outlive.frontends.tls import certificate_names
 from outlive.frontends.token_book import TokenBook
 from outlive.frontends.told_refusals import ToldRefusals
-from outlive.keeper.launch import ensure_keeper
-from outlive.keeper.sockets import connect_unix
-from outlive.nodes import node_backends
 from outlive.observability.audit import AuditLog
 from outlive.observability.audit_entries import audited_kinds
 from outlive.observability.metrics import LiveView, Metrics, counted_kinds
@@ -99,16 +94,10 @@ class Application:
         self._begun = time.monotonic()
         redactor = redactor_of(settings)
         self._stack = contextlib.AsyncExitStack()
-        self._engine = engine = Engine(
-            engine_settings(
-                settings,
-                layout.root,
-                environment=os.environ,
-                working_folder=working_folder,
-                redactor=redactor,
-            ),
-            backend=self._routing(settings, layout),
+        engine, self._containers = engine_and_containers(
+            settings, layout, working_folder=working_folder, redactor=redactor
         )
+        self._engine = engine
         self._process_log = ProcessLog()
         self._audit = None if settings.audit_off else _audit_log(settings, layout, redactor)
         self._metrics = metrics = Metrics()
@@ -138,13 +127,6 @@ class Application:
             offering_paths=(TERMINAL_PATH,),
         )
         self.asgi: ASGIApp = self._guarded(settings, entry)
-
-    def _routing(self, settings: Settings, layout: Layout) -> Routing:
-        return Routing(
-            LocalBackend(layout.root, connect_unix=connect_unix, ensure_keeper=ensure_keeper),
-            nodes=node_backends(settings, layout),
-            located=lambda process_id: self._engine.backend_of(process_id),  # noqa: PLW0108 - it is being made
-        )
 
     def _bridge_door(self, settings: Settings, layout: Layout, own_uid: int) -> BridgeDoor:
         return BridgeDoor(
@@ -213,7 +195,9 @@ class Application:
         self._stack.callback(self._engine.subscribe_events(self._metrics.note, kinds=tuple(counted_kinds())))
         try:
             await self._stack.enter_async_context(self._tokens)
+            self._stack.push_async_callback(self._containers.close)
             await self._stack.enter_async_context(self._engine)
+            await self._containers.open()
             await self._stack.enter_async_context(self._jsonrpc)
             await self._stack.enter_async_context(self._mcp)
             await self._stack.enter_async_context(self._rest)

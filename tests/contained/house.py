@@ -32,7 +32,7 @@ class ContainedHouse(House):
         socket.parent.mkdir(parents=True)
         self.state_dir.chmod(0o700)
         words = [
-            self._program,
+            str(self._program),
             "serve",
             "--any-peer",
             socket.name,

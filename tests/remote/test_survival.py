@@ -226,7 +226,7 @@ def test_a_start_whose_answer_was_lost_runs_once(own_pair: Pair, tmp_path: Path,
     own_pair.connected()
     with own_pair.client() as client:
         wait_until(lambda: not client.list(active=True))
-        known = {one.process_id: one for one in client.list(limit=1000)}
+        known = {str(one.process_id): one for one in client.list(limit=1000)}
     ran = {path.name: path.read_text() for path in marks.iterdir()}
     assert set(ran.values()) <= {"x\n"}
     assert set(ran) <= set(known)

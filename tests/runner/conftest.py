@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterator
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -36,17 +37,10 @@ def runner(binary: Path, tmp_path: Path) -> Iterator[Runner]:
 
 
 @pytest.fixture
-def commands(runner: Runner, tmp_path: Path) -> Iterator[Callable[[], Command]]:
+def commands(runner: Runner, tmp_path: Path) -> Callable[[], Command]:
     """Makes commands that are not started yet."""
-    made: list[Command] = []
-
-    def make() -> Command:
-        made.append(Command(runner, tmp_path / f"process-{len(made)}"))
-        return made[-1]
-
-    yield make
-    for one in made:
-        one.release()
+    numbers = count()
+    return lambda: Command(runner, tmp_path / f"process-{next(numbers)}")
 
 
 @pytest.fixture

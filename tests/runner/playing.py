@@ -9,16 +9,25 @@ import socket
 import struct
 import subprocess
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from outlive.keeper import sockets
 from outlive.protocols.frames import encode_exec, encode_secrets
 
-__all__ = ["PATIENCE_S", "Command", "Runner", "Supervisor", "exec_spec", "in_memory", "wait_until"]
+__all__ = [
+    "PATIENCE_S",
+    "Command",
+    "Runner",
+    "Supervisor",
+    "exec_spec",
+    "in_memory",
+    "pid_of",
+    "wait_until",
+    "window_size",
+]
 
 PATIENCE_S = 20.0
-_UCRED = struct.Struct("3i")
 
 
 def wait_until(holds: object, *, about: str = "") -> None:
@@ -61,6 +70,7 @@ class Runner:
     ) -> None:
         """Start it and wait until it listens."""
         self.socket = folder / "runner.sock"
+        self.commands: list[Command] = []
         words = [*before, str(binary), "serve", *flags, str(self.socket)]
         # A sanitizer's last check asks ptrace(2) about itself, which the runner forbids to everybody.
         env = {**os.environ, "BASE": "container", "ASAN_OPTIONS": "detect_leaks=0"}
@@ -86,7 +96,9 @@ class Runner:
         return self.process.wait(PATIENCE_S)
 
     def discard(self) -> None:
-        """End it whatever it does."""
+        """End it whatever it does, and close what tests held of its commands."""
+        for command in self.commands:
+            command.release()
         if self.process.poll() is None:
             self.process.terminate()
             try:
@@ -138,13 +150,14 @@ class Command:
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
         self.pid_file = folder / "pid"
+        self.held: dict[str, int] = {}
+        self.pid = 0
         self.listener = sockets.listen_unix(str(folder / "sock"))
         self.supervisor = Supervisor(runner.connect())
+        runner.commands.append(self)
         hello = self.supervisor.words()
         assert hello[0] == "hello"
         self.minder = int(hello[1])
-        self.held: dict[str, int] = {}
-        self.pid = 0
 
     def spawn(
         self,
@@ -195,6 +208,7 @@ class Command:
         self.held |= dict(zip(letters, fds, strict=True))
         if "p" in self.held:
             self.pid = pid_of(self.held["p"])
+            assert self.pid > 0, "kill(2) means many by 0 and -1"
         return list(letters)
 
     def line(self) -> str:
@@ -235,7 +249,7 @@ class Command:
         letters = "" if words[2] == "-" else words[2]
         self.held = dict(zip(letters, fds, strict=True))
         if "p" in self.held and not self.pid:
-            self.pid = pid_of(self.held["p"])
+            self.pid = max(0, pid_of(self.held["p"]))
         return words[2:]
 
     def _connect(self) -> socket.socket:
@@ -296,9 +310,3 @@ def window_size(terminal: int) -> tuple[int, int]:
     """Return rows and columns."""
     rows, cols, _, _ = struct.unpack("4H", fcntl.ioctl(terminal, 0x5413, b"\0" * 8))  # TIOCGWINSZ
     return rows, cols
-
-
-def commands_of(runner: Runner, folder: Path) -> Iterator[Command]:
-    """Yield commands, each in a folder of its own."""
-    for number in range(1 << 30):
-        yield Command(runner, folder / f"process-{number}")

@@ -34,8 +34,8 @@ def contained(binary: Path, tmp_path: Path) -> Iterator[Runner]:
     """A runner that is PID 1; asked to let anybody in, which it must not do there."""
     running = Runner(binary, tmp_path, before=_UNSHARE, flags=("--any-peer",))
     yield running
-    running.process.kill()
-    running.process.wait()
+    running.process.kill()  # and with it what it waits for: --kill-child
+    running.discard()
 
 
 def _init_of(runner: Runner) -> int:
@@ -250,7 +250,7 @@ def test_closed_standard_streams_are_not_taken_for_a_commands(binary: Path, tmp_
         try:
             wait_until(path.exists)
             runner = Runner.__new__(Runner)
-            runner.socket, runner.process = path, process
+            runner.socket, runner.process, runner.commands = path, process, []
             command = Command(runner, tmp_path / "one")
             command.start(("/bin/sh", "-c", "cat; echo done; echo err >&2"))
             os.write(command.held["i"], b"in ")

@@ -129,7 +129,7 @@ def _is_quiet(pid: int) -> bool:
     return stat_fields(pid)[:1] == [b"S"] and _ticks(pid) - before <= 1
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(packets=st.lists(st.tuples(_words, st.lists(_kinds, max_size=15)), max_size=12))
 def test_any_packets_are_survived(checked: Runner, packets: list[tuple[bytes, list[str]]]) -> None:
     supervisor = Supervisor(checked.connect())

@@ -7,6 +7,7 @@ from outlive.core.command import Command
 from outlive.core.identity import ProcessId
 from outlive.core.lifecycle import State
 from outlive.core.process import Owner, ProcessRecord
+from outlive.core.sandbox import Sandbox
 from outlive.core.spec import Spec
 from outlive.engine.resolve import Resolved
 from outlive.engine.sandbox import Confined
@@ -31,7 +32,7 @@ def new_record(
     folder: str,
     state: State,
     hide: Callable[[str], str],
-    confined: Confined,
+    sandbox: Sandbox,
     approval: Approval | None = None,
 ) -> ProcessRecord:
     """Return what is known of a process that begins in `state`.
@@ -60,11 +61,11 @@ def new_record(
         tags=dict(command.tags),
         group=command.group,
         command_id=command_id,
-        sandbox=confined.sandbox,
-        location=confined.location,
+        sandbox=sandbox,
         secret_names=tuple(command.env_secrets),
         approval=approval,
         terminal=command.terminal,
+        location=resolved.location,
     )
 
 
@@ -99,6 +100,6 @@ def new_spec(
         secrets=record.secret_names,
         confinement=confined.steps,
         groups=confined.groups,
-        container=confined.location.container or "",
+        container=record.location.container or "",
         meta={**encode_meta(record), **resolved.meta},
     )

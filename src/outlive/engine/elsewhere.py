@@ -21,15 +21,15 @@ ASKED = "asked"  # the member of a spec's `meta`
 
 
 def resolve_elsewhere(
-    command: Command, backend: str, profile: Profile, inside: ProcessRecord | None
+    command: Command, profile: Profile, inside: ProcessRecord | None, *, backend: str
 ) -> tuple[Resolved, Confined]:
     """Return what the node is asked to run, and that nothing bounds it here.
 
     Args:
         command: What the caller wants.
-        backend: The node's name.
         profile: The least that this server's rules want for the caller; the node may choose a stronger one.
         inside: The process in whose tree the caller lives.
+        backend: The node's name.
 
     Raises:
         InvalidRequest: It makes no sense, or needs something of this machine.
@@ -55,11 +55,10 @@ def resolve_elsewhere(
         script=(command.script or "\n").encode("utf-8", "surrogateescape")
         if command.script is not None
         else b"",
+        location=Location(backend=backend, image=command.image),
         meta={ASKED: _asked(command, profile)},
     )
-    return resolved, Confined(
-        sandbox=Sandbox(profile=profile), location=Location(backend=backend, image=command.image)
-    )
+    return resolved, Confined(sandbox=Sandbox(profile=profile))
 
 
 def _asked(command: Command, profile: Profile) -> Mapping[str, object]:

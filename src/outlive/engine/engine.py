@@ -242,7 +242,7 @@ class Engine(Approving, Queries):
             created_ns=now_ns,
             settings=self._settings,
             folder=self._layout.process(process_id),
-            confined=confined,
+            sandbox=confined.sandbox,
             state=state if approval is None else State.QUEUED,
             approval=approval,
             hide=hide,

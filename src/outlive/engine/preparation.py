@@ -34,7 +34,7 @@ class Preparation:
         queries: Queries,
         check_backend: Callable[[str], None],
     ) -> None:
-        """Take who decides; `is_strict`: lists are in force; `check_backend` lets the names of nodes pass."""
+        """Take who decides; `is_strict`: lists are in force; `check_backend` lets the names of backends pass."""
         self._check_backend = check_backend
         self._settings = settings
         self._layout = Layout(settings.state_dir)
@@ -59,18 +59,19 @@ class Preparation:
         Raises:
             OutliveError: As `Engine.start`.
         """
+        backend = self._containers.backend_of(command, owner)
+        if backend != LOCAL:
+            self._check_backend(backend)
         self._settings.allowed_commands.check(command, self._environment)
         check_secrets(command.env_secrets)
         inside = await self._inside(owner)
-        backend = self._containers.backend_of(command, owner)
         if backend == DOCKER:
             resolved, confined = await self._containers.prepare(command, owner, process_id)
             await self._sandboxes.check_folder(resolved.cwd, inside)
             return resolved, confined
         profile = self._sandboxes.choose(command, owner, inside)
         if backend != LOCAL:
-            self._check_backend(backend)
-            return resolve_elsewhere(command, backend, profile, inside)
+            return resolve_elsewhere(command, profile, inside, backend=backend)
         resolved = await self._resolver.resolve(command, process_id, is_listed=profile is not Profile.OPEN)
         await self._sandboxes.check_folder(resolved.cwd, inside)
         confined = await self._sandboxes.confine(

@@ -15,6 +15,7 @@ from outlive.core.command import Command
 from outlive.core.errors import InvalidRequest, StartFailed
 from outlive.core.identity import ProcessId
 from outlive.core.layout import Layout
+from outlive.core.location import HERE, Location
 from outlive.core.sandbox import listed_environment
 from outlive.engine.programs import check_folder, find_program
 
@@ -71,6 +72,7 @@ class Resolved:
     cwd: str
     shell: str | None
     script: bytes = b""
+    location: Location = HERE
     meta: Mapping[str, object] = field(default_factory=dict)
 
 

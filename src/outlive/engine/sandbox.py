@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 
 from outlive.core.command import Command
 from outlive.core.errors import CommandRefused, InvalidRequest, StartFailed
-from outlive.core.location import HERE, Location
 from outlive.core.process import Owner, ProcessRecord
 from outlive.core.sandbox import NO_LIMITS, Limits, Profile, Sandbox, parse_profile
 from outlive.keeper.bounds import Place, bounds_of
@@ -48,12 +47,11 @@ class SandboxSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Confined:
-    """What was decided for one command: what its record shows (where it runs, too), and what the keeper does (None: nothing)."""
+    """What was decided for one command: what its record shows, and what the keeper does (None: nothing)."""
 
     sandbox: Sandbox
     steps: tuple[str, ...] | None = None
     groups: tuple[str, ...] = ()
-    location: Location = HERE
 
 
 _UNBOUND = Confined(sandbox=Sandbox())

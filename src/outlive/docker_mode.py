@@ -1,0 +1,65 @@
+"""From settings to Docker mode: `docker_containers`, `container_settings`. Beside `app`, which wires them."""
+
+import functools
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from outlive.backends.docker.building import runner_binary
+from outlive.backends.docker.containers import Containers
+from outlive.backends.docker.settings import DockerSettings, Endpoint
+from outlive.config import Settings
+from outlive.core.layout import Layout
+from outlive.core.location import parse_isolation
+from outlive.engine.containers import ContainerSettings
+from outlive.engine.engine import Engine
+from outlive.keeper.sockets import connect_unix
+
+__all__ = ["container_settings", "docker_containers", "living_containers"]
+
+
+def docker_containers(
+    settings: Settings,
+    layout: Layout,
+    *,
+    living: Callable[[], set[str]],
+    environ: Mapping[str, str] = os.environ,
+) -> Containers:
+    """Return what makes and removes containers; `living` are those in use. Nothing is asked of a daemon before one is needed."""
+
+    def runner(machine: str) -> str:
+        cache = Path(environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "outlive")
+        return str(runner_binary(machine, cache))
+
+    return Containers(
+        layout,
+        DockerSettings(
+            endpoint=Endpoint.of(environ), pull=settings.docker_pull, idle_s=settings.docker_idle_s
+        ),
+        connect=connect_unix,
+        runner=functools.cache(runner),
+        living=living,
+    )
+
+
+def container_settings(settings: Settings, containers: Containers) -> ContainerSettings:
+    """Return what the engine must be told of containers."""
+    return ContainerSettings(
+        backend=settings.backend,
+        image=settings.docker_image,
+        workspaces=(settings.docker_workspace,) if settings.docker_workspace else (),
+        mounts=settings.docker_mounts,
+        network=settings.docker_network,
+        user=settings.docker_user or f"{os.getuid()}:{os.getgid()}",
+        runtime=settings.docker_runtime,
+        memory_bytes=settings.docker_memory_bytes,
+        cpus=settings.docker_cpus,
+        processes=settings.docker_processes,
+        isolation=parse_isolation(settings.docker_isolation),
+        remember=containers.remember,
+    )
+
+
+def living_containers(engine: Engine) -> set[str]:
+    """Return the names of the containers in which a process lives, or will."""
+    return {name for process in engine.live() if (name := process.record.location.container) is not None}
