@@ -25,7 +25,7 @@ def node_backends(
     Raises:
         ConfigInvalid: The file of the tokens cannot be used.
     """
-    addresses = dict(settings.nodes)
+    addresses = _addresses(settings)
     tokens = node_tokens(settings, environ)
     found: dict[str, RemoteBackend] = {}
     for name in dict.fromkeys((*addresses, *known_nodes(layout))):
@@ -48,11 +48,15 @@ def node_tokens(settings: Settings, environ: Mapping[str, str] = os.environ) -> 
         ConfigInvalid: The file cannot be read, others may read it, or a line is none.
     """
     tokens = _read_tokens(settings.node_tokens) if settings.node_tokens else {}
-    for name, _ in settings.nodes:
+    for name in _addresses(settings):
         variable = _VARIABLE + "".join(mark if mark.isalnum() else "_" for mark in name).upper()
         if token := environ.get(variable, "").strip():
             tokens[name] = token
     return tokens
+
+
+def _addresses(settings: Settings) -> dict[str, str]:
+    return dict(one.split("=", 1) for one in settings.nodes)
 
 
 def _read_tokens(path: str) -> dict[str, str]:
