@@ -6,6 +6,7 @@ runs once. What the node says is kept in an ordinary process folder (`folder`), 
 
 import asyncio
 import contextlib
+import logging
 import shutil
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -34,6 +35,7 @@ from outlive.protocols.keeper import decode_spec
 
 __all__ = ["RemoteBackend"]
 
+_logger = logging.getLogger(__name__)
 _START_S = 25.0
 _SECRETS_LOST = (
     "Its secrets were in the server's memory only, and the server ended before the node had it: it never ran."
@@ -158,6 +160,9 @@ class RemoteBackend(NodeVerbs):
             outcome = error
         except OSError as error:
             outcome = LimitExceeded("disk_full", f"The start cannot be put down: {error.strerror}.")
+        except Exception:  # whatever a node answers, it must not end the server
+            _logger.exception("what a node answered to a start makes no sense: %s", self._name)
+            outcome = OutliveError("internal_error", f"The answer of the node {self._name!r} makes no sense.")
         except asyncio.CancelledError:
             settle(BackendUnavailable("timeout", "The server is being stopped: the node may start it yet."))
             raise

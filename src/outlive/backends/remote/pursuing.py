@@ -6,6 +6,7 @@ One half of `Following`, which owns the connection and the mirrors.
 import asyncio
 import contextlib
 import logging
+import os
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 
 from outlive.backends.contract import Bell
@@ -74,6 +75,9 @@ class Pursuing:
     async def _finish(self, mirror: Mirror, end: Cursor) -> None:
         """Put down an end; the process is followed on while something of it lives."""
         if mirror.completion is not None:
+            return
+        if not await asyncio.to_thread(os.path.isdir, mirror.folder):
+            await self._drop(mirror)  # somebody has removed it: there is no place for what comes
             return
         if mirror.files.cursor.stdout < end.stdout or mirror.files.cursor.stderr < end.stderr:
             raise BackendUnavailable("server_lost", f"The node ended {mirror.process_id} before its output.")
