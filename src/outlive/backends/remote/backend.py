@@ -178,7 +178,7 @@ class RemoteBackend(NodeVerbs):
                 raise self._link.unavailable()
             mirror = await asyncio.to_thread(self._put_down, process_id, spec, script)
             mirror.is_unknown = False
-            mirror.secrets = secrets
+            mirror.secrets, mirror.script = secrets, script
             self._following.mirrors[process_id] = mirror
         is_existing = mirror.is_acknowledged
         try:
@@ -206,13 +206,13 @@ class RemoteBackend(NodeVerbs):
         async with mirror.beginning:
             if mirror.is_acknowledged:
                 return
-            script = await asyncio.to_thread(read_small, f"{mirror.folder}/script")
-            words = execute_words(mirror.spec, script, mirror.secrets)
+            if mirror.script is None:
+                mirror.script = await asyncio.to_thread(read_small, f"{mirror.folder}/script")
+            words = execute_words(mirror.spec, mirror.script, mirror.secrets)
             asked_ns = time.time_ns()  # by our clock: the node's may be another
             answer = await connection.execute(words, process_id=mirror.process_id)
-            pid = int(answer["pid"] or 0)
-            await asyncio.to_thread(mirror.files.write_pid, pid, asked_ns)
-            mirror.acknowledge(pid, asked_ns)
+            # Put down when it is attached to: a server that dies before asks again, and hears that it runs.
+            mirror.acknowledge(int(answer["pid"] or 0), asked_ns)
         self._following.attach(mirror)
 
     async def _begin_again(self, mirror: Mirror) -> None:
@@ -246,9 +246,7 @@ class RemoteBackend(NodeVerbs):
             view = await self._reach().get(mirror.process_id)
         except ProcessNotFound as error:
             raise StartFailed("secrets_lost", _SECRETS_LOST) from error
-        asked_ns = time.time_ns()
-        await asyncio.to_thread(mirror.files.write_pid, view.pid or 0, asked_ns)
-        mirror.acknowledge(view.pid or 0, asked_ns)
+        mirror.acknowledge(view.pid or 0, time.time_ns())
         self._following.attach(mirror)
 
     async def _discard(self, mirror: Mirror, error: OutliveError) -> None:

@@ -12,7 +12,6 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from outlive.backends.contract import Bell
 from outlive.backends.remote.contract import NodeConnection, NodeFeed
 from outlive.backends.remote.ending import end_here, put_down_closed, put_down_end, read_late
-from outlive.backends.remote.folder import write_paused
 from outlive.backends.remote.mirror import Mirror
 from outlive.core.cursor import Cursor
 from outlive.core.errors import BackendUnavailable, OutliveError, ProcessNotFound
@@ -63,7 +62,7 @@ class Pursuing:
         mirror.is_unknown = False
         self.tell([mirror])
         with contextlib.suppress(OSError):
-            await asyncio.to_thread(write_paused, mirror.folder, is_paused=mirror.is_paused)
+            await asyncio.to_thread(mirror.put_down)
 
     async def _lose(self, mirror: Mirror, kind: str, note: str) -> None:
         """End a process of which the node knows nothing."""

@@ -5,7 +5,7 @@ import base64
 import contextlib
 from collections.abc import Callable
 
-from outlive.backends.remote.folder import write_paused, write_stop
+from outlive.backends.remote.folder import write_stop
 from outlive.backends.remote.looking import NodeLooking
 from outlive.core.cursor import Cursor
 from outlive.core.identity import ProcessId
@@ -92,4 +92,4 @@ class NodeVerbs(NodeLooking):
         if mirror is not None:
             mirror.pause(is_paused=is_paused)
             with contextlib.suppress(OSError):
-                await asyncio.to_thread(write_paused, mirror.folder, is_paused=is_paused)
+                await asyncio.to_thread(mirror.put_down)
