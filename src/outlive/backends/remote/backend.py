@@ -13,12 +13,12 @@ from collections.abc import Callable, Iterable, Mapping
 
 from outlive.backends.contract import BackendListener, Bell, Started, unknown_backend
 from outlive.backends.remote.contract import NodeConnection
-from outlive.backends.remote.ending import end_here
 from outlive.backends.remote.folder import Punch, make_folder, read_small
 from outlive.backends.remote.following import Following
 from outlive.backends.remote.journal import Journal
 from outlive.backends.remote.link import NodeLink, Pauses
 from outlive.backends.remote.mirror import Mirror
+from outlive.backends.remote.records import end_here, put_down_state
 from outlive.backends.remote.verbs import NodeVerbs
 from outlive.backends.remote.words import execute_words
 from outlive.core.errors import (
@@ -211,8 +211,8 @@ class RemoteBackend(NodeVerbs):
             words = execute_words(mirror.spec, mirror.script, mirror.secrets)
             asked_ns = time.time_ns()  # by our clock: the node's may be another
             answer = await connection.execute(words, process_id=mirror.process_id)
-            # Put down when it is attached to: a server that dies before asks again, and hears that it runs.
             mirror.acknowledge(int(answer["pid"] or 0), asked_ns)
+            await put_down_state(mirror)
         self._following.attach(mirror)
 
     async def _begin_again(self, mirror: Mirror) -> None:
@@ -247,6 +247,7 @@ class RemoteBackend(NodeVerbs):
         except ProcessNotFound as error:
             raise StartFailed("secrets_lost", _SECRETS_LOST) from error
         mirror.acknowledge(view.pid or 0, time.time_ns())
+        await put_down_state(mirror)
         self._following.attach(mirror)
 
     async def _discard(self, mirror: Mirror, error: OutliveError) -> None:

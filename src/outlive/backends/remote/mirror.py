@@ -163,6 +163,11 @@ class Mirror:
         if self._phase == Phase.STARTING and pid:
             self._phase = Phase.RUNNING
 
+    @property
+    def is_put_down(self) -> bool:
+        """Whether the files tell that it was started, and whether it is paused."""
+        return self._told_paused == self.is_paused
+
     def put_down(self) -> None:
         """Write that it was started, and whether it is paused, where the files do not tell it. In a thread.
 

@@ -11,8 +11,8 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable
 
 from outlive.backends.contract import Bell
 from outlive.backends.remote.contract import NodeConnection, NodeFeed
-from outlive.backends.remote.ending import end_here, put_down_closed, put_down_end, read_late
 from outlive.backends.remote.mirror import Mirror
+from outlive.backends.remote.records import end_here, put_down_closed, put_down_end, put_down_state, read_late
 from outlive.core.cursor import Cursor
 from outlive.core.errors import BackendUnavailable, OutliveError, ProcessNotFound
 
@@ -61,8 +61,7 @@ class Pursuing:
             return
         mirror.is_unknown = False
         self.tell([mirror])
-        with contextlib.suppress(OSError):
-            await asyncio.to_thread(mirror.put_down)
+        await put_down_state(mirror)
 
     async def _lose(self, mirror: Mirror, kind: str, note: str) -> None:
         """End a process of which the node knows nothing."""
