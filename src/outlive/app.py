@@ -19,6 +19,7 @@ from outlive import __version__
 from outlive.config import Settings
 from outlive.core.events import Event, KeeperConnected
 from outlive.core.layout import Layout
+from outlive.docker_mode import remove_when_closed
 from outlive.engine import Engine
 from outlive.engine.lists import log_openness
 from outlive.engine.terminals import Terminals, terminals_of
@@ -197,6 +198,7 @@ class Application:
             await self._stack.enter_async_context(self._tokens)
             self._stack.push_async_callback(self._containers.close)
             await self._stack.enter_async_context(self._engine)
+            self._stack.callback(remove_when_closed(self._engine, self._containers))
             await self._containers.open()
             await self._stack.enter_async_context(self._jsonrpc)
             await self._stack.enter_async_context(self._mcp)
