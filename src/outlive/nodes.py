@@ -8,13 +8,12 @@ from outlive.backends.remote import RemoteBackend, known_nodes
 from outlive.client.asyncio_world import AsyncioWorld
 from outlive.client.node import NodeClient
 from outlive.config import Settings
+from outlive.config.node_settings import NODE_TOKEN
 from outlive.core.errors import ConfigInvalid
 from outlive.core.layout import Layout
 from outlive.keeper.kernel import punch_hole
 
 __all__ = ["node_backends", "node_tokens"]
-
-_VARIABLE = "OUTLIVE_NODE_TOKEN_"
 
 
 def node_backends(
@@ -49,7 +48,7 @@ def node_tokens(settings: Settings, environ: Mapping[str, str] = os.environ) -> 
     """
     tokens = _read_tokens(settings.node_tokens) if settings.node_tokens else {}
     for name in _addresses(settings):
-        variable = _VARIABLE + "".join(mark if mark.isalnum() else "_" for mark in name).upper()
+        variable = NODE_TOKEN + "".join(mark if mark.isalnum() else "_" for mark in name).upper()
         if token := environ.get(variable, "").strip():
             tokens[name] = token
     return tokens
