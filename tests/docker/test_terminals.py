@@ -1,7 +1,6 @@
 """Terminals in containers: the seven calls of the tools, and a shell of the image that stays."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -46,4 +45,4 @@ async def test_nobody_but_an_administrator_has_a_terminal_outside_of_them(server
 
 async def test_a_shell_that_the_image_does_not_have_is_refused(server: OutliveServer) -> None:
     with pytest.raises(Refused, match="ended at once"):
-        await caller_of("rest", server).create(shell="bash")
+        await caller_of("rest", server).create(shell="bash")  # noqa: S604 - a parameter's name
