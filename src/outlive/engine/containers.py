@@ -71,12 +71,12 @@ class ContainerStarts:
 
         Args:
             settings: The operator's.
-            cwd: The folder of commands that name none.
+            cwd: The one workspace, if none is named.
             limits: Bounds of every command.
             is_strict: Whether lists are in force: then nobody but the operator chooses what "ls" is.
         """
         self._settings = settings
-        self._cwd = cwd
+        self._folder = settings.workspaces[0] if settings.workspaces else cwd  # of commands that name none
         self._limits = limits
         self._is_strict = is_strict
 
@@ -88,7 +88,7 @@ class ContainerStarts:
                 administrator, wants this one outside.
         """
         wanted = command.backend or self._settings.backend
-        if wanted == LOCAL and self._settings.backend == DOCKER and not owner.is_admin:
+        if wanted != DOCKER and self._settings.backend == DOCKER and not owner.is_admin:
             raise CommandRefused(
                 "profile_too_weak",
                 "Commands run in containers here; only an administrator may start one outside.",
@@ -111,10 +111,16 @@ class ContainerStarts:
             CommandRefused: Lists are in force, and the image is not the operator's.
         """
         check_words(command)
+        if command.prelude is not None:
+            raise InvalidRequest(
+                "invalid_params",
+                "A named workspace is kept in outlive's state folder, which containers do not see.",
+                hint="Leave out workspace, and pass cwd and env; a session container keeps its files.",
+            )
         if self._settings.remember is None:
             raise InvalidRequest("invalid_params", "backend: this server has no Docker mode.")
         limits = command.limits.within(self._limits)
-        cwd = os.path.join(self._cwd, command.cwd) if command.cwd else self._cwd
+        cwd = os.path.join(self._folder, command.cwd) if command.cwd else self._folder
         plan = await asyncio.to_thread(self._plan, command, owner, process_id, cwd, limits)
         name = await self._settings.remember(plan)
         location = Location(backend=DOCKER, image=plan.image, container=name)
@@ -163,7 +169,7 @@ class ContainerStarts:
     def _workspace(self, cwd: str) -> str:
         """Return the workspace that a folder lies in; the first one for a folder of the image."""
         folder = os.path.realpath(cwd)
-        workspaces = [os.path.realpath(one) for one in self._settings.workspaces or (self._cwd,)]
+        workspaces = [os.path.realpath(one) for one in self._settings.workspaces or (self._folder,)]
         for workspace in workspaces:
             if folder == workspace or folder.startswith(workspace.rstrip("/") + "/"):
                 return workspace
