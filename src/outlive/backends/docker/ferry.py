@@ -248,7 +248,7 @@ def _start_runner_again(folder: str) -> None:
     os._exit(1)
 
 
-def main(folder: str) -> None:
+def _main(folder: str) -> None:
     """Be the ferry of a container's folder."""
 
     async def carry() -> None:
@@ -263,4 +263,4 @@ def main(folder: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    _main(sys.argv[1])

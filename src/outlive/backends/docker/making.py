@@ -216,7 +216,7 @@ class Maker:
         pid = int(about["State"].get("Pid") or 0)
         if not about["State"].get("Running") or not pid:
             raise _died(about, plan)
-        if is_stream(about):
+        if _is_stream(about):
             return await self._enter_by_stream(api, plan, container_id)
         await asyncio.to_thread(self._streaming.forget, plan.name)
         try:
@@ -274,7 +274,7 @@ class Maker:
         )
 
 
-def is_stream(about: Mapping[str, Any]) -> bool:
+def _is_stream(about: Mapping[str, Any]) -> bool:
     """Tell whether a container was made to be reached by a stream."""
     return "hold" in (about["Config"].get("Cmd") or [])
 

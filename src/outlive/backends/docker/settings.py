@@ -52,5 +52,5 @@ class DockerSettings:
 
     @property
     def is_remote(self) -> bool:
-        """Whether the daemon is reached by a network, so that its files are not ours."""
-        return not self.endpoint.socket_path
+        """Whether the daemon may run on another machine, so that its files are not ours; sockets mean that it does not."""
+        return not self.endpoint.socket_path and self.transport != "sockets"

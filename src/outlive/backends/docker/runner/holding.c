@@ -46,7 +46,7 @@ int hold_all(const char *path, bool lets_any_in)
 
     if (listener < 0)
         return 1;
-    signal(SIGPIPE, SIG_IGN); /* a command need not read its input, nor a ferry what is said; commands get the default back */
+    signal(SIGPIPE, SIG_IGN); /* a command need not read its input; it gets the default back */
     hub_begin(&hub);
     for (;;) {
         hub_turn(&hub, wake, listener, has_more ? 0 : -1, &woken, &called);
