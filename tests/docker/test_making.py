@@ -1,9 +1,11 @@
 """A container comes to run, once, however many ask; what is in the way is said."""
 
 import asyncio
+import dataclasses
 import os
 import signal
 import socket
+import subprocess
 import sys
 import tempfile
 import time
@@ -11,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from outlive.backends.docker import building
 from outlive.backends.docker.settings import Endpoint
 from outlive.core.errors import BackendUnavailable, OutliveError, StartFailed
 from tests.docker.images import load_image
@@ -267,9 +270,38 @@ async def test_a_runner_that_does_not_listen_is_said(
 ) -> None:
     monkeypatch.setattr("outlive.backends.docker.making._LISTENS_S", 0.3)
     silent = compile_runner(tmp_path / "silent", "#include <unistd.h>\nint main(void) { for (;;) pause(); }")
+    site.settings = dataclasses.replace(site.settings, transport="sockets")
     error = await _refusal(site, runner=silent)
     assert error.code == "docker_unavailable"
     assert await site.all() == []
+
+
+@pytest.fixture
+def mute(tmp_path: Path) -> Path:
+    """The runner, but nobody can connect to it, as in a runtime that keeps sockets apart."""
+    for path in (Path(building.__file__).parent / "runner").glob("*.[ch]"):
+        text = path.read_text().replace("return serve(argv[2], false);", "for (;;) pause();")
+        (tmp_path / path.name).write_text(text)
+    target = tmp_path / "mute"
+    sources = [str(path) for path in sorted(tmp_path.glob("*.c"))]
+    words = ["cc", *building.RUNNER_FLAGS, "-Wno-unused-function", "-static", "-o", str(target), *sources]
+    subprocess.run(words, check=True, timeout=60)
+    return target
+
+
+async def test_a_stream_is_used_where_no_socket_answers(
+    site: Site, mute: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("outlive.backends.docker.making._LISTENS_S", 0.3)
+    made = site.containers(runner=str(mute))
+    name = await made.remember(site.plan())
+    await made.ready(name)
+    assert (await site.only())["Config"]["Cmd"][0] == "hold"
+    assert (site.state / "containers" / name / "linked").read_text() == (await site.only()).id
+    standing = site.init(name)
+    await made.ready(name)
+    await (await site.only()).delete(force=True)
+    await wait_dead(standing)
 
 
 async def test_whoever_listens_in_the_runners_place_is_not_believed(

@@ -206,10 +206,16 @@ class Maker:
                 "mount_refused",
                 "A folder was replaced while it was being mounted; the container was removed.",
             )
-        return await self._enter(api, plan, container_id, may_remove=True)
+        return await self._enter(api, plan, container_id, may_remove=True, is_new=True)
 
     async def _enter(
-        self, api: DockerApi, plan: ContainerPlan, container_id: str, *, may_remove: bool
+        self,
+        api: DockerApi,
+        plan: ContainerPlan,
+        container_id: str,
+        *,
+        may_remove: bool,
+        is_new: bool = False,
     ) -> Door:
         """Wait until the runner answers; `init` is written before."""
         about = await api.inspect(container_id)
@@ -222,7 +228,7 @@ class Maker:
         try:
             door = Door(self._layout.runner_socket(plan.name), pid, connect=self._connect)
         except ProcessLookupError:
-            await self._try_stream(api, plan, container_id, may_remove=may_remove)
+            await self._try_stream(api, plan, container_id, is_new=is_new)
             raise await self._not_here(api, plan, container_id) from None
         try:
             await asyncio.to_thread(folders.write_init, self._layout, plan.name, pid)
@@ -235,7 +241,7 @@ class Maker:
         door.close()
         if is_dead:
             raise _died(await _settled(api, container_id), plan)
-        await self._try_stream(api, plan, container_id, may_remove=may_remove)
+        await self._try_stream(api, plan, container_id, is_new=is_new)
         if may_remove:
             await _remove_quietly(api, container_id)
         raise BackendUnavailable(
@@ -254,11 +260,13 @@ class Maker:
             raise
 
     async def _try_stream(
-        self, api: DockerApi, plan: ContainerPlan, container_id: str, *, may_remove: bool
+        self, api: DockerApi, plan: ContainerPlan, container_id: str, *, is_new: bool
     ) -> None:
-        """Begin anew with a stream, if the container runs all the same and nothing lives in it."""
+        """Begin anew with a stream, if the container runs all the same; not where a command may have removed the socket."""
+        if not is_new:
+            return
         about = await _settled(api, container_id)
-        if may_remove and about["State"].get("Running") and self._streaming.fall_back(plan.runtime):
+        if about["State"].get("Running") and self._streaming.fall_back(plan.runtime):
             _logger.info("no socket leads into containers: streams are used", extra={"container": plan.name})
             await api.remove(container_id)
             raise _Again

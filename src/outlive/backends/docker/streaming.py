@@ -1,6 +1,7 @@
 """Containers that no socket reaches: how the runner gets in, and what stands for them on this machine (decision 122)."""
 
 import asyncio
+import contextlib
 import io
 import json
 import os
@@ -24,6 +25,7 @@ __all__ = ["Streaming", "archive_of"]
 
 _LINKS_S = 20.0
 _PAUSE_S = 0.01
+_DETACHES_S = 5.0
 _NOBODY = 65534  # owns the runner inside: the container's user must not replace what the daemon starts
 _LOG_LINES = 3
 
@@ -130,14 +132,15 @@ class Streaming:
 
     def _start(self, folder: str) -> None:
         # It detaches itself; one that finds another one standing leaves at once.
-        subprocess.run(
-            [self._runner(platform.machine()), "stand", folder, *ferry_argv(folder)],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            check=False,
-            timeout=10,
-        )
+        with contextlib.suppress(OSError, subprocess.TimeoutExpired):  # told by nobody who answers
+            subprocess.run(
+                [self._runner(platform.machine()), "stand", folder, *ferry_argv(folder)],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                check=False,
+                timeout=_DETACHES_S,
+            )
 
 
 def archive_of(runner: str) -> bytes:
