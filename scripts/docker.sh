@@ -70,6 +70,10 @@ stop() {
         ask DELETE "/containers/$id?force=1&v=1" >/dev/null || true
     done
     for pid in "$folder/pid" "$containerd"; do end "$(number "$pid")"; done
+    # The daemon was killed while it made one: its shim is known to nobody any more.
+    for pid in $(grep -lsF -- "$folder/exec/containerd/containerd.sock" /proc/[0-9]*/cmdline | cut -d / -f 3); do
+        [ "$pid" = "$$" ] || kill -KILL $(cat "/proc/$pid/task/"*/children 2>/dev/null) "$pid" 2>/dev/null || true
+    done
     awk -v folder="$folder/" 'index($5, folder) == 1 { print $5 }' /proc/self/mountinfo | sort -r |
         while read -r mount; do umount -l "$mount"; done
 }

@@ -8,7 +8,6 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from typing import Any, Self, cast
 
 from starlette.requests import Request
@@ -17,17 +16,14 @@ from starlette.routing import BaseRoute, Route, Router
 from starlette.types import ASGIApp
 
 from outlive import __version__
-from outlive.backends.local import LocalBackend
-from outlive.backends.routing import Routing
 from outlive.config import Settings
 from outlive.core.events import Event, KeeperConnected
 from outlive.core.layout import Layout
-from outlive.core.location import DOCKER
-from outlive.docker_mode import container_settings, docker_containers, living_containers
+from outlive.docker_mode import remove_when_closed
 from outlive.engine import Engine
-from outlive.engine.configured import engine_settings
 from outlive.engine.lists import log_openness
 from outlive.engine.terminals import Terminals, terminals_of
+from outlive.execution import engine_and_containers
 from outlive.frontends.boundary import ErrorBoundary
 from outlive.frontends.bridge import BRIDGE_PATH, BridgeDoor, BridgeSettings
 from outlive.frontends.dialects import Dialects
@@ -52,9 +48,6 @@ from outlive.frontends.timing import Timed
 from outlive.frontends.tls import certificate_names
 from outlive.frontends.token_book import TokenBook
 from outlive.frontends.told_refusals import ToldRefusals
-from outlive.keeper.launch import ensure_keeper
-from outlive.keeper.sockets import connect_unix
-from outlive.nodes import node_backends
 from outlive.observability.audit import AuditLog
 from outlive.observability.audit_entries import audited_kinds
 from outlive.observability.metrics import LiveView, Metrics, counted_kinds
@@ -102,27 +95,10 @@ class Application:
         self._begun = time.monotonic()
         redactor = redactor_of(settings)
         self._stack = contextlib.AsyncExitStack()
-        self._containers = containers = docker_containers(
-            settings, layout, living=lambda: living_containers(self._engine)
+        engine, self._containers = engine_and_containers(
+            settings, layout, working_folder=working_folder, redactor=redactor
         )
-        self._engine = engine = Engine(
-            replace(
-                engine_settings(
-                    settings,
-                    layout.root,
-                    environment=os.environ,
-                    working_folder=working_folder,
-                    redactor=redactor,
-                ),
-                containers=container_settings(settings, containers),
-            ),
-            backend=Routing(
-                LocalBackend(layout.root, connect_unix=connect_unix, ensure_keeper=ensure_keeper),
-                nodes=node_backends(settings, layout),
-                ready={DOCKER: containers.ready},
-                located=lambda process_id: self._engine.backend_of(process_id),  # noqa: PLW0108 - it is being made
-            ),
-        )
+        self._engine = engine
         self._process_log = ProcessLog()
         self._audit = None if settings.audit_off else _audit_log(settings, layout, redactor)
         self._metrics = metrics = Metrics()
@@ -222,6 +198,7 @@ class Application:
             await self._stack.enter_async_context(self._tokens)
             self._stack.push_async_callback(self._containers.close)
             await self._stack.enter_async_context(self._engine)
+            self._stack.callback(remove_when_closed(self._engine, self._containers))
             await self._containers.open()
             await self._stack.enter_async_context(self._jsonrpc)
             await self._stack.enter_async_context(self._mcp)

@@ -1,5 +1,7 @@
 """From settings to Docker mode: `docker_containers`, `container_settings`. Beside `app`, which wires them."""
 
+import asyncio
+import contextlib
 import functools
 import os
 from collections.abc import Callable, Mapping
@@ -9,13 +11,15 @@ from outlive.backends.docker.building import runner_binary
 from outlive.backends.docker.containers import Containers
 from outlive.backends.docker.settings import DockerSettings, Endpoint
 from outlive.config import Settings
+from outlive.core.errors import OutliveError
+from outlive.core.events import Event, ProcessClosed
 from outlive.core.layout import Layout
 from outlive.core.location import parse_isolation
 from outlive.engine.containers import ContainerSettings
 from outlive.engine.engine import Engine
 from outlive.keeper.sockets import connect_unix
 
-__all__ = ["container_settings", "docker_containers", "living_containers"]
+__all__ = ["container_settings", "docker_containers", "living_containers", "remove_when_closed"]
 
 
 def docker_containers(
@@ -62,4 +66,27 @@ def container_settings(settings: Settings, containers: Containers) -> ContainerS
 
 def living_containers(engine: Engine) -> set[str]:
     """Return the names of the containers in which a process lives, or will."""
-    return {name for process in engine.live() if (name := process.record.location.container) is not None}
+    return {
+        name
+        for process in engine.live()
+        if (name := process.record.location.container) is not None
+        and not (process.is_closed and process.record.descendants == 0)
+    }
+
+
+def remove_when_closed(engine: Engine, containers: Containers) -> Callable[[], None]:
+    """Let go of a process's own container when nothing of the process is left; return what ends that."""
+    removing: set[asyncio.Task[None]] = set()
+
+    async def remove(name: str) -> None:
+        with contextlib.suppress(
+            OutliveError
+        ):  # the daemon is away: it is removed later, as all that nobody uses
+            await containers.let_go(name)
+
+    def hear(event: Event) -> None:
+        if isinstance(event, ProcessClosed) and (name := event.record.location.container) is not None:
+            removing.add(task := asyncio.create_task(remove(name), name=f"let go of {name}"))
+            task.add_done_callback(removing.discard)
+
+    return engine.subscribe_events(hear, kinds=(ProcessClosed,))

@@ -1,13 +1,14 @@
 """Fixtures of Docker mode: a daemon with images, a runner, and a state folder whose containers go with the test."""
 
 import os
+import platform
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.docker.runners import runner_for_tests
+from outlive.backends.docker.building import runner_binary
 from tests.docker.site import Site
 from tests.support.dockerd import Dockerd, skip_or_fail_without_docker
 
@@ -48,7 +49,7 @@ def own_dockerd() -> Iterator[Dockerd]:
 @pytest.fixture(scope="session")
 def runner(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The runner's file for this machine."""
-    return runner_for_tests(tmp_path_factory.getbasetemp())
+    return str(runner_binary(platform.machine(), tmp_path_factory.mktemp("runner")))
 
 
 @pytest.fixture

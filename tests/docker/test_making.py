@@ -17,7 +17,7 @@ from tests.docker.images import load_image
 from tests.docker.runners import compile_runner
 from tests.docker.site import Site
 from tests.support.dockerd import Dockerd
-from tests.support.processes import wait_dead
+from tests.support.processes import descendants, wait_dead
 
 pytestmark = pytest.mark.docker
 
@@ -49,6 +49,13 @@ async def test_one_that_runs_is_found_without_a_call_to_the_daemon(site: Site) -
     await asyncio.sleep(1.1)  # beyond the time for which a live first process is enough
     await other.ready(name)
     assert site.runner_calls == 1
+
+
+async def test_asking_whether_it_answers_leaves_nothing_inside(site: Site) -> None:
+    name = await site.ready()
+    for _ in range(10):
+        await site.containers().ready(name)
+    await wait_dead(*descendants(site.init(name)))
 
 
 async def test_callers_for_one_name_wait_for_one_making(site: Site) -> None:

@@ -116,15 +116,15 @@ def test_places_are_read_from_the_mount_table() -> None:
     places = Places(
         "21 1 8:1 / / rw - ext4 /dev/a rw\n"
         "22 21 8:2 / /data rw - ext4 /dev/b rw\n"
-        "23 21 8:2 /home/ann /with\\040blank rw - ext4 /dev/b rw\n"
+        "23 21 8:2 /people/ann /with\\040blank rw - ext4 /dev/b rw\n"
     )
     assert places.of("/") == ("8:1", "/")
     assert places.of("/etc/x") == ("8:1", "/etc/x")
-    assert places.of("/data/home/ann/y") == places.of("/with blank/y") == ("8:2", "/home/ann/y")
-    assert places.meet("/with blank", "/data/home/ann/y")
-    assert places.meet("/with blank/y", "/data/home")
-    assert places.meet("/", "/data/home"), "it is mounted below"
-    assert not places.meet("/with blank/y", "/data/home/ann/z")
+    assert places.of("/data/people/ann/y") == places.of("/with blank/y") == ("8:2", "/people/ann/y")
+    assert places.meet("/with blank", "/data/people/ann/y")
+    assert places.meet("/with blank/y", "/data/people")
+    assert places.meet("/", "/data/people"), "it is mounted below"
+    assert not places.meet("/with blank/y", "/data/people/ann/z")
     assert not places.meet("/etc", "/data/etc")
 
 

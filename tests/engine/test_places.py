@@ -1,6 +1,7 @@
 """How many starts of one principal are on their way at a time."""
 
 import asyncio
+import os
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -54,6 +55,16 @@ async def test_who_is_cancelled_in_the_moment_of_his_turn_passes_it_on() -> None
     async with asyncio.timeout(5):
         await third
     assert second.cancelled()
+
+
+async def test_each_core_has_eight() -> None:
+    """More only wait for a core, and let everybody else wait (decision 91)."""
+    cores = max(2, len(os.sched_getaffinity(0)))
+    door = Places().of("ann")
+    for _ in range(8 * cores):
+        assert not door.locked()
+        await door.acquire()
+    assert door.locked()
 
 
 async def test_a_name_is_known_while_somebody_is_in_and_no_longer() -> None:

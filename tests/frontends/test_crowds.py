@@ -1,14 +1,17 @@
 """What the HTTP service does about callers who ask too much at once, on real sockets."""
 
 import asyncio
+import contextlib
 import json
 import re
 import socket
 from pathlib import Path
 
 import pytest
+import uvloop
 from starlette.routing import Router, WebSocketRoute
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Send
+from starlette.types import Scope as ASGIScope
 from starlette.websockets import WebSocket
 
 from outlive.frontends.front_page import front_routes, unknown_path
@@ -136,3 +139,31 @@ async def test_who_asks_too_often_is_told_when_to_come_back_and_still_sees_how_t
         assert "retry-after: 4" in head.lower()
         assert json.loads(body)["error"] == "rate_limited"
         assert (await asyncio.to_thread(http_get, at.port, "/health")).status == 200
+
+
+def test_connections_that_came_together_are_accepted_within_a_few_turns_of_the_loop(tmp_path: Path) -> None:
+    """Of a socket libuv accepts one in each turn: who comes behind fifty would wait for fifty turns."""
+    crowd = 48
+
+    async def turns_until_accepted(count: int) -> int:
+        accepted = 0
+
+        async def counting_app(_scope: ASGIScope, _receive: Receive, _send: Send) -> None:
+            nonlocal accepted
+            accepted += 1
+
+        async with served(counting_app, tmp_path) as at:
+            with contextlib.ExitStack() as stack:
+                for _ in range(count):  # the kernel takes them while the loop is kept waiting
+                    one = stack.enter_context(socket.create_connection(("127.0.0.1", at.port), timeout=5))
+                    one.sendall(_REQUEST)
+                turns = 0
+                async with asyncio.timeout(20):
+                    while accepted < count:
+                        await asyncio.sleep(0)
+                        turns += 1
+        return turns
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        few, many = runner.run(turns_until_accepted(1)), runner.run(turns_until_accepted(crowd))
+    assert many - few < crowd / 2

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from outlive.frontends.socket_table import Address, SocketTable, find_in_proc, find_pid
+from outlive.frontends.socket_table import Address, SocketTable, find_in_proc
 
 _KINDS = {
     "v4": (socket.AF_INET, "127.0.0.1", "127.0.0.1"),
@@ -47,8 +47,6 @@ def test_a_connection_is_found_by_its_four_numbers_with_user_and_inode(table: So
         for found in (table.find(own, other), find_in_proc(own, other)):
             assert found is not None
             assert (found.uid, found.inode) == (os.geteuid(), inode)
-        assert find_pid(inode, []) == os.getpid()
-        assert find_pid(inode, [1, os.getpid()]) == os.getpid()
 
 
 @pytest.mark.parametrize("kind", _KINDS)
@@ -67,7 +65,3 @@ def test_without_netlink_the_tables_are_read(table: SocketTable) -> None:
         table.is_quick = False
         assert table.find(own, other) is not None
         assert find_in_proc(own, other, root="/nowhere") is None
-
-
-def test_a_socket_that_nobody_to_be_seen_holds_has_no_process() -> None:
-    assert find_pid(0, [os.getpid(), 0]) is None

@@ -9,7 +9,7 @@ __all__ = ["run_doctor"]
 
 def run_doctor(state_dir: str, *, as_json: bool) -> int:
     """Print the findings; return the exit code: 1 when something that outlive cannot do without is missing."""
-    findings = find_out(state_dir)
+    findings = [*find_out(state_dir), *_nodes(state_dir)]
     is_usable = all(finding.is_ok for finding in findings if finding.importance == "required")
     if as_json:
         show_json(
@@ -23,6 +23,28 @@ def run_doctor(state_dir: str, *, as_json: bool) -> int:
     else:
         _show_table(findings, is_usable=is_usable)
     return 0 if is_usable else 1
+
+
+def _nodes(state_dir: str) -> list[Finding]:
+    """Ask the server, where one runs, for the other servers that run commands for it."""
+    from outlive.client import Client, OutliveError  # noqa: PLC0415 -- only this verb asks beside looking
+
+    try:
+        with Client(state_dir, start_server=False, patience_s=0) as client:
+            nodes = client.nodes()
+    except OutliveError:
+        return []
+    found = []
+    for node in nodes:
+        is_there = node["state"] == "connected"
+        detail = node["address"] or "named by no setting"
+        if not is_there:
+            detail += f", away since {node['since']}: {str(node['reason']).rstrip('.')} ({node['hint']})"
+        consequence = "its processes are unknown, and nothing starts there"
+        found.append(
+            Finding(name=f"node {node['name']}", is_ok=is_there, detail=detail, consequence=consequence)
+        )
+    return found
 
 
 def _as_json(finding: Finding) -> dict[str, object]:

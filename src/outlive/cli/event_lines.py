@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from outlive.cli.far import a_client
 from outlive.cli.naming import find_process, short_name
 from outlive.cli.output import say, show, show_json
 from outlive.cli.process_verbs import parse_tags, view
 from outlive.cli.tables import outcome, shown_command
-from outlive.client import Client, ProcessEvent
+from outlive.client import ProcessEvent
 
 __all__ = ["Wanted", "event_line", "show_events"]
 
@@ -29,7 +30,7 @@ class Wanted:
 def show_events(state_dir: str | None, wanted: Wanted, *, no_start: bool, as_json: bool) -> None:
     """Print events from now on; ends with an interrupt, or when the server does not come back."""
     tags = parse_tags(wanted.tags)
-    with Client(state_dir, start_server=not no_start, patience_s=_PATIENCE_S, say=say) as client:
+    with a_client(state_dir, no_start=no_start, patience_s=_PATIENCE_S) as client:
         names = [find_process(client, name).process_id for name in wanted.names]
         listening = client.events(
             events=[*wanted.events, "missed"] if wanted.events else None,

@@ -1,15 +1,26 @@
 """`outlive logs --follow`: what comes, to the end of the process, across killed servers."""
 
+from collections.abc import Callable
+
 from outlive.cli.log_showing import LogShower
-from outlive.client import Output, Process
+from outlive.client import Gap, Output, Process
 
-__all__ = ["follow"]
+__all__ = ["Keep", "follow"]
+
+Keep = Callable[[Output | Gap], None]
 
 
-def follow(shower: LogShower, process: Process) -> int:
-    """Print what is there and what comes; return 1 when a text was looked for and not found."""
+def _kept_already(_item: Output | Gap) -> None:
+    """Leave it to the server, whose log it is."""
+
+
+def follow(shower: LogShower, process: Process, *, keep: Keep = _kept_already) -> int:
+    """Print what is there and what comes; return 1 when a text was looked for and not found.
+
+    `keep` takes each piece that comes, before the log is read for it.
+    """
     if shower.view.grep is not None:
-        return _follow_matches(shower, process, shower.view.grep)
+        return _follow_matches(shower, process, shower.view.grep, keep)
     with process.follow(shower.cursor, raw=shower.view.raw) as items:
         for item in items:
             number = 0 if item.stream == "stdout" else 1
@@ -23,12 +34,13 @@ def follow(shower: LogShower, process: Process) -> int:
     return 0
 
 
-def _follow_matches(shower: LogShower, process: Process, text: str) -> int:
+def _follow_matches(shower: LogShower, process: Process, text: str, keep: Keep) -> int:
     """Search on whenever the server tells that there is more: the lines come from the log all the same."""
     search = shower.search(text)
     found = shower.show_matches(search)
     with process.follow(search.cursor) as items:
-        for _ in items:
+        for item in items:
+            keep(item)
             found = shower.show_matches(search) or found
     found = shower.show_matches(search) or found
     return 0 if shower.show_last(search) or found else 1

@@ -56,9 +56,9 @@ class LogShower:
         cursor: Where it begins.
     """
 
-    def __init__(self, layout: Layout, process_id: str, view: LogView) -> None:
-        """Show the log of a process of this state folder."""
-        hiding = None if view.raw else hiding_of_folder(layout, process_id)
+    def __init__(self, layout: Layout, process_id: str, view: LogView, *, is_hidden: bool = False) -> None:
+        """Show the log of a process of this state folder; `is_hidden`: its secrets are hidden in it already."""
+        hiding = None if view.raw or is_hidden else hiding_of_folder(layout, process_id)
         self._log = OutputLog(layout.process(process_id), hiding=hiding)
         self.view = view
         self.streams = _STREAMS[view.stream]

@@ -7,6 +7,7 @@ only to follow (`log_following`), and for a name that the folder does not tell.
 import os
 
 from outlive.cli.log_showing import LogShower, LogView
+from outlive.core.errors import InvalidRequest
 from outlive.core.identity import is_process_id
 from outlive.core.layout import Layout
 
@@ -23,6 +24,10 @@ def show_logs(layout: Layout, name: str, view: LogView, *, state_dir: str | None
         state_dir: Of the server, where that has to be asked.
         no_start: Do not start one for that.
     """
+    from outlive.cli.far import far_url  # noqa: PLC0415 -- start-up time
+
+    if far_url() is not None:
+        return _show_far(name, view)
     process_id = _known_here(layout, name)
     if process_id is not None and not view.follow:
         return LogShower(layout, process_id, view).show()
@@ -37,6 +42,23 @@ def show_logs(layout: Layout, name: str, view: LogView, *, state_dir: str | None
         if not view.follow:
             return shower.show()
         return follow(shower, process)
+
+
+def _show_far(name: str, view: LogView) -> int:
+    """Show a log of another server."""
+    from outlive.cli.far import a_client  # noqa: PLC0415 -- as above
+    from outlive.cli.fetched_log import fetched  # noqa: PLC0415 -- as above
+    from outlive.cli.log_following import follow  # noqa: PLC0415 -- as above
+    from outlive.cli.naming import find_process  # noqa: PLC0415 -- as above
+
+    if view.since is not None and "." not in view.since:
+        text = "--since a moment needs the log's own times, which lie on the other machine."
+        raise InvalidRequest("invalid_params", text, hint="Pass a cursor, or use --tail.")
+    with a_client(None, no_start=True) as client:
+        process = find_process(client, name)
+        with fetched(process, raw=view.raw) as (layout, keep):
+            shower = LogShower(layout, process.process_id, view, is_hidden=True)
+            return follow(shower, process, keep=keep) if view.follow else shower.show()
 
 
 def _known_here(layout: Layout, name: str) -> str | None:

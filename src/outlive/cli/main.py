@@ -40,6 +40,11 @@ def _run(words: list[str]) -> int:
     from outlive.core.errors import OutliveError  # noqa: PLC0415
 
     try:
+        if words[:1] and (words[0].startswith("--") or "://" in os.environ.get("OUTLIVE_HOST", "")):
+            from outlive.cli.far import check_verb, take_host  # noqa: PLC0415 -- most call this machine's server
+
+            words = take_host(words)
+            check_verb(words)
         return _dispatch(words)
     except OutliveError as error:
         show_error(error)

@@ -11,6 +11,7 @@ from dataclasses import fields
 from datetime import UTC, datetime
 from typing import TypeVar
 
+from outlive.cli.far import a_client
 from outlive.cli.naming import find_process
 from outlive.cli.output import say, show, show_error, show_json
 from outlive.cli.progress import progress
@@ -49,8 +50,8 @@ _KEYS = {
 
 @contextlib.contextmanager
 def connected(state_dir: str | None, *, no_start: bool) -> Iterator[Client]:
-    """Yield a client of the state folder's server, which is started where none runs, and that is said."""
-    with Client(state_dir, start_server=not no_start, say=say) as client:
+    """Yield a client of the server that was asked for, or of the state folder's, which is started where none runs."""
+    with a_client(state_dir, no_start=no_start) as client:
         yield client
 
 

@@ -113,6 +113,28 @@ _Limits = Annotated[
         show_default=False,
     ),
 ]
+_Backend = Annotated[
+    str | None,
+    typer.Option(
+        "--backend",
+        metavar="NAME",
+        help="Where it runs: local, docker, or the name of a node; the server's default else.",
+        show_default=False,
+    ),
+]
+_Image = Annotated[
+    str | None,
+    typer.Option("--image", metavar="IMAGE", help="The image of its container.", show_default=False),
+]
+_Isolation = Annotated[
+    str | None,
+    typer.Option(
+        "--isolation",
+        metavar="session|strict",
+        help="A container that others share, or one of its own.",
+        show_default=False,
+    ),
+]
 _Grace = Annotated[
     float | None,
     typer.Option("--grace", metavar="SECONDS", help="Time between TERM and KILL.", show_default=False),
@@ -135,6 +157,9 @@ def _run(
     secret: _Secrets = None,
     profile: _Profile = None,
     limit: _Limits = None,
+    backend: _Backend = None,
+    image: _Image = None,
+    isolation: _Isolation = None,
     grace: _Grace = None,
     detach_keys: _DetachKeys = "ctrl-p,ctrl-q",
     state_dir: StateDir = None,
@@ -165,6 +190,9 @@ def _run(
         secrets=tuple(secret or ()),
         profile=profile,
         limits=tuple(limit or ()),
+        backend=backend,
+        image=image,
+        isolation=isolation,
         grace_s=grace,
         detach_keys=detach_keys,
         as_json=as_json,

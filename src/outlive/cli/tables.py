@@ -59,7 +59,8 @@ def outcome(info: ProcessInfo) -> str:
         return f"exit {info.exit_code}" if info.cause is None else f"{info.cause} (exit {info.exit_code})"
     if info.state == "signaled":
         return f"signal {info.exit_signal}" if info.cause is None else f"{info.cause} ({info.exit_signal})"
-    return info.state.replace("_", " ")
+    state = info.state.replace("_", " ")
+    return f"unknown ({state})" if info.is_unknown else state
 
 
 def exit_status(info: ProcessInfo) -> int:
@@ -110,6 +111,8 @@ def describe(info: ProcessInfo) -> str:
         ("group", info.group),
         ("tags", " ".join(f"{name}={value}" for name, value in sorted(info.tags.items())) or None),
         ("sandbox", _sandbox(info)),
+        ("on", None if info.location is None else " ".join(info.location.values())),
+        ("node", "away: the rest is what was known last" if info.is_unknown else None),
         ("secrets", " ".join(info.secret_names) or None),
         ("left", f"{info.descendants} descendants" if info.descendants else None),
     ]

@@ -38,6 +38,43 @@ _app = typer.Typer(
     rich_markup_mode=None,  # rich takes longer to import than everything else that help needs
     context_settings={"help_option_names": ["--help", "-h"]},  # of every verb below, too
 )
+
+
+@_app.callback()
+def _server(
+    *,
+    host: Annotated[
+        str | None,
+        typer.Option(
+            "--host",
+            metavar="URL",
+            help="Talk to the server there instead of this machine's. Environment: OUTLIVE_HOST.",
+            show_default=False,
+        ),
+    ] = None,
+    token_file: Annotated[
+        str | None,
+        typer.Option(
+            "--token-file",
+            metavar="FILE",
+            help="Its token. Environment: OUTLIVE_TOKEN_FILE, or the token itself: OUTLIVE_TOKEN.",
+            show_default=False,
+        ),
+    ] = None,
+    ca: Annotated[
+        str | None,
+        typer.Option(
+            "--ca",
+            metavar="FILE",
+            help="PEM file of the authorities that count for it. Environment: OUTLIVE_CA.",
+            show_default=False,
+        ),
+    ] = None,
+) -> None:
+    # `main` has taken them into the environment: here they are for the help, and for what completes words.
+    del host, token_file, ca
+
+
 _keeper = typer.Typer(
     help="Look after the processes that look after the commands.", no_args_is_help=True, rich_markup_mode=None
 )

@@ -9,6 +9,7 @@ import os
 import shlex
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TypeVar
 
 from outlive.core.command import Command
@@ -20,10 +21,10 @@ from outlive.core.sandbox import NO_LIMITS, Limits, Profile, Sandbox
 from outlive.engine.resolve import DEFAULT_TERM, MAX_LINE_BYTES, Resolved, as_bytes, check_words
 from outlive.engine.sandbox import Confined
 
-__all__ = ["ContainerSettings", "ContainerStarts"]
+__all__ = ["SCRIPT_INSIDE", "ContainerSettings", "ContainerStarts"]
 
-# Where the runner leaves the script of a command: in memory, for it alone.
-_SCRIPT = "/proc/self/fd/3"
+# Where the runner leaves the script of a command, or a shell's start file: in memory, for it alone.
+SCRIPT_INSIDE = "/proc/self/fd/3"
 _SHELL = "bash"
 # setrlimit(2)'s numbers, as the keeper's own steps have them.
 _RLIMIT_CPU, _RLIMIT_NOFILE = 0, 7
@@ -71,12 +72,12 @@ class ContainerStarts:
 
         Args:
             settings: The operator's.
-            cwd: The folder of commands that name none.
+            cwd: The one workspace, if none is named.
             limits: Bounds of every command.
             is_strict: Whether lists are in force: then nobody but the operator chooses what "ls" is.
         """
         self._settings = settings
-        self._cwd = cwd
+        self._folder = settings.workspaces[0] if settings.workspaces else cwd  # of commands that name none
         self._limits = limits
         self._is_strict = is_strict
 
@@ -111,10 +112,16 @@ class ContainerStarts:
             CommandRefused: Lists are in force, and the image is not the operator's.
         """
         check_words(command)
+        if command.prelude is not None:
+            raise InvalidRequest(
+                "invalid_params",
+                "A named workspace is kept in outlive's state folder, which containers do not see.",
+                hint="Leave out workspace, and pass cwd and env; a session container keeps its files.",
+            )
         if self._settings.remember is None:
             raise InvalidRequest("invalid_params", "backend: this server has no Docker mode.")
         limits = command.limits.within(self._limits)
-        cwd = os.path.join(self._cwd, command.cwd) if command.cwd else self._cwd
+        cwd = os.path.join(self._folder, command.cwd) if command.cwd else self._folder
         plan = await asyncio.to_thread(self._plan, command, owner, process_id, cwd, limits)
         name = await self._settings.remember(plan)
         location = Location(backend=DOCKER, image=plan.image, container=name)
@@ -122,6 +129,8 @@ class ContainerStarts:
         steps = [] if limits.cpu_s is None else [f"limit {_RLIMIT_CPU} {limits.cpu_s}"]
         steps += [] if limits.files is None else [f"limit {_RLIMIT_NOFILE} {limits.files}"]
         resolved = replace(_resolved(command, process_id, cwd, steps), location=location)
+        if command.start_file is not None:
+            resolved = replace(resolved, script=await asyncio.to_thread(Path(command.start_file).read_bytes))
         sandbox = Sandbox(profile=Profile.SEALED, features=features)
         return resolved, Confined(sandbox=sandbox, steps=tuple(steps) or None)
 
@@ -163,7 +172,7 @@ class ContainerStarts:
     def _workspace(self, cwd: str) -> str:
         """Return the workspace that a folder lies in; the first one for a folder of the image."""
         folder = os.path.realpath(cwd)
-        workspaces = [os.path.realpath(one) for one in self._settings.workspaces or (self._cwd,)]
+        workspaces = [os.path.realpath(one) for one in self._settings.workspaces or (self._folder,)]
         for workspace in workspaces:
             if folder == workspace or folder.startswith(workspace.rstrip("/") + "/"):
                 return workspace
@@ -186,11 +195,11 @@ def _resolved(command: Command, process_id: ProcessId, cwd: str, steps: list[str
     if command.argv is not None:
         argv, script = command.argv, b""
         if command.script is not None:
-            argv, script = (*argv, _SCRIPT), as_bytes(command.script) or b"\n"
+            argv, script = (*argv, SCRIPT_INSIDE), as_bytes(command.script) or b"\n"
         return Resolved(program=argv[0], argv=argv, env=env, cwd=cwd, shell=None, script=script)
     line, script = command.line or "", b""
     if len(encoded := as_bytes(line)) > MAX_LINE_BYTES:
-        line, script = f". {shlex.quote(_SCRIPT)}", encoded
+        line, script = f". {shlex.quote(SCRIPT_INSIDE)}", encoded
     elif line[0] in "-+":
         line = " " + line  # else the shell takes it for an option
     steps.append("else sh")  # under that name

@@ -10,7 +10,7 @@ import functools
 import signal
 from weakref import WeakKeyDictionary
 
-from outlive.backends.contract import Backend, NodeState
+from outlive.backends.contract import Backend
 from outlive.core.errors import BackendUnavailable, InvalidState, LimitExceeded
 from outlive.core.events import StateChanged
 from outlive.core.lifecycle import Cause, State, Trigger, advance
@@ -206,10 +206,6 @@ class Controls:
     async def backend_status(self) -> dict[str, object]:
         """Return what the keeper says about itself."""
         return await self._backend.status()
-
-    def nodes(self) -> dict[str, NodeState]:
-        """Return what is known of other servers that run commands for this one, by name."""
-        return self._backend.nodes()
 
     def _input_lock(self, process: Process) -> asyncio.Lock:
         lock = self._input_locks.get(process)

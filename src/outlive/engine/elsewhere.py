@@ -26,7 +26,7 @@ def resolve_elsewhere(
     """Return what the node is asked to run, and that nothing bounds it here.
 
     Args:
-        command: What the caller wants, on a node.
+        command: What the caller wants.
         profile: The least that this server's rules want for the caller; the node may choose a stronger one.
         inside: The process in whose tree the caller lives.
         backend: The node's name.

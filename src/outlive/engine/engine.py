@@ -44,7 +44,7 @@ from outlive.engine.preparation import Preparation
 from outlive.engine.process import Change, Process
 from outlive.engine.queries import Queries
 from outlive.engine.recovery import Recovery
-from outlive.engine.resolve import Resolver, clean_environment, find_shell
+from outlive.engine.resolve import clean_environment, find_shell
 from outlive.engine.sandbox import Sandboxes
 from outlive.engine.secrets import Secrets
 from outlive.engine.settings import EngineSettings
@@ -109,12 +109,7 @@ class Engine(Approving, Queries):
             secrets=self.secrets,
             hider=self.hider,
         )
-        self._upkeep = Upkeep(
-            self._layout,
-            self._registry,
-            self._intake,
-            removed=self._removed,
-        )
+        self._upkeep = Upkeep(self._layout, self._registry, self._intake, removed=self._removed)
         self._unread = Unread(self.release, grace_s=settings.reader_grace_s)
         self.started_count = 0  # of this server; an event for each would cost every start
         self._preparation: Preparation | None = None
@@ -153,15 +148,11 @@ class Engine(Approving, Queries):
         self._stack.push_async_callback(self._filing.close)
         self._stack.push_async_callback(self.hider.close)
         await self._ids.open()
-        environment = clean_environment(settings.environment)
-        shell = await asyncio.to_thread(find_shell, environment)
-        resolver = Resolver(
-            self._layout, environment=environment, cwd=settings.cwd, shell=shell, is_strict=self.is_strict
-        )
+        shell = await asyncio.to_thread(find_shell, clean_environment(settings.environment))
         self._preparation = Preparation(
             settings,
-            resolver,
             self.sandboxes,
+            shell=shell,
             is_strict=self.is_strict,
             queries=self,
             check_backend=self._backend.check,

@@ -1,21 +1,28 @@
 """How many starts of one principal are on their way at a time: `Places`."""
 
 import asyncio
+import os
 from weakref import WeakValueDictionary
 
 __all__ = ["Places"]
 
-# Each start on its way holds a shim and becomes a process that wants a core: thousands of them at once would only take
-# both from everybody else. More than a few are needed to keep two cores busy; eight were slower (decision 26).
-_PLACES = 64
+# Each start on its way holds a shim and becomes a process that wants a core. More than a few for each core are needed to
+# keep it busy; beyond that they take nothing but turns from everybody else: at 64 on two cores this server itself waited
+# most of the time for one (decision 91).
+_EACH_CORE = 8
+
+
+def _places() -> int:
+    """Return how many starts keep this machine busy."""
+    return _EACH_CORE * max(2, len(os.sched_getaffinity(0)))
 
 
 class Places:
     """A semaphore for each name, as long as somebody holds it or waits for it. On one event loop only."""
 
-    def __init__(self, places: int = _PLACES) -> None:
-        """Let so many in for each name; the others wait in line."""
-        self._places = places
+    def __init__(self, places: int | None = None) -> None:
+        """Let so many in for each name (None: eight for each core); the others wait in line."""
+        self._places = _places() if places is None else places
         self._semaphores: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
 
     def of(self, name: str) -> asyncio.Semaphore:

@@ -27,20 +27,22 @@ class Preparation:
     def __init__(
         self,
         settings: EngineSettings,
-        resolver: Resolver,
         sandboxes: Sandboxes,
         *,
+        shell: str,
         is_strict: bool,
         queries: Queries,
         check_backend: Callable[[str], None],
     ) -> None:
-        """Take who decides; `is_strict`: lists are in force; `check_backend` lets the names of backends pass."""
+        """Take who decides; `shell` runs command lines; `is_strict`: lists are in force; `check_backend` lets the names of backends pass."""
         self._check_backend = check_backend
         self._settings = settings
         self._layout = Layout(settings.state_dir)
         self._queries = queries
-        self._resolver = resolver
         self._environment = clean_environment(settings.environment)
+        self._resolver = Resolver(
+            self._layout, environment=self._environment, cwd=settings.cwd, shell=shell, is_strict=is_strict
+        )
         self._sandboxes = sandboxes
         self._containers = ContainerStarts(
             settings.containers, cwd=settings.cwd, limits=settings.sandbox.limits, is_strict=is_strict

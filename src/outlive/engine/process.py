@@ -220,10 +220,14 @@ class Process(Watched):
         )
 
     def close_logs(self) -> None:
-        """Close the files; they open again when somebody reads."""
+        """Close the files; they open again when somebody reads.
+
+        The logs are let go of, too: what they hide asks this process, and together they would wait for the collector.
+        """
         for log in (self._log, self._raw_log):
             if log is not None:
                 log.close()
+        self._log = self._raw_log = None
 
     def _held(self) -> None:
         """See to it that readers look again at what may be the beginning of a secret."""

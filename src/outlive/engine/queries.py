@@ -58,6 +58,11 @@ class Queries:
         """
         return tuple(self._intake.live.values())
 
+    @property
+    def default_backend(self) -> str:
+        """The name of the backend where commands run that name none."""
+        return self._settings.containers.backend
+
     def backend_of(self, process_id: ProcessId) -> str:
         """Return the name of the backend that has a live process."""
         process = self._intake.live.get(id_to_bytes(process_id))

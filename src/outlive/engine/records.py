@@ -6,7 +6,7 @@ import functools
 import time
 from collections.abc import Mapping
 
-from outlive.backends.contract import Backend
+from outlive.backends.contract import Backend, NodeState
 from outlive.core.errors import BackendUnavailable, InvalidState, ProcessNotFound, StoreCorrupt
 from outlive.core.lifecycle import State
 from outlive.engine.controls import Controls
@@ -89,6 +89,10 @@ class Records(Controls):
             text = f"The folder of the process cannot be removed: {error.strerror}."
             raise StoreCorrupt("store_corrupt", text) from error
         await self._registry.flush()
+
+    def nodes(self) -> dict[str, NodeState]:
+        """Return what is known of other servers that run commands for this one, by name."""
+        return self._backend.nodes()
 
     async def check(self) -> None:
         """Return when the keeper has answered and the registry was written just now.

@@ -119,6 +119,9 @@ class Follower(Generic[_Followed]):
         self._is_closed = True
         if self._unsubscribe is not None:
             self._unsubscribe()
+            self._unsubscribe = (
+                None  # it names the process, which named us: nothing is left for the collector
+            )
         if self._idle_timer is not None:
             self._idle_timer.cancel()
 

@@ -26,6 +26,9 @@ _CLOSE_PATIENCE_S = 2.0  # for clients that do not read their last messages
 _POLL_S = 0.01
 _MOST_PIPELINED = 16  # requests that came behind one that is being answered; hardly any client sends one
 _MOST_HEAD_BYTES = 64 * 1024  # of a request line and its headers; beyond it nothing sensible is said
+# libuv accepts one connection of a listening socket in each turn of the loop: a health check would wait as many turns as
+# connections came before it (decision 91). Each duplicate of a socket accepts one more.
+_ACCEPTED_A_TURN = 8
 _HANDSHAKE_S = 10.0  # of TLS; who says nothing for so long is no client
 
 
@@ -184,15 +187,19 @@ class _Server:
         loop = asyncio.get_running_loop()
         self._refresh_date(loop)
         for listener in sockets:
-            # Accepted sockets live apart from ours, which the caller closes.
-            if listener.family == socket.AF_UNIX:
-                server = await loop.create_unix_server(self._protocol, sock=listener)
-            else:
-                patience_s = None if tls is None else _HANDSHAKE_S
-                server = await loop.create_server(
-                    self._protocol, sock=listener, ssl=tls, ssl_handshake_timeout=patience_s
-                )
-            self._servers.append(server)
+            duplicates = [listener.dup() for _ in range(_ACCEPTED_A_TURN - 1)]  # the loop closes them
+            for one in (listener, *duplicates):
+                self._servers.append(await self._accepting(one, tls))
+
+    async def _accepting(self, listener: socket.socket, tls: ssl.SSLContext | None) -> asyncio.Server:
+        """Accept connections of a listening socket, which live apart from it."""
+        loop = asyncio.get_running_loop()
+        if listener.family == socket.AF_UNIX:
+            return await loop.create_unix_server(self._protocol, sock=listener)
+        patience_s = None if tls is None else _HANDSHAKE_S
+        return await loop.create_server(
+            self._protocol, sock=listener, ssl=tls, ssl_handshake_timeout=patience_s
+        )
 
     def _protocol(self) -> asyncio.Protocol:
         app_state: dict[str, Any] = {}

@@ -18,7 +18,9 @@ from functools import partial
 from typing import TypeVar
 
 from outlive.core.layout import Layout
-from outlive.frontends.socket_table import Address, SocketOwner, SocketTable, find_pid, is_held_by
+from outlive.engine.places import Places
+from outlive.frontends.socket_holders import Holders, is_held_by
+from outlive.frontends.socket_table import Address, SocketOwner, SocketTable
 from outlive.keeper.kernel import BOOT_ID, start_ticks
 from outlive.keeper.kinship import Kinship, Verdict
 from outlive.keeper.locks import holder_of
@@ -112,7 +114,9 @@ class Peers:
         self._living = living
         self._sessions: set[int] = set()
         self._kinship = Kinship(self._of_ours)
-        self._holders: dict[int, None] = {}  # pids, the latest last
+        self._latest: dict[int, None] = {}  # pids of those who came, the latest last
+        self._holders = Holders()
+        self._judged = Places(1)
         self._table = SocketTable()
 
     def learn(self, sessions: Collection[int]) -> None:
@@ -137,7 +141,7 @@ class Peers:
         """
         pid = (await self.standing(peer)).pid
         if pid is None and (owner := await self._owner(peer)) is not None:
-            pid, _ = await self._holder(owner.inode)
+            pid = await self._holder(owner.inode)
         ticks = 0 if pid is None else start_ticks(pid)
         return f"{BOOT_ID}.{pid}.{ticks}" if ticks else ""
 
@@ -153,10 +157,10 @@ class Peers:
             return Standing(uid=None if owner is None else owner.uid)
         if not any(True for _ in self._living()):
             return Standing(uid=owner.uid, place=Place.OUTSIDE)  # there is no tree to be in
-        pid, environment = await self._holder(owner.inode)
+        pid = await self._holder(owner.inode)
         if pid is None:
             return Standing(uid=owner.uid)
-        place, inside = await self._place(pid, environment=environment)
+        place, inside = await self._place(pid)
         return Standing(uid=owner.uid, pid=pid, place=place, inside=inside)
 
     async def _owner(self, peer: Peer) -> SocketOwner | None:
@@ -169,29 +173,34 @@ class Peers:
         )  # the other end's own end is our other one
         return find() if self._table.is_quick else await _aside(find)
 
-    async def _holder(self, inode: int) -> tuple[int | None, bytes | None]:
-        """Return the process that holds a socket, and its environment where it had to be looked for."""
-        latest = list(reversed(self._holders))
+    async def _holder(self, inode: int) -> int | None:
+        """Return the process that holds a socket."""
+        latest = list(reversed(self._latest))
         pid = next((one for one in latest[:_MAX_LIKELY] if is_held_by(inode, one)), None)
-        environment = None
         if pid is None:
-            pid, environment = await _aside(partial(_find_holder, inode, latest)) or (None, None)
+            pid = await self._holders.find(inode, latest)
         if pid is not None:
-            self._holders.pop(pid, None)
-            self._holders[pid] = None
-            if len(self._holders) > _MAX_HOLDERS:
-                del self._holders[next(iter(self._holders))]
-        return pid, environment
+            self._latest.pop(pid, None)
+            self._latest[pid] = None
+            if len(self._latest) > _MAX_HOLDERS:
+                del self._latest[next(iter(self._latest))]
+        return pid
 
-    async def _place(self, pid: int, *, environment: bytes | None = None) -> tuple[Place, str | None]:
+    async def _place(self, pid: int) -> tuple[Place, str | None]:
+        # One connection of a process after another: who was judged by its ancestors only is not known to the next one before
+        # its environment was read, and that is read once for all who came together.
+        async with self._judged.of(str(pid)):
+            return await self._judge(pid)
+
+    async def _judge(self, pid: int) -> tuple[Place, str | None]:
         verdict = self._kinship.judge(pid)
         if verdict.is_inside is None:
             return Place.UNKNOWN, None
         if verdict.is_inside:
-            return Place.INSIDE, await self._name(verdict, pid, environment)
+            return Place.INSIDE, await self._name(verdict, pid)
         if verdict.is_known or not any(True for _ in self._living()):
             return Place.OUTSIDE, None
-        carried = await self._carried(pid, environment)
+        carried = await self._carried(pid)
         if carried == "":
             return Place.OUTSIDE, None
         self._kinship.forget(pid)
@@ -203,7 +212,7 @@ class Peers:
         found = self._sessions.intersection(sessions)
         return found or {pid for pid, _ in self._living() if pid and pid in sessions}
 
-    async def _name(self, verdict: Verdict, pid: int, environment: bytes | None) -> str:
+    async def _name(self, verdict: Verdict, pid: int) -> str:
         """Return the process in whose tree a peer lives, "" when nobody can say.
 
         The nearest command in whose POSIX session it or an ancestor lives; else the one whose shim is an ancestor; else
@@ -216,12 +225,12 @@ class Peers:
         folders = {process_id: self._layout.process(process_id) for process_id in commands.values()}
         above = {one.pid for one in verdict.chain}
         served = await _aside(partial(_served_by, above, folders))
-        carried = served or await self._carried(pid, environment)
+        carried = served or await self._carried(pid)
         return carried if carried in folders else ""
 
-    async def _carried(self, pid: int, environment: bytes | None) -> str | None:
+    async def _carried(self, pid: int) -> str | None:
         """Return the process id in a process's environment, "" when it has none of ours, None when that is not told."""
-        raw = await _aside(partial(_environment_of, pid)) if environment is None else environment
+        raw = await _aside(partial(_environment_of, pid))
         if raw is None:
             return None
         variables = dict(entry.partition(b"=")[::2] for entry in raw.split(b"\0"))
@@ -268,12 +277,6 @@ def _served_by(pids: Collection[int], folders: Mapping[str, str]) -> str | None:
         if record is not None and record.shim_pid in pids:
             return process_id
     return None
-
-
-def _find_holder(inode: int, likely: list[int]) -> tuple[int | None, bytes | None]:
-    """Return the process that holds a socket, and its environment."""
-    pid = find_pid(inode, likely)
-    return pid, None if pid is None else _environment_of(pid)
 
 
 def _environment_of(pid: int) -> bytes | None:

@@ -5,13 +5,12 @@ every connection of the machine. What neither shows belongs to nobody here.
 """
 
 import errno
-import itertools
 import os
 import socket
 import struct
 from dataclasses import dataclass
 
-__all__ = ["Address", "SocketOwner", "SocketTable", "find_in_proc", "find_pid", "is_held_by"]
+__all__ = ["Address", "SocketOwner", "SocketTable", "find_in_proc"]
 
 Address = tuple[str, int]
 
@@ -29,7 +28,6 @@ _ALL_STATES = 0xFFFFFFFF
 _LISTEN, _TIME_WAIT, _CLOSE = 10, 6, 7
 _UNUSABLE = frozenset({_LISTEN, _TIME_WAIT, _CLOSE})
 _MAX_PACKET = 8192
-_FEW = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,37 +109,3 @@ def _as_listed(host: str, port: int) -> str:
     raw = socket.inet_pton(family, host)
     words = [int.from_bytes(raw[start : start + 4], "little") for start in range(0, len(raw), 4)]
     return "".join(f"{word:08X}" for word in words) + f":{port:04X}"
-
-
-def find_pid(inode: int, likely: list[int]) -> int | None:
-    """Return a process that holds the socket `inode`, looking at `likely` ones first, then at the youngest.
-
-    None when it is not to be seen: another user's, in another pid namespace, or gone. Reads /proc, in a thread.
-    """
-    wanted = f"socket:[{inode}]"
-    tried = set(likely)
-    for pid in likely:
-        if _holds(pid, wanted):
-            return pid
-    others = sorted((int(name) for name in os.listdir("/proc") if name.isdigit()), reverse=True)
-    return next((pid for pid in others if pid not in tried and _holds(pid, wanted)), None)
-
-
-def is_held_by(inode: int, pid: int) -> bool:
-    """Tell whether the socket is among the first 64 descriptors of a process: 2 us each, and nothing to wait for."""
-    return _holds(pid, f"socket:[{inode}]", most=_FEW)
-
-
-def _holds(pid: int, wanted: str, *, most: int | None = None) -> bool:
-    try:
-        with os.scandir(f"/proc/{pid}/fd") as entries:
-            return any(_is_link_to(entry.path, wanted) for entry in itertools.islice(entries, most))
-    except OSError:
-        return False
-
-
-def _is_link_to(path: str, wanted: str) -> bool:
-    try:
-        return os.readlink(path) == wanted
-    except OSError:
-        return False

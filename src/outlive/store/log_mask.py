@@ -64,11 +64,13 @@ NOTHING_HIDDEN = Hiding(redactor=Redactor(patterns=False))
 class LogMask:
     """The mask of one log. Keeps what was found clean, so that reading on looks at every byte once."""
 
-    __slots__ = ("_clean", "_folder", "_hiding", "_log", "_ranges", "_shown")
+    __slots__ = ("_clean", "_folder", "_hiding", "_ranges", "_shown")
 
-    def __init__(self, log: RawLog, folder: str, hiding: Hiding) -> None:
-        """Hide what `hiding` says in what is read of `log`."""
-        self._log = log
+    def __init__(self, folder: str, hiding: Hiding) -> None:
+        """Hide what `hiding` says in what is read of the log in `folder`.
+
+        The log itself comes with each call: two objects that name each other would wait for the collector.
+        """
         self._folder = folder
         self._hiding = hiding
         self._ranges = read_masks(folder) if hiding.needs_masks else None
@@ -76,13 +78,13 @@ class LogMask:
         self._clean: list[tuple[int, int, bytes]] = [(0, 0, b""), (0, 0, b"")]
         self._shown = [0, 0]  # what was shown once is not held back later
 
-    def apply(self, stream: int, data: bytes, offset: int) -> bytes:
+    def apply(self, log: RawLog, stream: int, data: bytes, offset: int) -> bytes:
         """Return `data`, read at `offset`, without its secrets; shorter where its end is held back."""
         redactor = self._hiding.redactor
         if self._hiding.needs_masks:
             data = self._apply_ranges(stream, data, offset)
         seam = redactor.seam_bytes
-        before = self._before(stream, offset, seam)
+        before = self._before(log, stream, offset, seam)
         end = offset + len(data)
         if (
             before is None
@@ -91,59 +93,59 @@ class LogMask:
             or (redactor.values and redactor.may_begin_at_end(before + data[-seam:]))
         ):
             self._clean[stream] = (0, 0, b"")
-            return self._examined(stream, data, offset)
+            return self._examined(log, stream, data, offset)
         begin = self._clean[stream][1]
         self._clean[stream] = (end, begin, (before + data[-seam:])[-seam:] if seam else b"")
         self._shown[stream] = max(self._shown[stream], end)
         return data
 
-    def visible_end(self, stream: int, size: int) -> int:
+    def visible_end(self, log: RawLog, stream: int, size: int) -> int:
         """Return where a stream of that size ends for readers: before what is held back."""
         if self._hiding.is_over():
             return size
         begin = max(0, size - REACH_BYTES, self._shown[stream])
         if begin >= size:
             return size
-        data = self._log.pread_raw(stream, size - begin, begin)
+        data = log.pread_raw(stream, size - begin, begin)
         if len(data) < size - begin:
             return size
         clean = self._clean[stream]
-        end = begin + len(self.apply(stream, data, begin))
+        end = begin + len(self.apply(log, stream, data, begin))
         self._clean[stream] = clean  # whoever reads on reads on from there
         return end
 
-    def _before(self, stream: int, offset: int, seam: int) -> bytes | None:
+    def _before(self, log: RawLog, stream: int, offset: int, seam: int) -> bytes | None:
         """Return the last bytes before a place in whose neighbourhood nothing was found; None where something was."""
         end, begin, tail = self._clean[stream]
         if offset == end and begin <= max(0, offset - REACH_BYTES):
             return tail
-        context = self._context(stream, offset)
+        context = self._context(log, stream, offset)
         if self._hiding.redactor.is_suspect(context):
             return None
         self._clean[stream] = (offset, max(0, offset - REACH_BYTES), b"")
         return context[-seam:] if seam else b""
 
-    def _context(self, stream: int, offset: int) -> bytes:
+    def _context(self, log: RawLog, stream: int, offset: int) -> bytes:
         """Return what lies before a place, as far as a secret reaches and the log still holds it."""
         begin = max(0, offset - REACH_BYTES)
-        data = self._log.pread_raw(stream, offset - begin, begin) if offset else b""
+        data = log.pread_raw(stream, offset - begin, begin) if offset else b""
         if len(data) < offset - begin:
-            gap = self._log.gap(stream)
+            gap = log.gap(stream)
             if gap is None or not begin < gap[1] <= offset:
                 return b""
-            data = self._log.pread_raw(stream, offset - gap[1], gap[1])
+            data = log.pread_raw(stream, offset - gap[1], gap[1])
         return data
 
-    def _examined(self, stream: int, data: bytes, offset: int) -> bytes:
+    def _examined(self, log: RawLog, stream: int, data: bytes, offset: int) -> bytes:
         """Look closely at a piece together with its neighbourhood."""
         redactor, hiding = self._hiding.redactor, self._hiding
-        context = self._context(stream, offset)
+        context = self._context(log, stream, offset)
         start = len(context)
         window = context + data
         spans, undecided, cut = redactor.examine(window)
         end = len(window)
         if min(undecided, cut) < end:
-            behind = self._log.pread_raw(stream, REACH_BYTES, offset + len(data))
+            behind = log.pread_raw(stream, REACH_BYTES, offset + len(data))
             if behind:
                 spans, undecided, cut = redactor.examine(window + behind)
             if min(undecided, cut) < end:

@@ -68,7 +68,7 @@ class OutputLog:
         self._folder = folder
         self._fds = [_CLOSED] * len(_FILES)
         is_raw = hiding is None or (hiding.redactor.is_idle and not hiding.needs_masks)
-        self._mask = None if hiding is None or is_raw else LogMask(self, folder, hiding)
+        self._mask = None if hiding is None or is_raw else LogMask(folder, hiding)
 
     def __del__(self) -> None:
         """Close the descriptors with the last reference."""
@@ -92,7 +92,7 @@ class OutputLog:
             StoreCorrupt: The disk does not give the bytes.
         """
         data = self.pread_raw(stream, size, offset)
-        return data if self._mask is None or not data else self._mask.apply(stream, data, offset)
+        return data if self._mask is None or not data else self._mask.apply(self, stream, data, offset)
 
     def pread_raw(self, stream: int, size: int, offset: int) -> bytes:
         """Return bytes as `pread` does, secrets included: never for a door.
@@ -135,7 +135,7 @@ class OutputLog:
     def size(self, stream: int) -> int:
         """Return the bytes of a stream that can be read (merged and pty output are stream 0)."""
         size = _size(self._open(stream))
-        return size if self._mask is None or not size else self._mask.visible_end(stream, size)
+        return size if self._mask is None or not size else self._mask.visible_end(self, stream, size)
 
     def gap(self, stream: int) -> tuple[int, int] | None:
         """Return the released range [from, to) of a stream; None when everything is there. Always read anew."""

@@ -1,6 +1,8 @@
 """When output is sent: at once, never to a client that does not read, never past a hold, and fairly."""
 
 import asyncio
+import gc
+import weakref
 from pathlib import Path
 
 import anyio
@@ -209,3 +211,23 @@ async def test_a_follower_that_breaks_down_takes_the_connection_along(tmp_path: 
         outbox.failure = None
         written.end()
     assert outbox.sent == b""
+
+
+async def test_who_has_followed_to_the_end_is_freed_by_the_last_reference(tmp_path: Path) -> None:
+    """The collector would need tens of milliseconds for thousands of them (decision 91)."""
+    gc.disable()
+    try:
+        written, outbox = WrittenProcess(tmp_path), TestOutbox()
+        process = weakref.ref(written.process)
+        async with asyncio.TaskGroup() as group:
+            following = follower(written, outbox, Tasks(group))
+            following.begin()
+            written.write(b"out\n")
+            written.end()
+            assert "completed" in outbox.methods
+        written.process.close_logs()  # as the engine does
+        del following, written
+        await _rest()
+        assert process() is None
+    finally:
+        gc.enable()

@@ -19,7 +19,7 @@ from outlive.core.errors import BackendUnavailable, OutliveError, StartFailed
 
 __all__ = ["DockerApi", "NoSuchContainer", "image_missing"]
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 _NOT_FOUND = 404
 _CONFLICT = 409
@@ -50,8 +50,10 @@ class DockerApi:
         package = await asyncio.to_thread(_load)  # importing takes 0.3 s, the first time
         context = await asyncio.to_thread(_tls, endpoint.cert_folder) if endpoint.cert_folder else None
         self._error = package.exceptions.DockerError
+        # Only "https" makes aiodocker use a context that was given.
+        host = endpoint.host if context is None else endpoint.host.replace("tcp://", "https://", 1)
         try:
-            self._docker = package.Docker(url=endpoint.host, ssl_context=context)
+            self._docker = package.Docker(url=host, ssl_context=context)
         except (ValueError, ImportError) as error:
             raise StartFailed(
                 "docker_unavailable",
@@ -143,7 +145,7 @@ class DockerApi:
             if error.details.get("status") != _CONFLICT:  # "removal is already in progress"
                 raise
 
-    async def _ask(self, call: Awaitable[T], *, within_s: float | None = None) -> T:
+    async def _ask(self, call: Awaitable[_T], *, within_s: float | None = None) -> _T:
         seconds = self._settings.answer_s if within_s is None else within_s
         try:
             async with asyncio.timeout(seconds):

@@ -96,7 +96,7 @@ class RemoteBackend(NodeVerbs):
     async def open(self, listener: BackendListener) -> None:
         """Tell of the processes that are followed, as the files know them; the node is looked for meanwhile."""
         self._listener = listener
-        for mirror in await asyncio.to_thread(self._load):
+        for mirror in await asyncio.to_thread(_load, self._layout, self._journal, self._punch):
             self._following.mirrors[mirror.process_id] = mirror
         self._following.tell(self._following.mirrors.values())
         self._tasks = await self._stack.enter_async_context(asyncio.TaskGroup())
@@ -271,25 +271,24 @@ class RemoteBackend(NodeVerbs):
             raise InvalidRequest("invalid_params", "process_id: this one is taken.")
         return Mirror(process_id, decode_spec(spec), folder, punch=self._punch)
 
-    def _load(self) -> list[Mirror]:
-        """Return what is still followed by the journal. In a thread."""
-        found = []
-        for name in self._journal.read():
-            process_id = ProcessId(name)
-            folder = self._layout.process(process_id)
-            try:
-                mirror = Mirror(
-                    process_id, decode_spec(read_small(f"{folder}/spec")), folder, punch=self._punch
-                )
-            except (ValueError, LookupError, TypeError):
-                self._journal.remove(process_id)  # it was never put down whole, or was removed
-                continue
-            if mirror.is_finished:
-                self._journal.remove(process_id)
-            else:
-                found.append(mirror)
-        return found
-
     def _ring(self, bells: Iterable[Bell]) -> None:
         if self._listener is not None:
             self._listener.ring(bells)
+
+
+def _load(layout: Layout, journal: Journal, punch: Punch) -> list[Mirror]:
+    """Return what is still followed by the journal. In a thread."""
+    found = []
+    for name in journal.read():
+        process_id = ProcessId(name)
+        folder = layout.process(process_id)
+        try:
+            mirror = Mirror(process_id, decode_spec(read_small(f"{folder}/spec")), folder, punch=punch)
+        except (ValueError, LookupError, TypeError):
+            journal.remove(process_id)  # it was never put down whole, or was removed
+            continue
+        if mirror.is_finished:
+            journal.remove(process_id)
+        else:
+            found.append(mirror)
+    return found

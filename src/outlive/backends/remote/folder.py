@@ -15,7 +15,7 @@ from outlive.core.cursor import Cursor
 from outlive.core.layout import STREAM_FILES
 from outlive.protocols.frames import IDX, ExitRecord, IdxRecord, encode_exit, pid_line
 
-__all__ = ["MirrorFolder", "Punch", "make_folder", "read_small"]
+__all__ = ["MirrorFolder", "Punch", "make_folder", "read_small", "write_paused", "write_stop"]
 
 Punch = Callable[[int, int, int], None]  # descriptor, offset, length: releases a range of a file
 _CLOSED = -1
@@ -153,20 +153,6 @@ class MirrorFolder:
         record = ExitRecord(kind=kind, number=number, ended_ns=ended_ns)
         _write_whole(f"{self._folder}/exit", encode_exit(record))
 
-    def write_stop(self, cause: int, note: str) -> None:
-        """Put down who asked for its end, if nobody has before."""
-        if not os.path.exists(f"{self._folder}/stop"):
-            _write_whole(f"{self._folder}/stop", json.dumps({"cause": cause, "note": note}).encode())
-
-    def write_paused(self, *, is_paused: bool) -> None:
-        """Put down whether it is paused."""
-        path = f"{self._folder}/paused"
-        if is_paused:
-            _write_whole(path, b"\n")
-        else:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(path)
-
     def write_done(self, ends: Cursor, *, cause: int, note: str, descendants: int, is_closed: bool) -> None:
         """Put down that it has ended and that its output is whole up to `ends`; the first one counts for these."""
         path = f"{self._folder}/done"
@@ -243,6 +229,22 @@ class MirrorFolder:
             flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
             self._fds[place] = os.open(f"{self._folder}/{name}", flags, 0o600)
         return self._fds[place]
+
+
+def write_stop(folder: str, cause: int, note: str) -> None:
+    """Put down who asked for a process's end, if nobody has before."""
+    if not os.path.exists(f"{folder}/stop"):
+        _write_whole(f"{folder}/stop", json.dumps({"cause": cause, "note": note}).encode())
+
+
+def write_paused(folder: str, *, is_paused: bool) -> None:
+    """Put down whether a process is paused."""
+    path = f"{folder}/paused"
+    if is_paused:
+        _write_whole(path, b"\n")
+    else:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
 
 
 def _size(path: str) -> int:

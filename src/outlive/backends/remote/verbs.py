@@ -4,40 +4,19 @@ import asyncio
 import base64
 import contextlib
 from collections.abc import Callable
-from typing import cast
 
-from outlive.backends.contract import NodeState
-from outlive.backends.remote.contract import NodeConnection
-from outlive.backends.remote.following import Following
-from outlive.backends.remote.link import NodeLink
-from outlive.backends.remote.mirror import Mirror
+from outlive.backends.remote.folder import write_paused, write_stop
+from outlive.backends.remote.looking import NodeLooking
 from outlive.core.cursor import Cursor
-from outlive.core.errors import (
-    AccessDenied,
-    BackendUnavailable,
-    InvalidRequest,
-    InvalidState,
-    OutliveError,
-    ProcessNotFound,
-)
 from outlive.core.identity import ProcessId
 from outlive.core.lifecycle import Cause
-from outlive.core.observation import NOTHING, Observation, Waiting
 from outlive.protocols.keeper import CauseCode
 
 __all__ = ["NodeVerbs"]
 
-_AWAY = frozenset({"server_unavailable", "connection_limit"})
 
-
-class NodeVerbs:
+class NodeVerbs(NodeLooking):
     """Every verb raises BackendUnavailable `node_unavailable` while the node is away: nothing of it was done then."""
-
-    _connection: NodeConnection | None
-    _link: NodeLink
-    _following: Following
-    _name: str
-    _address: str
 
     async def pause(self, process_id: ProcessId, *, acknowledged: Callable[[], None]) -> None:
         """Stop the whole tree there."""
@@ -58,7 +37,7 @@ class NodeVerbs:
             code = int(CauseCode[cause.name])
             mirror.ask_end(code, note)
             with contextlib.suppress(OSError):
-                await asyncio.to_thread(mirror.files.write_stop, code, note)
+                await asyncio.to_thread(write_stop, mirror.folder, code, note)
         await self._ask("control", process_id, type="CANCEL", grace=grace_s)
 
     async def signal(
@@ -108,88 +87,9 @@ class NodeVerbs:
         """Close the reading end of a pipe there."""
         await self._ask("close_output", process_id, type="stderr" if stream else "stdout")
 
-    async def observe(self, process_id: ProcessId, *, has_stdin: bool) -> Observation:  # noqa: ARG002 - the node knows
-        """Have the node look at the tree; nothing while it is away."""
-        if self._link.is_away:
-            return NOTHING
-        try:
-            seen = (await self._reach().get(process_id, stats=True)).stats
-        except OutliveError:
-            return NOTHING
-        if seen is None:
-            return NOTHING
-        return Observation(
-            pids=seen.pids,
-            threads=seen.threads,
-            cpu_s=seen.cpu_s,
-            memory_bytes=seen.memory_bytes,
-            ports=seen.ports,
-            waiting=cast("Waiting", seen.waiting or "no"),
-        )
-
-    async def window_size(self, process_id: ProcessId) -> tuple[int, int] | None:
-        """Return the size that was set last from here; the wire has no question for it."""
-        mirror = self._mirror(process_id)
-        return None if mirror is None or mirror.spec.stdio != "pty" else mirror.size
-
-    async def offers(self) -> str:
-        """Nothing is known of the node's bounds.
-
-        Raises:
-            InvalidRequest: Always.
-        """
-        raise InvalidRequest("invalid_params", "A node chooses its bounds by itself.")
-
-    async def status(self) -> dict[str, object]:
-        """Return whether the node is there."""
-        return {"is_away": self._link.is_away}
-
-    def nodes(self) -> dict[str, NodeState]:
-        """Return what is known of this node."""
-        trouble = self._link.trouble
-        state = NodeState(
-            address=self._address,
-            is_away=trouble is not None,
-            since=self._link.since,
-            reason=None if trouble is None else trouble.message,
-            hint=None if trouble is None else trouble.hint,
-            processes=len(self._following.mirrors),
-        )
-        return {self._name: state}
-
-    def _mirror(self, process_id: ProcessId) -> Mirror | None:
-        return self._following.mirrors.get(process_id)
-
     async def _paused(self, process_id: ProcessId, *, is_paused: bool) -> None:
         mirror = self._mirror(process_id)
         if mirror is not None:
             mirror.pause(is_paused=is_paused)
             with contextlib.suppress(OSError):
-                await asyncio.to_thread(mirror.files.write_paused, is_paused=is_paused)
-
-    def _reach(self) -> NodeConnection:
-        if self._connection is None or self._link.is_away:
-            raise self._link.unavailable()
-        return self._connection
-
-    async def _ask(
-        self, method: str, process_id: ProcessId, *, is_repeatable: bool = True, **params: object
-    ) -> None:
-        connection = self._reach()
-        try:
-            await connection.request(
-                method, {"process_id": process_id, **params}, is_repeatable=is_repeatable
-            )
-        except ProcessNotFound as error:
-            text = "The node does not know this process (yet, or any more)."
-            raise InvalidState("process_ended", text) from error
-        except AccessDenied as error:
-            raise BackendUnavailable(
-                "node_unavailable",
-                f"The node {self._name!r} does not allow this: {error.message}",
-                hint=error.hint,
-            ) from error
-        except BackendUnavailable as error:
-            if error.code not in _AWAY:
-                raise
-            raise self._link.unavailable() from error
+                await asyncio.to_thread(write_paused, mirror.folder, is_paused=is_paused)

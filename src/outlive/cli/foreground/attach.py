@@ -5,6 +5,8 @@ import signal
 import stat
 import threading
 
+from outlive.cli.far import a_client, far_url
+from outlive.cli.fetched_log import fetched
 from outlive.cli.foreground.delivery import Delivery
 from outlive.cli.foreground.early_signals import EarlySignals
 from outlive.cli.foreground.ending import OURS_FAILED, die_of
@@ -12,15 +14,15 @@ from outlive.cli.foreground.keys import DetachKeys
 from outlive.cli.foreground.session import Session, own_terminal
 from outlive.cli.foreground.surroundings import Surroundings
 from outlive.cli.naming import find_process
-from outlive.cli.output import say, show_error
-from outlive.client import Client, Cursor, OutliveError, Process
+from outlive.cli.output import show_error
+from outlive.client import Cursor, OutliveError, Process
 from outlive.client.results import ProcessInfo, Stream
 from outlive.core.layout import Layout
 from outlive.presence.state_folder import layout_of
 from outlive.store.log_search import tail_start
 from outlive.store.output_log import OutputLog
 
-__all__ = ["attach_command"]
+__all__ = ["attach_command", "feed"]
 
 _LINES = 10  # shown of what was before, where there is no screen to fill
 _READ_BYTES = 64 * 1024
@@ -37,7 +39,7 @@ def attach_command(
     Surroundings.found()
     keys = DetachKeys(detach_keys)
     layout = layout_of(state_dir)
-    with Client(layout.root, start_server=not no_start, say=say) as client:
+    with a_client(layout.root, no_start=no_start) as client:
         process = find_process(client, name)
         info = process.info()
         terminal = own_terminal()
@@ -51,6 +53,7 @@ def attach_command(
             keys=keys,
             types=types,
             is_viewer=True,
+            is_elsewhere=far_url() is not None or info.location is not None,
         )
         if not read_only:
             EarlySignals(terminal).pass_on(session.heed)
@@ -58,7 +61,7 @@ def attach_command(
             session.begin()
             _feed_or_redraw(process, session, is_typed=terminal is not None, has_terminal=has_terminal)
         try:
-            code, number = session.run(_beginning(layout, info, session))
+            code, number = session.run(_beginning(process, layout, info, session))
         except OutliveError as error:
             show_error(error)
             return OURS_FAILED
@@ -71,7 +74,14 @@ def _gone(_stream: Stream) -> None:
     die_of(signal.SIGPIPE)  # whoever looks on has left: the command does not notice
 
 
-def _beginning(layout: Layout, info: ProcessInfo, session: Session) -> Cursor:
+def _beginning(process: Process, layout: Layout, info: ProcessInfo, session: Session) -> Cursor:
+    if far_url() is not None:
+        with fetched(process, raw=False) as (here, _):
+            return _beginning_here(here, info, session)
+    return _beginning_here(layout, info, session)
+
+
+def _beginning_here(layout: Layout, info: ProcessInfo, session: Session) -> Cursor:
     log = OutputLog(layout.process(info.process_id))
     try:
         return tail_start(log, _LINES if session.rows is None else session.rows - 1)
@@ -85,12 +95,17 @@ def _feed_or_redraw(process: Process, session: Session, *, is_typed: bool, has_t
         if has_terminal:
             session.redraw()
     elif not _is_null(0):
-        threading.Thread(target=_feed, args=(process,), name="stdin", daemon=True).start()
+        feed(process)
 
 
 def _is_null(descriptor: int) -> bool:
     found = os.fstat(descriptor)
     return stat.S_ISCHR(found.st_mode) and found.st_rdev == os.makedev(1, 3)
+
+
+def feed(process: Process) -> None:
+    """Write what our stdin has to a process, and close its input behind that, in a thread."""
+    threading.Thread(target=_feed, args=(process,), name="stdin", daemon=True).start()
 
 
 def _feed(process: Process) -> None:

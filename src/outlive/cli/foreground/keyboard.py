@@ -36,15 +36,17 @@ class Keyboard:
         terminal: Terminal,
         *,
         descriptor: int,
+        pid: int | None,
         screen: Screen | None,
         suspension: Suspension,
         detach: Callable[[], None],
         keys: DetachKeys,
     ) -> None:
-        """Type for `process`; `screen` shows what it draws, if it has a terminal; `detach` ends this program."""
+        """Type for `process`, whose pid is `pid` if it runs here; `screen` shows what it draws, if it has a terminal; `detach` ends this program."""
         self._process = process
         self._terminal = terminal
         self._descriptor = descriptor
+        self._pid = pid
         self._screen = screen
         self._suspension = suspension
         self._detach = detach
@@ -96,7 +98,7 @@ class Keyboard:
 
     def _type(self, screen: Screen, data: bytes) -> bytes:
         """Type up to and with the first key that suspends; return what is behind it."""
-        pid = self._process.pid
+        pid = self._pid
         inner = None if pid is None else look_at(pid)
         if pid is None or inner is None or not inner.suspend_key or inner.suspend_key not in data:
             self._process.write(data)

@@ -8,8 +8,9 @@ import contextlib
 import os
 import sys
 
+from outlive.cli.far import a_client
 from outlive.cli.foreground.delivery import Delivery
-from outlive.client import Client, Cursor, OutliveError, Process
+from outlive.client import Cursor, OutliveError, Process
 from outlive.client.results import Stream
 
 __all__ = ["leave_behind", "main"]
@@ -37,7 +38,7 @@ def leave_behind(process: Process, cursor: Cursor, state_dir: str) -> None:
 def main(state_dir: str, process_id: str, cursor: Cursor) -> None:
     """Deliver until nothing can come any more, or nobody reads."""
     read: set[str] = set(_OUTPUTS)
-    with Client(state_dir) as client:
+    with a_client(state_dir, no_start=False) as client:
         process = client.get(process_id)
 
         def gone(stream: Stream) -> None:

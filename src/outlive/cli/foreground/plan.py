@@ -29,6 +29,9 @@ class RunOptions:
     secrets: tuple[str, ...] = ()
     profile: str | None = None
     limits: tuple[str, ...] = ()
+    backend: str | None = None
+    image: str | None = None
+    isolation: str | None = None
     grace_s: float | None = None
     detach_keys: str = "ctrl-p,ctrl-q"
     as_json: bool = False
@@ -66,14 +69,15 @@ class Descriptors:
 class Plan:
     """How the command gets its standard streams.
 
-    `stdin`: "lent" (it reads our descriptor itself), "typed" (we read the terminal and write to it), "none".
+    `stdin`: "lent" (it reads our descriptor itself), "typed" (we read the terminal and write to it), "fed" (we read our stdin
+    and write to it: it runs where no descriptor of ours can go), "none".
     """
 
     stdio: Literal["pipes", "merge", "pty"]
-    stdin: Literal["lent", "typed", "none"]
+    stdin: Literal["lent", "typed", "fed", "none"]
 
 
-def plan_run(options: RunOptions, found: Descriptors) -> Plan:
+def plan_run(options: RunOptions, found: Descriptors, *, is_elsewhere: bool = False) -> Plan:
     """Return how to run a command so that it notices as little of us as possible.
 
     A terminal where stdin and stdout are one; one pipe for both outputs where they go to the same place, since only so
@@ -84,7 +88,8 @@ def plan_run(options: RunOptions, found: Descriptors) -> Plan:
     wants_terminal = options.pty
     if wants_terminal is None:
         wants_terminal = found.is_stdin_terminal and found.is_stdout_terminal
-    stdin: Literal["lent", "typed"] = "typed" if found.is_stdin_terminal else "lent"
+    others: Literal["lent", "fed"] = "fed" if is_elsewhere else "lent"
+    stdin: Literal["lent", "typed", "fed"] = "typed" if found.is_stdin_terminal else others
     if wants_terminal:
         return Plan(stdio="pty", stdin=stdin)
     return Plan(stdio="merge" if found.is_one_output else "pipes", stdin=stdin)

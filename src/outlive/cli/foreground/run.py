@@ -5,6 +5,8 @@ import functools
 import os
 import threading
 
+from outlive.cli.far import a_client, far_url
+from outlive.cli.foreground.attach import feed
 from outlive.cli.foreground.delivery import Delivery
 from outlive.cli.foreground.early_signals import EarlySignals
 from outlive.cli.foreground.ending import OURS_FAILED, die_of, exit_as, failed_start
@@ -13,12 +15,14 @@ from outlive.cli.foreground.late_output import leave_behind
 from outlive.cli.foreground.plan import Descriptors, Plan, RunOptions, plan_run
 from outlive.cli.foreground.readiness import Readiness
 from outlive.cli.foreground.session import Session, own_terminal
-from outlive.cli.foreground.start import start
+from outlive.cli.foreground.start import start, start_elsewhere
 from outlive.cli.foreground.surroundings import Surroundings
 from outlive.cli.foreground.terminal import Terminal
 from outlive.cli.output import say, show, show_error, show_json
-from outlive.client import Client, Cursor, Gap, OutliveError, Output, Process
+from outlive.client import Cursor, Gap, OutliveError, Output, Process
+from outlive.client.address import say_nothing
 from outlive.client.results import Stream
+from outlive.core.location import DOCKER, LOCAL
 from outlive.presence.state_folder import layout_of
 
 __all__ = ["run_command"]
@@ -35,7 +39,8 @@ def run_command(options: RunOptions, *, state_dir: str | None, no_start: bool) -
     surroundings = Surroundings.found()
     readiness = None if options.wait_for is None else Readiness(options.wait_for)
     keys = DetachKeys(options.detach_keys)
-    plan = plan_run(options, _descriptors())
+    is_elsewhere = far_url() is not None or options.backend not in {None, LOCAL, DOCKER}
+    plan = plan_run(options, _descriptors(), is_elsewhere=is_elsewhere)
     # Where only stdout is a terminal (--pty), it tells the size, and keys are not for us.
     terminal = (
         own_terminal(0 if plan.stdin == "typed" else 1)
@@ -45,14 +50,19 @@ def run_command(options: RunOptions, *, state_dir: str | None, no_start: bool) -
     size = terminal.size if terminal is not None and plan.stdio == "pty" else None
     layout = layout_of(state_dir)
     with (
-        Client(layout.root, start_server=not no_start) as client,
+        a_client(layout.root, no_start=no_start, say=say_nothing) as client,
         contextlib.ExitStack() as loan,
     ):
         early = None if options.is_detached else EarlySignals(terminal)
         if size is not None and terminal is not None and plan.stdin == "typed" and terminal.is_ours:
             terminal.hush()
         try:
-            process = start(client, layout, options, plan, size=size, surroundings=surroundings, loan=loan)
+            if is_elsewhere:
+                process = start_elsewhere(client, options, plan, size=size)
+            else:
+                process = start(
+                    client, layout, options, plan, size=size, surroundings=surroundings, loan=loan
+                )
         except OutliveError as error:
             if terminal is not None:
                 terminal.restore()
@@ -61,8 +71,17 @@ def run_command(options: RunOptions, *, state_dir: str | None, no_start: bool) -
             say(f"outlive: {hint}")
         if early is None:
             return _leave_at_once(process, options, readiness)
+        if plan.stdin == "fed":
+            feed(process)
         return _stay(
-            process, plan, terminal, keys=keys, early=early, readiness=readiness, state_dir=layout.root
+            process,
+            plan,
+            terminal,
+            keys=keys,
+            early=early,
+            readiness=readiness,
+            state_dir=layout.root,
+            is_elsewhere=is_elsewhere,
         )
 
 
@@ -75,6 +94,7 @@ def _stay(
     early: EarlySignals,
     readiness: Readiness | None,
     state_dir: str,
+    is_elsewhere: bool,
 ) -> int:
     has_terminal = plan.stdio == "pty"
 
@@ -96,6 +116,7 @@ def _stay(
         keys=keys,
         types=plan.stdin == "typed",
         ended=ended,
+        is_elsewhere=is_elsewhere,
     )
     session.begin()
     early.pass_on(session.heed)

@@ -42,6 +42,7 @@ class Session:
         keys: DetachKeys,
         types: bool,
         is_viewer: bool = False,
+        is_elsewhere: bool = False,
         ended: Callable[[Cursor], None] = lambda _cursor: None,
     ) -> None:
         """Prepare.
@@ -54,6 +55,7 @@ class Session:
             keys: What leaves it running.
             types: Whether keys are passed on.
             ended: Told where the output ends, once all of it was delivered.
+            is_elsewhere: Whether it runs on another machine: its pid says nothing here.
             is_viewer: Whether it runs without us as well: what somebody sends to end us is for us alone, then.
         """
         self._process = process
@@ -64,13 +66,14 @@ class Session:
         self._had_terminal = _has_terminal()
         self._ended = ended
         self._screen = Screen(delivery.show) if has_terminal else None
-        self._suspension = Suspension(process, terminal if has_terminal else None)
+        self._suspension = Suspension(process, terminal if has_terminal else None, is_elsewhere=is_elsewhere)
         self._keyboard = None
         if terminal is not None and types:
             self._keyboard = Keyboard(
                 process,
                 terminal,
                 descriptor=0,
+                pid=None if is_elsewhere else process.pid,
                 screen=self._screen,
                 suspension=self._suspension,
                 detach=self.leave,

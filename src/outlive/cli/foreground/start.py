@@ -24,9 +24,10 @@ from outlive.client import (
 )
 from outlive.core.identity import new_process_id
 from outlive.core.layout import Layout
+from outlive.core.location import parse_isolation
 from outlive.core.sandbox import Profile, listed_environment
 
-__all__ = ["start"]
+__all__ = ["start", "start_elsewhere"]
 
 _TITLE = 1000  # characters
 _TRIES = 5  # a keeper that is killed while it has our stdin in its hands has started nothing
@@ -86,6 +87,26 @@ def start(
             command = ("/bin/sh", _path_of(options.argv[0], wanted), *options.argv[1:])
 
 
+def start_elsewhere(
+    client: Client, options: RunOptions, plan: Plan, *, size: tuple[int, int] | None
+) -> Process:
+    """Start what the command line says on another machine: nothing of our folder and our environment goes over.
+
+    Raises:
+        OutliveError: It does not run.
+    """
+    command = options.argv if options.line is None else options.line
+    ours = dict[str, str | None](os.environ)
+    wanted: StartOptions = {
+        "title": _title(options),
+        "cwd": options.cwd,
+        "env": _variables(options.env),
+        "env_secrets": _secrets(options.secrets, ours),
+        **_common(options, plan, size),
+    }
+    return client.start(command, **wanted)
+
+
 def _start_options(
     options: RunOptions, plan: Plan, surroundings: Surroundings, size: tuple[int, int] | None
 ) -> StartOptions:
@@ -104,6 +125,14 @@ def _start_options(
         "env": environment,
         "env_secrets": secrets,
         "inherit_env": False,
+        **_common(options, plan, size),
+    }
+    return wanted
+
+
+def _common(options: RunOptions, plan: Plan, size: tuple[int, int] | None) -> StartOptions:
+    """Return what a start is told wherever it runs."""
+    wanted: StartOptions = {
         "profile": options.profile,
         "timeout_s": options.timeout_s,
         "grace_s": options.grace_s,
@@ -112,11 +141,17 @@ def _start_options(
         "group_limit": options.group_limit,
         "pty": plan.stdio == "pty",
         "merge": plan.stdio == "merge",
-        "stdin": "lent" if plan.stdin == "lent" else "pipe" if plan.stdin == "typed" else "none",
+        "stdin": "lent" if plan.stdin == "lent" else "none" if plan.stdin == "none" else "pipe",
     }
+    if options.backend is not None:
+        wanted["backend"] = options.backend
+    if options.image is not None:
+        wanted["image"] = options.image
+    if options.isolation is not None:
+        wanted["isolation"] = parse_isolation(options.isolation)
     if options.limits:
         wanted["limits"] = parse_limits(options.limits)
-    if plan.stdin == "typed" and plan.stdio == "pty":
+    if plan.stdin in {"typed", "fed"} and plan.stdio == "pty":
         wanted["stdin"] = "none"  # its terminal is its input
     if size is not None:
         wanted["rows"], wanted["cols"] = size

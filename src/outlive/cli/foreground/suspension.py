@@ -14,8 +14,9 @@ __all__ = ["Suspension"]
 class Suspension:
     """Stops us together with the command. Any thread may ask for it; one stops, the others return at once."""
 
-    def __init__(self, process: Process, terminal: Terminal | None) -> None:
-        """Suspend `process`; `terminal` is ours, if it may be raw."""
+    def __init__(self, process: Process, terminal: Terminal | None, *, is_elsewhere: bool = False) -> None:
+        """Suspend `process`; `terminal` is ours, if it may be raw. On another machine nobody sees what it ignores."""
+        self._is_elsewhere = is_elsewhere
         self._process = process
         self._terminal = terminal
         self._turn = threading.Lock()
@@ -23,7 +24,8 @@ class Suspension:
     def suspend(self, *, whole_group: bool) -> None:
         """Stop, and return when we go on; a command that ignores SIGTSTP goes on, and so do we."""
         pid = self._process.pid
-        if pid is None or ignores_stop(pid) or not self._turn.acquire(blocking=False):
+        is_deaf = pid is None or (not self._is_elsewhere and ignores_stop(pid))
+        if is_deaf or not self._turn.acquire(blocking=False):
             return
         try:
             with contextlib.suppress(

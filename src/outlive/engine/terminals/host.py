@@ -22,6 +22,7 @@ from outlive.core.errors import (
 )
 from outlive.core.events import Deed
 from outlive.core.lifecycle import State
+from outlive.core.location import DOCKER
 from outlive.core.process import Owner
 from outlive.core.terminal import (
     ENGINE,
@@ -41,7 +42,7 @@ from outlive.engine.terminals.directory import Terminals
 from outlive.engine.terminals.execution import Execution, waiting_of
 from outlive.engine.terminals.output import shell_state
 from outlive.engine.terminals.reading import read_text
-from outlive.engine.terminals.shells import find_terminal_shell
+from outlive.engine.terminals.shells import Shell, container_terminal_shell, find_terminal_shell
 from outlive.engine.terminals.states import States
 from outlive.engine.waiting import until
 from outlive.protocols.terminal.typed import typed_command
@@ -95,15 +96,7 @@ class EngineTerminals:
         """
         engine = self._engine
         key = secrets.token_hex(8)
-        environment = {**engine.environment, **{name: text for name, text in wanted.env.items() if text}}
-        shell = await asyncio.to_thread(
-            find_terminal_shell,
-            wanted.shell,
-            environment,
-            key,
-            fallback=engine.shell,
-            is_bare=engine.is_strict,
-        )
+        shell = await self._shell(wanted, key)
         name = wanted.name or default_name({note.name for _, note in self._open(by)})
         command = Command(
             argv=shell.argv,
@@ -132,6 +125,20 @@ class EngineTerminals:
             text = f"The shell {shell.argv[0]} has ended at once."
             raise StartFailed("start_failed", text, hint=f"Read the output of {process.process_id}.")
         return await self._info(process, note)
+
+    async def _shell(self, wanted: NewTerminal, key: str) -> Shell:
+        engine = self._engine
+        if engine.default_backend == DOCKER:
+            return container_terminal_shell(wanted.shell, key, is_bare=engine.is_strict)
+        environment = {**engine.environment, **{name: text for name, text in wanted.env.items() if text}}
+        return await asyncio.to_thread(
+            find_terminal_shell,
+            wanted.shell,
+            environment,
+            key,
+            fallback=engine.shell,
+            is_bare=engine.is_strict,
+        )
 
     async def execute(self, terminal_id: str, command: str, by: Owner, *, wait_s: float) -> Executed:
         """Run a command at the prompt.

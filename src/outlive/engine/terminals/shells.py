@@ -8,10 +8,11 @@ from pathlib import Path
 
 from outlive.core.errors import StartFailed
 from outlive.core.terminal import ShellKind
+from outlive.engine.containers import SCRIPT_INSIDE
 from outlive.engine.programs import find_program
 from outlive.protocols.terminal.typed import prompts
 
-__all__ = ["Shell", "find_terminal_shell"]
+__all__ = ["Shell", "container_terminal_shell", "find_terminal_shell"]
 
 _FILES = Path(__file__).with_name("start_files")
 _KINDS: Mapping[str, ShellKind] = {"bash": "bash", "zsh": "zsh", "fish": "fish"}
@@ -60,14 +61,26 @@ def find_terminal_shell(
     return _started(program, key, environment, is_bare=is_bare)
 
 
-def _started(program: str, key: str, environment: Mapping[str, str], *, is_bare: bool) -> Shell:
+def container_terminal_shell(wanted: str | None, key: str, *, is_bare: bool) -> Shell:
+    """Return the shell of a new terminal in a container, of whose programs nothing is known here: sh, unless one is named."""
+    program = wanted or "sh"
+    kind = _KINDS.get(os.path.basename(program), "sh")
+    if kind == "zsh":  # its start files are a folder, and there is none inside
+        return Shell(kind="sh", argv=(program, "-f", "-i"), env=prompts(key), start_file=None)
+    return _started(program, key, {}, is_bare=is_bare, file=SCRIPT_INSIDE)
+
+
+def _started(
+    program: str, key: str, environment: Mapping[str, str], *, is_bare: bool, file: str | None = None
+) -> Shell:
     kind = _KINDS.get(os.path.basename(program), "sh")
     env: dict[str, str | None] = {"OUTLIVE_TERMINAL_KEY": key}
     if is_bare:
         env["OUTLIVE_TERMINAL_BARE"] = "1"
     if kind == "sh":
         return Shell(kind=kind, argv=(program, "-i"), env=prompts(key), start_file=None)
-    file = str(_FILES / _START_FILES[kind])
+    start_file = str(_FILES / _START_FILES[kind])
+    file = file or start_file  # under which name it finds that
     words: tuple[str, ...] = ("-i",)
     if kind == "bash":
         words = ("--init-file", file, "-i")
@@ -76,7 +89,7 @@ def _started(program: str, key: str, environment: Mapping[str, str], *, is_bare:
     else:
         bare = ("--no-config",) if is_bare else ()
         words = (*bare, "--interactive", "--init-command", f"source '{_quoted(file)}'")
-    return Shell(kind=kind, argv=(program, *words), env=env, start_file=file)
+    return Shell(kind=kind, argv=(program, *words), env=env, start_file=start_file)
 
 
 def _quoted(path: str) -> str:

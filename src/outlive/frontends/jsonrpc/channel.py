@@ -43,7 +43,8 @@ _INTERNAL_ERROR = 1011
 _TRY_AGAIN_LATER = 1013
 _SUPERSEDED = 4001
 
-_MAX_STARTS = 64  # commands of one connection that start at the same time
+# Commands of one connection that may start although its principal's others fill `Connections.starts`.
+_OWN_STARTS = 4
 _MAX_LONG = 256  # unanswered wait, write and close_stdin requests of one connection; more are refused
 _CLOSE_PATIENCE_S = 1.0  # for a client that does not read: the server then cuts the connection
 
@@ -81,7 +82,7 @@ class Channel:
         self._tasks = asyncio.TaskGroup()
         self._side: set[asyncio.Task[None]] = set()
         self._conversation: asyncio.Task[None] | None = None
-        self._starts = asyncio.Semaphore(_MAX_STARTS)
+        self._own_starts = asyncio.Semaphore(_OWN_STARTS)
         self._longs = asyncio.Semaphore(_MAX_LONG)
         self._close_code: int | None = None  # set when the end is ours
 
@@ -209,8 +210,11 @@ class Channel:
             case Lane.IN_ORDER:
                 await self._deliver(await work.run(context))
             case Lane.STARTS:
-                await self._starts.acquire()
-                self._spawn(self._serve_beside(context, work, self._starts.release))
+                is_full = self._own_starts.locked()
+                shared = self._connections.starts.of(context.access.principal)
+                starts = shared if is_full else self._own_starts
+                await starts.acquire()
+                self._spawn(self._serve_beside(context, work, starts.release))
                 await asyncio.sleep(0)  # it has taken its place before the next request is looked at
             case Lane.LONG if self._longs.locked():
                 error = LimitExceeded(

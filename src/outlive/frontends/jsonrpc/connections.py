@@ -14,6 +14,7 @@ from typing import Self
 from outlive.core.cursor import Cursor
 from outlive.core.errors import BackendUnavailable, InvalidState, LimitExceeded
 from outlive.engine import Engine, Process, ProcessFilter
+from outlive.engine.places import Places
 from outlive.frontends.jsonrpc.connection import Connection, Holder
 from outlive.frontends.jsonrpc.settings import DoorSettings
 
@@ -22,15 +23,23 @@ __all__ = ["Connections"]
 _logger = logging.getLogger(__name__)
 
 _RETRY_S = 1.0
+# Of one principal, from all of its connections, waiting or on their way; the others are read later.
+_MAX_STARTS = 64
 
 
 class Connections:
-    """The connections by id. `async with` runs the reconnect graces."""
+    """The connections by id. `async with` runs the reconnect graces.
+
+    Attributes:
+        starts: How many starts of a principal are read at a time. Fifty connections that read sixty-four each would only
+            fill the memory with tasks which wait for their turn, and everybody's requests would wait behind them.
+    """
 
     def __init__(self, engine: Engine, settings: DoorSettings) -> None:
         """Begin without any."""
         self._engine = engine
         self._settings = settings
+        self.starts = Places(_MAX_STARTS)
         self._places: dict[str, Connection] = {}
         self._open = 0
         self._is_running = False

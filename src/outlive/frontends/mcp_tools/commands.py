@@ -143,6 +143,9 @@ class CommandTools:
             env_secrets=asked.env_secrets,
             profile=asked.profile,
             limits=to_limits(asked.limits),
+            backend=asked.backend,
+            image=asked.image,
+            isolation=asked.isolation,
         )
 
     async def _run(

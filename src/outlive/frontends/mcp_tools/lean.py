@@ -229,6 +229,9 @@ class LeanTools:
             env_secrets=asked.env_secrets,
             profile=asked.profile,
             limits=to_limits(asked.limits),
+            backend=asked.backend,
+            image=asked.image,
+            isolation=asked.isolation,
         )
 
     async def _find(self, name: str, caller: Caller) -> Process:

@@ -155,6 +155,9 @@ class ProcessTools:
             env_secrets=asked.env_secrets,
             profile=asked.profile,
             limits=to_limits(asked.limits),
+            backend=asked.backend,
+            image=asked.image,
+            isolation=asked.isolation,
         )
 
     def _wait_s(self, asked: ShellArguments) -> float:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from outlive.core.cursor import Cursor
 from outlive.core.lifecycle import State
+from outlive.core.location import HERE
 from outlive.core.observation import Waiting
 from outlive.core.process import ProcessRecord
 from outlive.core.sandbox import Profile
@@ -44,6 +45,10 @@ def header(record: ProcessRecord, now: Circumstances) -> str:
     ]
     if record.sandbox.profile is not Profile.OPEN or record.sandbox.features:
         parts.append(f"sandbox={record.sandbox.profile}({','.join(record.sandbox.features)})")
+    if record.location != HERE:
+        parts.append(f"on={record.location.backend}")
+    if record.is_unknown:
+        parts.append("its node is away: this is what was known last")
     if now.workspace is not None:
         parts.append(f"workspace={now.workspace}")
     if now.ports:

@@ -11,6 +11,7 @@ import orjson
 from msgspec import Meta
 
 from outlive.core.errors import InvalidRequest
+from outlive.core.location import Isolation
 from outlive.protocols.limits import LimitParams
 
 __all__ = [
@@ -44,6 +45,9 @@ class _Options(msgspec.Struct, kw_only=True, frozen=True):
     env_secrets: dict[str, str] = {}
     profile: str | None = None
     limits: LimitParams | None = None
+    backend: str | None = None
+    image: str | None = None
+    isolation: Isolation | None = None
     wait_s: WaitSeconds | None = None
     background: bool = False
     grace: Seconds | None = None

@@ -1,10 +1,11 @@
 """The lean tools for agents: arguments and schemas, together at most 8 KB of JSON (promise S4.13)."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 import msgspec
 from msgspec import Meta
 
+from outlive.core.location import Isolation
 from outlive.core.sandbox import Profile
 from outlive.protocols.limits import LimitParams
 from outlive.protocols.mcp.arguments import GroupLimit, Seconds, WaitSeconds, WorkspaceName
@@ -49,6 +50,9 @@ class RunArguments(_Lean, kw_only=True, frozen=True):
     env_secrets: dict[str, str] = {}
     profile: str | None = None
     limits: LimitParams | None = None
+    backend: str | None = None
+    image: str | None = None
+    isolation: Isolation | None = None
     stdin: Literal["none", "pipe"] = "none"
     pty: bool = False
     wait_s: WaitSeconds | None = None
@@ -181,6 +185,9 @@ LEAN_TOOLS: tuple[Schema, ...] = (
                 ),
                 "Most that it may take.",
             ),
+            backend=_text("Where: local, docker or a node's name."),
+            image=_text(),
+            isolation={"enum": list(get_args(Isolation))},
             stdin={"enum": ["none", "pipe"], "description": "pipe: send can write to it."},
             pty=_flag("Run in a terminal."),
             wait_s=_number("Seconds to wait for the end (45); 0 starts in the background."),

@@ -1,7 +1,9 @@
 """The documents' tools as MCP Tool objects, as data (promises S1.1, S1.2, S4.2; MCP 2025-11-25, "Tools")."""
 
 from collections.abc import Mapping, Sequence
+from typing import get_args
 
+from outlive.core.location import Isolation
 from outlive.core.sandbox import MIN_CPUS, Profile
 
 __all__ = ["COMMAND_TOOLS", "PROCESS_TOOLS", "Schema", "describe_tool"]
@@ -84,6 +86,12 @@ _OPTIONS: Schema = {
         },
         "additionalProperties": False,
         "description": "Bounds of what it may take, below the server's own.",
+    },
+    "backend": _described(_STRING, "Where it runs: local, docker, or the name of a node."),
+    "image": _described(_STRING, "The image of its container, where it gets one."),
+    "isolation": {
+        "enum": list(get_args(Isolation)),
+        "description": "session: a container that others share; strict: one of its own.",
     },
     "wait_s": _described(
         _NUMBER, "Seconds this call waits for the end before it answers that the command goes on.", minimum=0

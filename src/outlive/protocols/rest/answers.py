@@ -16,6 +16,7 @@ __all__ = [
     "Approvals",
     "Chunk",
     "Finished",
+    "LocationView",
     "Match",
     "MatchPage",
     "OutputPage",
@@ -47,6 +48,14 @@ class SandboxView(_Answer):
 
     profile: Profile
     features: list[str]
+
+
+class LocationView(_Answer):
+    """Where it runs, where that is not simply the server's own machine."""
+
+    backend: str = Field(description="`docker`, or the name of a node.")
+    image: str | None = None
+    container: str | None = None
 
 
 class ProcessView(_Answer):
@@ -86,6 +95,10 @@ class ProcessView(_Answer):
     group: str | None
     sandbox: SandboxView
     env_secrets: list[str] = Field(description="Names of variables whose values are kept nowhere.")
+    location: LocationView | None = Field(None, description="Where it runs; absent on the server's machine.")
+    unknown: bool = Field(
+        default=False, description="It runs on a node that is away: the rest is what was known last."
+    )
 
 
 class Approval(_Answer):

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from outlive.core.command import Command, Stdio
 from outlive.core.errors import InvalidRequest
+from outlive.core.location import Isolation
 from outlive.core.sandbox import MIN_CPUS, NO_LIMITS, Limits
 from outlive.core.tags import MAX_TAG_NAME, MAX_TAG_VALUE, MAX_TAGS
 
@@ -109,6 +110,16 @@ class StartRequest(_Strict):
         None, description="The sandbox; the server's default, or a stronger one."
     )
     limits: LimitsRequest | None = None
+    backend: Annotated[str, Field(min_length=1, max_length=63)] | None = Field(
+        None,
+        description="Where it runs: `local`, `docker`, or the name of a node; the server's default else.",
+    )
+    image: Annotated[str, Field(min_length=1)] | None = Field(
+        None, description="The image of its container, where it gets one."
+    )
+    isolation: Isolation | None = Field(
+        None, description="`session`: a container that others share; `strict`: one of its own."
+    )
     stdin: Literal["none", "pipe"] = Field("none", description="`pipe` lets you write to its input.")
     pty: bool = Field(default=False, description="Run it in a terminal of `rows` by `cols`.")
     rows: _Cells = 24
@@ -169,6 +180,9 @@ class StartRequest(_Strict):
             env_secrets=self.env_secrets,
             profile=self.profile,
             limits=NO_LIMITS if self.limits is None else self.limits.to_limits(),
+            backend=self.backend,
+            image=self.image,
+            isolation=self.isolation,
         )
 
 

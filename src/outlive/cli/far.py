@@ -1,0 +1,97 @@
+"""Another server for the command line: `outlive --host URL`, and the clients that talk to it or to the one of this machine.
+
+What was said stands in the environment (`OUTLIVE_HOST` and the others), so that programs that a verb starts talk to the same one.
+"""
+
+import os
+from collections.abc import Callable, Mapping
+
+from outlive.cli.output import say
+from outlive.client import Client
+from outlive.config.web_address import websocket_url
+from outlive.core.errors import ConfigInvalid, InvalidRequest
+
+__all__ = ["a_client", "check_verb", "far_url", "take_host"]
+
+HOST, TOKEN_FILE, CA_FILE = "OUTLIVE_HOST", "OUTLIVE_TOKEN_FILE", "OUTLIVE_CA"
+_FLAGS = {"--host": HOST, "--token-file": TOKEN_FILE, "--ca": CA_FILE}
+_PATIENCE_S = 30.0
+_OF_THIS_MACHINE = frozenset(
+    {"audit", "config", "doctor", "install", "keeper", "mcp", "policy", "prune", "serve", "service", "token"}
+)
+
+
+def take_host(words: list[str]) -> list[str]:
+    """Take the flags before the verb that name another server into the environment; return what is left.
+
+    Raises:
+        InvalidRequest: One of them has no value.
+    """
+    rest = list(words)
+    while rest:
+        flag, equals, value = rest[0].partition("=")
+        if flag not in _FLAGS:
+            break
+        rest.pop(0)
+        if not equals:
+            if not rest:
+                raise InvalidRequest("invalid_params", f"{flag} needs a value.", hint="outlive --host URL ps")
+            value = rest.pop(0)
+        if flag == "--host" and "://" not in value:
+            value = f"http://{value}"
+        os.environ[_FLAGS[flag]] = value
+    return rest
+
+
+def far_url(environ: Mapping[str, str] = os.environ) -> str | None:
+    """Return the address of the server that was asked for, None for that of this machine's state folder.
+
+    Where `OUTLIVE_HOST` is no URL it is the address that a server listens on (`outlive serve --host`).
+
+    Raises:
+        ConfigInvalid: It is no address of a server.
+    """
+    text = environ.get(HOST, "")
+    if "://" not in text:
+        return None
+    try:
+        return websocket_url(text)
+    except ValueError as error:
+        raise ConfigInvalid("config_invalid", f"{HOST}: {error}.") from error
+
+
+def a_client(
+    state_dir: str | None,
+    *,
+    no_start: bool,
+    say: Callable[[str], None] = say,
+    patience_s: float = _PATIENCE_S,
+) -> Client:
+    """Return a client of the server that was asked for, else of the state folder's, which is started where none runs."""
+    url = far_url()
+    if url is None:
+        return Client(state_dir, start_server=not no_start, say=say, patience_s=patience_s)
+    return Client(url=url, token=_token(), ca_file=os.environ.get(CA_FILE) or None, patience_s=patience_s)
+
+
+def check_verb(words: list[str]) -> None:
+    """Let a verb pass that talks to a server; others work on files of this machine.
+
+    Raises:
+        InvalidRequest: It is one of these, and another server was asked for.
+    """
+    url = far_url()
+    if url is not None and words and words[0] in _OF_THIS_MACHINE:
+        text = f"`outlive {words[0]}` works on this machine only, and {url} was asked for."
+        raise InvalidRequest("invalid_params", text, hint="Run it there, or leave out --host (OUTLIVE_HOST).")
+
+
+def _token() -> str | None:
+    path = os.environ.get(TOKEN_FILE)
+    if not path:
+        return None  # the client takes OUTLIVE_TOKEN
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.read().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigInvalid("config_invalid", f"--token-file: {path} cannot be read: {error}.") from error

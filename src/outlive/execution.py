@@ -1,0 +1,52 @@
+"""The engine with every place where commands run: this machine, containers, nodes. Built from settings, for `app`."""
+
+import os
+from dataclasses import replace
+
+from outlive.backends.docker.containers import Containers
+from outlive.backends.local import LocalBackend
+from outlive.backends.routing import Routing
+from outlive.config import Settings
+from outlive.core.identity import ProcessId
+from outlive.core.layout import Layout
+from outlive.core.location import DOCKER
+from outlive.docker_mode import container_settings, docker_containers, living_containers
+from outlive.engine import Engine
+from outlive.engine.configured import engine_settings
+from outlive.keeper.launch import ensure_keeper
+from outlive.keeper.sockets import connect_unix
+from outlive.nodes import node_backends
+from outlive.policy.redaction import Redactor
+
+__all__ = ["engine_and_containers"]
+
+
+def engine_and_containers(
+    settings: Settings, layout: Layout, *, working_folder: str, redactor: Redactor
+) -> tuple[Engine, Containers]:
+    """Return the engine, and what its containers are made by; neither is open.
+
+    Raises:
+        ConfigInvalid: The file of the nodes' tokens cannot be used.
+    """
+
+    def living() -> set[str]:
+        return living_containers(engine)
+
+    def located(process_id: ProcessId) -> str:
+        return engine.backend_of(process_id)
+
+    containers = docker_containers(settings, layout, living=living)
+    told = engine_settings(
+        settings, layout.root, environment=os.environ, working_folder=working_folder, redactor=redactor
+    )
+    engine = Engine(
+        replace(told, containers=container_settings(settings, containers)),
+        backend=Routing(
+            LocalBackend(layout.root, connect_unix=connect_unix, ensure_keeper=ensure_keeper),
+            nodes=node_backends(settings, layout),
+            ready={DOCKER: containers.ready},
+            located=located,
+        ),
+    )
+    return engine, containers

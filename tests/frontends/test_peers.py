@@ -1,0 +1,68 @@
+"""Who is at the other end of connections that come together: real processes, and the kernel's word."""
+
+import asyncio
+import contextlib
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from outlive.core.layout import Layout
+from outlive.frontends.peers import Peer, Peers, Place
+
+_CLIENT = """
+import socket, sys
+ours = [socket.create_connection(("127.0.0.1", int(sys.argv[1]))) for _ in range(int(sys.argv[2]))]
+sys.stdin.read()
+"""
+
+
+@contextlib.contextmanager
+def _connected(count: int, environment: dict[str, str]) -> Iterator[list[Peer]]:
+    """Yield the peers of so many connections of one process."""
+    with contextlib.ExitStack() as stack:
+        listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        words = [sys.executable, "-c", _CLIENT, str(listener.getsockname()[1]), str(count)]
+        client = stack.enter_context(
+            subprocess.Popen(words, stdin=subprocess.PIPE, env={**os.environ, **environment})
+        )
+        stack.callback(client.kill)
+        accepted = [stack.enter_context(listener.accept()[0]) for _ in range(count)]
+        yield [Peer(local=one.getsockname()[:2], remote=one.getpeername()[:2]) for one in accepted]
+
+
+@pytest.mark.parametrize("count", [1, 2, 20])
+async def test_only_its_environment_tells_a_process_and_all_its_connections_are_judged_by_it(
+    tmp_path: Path, count: int
+) -> None:
+    """Its shim was killed, its session is its own: no connection passes while the first one is still looked at."""
+    peers = Peers(Layout(str(tmp_path)), own_uid=os.getuid(), living=lambda: [(None, "p1")])
+    marks = {"OUTLIVE_STATE_DIR": str(tmp_path), "OUTLIVE_PROCESS_ID": "p1"}
+    with _connected(count, marks) as came:
+        async with asyncio.timeout(20):
+            found = await asyncio.gather(*map(peers.standing, came))
+        assert {(one.place, one.inside) for one in found} == {(Place.INSIDE, "p1")}
+
+
+async def test_who_has_nothing_to_do_with_us_is_outside_and_read_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    peers = Peers(Layout(str(tmp_path)), own_uid=os.getuid(), living=lambda: [(None, "p1")])
+    reads = 0
+    carried = Peers._carried
+
+    async def counted(self: Peers, pid: int) -> str | None:
+        nonlocal reads
+        reads += 1
+        return await carried(self, pid)
+
+    monkeypatch.setattr(Peers, "_carried", counted)
+    with _connected(20, {"OUTLIVE_STATE_DIR": "/elsewhere", "OUTLIVE_PROCESS_ID": "p1"}) as came:
+        async with asyncio.timeout(20):
+            found = await asyncio.gather(*map(peers.standing, came))
+        assert {one.place for one in found} == {Place.OUTSIDE}
+    assert reads == 1
