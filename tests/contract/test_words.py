@@ -91,30 +91,20 @@ def test_a_secret_reaches_the_command_and_no_file(asker: Asker, how: str) -> Non
 
 
 def test_a_lent_descriptor_goes_only_where_it_can(asker: Asker) -> None:
-    """`outlive run` lends its own input, or feeds it; elsewhere lending is refused clearly."""
+    """`outlive run` lends its own input, or feeds it where it cannot be lent; lending there is refused clearly."""
     place = asker.place
     if place.lacks("lent descriptor"):
         with pytest.raises(InvalidRequest):
             asker.start("cat", stdin="lent")
-    mark = "t" + os.urandom(6).hex()
     (place.folder / "input").write_bytes(bytes(range(256)) * 1000)
-    words = ["run", "--title", mark, "--cwd", str(place.folder)]
+    words = ["run", "--cwd", str(place.folder), "--state-dir", str(place.near.state_dir)]
     words += ["--backend", place.backend] if place.backend else []
     with (place.folder / "input").open("rb") as file:
         ran = subprocess.run(
-            [
-                *outlive_command(),
-                *words,
-                "--state-dir",
-                str(place.near.state_dir),
-                "--",
-                "sh",
-                "-c",
-                "cat; exit 6",
-            ],
+            [*outlive_command(), *words, "--", "sh", "-c", "cat; echo err >&2; exit 6"],
             stdin=file,
             capture_output=True,
             timeout=PATIENCE_S,
             check=False,
         )
-    assert (ran.returncode, ran.stdout, ran.stderr) == (6, bytes(range(256)) * 1000, b"")
+    assert (ran.returncode, ran.stdout, ran.stderr) == (6, bytes(range(256)) * 1000, b"err\n")
