@@ -101,5 +101,7 @@ def open_place(name: Name, folder: Path, docker_host: Callable[[], str], *words:
             near = stack.enter_context(OutliveServer(folder / "near", args=words, env=env))
             yield Place(name=name, near=near, runs=near, folder=work)
         else:
-            pair = stack.enter_context(Pair(folder, near_args=("--backend", "far"), far_args=words, far_env=env))
+            pair = stack.enter_context(
+                Pair(folder, near_args=("--backend", "far"), far_args=words, far_env=env)
+            )
             yield Place(name=name, near=pair.near, runs=pair.far, folder=work, pair=pair)

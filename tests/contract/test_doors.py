@@ -30,7 +30,10 @@ def test_the_event_stream_of_mcp_is_live(place: Place) -> None:
     with caller.stream(BACKGROUND, 3, cmd=line) as response:
         events = mcp_events_of(response)
         assert next(events)[1]["request_id"] == "3"
-        assert sorted(next(events) for _ in range(2)) == [("stderr", {"content": "two"}), ("stdout", {"content": "one"})]  # type: ignore[type-var] # names differ
+        assert sorted(next(events) for _ in range(2)) == [
+            ("stderr", {"content": "two"}),
+            ("stdout", {"content": "one"}),
+        ]
         (place.folder / "go-sse").touch()
         rest = list(events)
     assert rest[0] == ("stdout", {"content": "last"})
@@ -70,7 +73,9 @@ def test_the_lean_tools_of_mcp_run_there(place: Place) -> None:
 def test_rest_follows_live(place: Place) -> None:
     """Server-sent events with their places, and the documents' own paths."""
     rest = RestCaller(place.near.rest_url)
-    process = rest.start(f"echo one; echo err >&2; {_gate(place, 'go-rest')}; printf two; exit 3", cwd=str(place.folder))
+    process = rest.start(
+        f"echo one; echo err >&2; {_gate(place, 'go-rest')}; printf two; exit 3", cwd=str(place.folder)
+    )
     with rest.stream(f"/v1/processes/{process['process_id']}/follow") as response:
         stream = events_of(response)
         first = [next(stream), next(stream)]
@@ -94,7 +99,14 @@ def test_the_command_line_runs_there(place: Place) -> None:
     """`outlive run`: streams apart, the exit code its own; 127 and 126 as a shell has them."""
 
     def run(*words: str) -> tuple[int, bytes, bytes]:
-        command = [*outlive_command(), "run", "--state-dir", str(place.near.state_dir), "--cwd", str(place.folder)]
+        command = [
+            *outlive_command(),
+            "run",
+            "--state-dir",
+            str(place.near.state_dir),
+            "--cwd",
+            str(place.folder),
+        ]
         command += ["--backend", place.backend] if place.backend else []
         ran = subprocess.run(
             [*command, *words], stdin=subprocess.DEVNULL, capture_output=True, timeout=PATIENCE_S, check=False

@@ -64,12 +64,8 @@ def test_a_script_of_three_megabytes_runs(asker: Asker) -> None:
 
 
 def _holders(place: Place, secret: bytes) -> list[Path]:
-    found = []
-    for server in place.servers:
-        for path in server.state_dir.rglob("*"):
-            if path.is_file() and secret in path.read_bytes():
-                found.append(path)
-    return found
+    files = (path for server in place.servers for path in server.state_dir.rglob("*") if path.is_file())
+    return [path for path in files if secret in path.read_bytes()]
 
 
 @pytest.mark.parametrize("how", ["pipe", "terminal", "line of megabytes"])

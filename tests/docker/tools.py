@@ -26,10 +26,10 @@ def tool_mounts() -> str:
     return ",".join(f"{path}:{path}:ro" for path in wanted if os.path.exists(path))
 
 
-def serve_words(workspace: Path) -> tuple[str, ...]:
+def serve_words(workspace: Path, *, backend: str = "docker") -> tuple[str, ...]:
     """Return the options of a server whose commands run in containers, where they have this machine's tools."""
     return (
-        *("--backend", "docker", "--image", IMAGE),
+        *("--backend", backend, "--image", IMAGE),
         *("--docker-workspace", str(workspace), "--docker-mounts", tool_mounts()),
     )
 
