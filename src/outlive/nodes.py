@@ -8,13 +8,12 @@ from outlive.backends.remote import RemoteBackend, known_nodes
 from outlive.client.asyncio_world import AsyncioWorld
 from outlive.client.node import NodeClient
 from outlive.config import Settings
+from outlive.config.node_settings import NODE_TOKEN
 from outlive.core.errors import ConfigInvalid
 from outlive.core.layout import Layout
 from outlive.keeper.kernel import punch_hole
 
 __all__ = ["node_backends", "node_tokens"]
-
-_VARIABLE = "OUTLIVE_NODE_TOKEN_"
 
 
 def node_backends(
@@ -25,7 +24,7 @@ def node_backends(
     Raises:
         ConfigInvalid: The file of the tokens cannot be used.
     """
-    addresses = dict(settings.nodes)
+    addresses = _addresses(settings)
     tokens = node_tokens(settings, environ)
     found: dict[str, RemoteBackend] = {}
     for name in dict.fromkeys((*addresses, *known_nodes(layout))):
@@ -48,11 +47,15 @@ def node_tokens(settings: Settings, environ: Mapping[str, str] = os.environ) -> 
         ConfigInvalid: The file cannot be read, others may read it, or a line is none.
     """
     tokens = _read_tokens(settings.node_tokens) if settings.node_tokens else {}
-    for name, _ in settings.nodes:
-        variable = _VARIABLE + "".join(mark if mark.isalnum() else "_" for mark in name).upper()
+    for name in _addresses(settings):
+        variable = NODE_TOKEN + "".join(mark if mark.isalnum() else "_" for mark in name).upper()
         if token := environ.get(variable, "").strip():
             tokens[name] = token
     return tokens
+
+
+def _addresses(settings: Settings) -> dict[str, str]:
+    return dict(one.split("=", 1) for one in settings.nodes)
 
 
 def _read_tokens(path: str) -> dict[str, str]:

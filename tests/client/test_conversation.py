@@ -80,3 +80,23 @@ def test_an_error_for_nobody_ends_the_conversation() -> None:
     error = {"code": -32001, "message": "Full.", "data": {"reason": "connection_limit", "hint": ""}}
     with pytest.raises(LimitExceeded):
         Conversation().take(json.dumps({"jsonrpc": "2.0", "id": None, "error": error}))
+
+
+def test_processes_are_followed_side_by_side() -> None:
+    """Each from the answer to its own attach on; one that is attached to again is silent until then."""
+    conversation = Conversation()
+    other = _ID[:-1] + "p"
+    first = conversation.ask_attach(_ID, BEGINNING)[0]
+    conversation.take(_result(first))
+    second = conversation.ask_attach(other, BEGINNING, beside=True)[0]
+    assert conversation.take(_output(1, b"a")) == FOLLOWER
+    assert conversation.take(_output(1, b"x", process_id=other)) is None
+    conversation.take(_result(second))
+    assert conversation.take(_output(1, b"x", process_id=other)) == FOLLOWER
+    again = conversation.ask_attach(_ID, BEGINNING, beside=True)[0]
+    assert conversation.take(_output(2, b"b")) is None
+    conversation.take(_result(again))
+    assert conversation.take(_output(1, b"a")) == FOLLOWER
+    conversation.ask_attach(_ID, BEGINNING)
+    assert conversation.take(_output(2, b"y", process_id=other)) is None
+    assert conversation.next_told() is None

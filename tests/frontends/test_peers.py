@@ -6,7 +6,7 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -46,6 +46,50 @@ async def test_only_its_environment_tells_a_process_and_all_its_connections_are_
         async with asyncio.timeout(20):
             found = await asyncio.gather(*map(peers.standing, came))
         assert {(one.place, one.inside) for one in found} == {(Place.INSIDE, "p1")}
+
+
+_PARENT = """
+import os, socket, subprocess, sys
+child = "import socket, sys; one = socket.create_connection(('127.0.0.1', int(sys.argv[1]))); sys.stdin.read()"
+held = subprocess.Popen([sys.executable, "-c", child, sys.argv[1]], stdin=subprocess.PIPE, env={})
+sys.stdin.readline()
+own = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
+sys.stdin.read()
+"""
+
+
+@contextlib.contextmanager
+def _parent_and_child(environment: dict[str, str]) -> Iterator[Callable[[], Peer]]:
+    """Yield what returns the peer of a child without environment first, then that of its parent."""
+    with contextlib.ExitStack() as stack:
+        listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        words = [sys.executable, "-c", _PARENT, str(listener.getsockname()[1])]
+        parent = stack.enter_context(
+            subprocess.Popen(words, stdin=subprocess.PIPE, env={**os.environ, **environment})
+        )
+        stack.callback(parent.kill)
+
+        def next_peer() -> Peer:
+            one = stack.enter_context(listener.accept()[0])
+            assert parent.stdin is not None
+            with contextlib.suppress(BrokenPipeError):
+                parent.stdin.write(b"\n")
+                parent.stdin.flush()
+            return Peer(local=one.getsockname()[:2], remote=one.getpeername()[:2])
+
+        yield next_peer
+
+
+async def test_a_child_that_passes_is_no_word_for_its_parent(tmp_path: Path) -> None:
+    """Only its environment tells the parent, whose shim was killed, and it gives its child none."""
+    peers = Peers(Layout(str(tmp_path)), own_uid=os.getuid(), living=lambda: [(None, "p1")])
+    marks = {"OUTLIVE_STATE_DIR": str(tmp_path), "OUTLIVE_PROCESS_ID": "p1"}
+    places = []
+    with _parent_and_child(marks) as next_peer:
+        for _ in range(2):
+            peer = await asyncio.to_thread(next_peer)
+            places.append((await peers.standing(peer)).place)
+    assert places == [Place.OUTSIDE, Place.INSIDE]
 
 
 async def test_who_has_nothing_to_do_with_us_is_outside_and_read_once(

@@ -17,7 +17,7 @@ from outlive.protocols.mcp.lean import LEAN_TOOLS
 from outlive.protocols.mcp.schemas import COMMAND_TOOLS, PROCESS_TOOLS
 from outlive.protocols.mcp.terminal_tools import TERMINAL_TOOLS
 
-_LOOKS = {"attach", "list", "get", "read", "events", "wait", "terminal_list", "terminal_read"}
+_LOOKS = {"attach", "list", "get", "read", "events", "nodes", "wait", "terminal_list", "terminal_read"}
 _DECIDES = {"approvals", "approve", "deny"}
 
 

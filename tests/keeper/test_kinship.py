@@ -64,6 +64,7 @@ def test_who_is_outside_is_remembered_and_nobody_above_is_asked_about_again() ->
     with _below(2) as (leader, pid):
         assert not kinship.judge(pid).is_known
         assert kinship.judge(pid).is_known
+        assert not kinship.judge(leader).is_known  # its environment has not been read
         assert kinship.judge(leader).is_known
         assert len(asked) == 1
         kinship.forget(pid)

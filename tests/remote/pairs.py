@@ -113,7 +113,7 @@ class Proxy:
             self._writers.add(other)
             left = self.chop() if self.chop is not None else None
             await asyncio.gather(_pump(reader, other, None), _pump(back, writer, left))
-        except (OSError, EOFError):
+        except (OSError, EOFError, asyncio.CancelledError):
             self.cuts += 1
         finally:
             for each in (writer, other):

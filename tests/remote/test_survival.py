@@ -3,6 +3,7 @@
 import os
 import random
 import signal
+import socket
 import threading
 import time
 from pathlib import Path
@@ -277,3 +278,30 @@ def test_a_node_that_never_was_there_keeps_nobody_waiting(tmp_path: Path) -> Non
             client.start("true", backend=FAR)
         assert caught.value.code == "node_unavailable"
         assert is_alive(alone.pid)
+
+
+@pytest.mark.parametrize("answer", [b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi", b"\0\xff" * 50, b""])
+def test_what_is_no_outlive_server_is_said_and_harms_nobody(tmp_path: Path, answer: bytes) -> None:
+    """The node is away, with a reason; the server goes on."""
+    listener = socket.create_server(("127.0.0.1", free_port()))
+    port = listener.getsockname()[1]
+
+    def serve() -> None:
+        while True:
+            try:
+                peer, _ = listener.accept()
+            except OSError:
+                return
+            with peer:
+                peer.recv(4096)
+                peer.sendall(answer)
+
+    threading.Thread(target=serve, daemon=True).start()
+    words = ("--node", f"far=ws://127.0.0.1:{port}")
+    with OutliveServer(tmp_path / "near", args=words) as near, Client(near.state_dir) as client:
+        wait_until(lambda: "connected to" not in str(node_state(near)["reason"]))
+        assert node_state(near)["state"] == "away"
+        with pytest.raises(BackendUnavailable):
+            client.start("true", backend=FAR)
+        assert output_of(client.start("echo here"))[0] == b"here\n"
+    listener.close()

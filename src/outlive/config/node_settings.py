@@ -8,13 +8,15 @@ from outlive.config.values import parse_folder, parse_words
 from outlive.config.web_address import websocket_url
 from outlive.core.location import DOCKER, LOCAL
 
-__all__ = ["NodeSettings", "parse_nodes"]
+__all__ = ["NODE_TOKEN", "NodeSettings", "parse_nodes"]
+
+NODE_TOKEN = "OUTLIVE_NODE_TOKEN_"  # noqa: S105 -- the beginning of variables' names
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,62}")
 
 
-def parse_nodes(text: str) -> tuple[tuple[str, str], ...]:
-    """Return names and WebSocket addresses, from NAME=URL between commas."""
+def parse_nodes(text: str) -> tuple[str, ...]:
+    """Return NAME=URL with WebSocket addresses, from those between commas."""
     found: dict[str, str] = {}
     for word in parse_words(text):
         name, separator, address = word.partition("=")
@@ -27,15 +29,15 @@ def parse_nodes(text: str) -> tuple[tuple[str, str], ...]:
         if name in found:
             raise ValueError(f"there are two nodes {name!r}")
         found[name] = websocket_url(address)
-    return tuple(found.items())
+    return tuple(f"{name}={address}" for name, address in found.items())
 
 
 @dataclass(frozen=True, kw_only=True)
 class NodeSettings:
     """The part of `Settings` that names other servers as backends."""
 
-    nodes: tuple[tuple[str, str], ...] = option(
-        "nodes",
+    nodes: tuple[str, ...] = option(
+        "words",
         parse_nodes,
         "",
         "Other outlive servers that commands may run on (`--backend NAME`), as NAME=URL, separated by commas.",

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from outlive.config.files import ConfigFile, Entry, FileKind, read_entries
+from outlive.config.node_settings import NODE_TOKEN
 from outlive.config.options import Option
 from outlive.config.settings import OPTIONS, Settings
 from outlive.config.tightening import is_tighter
@@ -87,7 +88,11 @@ def resolve(
 def misspelt_names(environ: Mapping[str, str]) -> list[tuple[str, str]]:
     """Return (name, what was probably meant) for variables of ours that no option reads."""
     known = [name for option in OPTIONS for name in option.env]
-    unknown = [name for name in environ if name.startswith("OUTLIVE_") and name not in known]
+    unknown = [
+        name
+        for name in environ
+        if name.startswith("OUTLIVE_") and name not in known and not name.startswith(NODE_TOKEN)
+    ]
     if not unknown:
         return []
     import difflib  # noqa: PLC0415 -- start-up time: 5 ms that only a misspelt name has to pay

@@ -64,6 +64,8 @@ def parse_host(text: str) -> str:
     word = text.strip().lower()
     if (host := _LOOPBACK.get(word)) is not None:
         return host
+    if "://" in word:
+        raise ValueError("that names another server, for `outlive --host URL`: unset it to start one here")
     import ipaddress  # noqa: PLC0415 -- start-up time: few listen beyond loopback
 
     try:

@@ -149,6 +149,11 @@ class Approving(Announcing):
             self._announce_rejection(by, error.code, command=line or "")
             raise
 
+    @property
+    def is_strict(self) -> bool:
+        """Whether lists are in force, so that nothing but the command may decide what a shell runs."""
+        return bool(self._settings.allowed_commands.names) or self._policing.is_active
+
     async def _approval_for(self, command: Command, resolved: Resolved) -> Approval | None:
         """Return the approval that a start needs; None when it needs none.
 

@@ -9,7 +9,6 @@ import os
 import shlex
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TypeVar
 
 from outlive.core.command import Command
@@ -21,10 +20,10 @@ from outlive.core.sandbox import NO_LIMITS, Limits, Profile, Sandbox
 from outlive.engine.resolve import DEFAULT_TERM, MAX_LINE_BYTES, Resolved, as_bytes, check_words
 from outlive.engine.sandbox import Confined
 
-__all__ = ["SCRIPT_INSIDE", "ContainerSettings", "ContainerStarts"]
+__all__ = ["ContainerSettings", "ContainerStarts"]
 
-# Where the runner leaves the script of a command, or a shell's start file: in memory, for it alone.
-SCRIPT_INSIDE = "/proc/self/fd/3"
+# Where the runner leaves the script of a command: in memory, for it alone.
+_SCRIPT = "/proc/self/fd/3"
 _SHELL = "bash"
 # setrlimit(2)'s numbers, as the keeper's own steps have them.
 _RLIMIT_CPU, _RLIMIT_NOFILE = 0, 7
@@ -89,7 +88,7 @@ class ContainerStarts:
                 administrator, wants this one outside.
         """
         wanted = command.backend or self._settings.backend
-        if wanted == LOCAL and self._settings.backend == DOCKER and not owner.is_admin:
+        if wanted != DOCKER and self._settings.backend == DOCKER and not owner.is_admin:
             raise CommandRefused(
                 "profile_too_weak",
                 "Commands run in containers here; only an administrator may start one outside.",
@@ -129,8 +128,6 @@ class ContainerStarts:
         steps = [] if limits.cpu_s is None else [f"limit {_RLIMIT_CPU} {limits.cpu_s}"]
         steps += [] if limits.files is None else [f"limit {_RLIMIT_NOFILE} {limits.files}"]
         resolved = replace(_resolved(command, process_id, cwd, steps), location=location)
-        if command.start_file is not None:
-            resolved = replace(resolved, script=await asyncio.to_thread(Path(command.start_file).read_bytes))
         sandbox = Sandbox(profile=Profile.SEALED, features=features)
         return resolved, Confined(sandbox=sandbox, steps=tuple(steps) or None)
 
@@ -195,11 +192,11 @@ def _resolved(command: Command, process_id: ProcessId, cwd: str, steps: list[str
     if command.argv is not None:
         argv, script = command.argv, b""
         if command.script is not None:
-            argv, script = (*argv, SCRIPT_INSIDE), as_bytes(command.script) or b"\n"
+            argv, script = (*argv, _SCRIPT), as_bytes(command.script) or b"\n"
         return Resolved(program=argv[0], argv=argv, env=env, cwd=cwd, shell=None, script=script)
     line, script = command.line or "", b""
     if len(encoded := as_bytes(line)) > MAX_LINE_BYTES:
-        line, script = f". {shlex.quote(SCRIPT_INSIDE)}", encoded
+        line, script = f". {shlex.quote(_SCRIPT)}", encoded
     elif line[0] in "-+":
         line = " " + line  # else the shell takes it for an option
     steps.append("else sh")  # under that name

@@ -21,13 +21,12 @@ from outlive.core.events import (
     KeeperConnected,
     KeeperDisconnected,
     ProcessRecovered,
-    ProcessRemoved,
     ProcessStarted,
 )
 from outlive.core.identity import ProcessId, id_to_bytes, is_process_id, new_process_id
 from outlive.core.layout import Layout
 from outlive.core.lifecycle import State
-from outlive.core.process import Owner, ProcessRecord
+from outlive.core.process import Owner
 from outlive.engine.announcer import Announcer
 from outlive.engine.approving import Approving
 from outlive.engine.command_ids import CommandIds
@@ -78,11 +77,10 @@ class Engine(Approving, Queries):
         self._ids = CommandIds(self._registry)
         self._announcer = Announcer()
         self._places = Places()
-        emit = self._announcer.emit
         self._intake = Intake(
             changed=self._changed,
-            ready=lambda pid, sessions: emit(KeeperConnected(pid=pid, sessions=sessions)),
-            closed=lambda: emit(KeeperDisconnected()),
+            ready=lambda pid, sessions: self._announcer.emit(KeeperConnected(pid=pid, sessions=sessions)),
+            closed=lambda: self._announcer.emit(KeeperDisconnected()),
         )
         self._filing = Filing(self._registry, self._intake)
         self._room = room = WaitingRoom(self._layout)
@@ -258,11 +256,6 @@ class Engine(Approving, Queries):
         )
         return process
 
-    @property
-    def is_strict(self) -> bool:
-        """Whether lists are in force, so that nothing but the command may decide what a shell runs."""
-        return bool(self._settings.allowed_commands.names) or self._policing.is_active
-
     def _settle(self, process: Process, outcome: Started | OutliveError) -> None:
         if isinstance(outcome, Started):
             self._started(process, outcome)
@@ -275,10 +268,6 @@ class Engine(Approving, Queries):
         process.kick()
         self._filing.note(process)
         self._announcer.tell(ProcessStarted, process)
-
-    def _removed(self, process_id: ProcessId, record: ProcessRecord | None) -> None:
-        self.secrets.forget(process_id)
-        self._announcer.emit(ProcessRemoved(process_id=process_id, record=record))
 
     def _adopted(self, process: Process) -> None:
         self._groups.enter(process)

@@ -8,11 +8,15 @@ from collections.abc import Mapping
 
 from outlive.backends.contract import Backend, NodeState
 from outlive.core.errors import BackendUnavailable, InvalidState, ProcessNotFound, StoreCorrupt
+from outlive.core.events import ProcessRemoved
+from outlive.core.identity import ProcessId
 from outlive.core.lifecycle import State
+from outlive.core.process import ProcessRecord
 from outlive.engine.controls import Controls
 from outlive.engine.filing import Filing
 from outlive.engine.groups import Groups
 from outlive.engine.process import Process
+from outlive.engine.secrets import Secrets
 from outlive.engine.upkeep import Upkeep
 from outlive.engine.waiting import until
 from outlive.store.labels import write_labels
@@ -32,6 +36,7 @@ class Records(Controls):
     _filing: Filing
     _upkeep: Upkeep
     _groups: Groups
+    secrets: Secrets
 
     async def relabel(self, process: Process, *, tags: Mapping[str, str], group: str | None) -> None:
         """Give a process, running or ended, these tags and this group instead of its own.
@@ -111,3 +116,7 @@ class Records(Controls):
         except TimeoutError:
             text = f"Somebody outside the tree of process {process.record.pid} holds its streams open."
             raise BackendUnavailable("timeout", text) from None
+
+    def _removed(self, process_id: ProcessId, record: ProcessRecord | None) -> None:
+        self.secrets.forget(process_id)
+        self._announcer.emit(ProcessRemoved(process_id=process_id, record=record))

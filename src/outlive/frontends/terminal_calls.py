@@ -41,6 +41,8 @@ class TerminalCalls:
             rows=asked.rows,
             cols=asked.cols,
             profile=asked.profile,
+            backend=asked.backend,
+            image=asked.image,
             tags=asked.tags,
         )
         return terminal_view(await self._terminals.host(asked.target).create(wanted, by))

@@ -33,7 +33,7 @@ class Ancestor:
 class Verdict:
     """Whether a process lives in the keeper's trees (None: it is gone, or hidden), and what was looked at for that.
 
-    `is_known`: it was found outside before, and nobody but itself was looked at.
+    `is_known`: it was judged before and found outside, and nobody but itself was looked at.
     """
 
     __slots__ = ("chain", "is_inside", "is_known")
@@ -51,7 +51,9 @@ class Kinship:
     def __init__(self, sessions: Callable[[Collection[int]], Collection[int]]) -> None:
         """Take what returns those of some POSIX sessions that are the keeper's, or a command's."""
         self._sessions = sessions
-        self._outside: dict[tuple[int, int], None] = {}
+        self._outside: dict[
+            tuple[int, int], bool
+        ] = {}  # True: judged itself, not only passed on another's way up
 
     def judge(self, pid: int) -> Verdict:
         """Tell whether a process lives in the keeper's trees."""
@@ -59,15 +61,16 @@ class Kinship:
         if first is None:
             return Verdict([], is_inside=None)
         if (pid, first.ticks) in self._outside:
-            self._outside[pid, first.ticks] = self._outside.pop((pid, first.ticks))
-            return Verdict([], is_inside=False, is_known=True)
+            is_known = self._outside.pop((pid, first.ticks))
+            self._outside[pid, first.ticks] = True
+            return Verdict([], is_inside=False, is_known=is_known)
         chain = lineage(first, known=self._outside)
         if chain is None:
             return Verdict([], is_inside=None)
         if self._sessions({one.session for one in chain} - {0}):  # 0: one that a pid namespace hides
             return Verdict(chain, is_inside=True)
         for one in reversed(chain):
-            self._outside[one.pid, one.ticks] = None
+            self._outside[one.pid, one.ticks] = one is first
         while len(self._outside) > _MAX_KNOWN:
             self._outside.pop(next(iter(self._outside)))
         return Verdict(chain, is_inside=False)

@@ -6,18 +6,19 @@ runs once. What the node says is kept in an ordinary process folder (`folder`), 
 
 import asyncio
 import contextlib
+import logging
 import shutil
 import time
 from collections.abc import Callable, Iterable, Mapping
 
 from outlive.backends.contract import BackendListener, Bell, Started, unknown_backend
 from outlive.backends.remote.contract import NodeConnection
-from outlive.backends.remote.ending import end_here
 from outlive.backends.remote.folder import Punch, make_folder, read_small
 from outlive.backends.remote.following import Following
 from outlive.backends.remote.journal import Journal
 from outlive.backends.remote.link import NodeLink, Pauses
 from outlive.backends.remote.mirror import Mirror
+from outlive.backends.remote.records import end_here, put_down_state
 from outlive.backends.remote.verbs import NodeVerbs
 from outlive.backends.remote.words import execute_words
 from outlive.core.errors import (
@@ -34,6 +35,7 @@ from outlive.protocols.keeper import decode_spec
 
 __all__ = ["RemoteBackend"]
 
+_logger = logging.getLogger(__name__)
 _START_S = 25.0
 _SECRETS_LOST = (
     "Its secrets were in the server's memory only, and the server ended before the node had it: it never ran."
@@ -158,6 +160,9 @@ class RemoteBackend(NodeVerbs):
             outcome = error
         except OSError as error:
             outcome = LimitExceeded("disk_full", f"The start cannot be put down: {error.strerror}.")
+        except Exception:  # whatever a node answers, it must not end the server
+            _logger.exception("what a node answered to a start makes no sense: %s", self._name)
+            outcome = OutliveError("internal_error", f"The answer of the node {self._name!r} makes no sense.")
         except asyncio.CancelledError:
             settle(BackendUnavailable("timeout", "The server is being stopped: the node may start it yet."))
             raise
@@ -173,7 +178,7 @@ class RemoteBackend(NodeVerbs):
                 raise self._link.unavailable()
             mirror = await asyncio.to_thread(self._put_down, process_id, spec, script)
             mirror.is_unknown = False
-            mirror.secrets = secrets
+            mirror.secrets, mirror.script = secrets, script
             self._following.mirrors[process_id] = mirror
         is_existing = mirror.is_acknowledged
         try:
@@ -201,13 +206,13 @@ class RemoteBackend(NodeVerbs):
         async with mirror.beginning:
             if mirror.is_acknowledged:
                 return
-            script = await asyncio.to_thread(read_small, f"{mirror.folder}/script")
-            words = execute_words(mirror.spec, script, mirror.secrets)
+            if mirror.script is None:
+                mirror.script = await asyncio.to_thread(read_small, f"{mirror.folder}/script")
+            words = execute_words(mirror.spec, mirror.script, mirror.secrets)
             asked_ns = time.time_ns()  # by our clock: the node's may be another
             answer = await connection.execute(words, process_id=mirror.process_id)
-            pid = int(answer["pid"] or 0)
-            await asyncio.to_thread(mirror.files.write_pid, pid, asked_ns)
-            mirror.acknowledge(pid, asked_ns)
+            mirror.acknowledge(int(answer["pid"] or 0), asked_ns)
+            await put_down_state(mirror)
         self._following.attach(mirror)
 
     async def _begin_again(self, mirror: Mirror) -> None:
@@ -241,9 +246,8 @@ class RemoteBackend(NodeVerbs):
             view = await self._reach().get(mirror.process_id)
         except ProcessNotFound as error:
             raise StartFailed("secrets_lost", _SECRETS_LOST) from error
-        asked_ns = time.time_ns()
-        await asyncio.to_thread(mirror.files.write_pid, view.pid or 0, asked_ns)
-        mirror.acknowledge(view.pid or 0, asked_ns)
+        mirror.acknowledge(view.pid or 0, time.time_ns())
+        await put_down_state(mirror)
         self._following.attach(mirror)
 
     async def _discard(self, mirror: Mirror, error: OutliveError) -> None:

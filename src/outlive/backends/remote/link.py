@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from outlive.backends.remote.contract import NodeConnection, NodeFeed
-from outlive.core.errors import BackendUnavailable, OutliveError
+from outlive.core.errors import BackendUnavailable, OutliveError, ProtocolViolation
 
 __all__ = ["NodeLink", "Pauses"]
 
@@ -81,8 +81,8 @@ class NodeLink:
                 error = OutliveError("server_lost", "The connection has ended.")
             except OutliveError as found:
                 error = found
-            except ExceptionGroup as group:
-                error = _first(group)
+            except Exception as found:  # noqa: BLE001 - whatever a node says, it must not end the server
+                error = _cause_of(found)
             self._closed(error)
             await asyncio.sleep(self._pause(error))
 
@@ -101,16 +101,16 @@ class NodeLink:
         return pause
 
 
-def _first(group: ExceptionGroup) -> OutliveError:
-    """Return the error that ended a feed's tasks; what is no error of ours ends everything.
-
-    Raises:
-        ExceptionGroup: There is such a one in it.
-    """
-    ours, others = group.split(OutliveError)
-    if others is not None or ours is None:
-        raise others or group
-    found: BaseException = ours
-    while isinstance(found, BaseExceptionGroup):
-        found = found.exceptions[0]
-    return found if isinstance(found, OutliveError) else OutliveError("internal_error", str(found))
+def _cause_of(error: Exception) -> OutliveError:
+    """Return why a feed's tasks have ended; what is no error of ours is a node that speaks another language, and logged."""
+    if isinstance(error, ExceptionGroup):
+        ours, others = error.split(OutliveError)
+        if others is None and ours is not None:
+            found: BaseException = ours
+            while isinstance(found, BaseExceptionGroup):
+                found = found.exceptions[0]
+            if isinstance(found, OutliveError):
+                return found
+    _logger.error("what a node said makes no sense", exc_info=error)
+    text = "What the node says makes no sense here: its version may be another one."
+    return ProtocolViolation("invalid_request", text, hint="The server's log has the details.")

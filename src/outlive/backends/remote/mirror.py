@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from outlive.backends.contract import Bell
 from outlive.backends.remote.contract import NodeView
-from outlive.backends.remote.folder import MirrorFolder, Punch, read_small
+from outlive.backends.remote.folder import MirrorFolder, Punch, read_small, write_paused
 from outlive.core.cursor import Cursor
 from outlive.core.identity import ProcessId, id_to_bytes
 from outlive.core.lifecycle import ENDED, Cause, State
@@ -47,6 +47,7 @@ class Mirror:
         spec: What was asked for.
         files: Its folder.
         secrets: Values for a start that was not answered yet.
+        script: The content of its script file; None: it is only there.
         is_acknowledged: The node is known to have started it.
         is_unknown: The node is away.
         is_stalled: Our own disk is full.
@@ -66,6 +67,8 @@ class Mirror:
         limit = spec.output_limit if spec.on_limit == "truncate" else None
         self.files = MirrorFolder(folder, limit=limit, punch=punch)
         self.secrets: Mapping[str, str] = {}
+        self.script: bytes | None = None
+        self._told_paused: bool | None = None
         self.is_unknown = True
         self.is_stalled = False
         self.completion: Cursor | None = None
@@ -87,9 +90,11 @@ class Mirror:
         record = decode_pid(read_small(f"{self.folder}/pid"))
         if record is not None:
             self._pid, self._phase = record.pid, Phase.RUNNING
+            self._told_paused = False
             self.started_ns = record.started_ns
             if read_small(f"{self.folder}/paused"):
                 self._phase = Phase.PAUSED
+                self._told_paused = True
         with contextlib.suppress(ValueError, TypeError, KeyError):
             stop = json.loads(read_small(f"{self.folder}/stop") or b"null")
             if stop:
@@ -153,10 +158,27 @@ class Mirror:
         """Take note that the node has started it, and when by our clock."""
         self.started_ns = self.started_ns or started_ns
         self.is_acknowledged = True
-        self.secrets = {}
+        self.secrets, self.script = {}, None
         self._pid = self._pid or pid
         if self._phase == Phase.STARTING and pid:
             self._phase = Phase.RUNNING
+
+    @property
+    def is_put_down(self) -> bool:
+        """Whether the files tell that it was started, and whether it is paused."""
+        return self._told_paused == self.is_paused
+
+    def put_down(self) -> None:
+        """Write that it was started, and whether it is paused, where the files do not tell it. In a thread.
+
+        Raises:
+            OSError: The disk does not take it now.
+        """
+        if self._told_paused is None:
+            self.files.write_pid(self._pid, self.started_ns)
+        if self.is_paused != bool(self._told_paused):
+            write_paused(self.folder, is_paused=self.is_paused)
+        self._told_paused = self.is_paused
 
     def pause(self, *, is_paused: bool) -> None:
         """Take over that a pause or resume was acknowledged."""

@@ -6,13 +6,13 @@ One half of `Following`, which owns the connection and the mirrors.
 import asyncio
 import contextlib
 import logging
+import os
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 
 from outlive.backends.contract import Bell
 from outlive.backends.remote.contract import NodeConnection, NodeFeed
-from outlive.backends.remote.ending import end_here, put_down_closed, put_down_end, read_late
-from outlive.backends.remote.folder import write_paused
 from outlive.backends.remote.mirror import Mirror
+from outlive.backends.remote.records import end_here, put_down_closed, put_down_end, put_down_state, read_late
 from outlive.core.cursor import Cursor
 from outlive.core.errors import BackendUnavailable, OutliveError, ProcessNotFound
 
@@ -61,8 +61,7 @@ class Pursuing:
             return
         mirror.is_unknown = False
         self.tell([mirror])
-        with contextlib.suppress(OSError):
-            await asyncio.to_thread(write_paused, mirror.folder, is_paused=mirror.is_paused)
+        await put_down_state(mirror)
 
     async def _lose(self, mirror: Mirror, kind: str, note: str) -> None:
         """End a process of which the node knows nothing."""
@@ -74,6 +73,9 @@ class Pursuing:
     async def _finish(self, mirror: Mirror, end: Cursor) -> None:
         """Put down an end; the process is followed on while something of it lives."""
         if mirror.completion is not None:
+            return
+        if not await asyncio.to_thread(os.path.isdir, mirror.folder):
+            await self._drop(mirror)  # somebody has removed it: there is no place for what comes
             return
         if mirror.files.cursor.stdout < end.stdout or mirror.files.cursor.stderr < end.stderr:
             raise BackendUnavailable("server_lost", f"The node ended {mirror.process_id} before its output.")

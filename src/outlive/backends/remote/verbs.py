@@ -5,8 +5,9 @@ import base64
 import contextlib
 from collections.abc import Callable
 
-from outlive.backends.remote.folder import write_paused, write_stop
+from outlive.backends.remote.folder import write_stop
 from outlive.backends.remote.looking import NodeLooking
+from outlive.backends.remote.records import put_down_state
 from outlive.core.cursor import Cursor
 from outlive.core.identity import ProcessId
 from outlive.core.lifecycle import Cause
@@ -91,5 +92,4 @@ class NodeVerbs(NodeLooking):
         mirror = self._mirror(process_id)
         if mirror is not None:
             mirror.pause(is_paused=is_paused)
-            with contextlib.suppress(OSError):
-                await asyncio.to_thread(write_paused, mirror.folder, is_paused=is_paused)
+            await put_down_state(mirror)

@@ -14,7 +14,8 @@ __all__ = ["KnowsTerminals", "NewTerminal", "TerminalHost"]
 class NewTerminal:
     """A terminal that somebody wants. None takes the host's default; a host that cannot do something says so.
 
-    `shell` is a program ("bash", "/usr/bin/fish"); rows and cols are character cells.
+    `shell` is a program ("bash", "/usr/bin/fish"); rows and cols are character cells. `backend` and
+    `image` are as a command's.
     """
 
     name: str | None = None
@@ -24,6 +25,8 @@ class NewTerminal:
     rows: int = 24
     cols: int = 80
     profile: str | None = None
+    backend: str | None = None
+    image: str | None = None
     tags: dict[str, str] = field(default_factory=dict)
 
 

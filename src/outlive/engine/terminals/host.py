@@ -22,7 +22,7 @@ from outlive.core.errors import (
 )
 from outlive.core.events import Deed
 from outlive.core.lifecycle import State
-from outlive.core.location import DOCKER
+from outlive.core.location import LOCAL
 from outlive.core.process import Owner
 from outlive.core.terminal import (
     ENGINE,
@@ -42,7 +42,7 @@ from outlive.engine.terminals.directory import Terminals
 from outlive.engine.terminals.execution import Execution, waiting_of
 from outlive.engine.terminals.output import shell_state
 from outlive.engine.terminals.reading import read_text
-from outlive.engine.terminals.shells import Shell, container_terminal_shell, find_terminal_shell
+from outlive.engine.terminals.shells import Shell, distant_terminal_shell, find_terminal_shell
 from outlive.engine.terminals.states import States
 from outlive.engine.waiting import until
 from outlive.protocols.terminal.typed import typed_command
@@ -100,7 +100,7 @@ class EngineTerminals:
         name = wanted.name or default_name({note.name for _, note in self._open(by)})
         command = Command(
             argv=shell.argv,
-            title=f"{os.path.basename(shell.argv[0])} [{name}]",
+            title=f"{shell.name} [{name}]",
             stdio="pty",
             stdin="pipe",
             rows=wanted.rows,
@@ -111,6 +111,9 @@ class EngineTerminals:
             tags=wanted.tags,
             detached=True,
             start_file=shell.start_file,
+            script=shell.script,
+            backend=wanted.backend,
+            image=wanted.image,
             terminal=TerminalNote(name=name, key=key, shell=shell.kind),
         )
         process = await engine.start(command, owner=by)
@@ -122,14 +125,16 @@ class EngineTerminals:
                 async with asyncio.timeout(_READY_S):
                     await until(process, lambda one: one.is_complete or shell_state(one, note).is_ready)
         if process.is_ended:
-            text = f"The shell {shell.argv[0]} has ended at once."
+            text = f"The shell {shell.name} has ended at once."
             raise StartFailed("start_failed", text, hint=f"Read the output of {process.process_id}.")
         return await self._info(process, note)
 
     async def _shell(self, wanted: NewTerminal, key: str) -> Shell:
         engine = self._engine
-        if engine.default_backend == DOCKER:
-            return container_terminal_shell(wanted.shell, key, is_bare=engine.is_strict)
+        if (wanted.backend or engine.default_backend) != LOCAL:
+            return await asyncio.to_thread(
+                distant_terminal_shell, wanted.shell, key, is_bare=engine.is_strict
+            )
         environment = {**engine.environment, **{name: text for name, text in wanted.env.items() if text}}
         return await asyncio.to_thread(
             find_terminal_shell,

@@ -8,27 +8,40 @@ from pathlib import Path
 
 from outlive.core.errors import StartFailed
 from outlive.core.terminal import ShellKind
-from outlive.engine.containers import SCRIPT_INSIDE
 from outlive.engine.programs import find_program
 from outlive.protocols.terminal.typed import prompts
 
-__all__ = ["Shell", "container_terminal_shell", "find_terminal_shell"]
+__all__ = ["Shell", "distant_terminal_shell", "find_terminal_shell"]
 
 _FILES = Path(__file__).with_name("start_files")
 _KINDS: Mapping[str, ShellKind] = {"bash": "bash", "zsh": "zsh", "fish": "fish"}
 _START_FILES: Mapping[ShellKind, str] = {"bash": "start.bash", "zsh": "zsh", "fish": "start.fish"}
+# For a shell that gets its start file as the last word, "$2".
+_BEGINS: Mapping[ShellKind, str] = {
+    "bash": 'exec "$1" --init-file "$2" -i',
+    "fish": 'exec "$1" --interactive --init-command "source \'$2\'"',
+}
 # What an account may have for a shell although nobody can type to it, and shells whose quoting is another one.
 _NO_SHELLS = frozenset({"nologin", "false", "true", "git-shell", "csh", "tcsh"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shell:
-    """A shell that marks its prompts: the words that start it, what it needs in the environment, and the file it reads."""
+    """A shell that marks its prompts: the words that start it, what it needs in the environment, and the file it reads.
+
+    `script` is that file's content where the file itself is out of reach.
+    """
 
     kind: ShellKind
     argv: tuple[str, ...]
     env: Mapping[str, str | None]
     start_file: str | None
+    script: str | None = None
+
+    @property
+    def name(self) -> str:
+        """What people call it."""
+        return os.path.basename(self.argv[-1] if self.script is not None else self.argv[0])
 
 
 def find_terminal_shell(
@@ -61,26 +74,32 @@ def find_terminal_shell(
     return _started(program, key, environment, is_bare=is_bare)
 
 
-def container_terminal_shell(wanted: str | None, key: str, *, is_bare: bool) -> Shell:
-    """Return the shell of a new terminal in a container, of whose programs nothing is known here: sh, unless one is named."""
+def distant_terminal_shell(wanted: str | None, key: str, *, is_bare: bool) -> Shell:
+    """Return the shell of a new terminal in a container or on a node, of whose programs nothing is known here.
+
+    It is sh, unless one is named. What it is to read at its start goes over as a script, whose path there is the last word.
+    """
     program = wanted or "sh"
     kind = _KINDS.get(os.path.basename(program), "sh")
-    if kind == "zsh":  # its start files are a folder, and there is none inside
-        return Shell(kind="sh", argv=(program, "-f", "-i"), env=prompts(key), start_file=None)
-    return _started(program, key, {}, is_bare=is_bare, file=SCRIPT_INSIDE)
+    env: dict[str, str | None] = {"OUTLIVE_TERMINAL_KEY": key}
+    if is_bare:
+        env["OUTLIVE_TERMINAL_BARE"] = "1"
+    if (begins := _BEGINS.get(kind)) is None:
+        # The start files of zsh are a folder, which does not go over.
+        words = ("-f", "-i") if kind == "zsh" else ("-i",)
+        return Shell(kind="sh", argv=(program, *words), env=prompts(key), start_file=None)
+    script = (_FILES / _START_FILES[kind]).read_text()
+    return Shell(kind=kind, argv=("sh", "-c", begins, "sh", program), env=env, start_file=None, script=script)
 
 
-def _started(
-    program: str, key: str, environment: Mapping[str, str], *, is_bare: bool, file: str | None = None
-) -> Shell:
+def _started(program: str, key: str, environment: Mapping[str, str], *, is_bare: bool) -> Shell:
     kind = _KINDS.get(os.path.basename(program), "sh")
     env: dict[str, str | None] = {"OUTLIVE_TERMINAL_KEY": key}
     if is_bare:
         env["OUTLIVE_TERMINAL_BARE"] = "1"
     if kind == "sh":
         return Shell(kind=kind, argv=(program, "-i"), env=prompts(key), start_file=None)
-    start_file = str(_FILES / _START_FILES[kind])
-    file = file or start_file  # under which name it finds that
+    file = str(_FILES / _START_FILES[kind])
     words: tuple[str, ...] = ("-i",)
     if kind == "bash":
         words = ("--init-file", file, "-i")
@@ -89,7 +108,7 @@ def _started(
     else:
         bare = ("--no-config",) if is_bare else ()
         words = (*bare, "--interactive", "--init-command", f"source '{_quoted(file)}'")
-    return Shell(kind=kind, argv=(program, *words), env=env, start_file=start_file)
+    return Shell(kind=kind, argv=(program, *words), env=env, start_file=file)
 
 
 def _quoted(path: str) -> str:

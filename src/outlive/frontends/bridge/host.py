@@ -265,6 +265,8 @@ def _check_plain(wanted: NewTerminal) -> None:
         "cwd": wanted.cwd,
         "env": wanted.env,
         "profile": wanted.profile,
+        "backend": wanted.backend,
+        "image": wanted.image,
         "tags": wanted.tags,
     }
     if names := [name for name, value in given.items() if value]:

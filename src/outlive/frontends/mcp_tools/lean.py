@@ -204,17 +204,9 @@ class LeanTools:
             return await self._runner.start(command, caller, in_background=in_background), True
 
     def _command(self, asked: RunArguments) -> Command:
-        argv = None if asked.argv is None else tuple(asked.argv)
-        if asked.script is not None:
-            self._admission.check_script(asked.interpreter, asked.script)
-            argv = (asked.interpreter,)
-        elif argv is not None:
-            self._admission.check_argv(argv)
-        else:
-            self._admission.check_line(asked.command or "")
         return Command(
             line=asked.command,
-            argv=argv,
+            argv=_admitted_words(asked, self._admission),
             script=asked.script,
             cwd=asked.cwd,
             env=asked.env,
@@ -297,6 +289,22 @@ class LeanTools:
             workspace=workspace,
         )
         return header(record, now)
+
+
+def _admitted_words(asked: RunArguments, admission: Admission) -> tuple[str, ...] | None:
+    """Return the argv of a command that may be run; None of a line.
+
+    Raises:
+        OutliveError: It may not.
+    """
+    if asked.script is not None:
+        admission.check_script(asked.interpreter, asked.script)
+        return (asked.interpreter,)
+    if asked.argv is not None:
+        admission.check_argv(words := tuple(asked.argv))
+        return words
+    admission.check_line(asked.command or "")
+    return None
 
 
 def _failed(error: OutliveError) -> Outcome:

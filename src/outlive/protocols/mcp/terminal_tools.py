@@ -73,6 +73,8 @@ TERMINAL_TOOLS: tuple[Schema, ...] = (
             rows=_cells("24"),
             cols=_cells("80"),
             profile={"enum": list(map(str, Profile)), "description": "Sandbox, weakest first."},
+            backend=_described(_STRING, "local, docker, or a node's name."),
+            image=_described(_STRING, "Of its container."),
             tags=_TEXTS,
         ),
         result=_TERMINAL,

@@ -51,6 +51,8 @@ class NewTerminalRequest(_Strict):
     rows: _Cells = 24
     cols: _Cells = 80
     profile: _ProfileName | None = None
+    backend: str | None = Field(None, description="Where: local, docker, or the name of a node.")
+    image: str | None = Field(None, description="The image of its container.")
     tags: dict[str, str] = {}
 
 

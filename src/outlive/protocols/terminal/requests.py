@@ -46,6 +46,8 @@ class CreateTerminal(msgspec.Struct, kw_only=True, frozen=True):
     rows: _Cells = 24
     cols: _Cells = 80
     profile: str | None = None
+    backend: str | None = None
+    image: str | None = None
     tags: Annotated[dict[_TagName, _TagValue], Meta(max_length=MAX_TAGS)] = {}
 
 

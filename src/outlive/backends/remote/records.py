@@ -1,12 +1,13 @@
-"""The ends of a node's processes, put down here: `finish`, `close`, and what is lost."""
+"""What is put down here of a node's process: that it runs, how it has ended, and what came behind its end."""
 
 import asyncio
+import contextlib
 
 from outlive.backends.remote.contract import NodeConnection
 from outlive.backends.remote.mirror import Mirror
 from outlive.core.cursor import Cursor
 
-__all__ = ["end_here", "put_down_closed", "put_down_end", "read_late"]
+__all__ = ["end_here", "put_down_closed", "put_down_end", "put_down_state", "read_late"]
 
 
 async def put_down_end(mirror: Mirror, end: Cursor) -> None:
@@ -29,6 +30,13 @@ async def put_down_end(mirror: Mirror, end: Cursor) -> None:
 
     await asyncio.to_thread(write)
     mirror.complete(end)
+
+
+async def put_down_state(mirror: Mirror) -> None:
+    """Put down that a process was started, and whether it is paused; what a full disk does not take is put down later."""
+    if not mirror.is_put_down:
+        with contextlib.suppress(OSError):
+            await asyncio.to_thread(mirror.put_down)
 
 
 async def put_down_closed(mirror: Mirror) -> None:
