@@ -194,3 +194,21 @@ def test_nothing_is_left_of_what_was_started(own_place: Place) -> None:
         wait_until(lambda: own_place.runs.keeper_status().processes == 0)
         assert not any(is_alive(pid) for pid in pids if pid)
         wait_until(lambda: held() == [])
+
+
+def test_a_queue_goes_on_after_the_servers_death(own_place: Place) -> None:
+    """What waited for its turn gets it, once."""
+    with own_place.client() as asker:
+        first = asker.start("read x; exit 3", stdin="pipe", group="one", group_limit=1)
+        waiting = [asker.start(f"echo {number} >> turns; exit {number}", group="one") for number in (4, 5)]
+        assert [process.info().state for process in waiting] == ["queued", "queued"]
+    own_place.near.kill()
+    own_place.near.start()
+    if own_place.pair is not None:
+        own_place.pair.connected()
+    with own_place.client() as asker:
+        assert asker.get(waiting[1].process_id).info().state == "queued"
+        asker.get(first.process_id).close_stdin()
+        assert asker.get(first.process_id).wait(PATIENCE_S).exit_code == 3
+        assert [asker.get(process.process_id).wait(PATIENCE_S).exit_code for process in waiting] == [4, 5]
+    assert (own_place.folder / "turns").read_text() == "4\n5\n"

@@ -13,7 +13,7 @@ from outlive.core.layout import Layout
 from tests.docker.site import IMAGE
 from tests.faults import writer
 
-__all__ = ["PYTHON", "remove_containers", "serve_words", "tool_mounts"]
+__all__ = ["PYTHON", "containers_left", "remove_containers", "serve_words", "tool_mounts"]
 
 PYTHON = os.path.realpath(sys.executable)
 
@@ -34,16 +34,25 @@ def serve_words(workspace: Path, *, backend: str = "docker") -> tuple[str, ...]:
     )
 
 
+def containers_left(host: str, state_dir: Path) -> list[str]:
+    """Return the names of all containers of a state folder (blocks)."""
+    return asyncio.run(_look(host, Layout(str(state_dir)), is_last=False))
+
+
 def remove_containers(host: str, state_dir: Path) -> None:
-    """Remove all containers of a state folder (blocks)."""
-    asyncio.run(_remove(host, Layout(str(state_dir))))
+    """Remove them all (blocks)."""
+    asyncio.run(_look(host, Layout(str(state_dir)), is_last=True))
 
 
-async def _remove(host: str, layout: Layout) -> None:
+async def _look(host: str, layout: Layout, *, is_last: bool) -> list[str]:
     label = await asyncio.to_thread(folders.label_of, layout)
+    names = []
     async with aiodocker.Docker(url=host) as docker:
         for container in await docker.containers.list(
             all=True, filters={"label": [f"outlive.state={label}"]}
         ):
-            with contextlib.suppress(aiodocker.DockerError):  # one that is being removed
-                await container.delete(force=True)
+            names.append(str(container["Names"][0]))
+            if is_last:
+                with contextlib.suppress(aiodocker.DockerError):  # one that is being removed
+                    await container.delete(force=True)
+    return names

@@ -22,7 +22,7 @@ from pathlib import Path
 import anyio
 from websockets.exceptions import WebSocketException
 
-from tests.docker.tools import remove_containers, serve_words
+from tests.docker.tools import containers_left, remove_containers, serve_words
 from tests.faults.judging import Report, check_folder, leaks
 from tests.faults.killing import Hand
 from tests.faults.plans import Plan, Planner
@@ -41,6 +41,8 @@ _AGAIN_S = 0.02
 # What a start is told while the daemon is dead, or died over it.
 _AWAY = {"docker_unavailable", "container_failed"}
 _PATIENCE_S = 60.0
+_IDLE_S = 10  # of a container that nobody uses: long enough to look at what its runner holds
+_GONE_S = 60.0
 _RUNNER_FILES = 12  # standard ones, listener, signals, its poll
 
 
@@ -298,7 +300,7 @@ def container_storm(state_dir: Path, dockerd: Dockerd, *, kills: int, seed: int,
     work = state_dir.with_name(state_dir.name + ".work")
     work.mkdir()
     # The default stays this machine: each start names its place.
-    words = serve_words(work, backend="local")
+    words = (*serve_words(work, backend="local"), "--docker-idle", f"{_IDLE_S}s")
     with OutliveServer(state_dir, args=(*_WORDS, *words), env={"DOCKER_HOST": dockerd.host}) as server:
         house = House(state_dir)
         house.client.connect()
@@ -308,7 +310,7 @@ def container_storm(state_dir: Path, dockerd: Dockerd, *, kills: int, seed: int,
             )
             _check_folders(house, viewers, report)
             report.faults += leaks(house)
-            report.faults += _left_in_containers(house)
+            report.faults += _left_in_containers(house, dockerd)
         finally:
             remove_containers(dockerd.host, state_dir)
         house.client.close()
@@ -322,20 +324,20 @@ def _check_folders(house: House, viewers: list[_Viewer], report: Report) -> None
             report.faults += check_folder(house, viewer.process_id, viewer.plan)
 
 
-def _left_in_containers(house: House) -> list[str]:
-    """Return what a container in which nothing runs must not have, and containers that nobody should have any more."""
-    containers = Path(house.layout.containers)
-    strict = [
-        f"{path.name} is still there" for path in containers.glob("strict-*") if (path / "init").exists()
-    ]
+def _left_in_containers(house: House, dockerd: Dockerd) -> list[str]:
+    """Return what a runner with nothing to do must not have, and containers that stay although nobody uses them."""
     wrong = []
-    for path in containers.glob("session-*"):
+    for path in Path(house.layout.containers).glob("session-*"):
         init = int((path / "init").read_text())
         until(lambda init=init: not descendants(init), "the end of all minders")  # type: ignore[misc] # a bound pid
         files = os.listdir(f"/proc/{init}/fd")
         if len(files) > _RUNNER_FILES:
             wrong.append(f"the runner of {path.name} holds {len(files)} files")
-    return strict + wrong
+    try:
+        until(lambda: not containers_left(dockerd.host, house.state_dir), "their removal", patience_s=_GONE_S)
+    except AssertionError:
+        wrong.append(f"containers left: {containers_left(dockerd.host, house.state_dir)}")
+    return wrong
 
 
 def _main() -> int:
