@@ -1,8 +1,10 @@
 """The engine with every place where commands run: this machine, containers, nodes. Built from settings, for `app`."""
 
 import os
+from collections.abc import Mapping
 from dataclasses import replace
 
+from outlive.backends.contract import Backend
 from outlive.backends.docker.containers import Containers
 from outlive.backends.local import LocalBackend
 from outlive.backends.routing import Routing
@@ -15,7 +17,6 @@ from outlive.engine import Engine
 from outlive.engine.configured import engine_settings
 from outlive.keeper.launch import ensure_keeper
 from outlive.keeper.sockets import connect_unix
-from outlive.nodes import node_backends
 from outlive.policy.redaction import Redactor
 
 __all__ = ["engine_and_containers"]
@@ -44,9 +45,17 @@ def engine_and_containers(
         replace(told, containers=container_settings(settings, containers)),
         backend=Routing(
             LocalBackend(layout.root, connect_unix=connect_unix, ensure_keeper=ensure_keeper),
-            nodes=node_backends(settings, layout),
+            nodes=_nodes(settings, layout),
             ready={DOCKER: containers.ready},
             located=located,
         ),
     )
     return engine, containers
+
+
+def _nodes(settings: Settings, layout: Layout) -> Mapping[str, Backend]:
+    if not settings.nodes and not os.path.isdir(layout.nodes):
+        return {}
+    from outlive.nodes import node_backends  # noqa: PLC0415 - with the client, 50 ms that few servers have a use for
+
+    return node_backends(settings, layout)

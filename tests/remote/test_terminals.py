@@ -38,6 +38,6 @@ async def test_a_question_is_answered_by_writing(pair: Pair) -> None:
 async def test_a_shell_that_the_node_does_not_have_is_refused(pair: Pair) -> None:
     caller = caller_of("rest", pair.near)
     with pytest.raises(Refused, match="not_found"):
-        await caller.call("create", backend=_FAR, **{"shell": "/nowhere/shell"})
+        await caller.call("create", backend=_FAR, shell="/nowhere/shell")  # noqa: S604 - a parameter's name
     with pytest.raises(Refused, match="backend"):
         await caller.create(backend="nowhere")
