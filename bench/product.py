@@ -31,6 +31,7 @@ __all__ = [
 
 PATH = "/ws/mcp"
 _MCP_PATH = "/mcp"
+_ANY_PORTS = tuple(word for door in ("jsonrpc", "mcp", "rest", "bridge") for word in (f"--{door}-port", "0"))
 _READY_S = 30
 _STOP_S = 20
 
@@ -203,18 +204,7 @@ def _served(
     with bench.folder() as folder:
         installation = find_installation(folder / "s")
         installation.state_dir.mkdir(mode=0o700)
-        server = installation.spawn(
-            "--jsonrpc-port",
-            "0",
-            "--mcp-port",
-            "0",
-            "--rest-port",
-            "0",
-            "--bridge-port",
-            "0",
-            *words,
-            **env,
-        )
+        server = installation.spawn(*_ANY_PORTS, *words, **env)
         try:
             ready = _await_ready(server, installation.state_dir.with_suffix(".log"))
             yield installation, ready["ports"], {"server": int(ready["pid"]), **installation.keeper_pids()}

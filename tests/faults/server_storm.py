@@ -41,6 +41,7 @@ _AGAIN_S = 0.02
 # What a start is told while the daemon is dead, or died over it.
 _AWAY = {"docker_unavailable", "container_failed"}
 _PATIENCE_S = 60.0
+_STILL_S = 180.0  # without a byte: on a busy machine a server may be killed a dozen times before it has answered forty
 _IDLE_S = 10  # of a container that nobody uses: long enough to look at what its runner holds
 _GONE_S = 60.0
 _RUNNER_FILES = 12  # standard ones, listener, signals, its poll
@@ -59,7 +60,7 @@ class _Viewer:
     faults: list[str] = field(default_factory=list)
 
     async def run(self, url: Callable[[], str]) -> None:
-        deadline = time.monotonic() + _PATIENCE_S
+        deadline = time.monotonic() + _STILL_S
         while self.completed is None:
             before = (self.process_id, sum(self.ends.values()))
             try:
@@ -78,11 +79,13 @@ class _Viewer:
                     self.faults.append(f"{self.process_id} {self.plan.kind} {self.plan.walls}: {error}")
                     return
                 if time.monotonic() > deadline:
-                    self.faults.append(f"{self.process_id} {self.plan.kind}: no end in sight: {error!r}")
+                    self.faults.append(
+                        f"{self.process_id} {self.plan.kind} {self.plan.walls}: no end in sight: {error!r}"
+                    )
                     return
                 await anyio.sleep(_AGAIN_S)
             if before != (self.process_id, sum(self.ends.values())):
-                deadline = time.monotonic() + _PATIENCE_S
+                deadline = time.monotonic() + _STILL_S
 
     async def _follow(self, client: RpcClient) -> None:
         if not self.process_id:
