@@ -1,6 +1,7 @@
 """The doors of the documents: each streams from wherever the server's commands run."""
 
 import json
+import os
 import subprocess
 
 import pytest
@@ -118,6 +119,32 @@ def test_the_command_line_runs_there(place: Place) -> None:
     assert run("--", "/usr")[0] == 126
     assert run("-c", "kill -TERM $$")[0] == -15  # it dies the same death
     assert run("--timeout", "0.3", "-c", "sleep 300")[0] == 124
+
+
+def test_the_command_line_gives_its_variables_to_this_machine_only(place: Place) -> None:
+    """A container's are its image's, a node's are its own; what `--env` says goes everywhere."""
+    backend = place.backend or ("docker" if place.is_docker else "local")
+    ran = subprocess.run(
+        [
+            *(
+                *outlive_command(),
+                "run",
+                "--state-dir",
+                str(place.near.state_dir),
+                "--cwd",
+                str(place.folder),
+            ),
+            *("--backend", backend, "--env", "GIVEN=1", "--", "env"),
+        ],
+        env={**os.environ, "OF_THE_CALLER": "1"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=PATIENCE_S,
+        check=True,
+    )
+    found = ran.stdout.splitlines()
+    assert b"GIVEN=1" in found
+    assert (b"OF_THE_CALLER=1" in found) == (place.name == "local")
 
 
 def test_output_is_shown_by_logs_and_by_the_client_alike(asker: Asker) -> None:
