@@ -11,21 +11,14 @@ import pytest
 from outlive.client import Gap, Process
 from tests.contract.places import Asker, Place
 from tests.remote.pairs import PATIENCE_S, output_of, wait_until
+from tests.support.paced import PACED_CODE, Paced
 from tests.support.processes import Marker, end, is_alive, is_stopped
 from tests.support.server import OutliveServer
 
 pytestmark = pytest.mark.thorough
 
-_WRITER = """
-i=0
-while [ $i -lt 300 ]; do
-  seq $((i*100+1)) $((i*100+100)); echo "e$i" >&2
-  i=$((i+1)); [ $((i % 10)) -eq 0 ] && sleep .05
-done
-exit 23
-"""
-_OUT = b"".join(b"%d\n" % i for i in range(1, 30_001))
-_ERR = b"".join(b"e%d\n" % i for i in range(300))
+_PACED = Paced(rounds=300, burst=10)
+_OUT, _ERR = _PACED.out, _PACED.err
 
 
 def _supervisor(server: OutliveServer) -> None:
@@ -83,7 +76,7 @@ class _Viewer(threading.Thread):
 def test_a_follow_goes_on_through_every_death(own_place: Place, blow: str) -> None:
     """Two blows to each server while output is on its way: every byte once, and the exit code."""
     with own_place.client() as asker:
-        viewers = [_Viewer(asker.start(["sh", "-c", _WRITER])) for _ in range(2)]
+        viewers = [_Viewer(asker.start(_PACED.argv)) for _ in range(2)]
         for viewer in viewers:
             viewer.start()
         for number in range(2):
@@ -94,9 +87,9 @@ def test_a_follow_goes_on_through_every_death(own_place: Place, blow: str) -> No
             viewer.join(60)
             assert viewer.error is None
             assert (bytes(viewer.seen["stdout"]), bytes(viewer.seen["stderr"])) == (_OUT, _ERR)
-            assert viewer.end == 23
+            assert viewer.end == PACED_CODE
             info = viewer.process.wait(PATIENCE_S, until="closed")
-            assert (info.state, info.exit_code, info.has_gaps) == ("exited", 23, False)
+            assert (info.state, info.exit_code, info.has_gaps) == ("exited", PACED_CODE, False)
             assert output_of(viewer.process) == (_OUT, _ERR)
 
 
