@@ -53,6 +53,9 @@ TARGETS = {
     "floods_memory": Target(
         "the server's memory while somebody floods it, the worst flood", "<=", 400, "MB more"
     ),
+    "docker_start": Target("/usr/bin/true in a warm container against a local start", "<=", 4, "x"),
+    "docker_exec": Target("docker exec against a start in a warm container", ">=", 10, "x"),
+    "docker_lines": Target("seq followed to its end, in a container against local", "<=", 2, "x"),
     "cli_help": Target("outlive --help against `import typer`", "<=", 2, "x"),
     "cli_ps": Target("outlive ps against `import typer`", "<=", 2, "x"),
     "cli_tail": Target("logs --tail 100 of 1 GB", "<=", 0.1, "s"),

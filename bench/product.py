@@ -7,13 +7,14 @@ import select
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from bench.context import Bench, clean_environment
+from bench.docker_api import IMAGE
 from bench.measure import Unavailable
 from bench.servers import Endpoint
 
@@ -22,6 +23,7 @@ __all__ = [
     "Installation",
     "find_installation",
     "outlive",
+    "outlive_containers",
     "outlive_installed",
     "outlive_mcp",
     "outlive_rest",
@@ -29,6 +31,7 @@ __all__ = [
 
 PATH = "/ws/mcp"
 _MCP_PATH = "/mcp"
+_ANY_PORTS = tuple(word for door in ("jsonrpc", "mcp", "rest", "bridge") for word in (f"--{door}-port", "0"))
 _READY_S = 30
 _STOP_S = 20
 
@@ -40,8 +43,8 @@ class Installation:
     command: tuple[str, ...]
     state_dir: Path
 
-    def spawn(self, *words: str) -> subprocess.Popen[str]:
-        """Start `outlive serve` with these words; its standard output is a pipe."""
+    def spawn(self, *words: str, **env: str) -> subprocess.Popen[str]:
+        """Start `outlive serve` with these words and variables; its standard output is a pipe."""
         with open(self.state_dir.with_suffix(".log"), "a") as log:
             return subprocess.Popen(
                 [*self.command, "serve", "--print-json", "--state-dir", str(self.state_dir), *words],
@@ -49,7 +52,7 @@ class Installation:
                 stdout=subprocess.PIPE,
                 stderr=log,
                 text=True,
-                env=self._environment(),
+                env={**self._environment(), **env},
                 cwd=self.state_dir.parent,
             )
 
@@ -150,6 +153,17 @@ def outlive(bench: Bench) -> Iterator[Endpoint]:
 
 
 @contextmanager
+def outlive_containers(bench: Bench, *, host: str, words: Sequence[str]) -> Iterator[Endpoint]:
+    """The same, with Docker mode at the daemon `host`; `words` say more about its containers.
+
+    Raises:
+        Unavailable: outlive is not installed for this Python.
+    """
+    with _served(bench, "--image", IMAGE, *words, DOCKER_HOST=host) as (_, ports, pids):
+        yield Endpoint("ours", ports["jsonrpc"], PATH, "jsonrpc", pids)
+
+
+@contextmanager
 def outlive_mcp(bench: Bench) -> Iterator[Endpoint]:
     """The same, reached by its MCP door.
 
@@ -183,14 +197,14 @@ def outlive_installed(bench: Bench) -> Iterator[Installation]:
 
 
 @contextmanager
-def _served(bench: Bench) -> Iterator[tuple[Installation, dict[str, int], dict[str, int]]]:
+def _served(
+    bench: Bench, *words: str, **env: str
+) -> Iterator[tuple[Installation, dict[str, int], dict[str, int]]]:
     """Serve while the block runs; yield who serves, the ports of the doors and the pids of the processes."""
     with bench.folder() as folder:
         installation = find_installation(folder / "s")
         installation.state_dir.mkdir(mode=0o700)
-        server = installation.spawn(
-            "--jsonrpc-port", "0", "--mcp-port", "0", "--rest-port", "0", "--bridge-port", "0"
-        )
+        server = installation.spawn(*_ANY_PORTS, *words, **env)
         try:
             ready = _await_ready(server, installation.state_dir.with_suffix(".log"))
             yield installation, ready["ports"], {"server": int(ready["pid"]), **installation.keeper_pids()}

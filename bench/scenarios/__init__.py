@@ -6,6 +6,7 @@ from bench.context import Bench
 from bench.measure import Section
 from bench.scenarios import (
     cli,
+    docker,
     floods,
     latency,
     live,
@@ -33,6 +34,7 @@ SCENARIOS: dict[str, Callable[[Bench], Section]] = {
     "true": starts.run_true,
     "echo": starts.run_echo,
     "sandbox": sandbox.run,
+    "docker": docker.run,
     "mcp_echo": mcp.run_echo,
     "startup": startup.run,
     "unread": unread.run,

@@ -121,6 +121,7 @@ def test_logs_follow_to_the_end(served: OutliveServer, client: Client, gate: Gat
     assert _outlive(served, "logs", "-f", process.process_id).stdout == "first\nlast\n"
 
 
+@pytest.mark.thorough
 def test_the_quick_and_the_thorough_way_to_a_log_say_the_same(served: OutliveServer, client: Client) -> None:
     process = _ended(client.start("seq 1 3000; echo err 7 >&2"))
     for words in (["--tail", "3"], ["--grep", "7"], ["--json"], ["--since", "5"], ["--grep", "7", "--json"]):

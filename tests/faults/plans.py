@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from outlive.core.location import Isolation
 from outlive.core.sandbox import Profile
 from tests.faults import writer
 from tests.faults.walls import PYTHON
@@ -32,6 +33,12 @@ class Plan:
     pause_s: float
     end: int
     profile: Profile = Profile.OPEN
+    isolation: Isolation | None = None
+
+    @property
+    def walls(self) -> str:
+        """In what it runs: a profile, or a container."""
+        return self.profile.value if self.isolation is None else f"{self.isolation} container"
 
     @property
     def argv(self) -> tuple[str, ...]:
@@ -64,11 +71,13 @@ class Planner:
     """Deals plans: full speed, paced, both streams, a terminal; exit codes 0 to 255 in turn, signals between.
 
     Half of the commands run in a profile where there are any; a source of numbers of its own decides, so that what a seed
-    lets a command write does not depend on the machine.
+    lets a command write does not depend on the machine. With `has_containers` the other half runs in containers, a few in one
+    of their own.
     """
 
-    def __init__(self, seed: int, *, profiles: Sequence[Profile] = ()) -> None:
+    def __init__(self, seed: int, *, profiles: Sequence[Profile] = (), has_containers: bool = False) -> None:
         """Begin with a seed."""
+        self._has_containers = has_containers
         self._random = random.Random(f"plans/{seed}")
         self._walls = random.Random(f"walls/{seed}")
         self._profiles = tuple(profiles)
@@ -95,6 +104,7 @@ class Planner:
             "brief": (chosen.randint(0, 200), chosen.choice([0, 0, 40]), 50, 0.0),
         }
         out, err, piece, pause_s = sizes[kind]
+        isolation = self._isolation()
         return Plan(
             seed=f"{self._seed}/{number}",
             kind=kind,
@@ -105,8 +115,14 @@ class Planner:
             piece=piece,
             pause_s=pause_s,
             end=end,
-            profile=self._profile(),
+            profile=self._profile() if isolation is None else Profile.OPEN,
+            isolation=isolation,
         )
+
+    def _isolation(self) -> Isolation | None:
+        if not self._has_containers or self._walls.random() < 0.5:
+            return None
+        return "strict" if self._walls.random() < 0.08 else "session"
 
     def _profile(self) -> Profile:
         if self._walls.random() < 0.5 or not self._profiles:

@@ -8,6 +8,7 @@ end must be, byte for byte, what the writer should have written, with one comple
 import argparse
 import functools
 import hashlib
+import os
 import random
 import sys
 import tempfile
@@ -21,21 +22,29 @@ from pathlib import Path
 import anyio
 from websockets.exceptions import WebSocketException
 
+from tests.docker.tools import containers_left, remove_containers, serve_words
+from tests.faults.judging import Report, check_folder, leaks
 from tests.faults.killing import Hand
 from tests.faults.plans import Plan, Planner
-from tests.faults.storm import Report, check_folder
 from tests.faults.walls import READABLE, Walls
 from tests.keeper.client import until
 from tests.keeper.house import House
-from tests.support.processes import end, is_alive
-from tests.support.rpc import Message, RpcClient, connect
+from tests.support.dockerd import Dockerd
+from tests.support.processes import descendants, end, is_alive
+from tests.support.rpc import Message, RpcClient, RpcFailure, connect
 from tests.support.server import OutliveServer
 
-__all__ = ["server_storm"]
+__all__ = ["container_storm", "server_storm"]
 
 _VIEWERS = 20
 _AGAIN_S = 0.02
+# What a start is told while the daemon is dead, or died over it.
+_AWAY = {"docker_unavailable", "container_failed"}
 _PATIENCE_S = 60.0
+_STILL_S = 180.0  # without a byte: on a busy machine a server may be killed a dozen times before it has answered forty
+_IDLE_S = 10  # of a container that nobody uses: long enough to look at what its runner holds
+_GONE_S = 60.0
+_RUNNER_FILES = 12  # standard ones, listener, signals, its poll
 
 
 @dataclass(slots=True)
@@ -51,7 +60,7 @@ class _Viewer:
     faults: list[str] = field(default_factory=list)
 
     async def run(self, url: Callable[[], str]) -> None:
-        deadline = time.monotonic() + _PATIENCE_S
+        deadline = time.monotonic() + _STILL_S
         while self.completed is None:
             before = (self.process_id, sum(self.ends.values()))
             try:
@@ -64,13 +73,19 @@ class _Viewer:
                 AssertionError,
                 TimeoutError,
                 ExceptionGroup,
+                RpcFailure,
             ) as error:
+                if isinstance(error, RpcFailure) and error.reason not in _AWAY:
+                    self.faults.append(f"{self.process_id} {self.plan.kind} {self.plan.walls}: {error}")
+                    return
                 if time.monotonic() > deadline:
-                    self.faults.append(f"{self.process_id} {self.plan.kind}: no end in sight: {error!r}")
+                    self.faults.append(
+                        f"{self.process_id} {self.plan.kind} {self.plan.walls}: no end in sight: {error!r}"
+                    )
                     return
                 await anyio.sleep(_AGAIN_S)
             if before != (self.process_id, sum(self.ends.values())):
-                deadline = time.monotonic() + _PATIENCE_S
+                deadline = time.monotonic() + _STILL_S
 
     async def _follow(self, client: RpcClient) -> None:
         if not self.process_id:
@@ -94,20 +109,26 @@ class _Viewer:
     async def _find(self, client: RpcClient) -> str | None:
         """Find the process if an earlier attempt started it and the answer was lost."""
         listed = await client.request("list", tags={"storm": self.plan.seed})
-        return next((str(entry["process_id"]) for entry in listed["processes"]), None)
+        # One that no daemon could give a container has never run.
+        found = (entry for entry in listed["processes"] if entry["state"] != "failed_to_start")
+        return next((str(entry["process_id"]) for entry in found), None)
 
     async def _start(self, client: RpcClient) -> str:
+        plan = self.plan
+        walls: dict[str, object] = {"profile": plan.profile.value}
+        if plan.isolation is not None:
+            walls = {"backend": "docker", "isolation": plan.isolation}
         result = await client.request(
             "execute",
-            argv=list(self.plan.argv),
+            argv=list(plan.argv),
             detach=True,
             output=self._mode,
-            pty=self.plan.stdio == "pty",
-            tags={"storm": self.plan.seed},
-            profile=self.plan.profile.value,
+            pty=plan.stdio == "pty",
+            tags={"storm": plan.seed},
             cwd=self.folder,
+            **walls,
         )
-        assert result["sandbox"]["profile"] == self.plan.profile
+        assert plan.isolation is not None or result["sandbox"]["profile"] == plan.profile
         return str(result["process_id"])
 
     def _take(self, message: Message) -> None:
@@ -148,9 +169,17 @@ class _Killer(threading.Thread):
     """Strikes until it has dealt its blows; a thread, because the house and the server block."""
 
     def __init__(
-        self, house: House, server: OutliveServer, *, kills: int, seed: int, living: Callable[[], list[str]]
+        self,
+        house: House,
+        server: OutliveServer,
+        *,
+        kills: int,
+        seed: int,
+        living: Callable[[], list[str]],
+        dockerd: Dockerd | None = None,
     ) -> None:
         super().__init__(name="killer")
+        self._dockerd = dockerd
         self._house = house
         self._server = server
         self._kills = kills
@@ -162,10 +191,22 @@ class _Killer(threading.Thread):
     def run(self) -> None:
         try:
             while sum(self.dealt.values()) < self._kills:
-                self._strike()
+                if self._dockerd is not None and self._random.random() < 0.15:
+                    self._strike_dockerd(self._dockerd)
+                else:
+                    self._strike()
                 time.sleep(self._random.expovariate(6.0))
         except BaseException as error:  # noqa: BLE001 - told by the storm's own task
             self.error = error
+
+    def _strike_dockerd(self, dockerd: Dockerd) -> None:
+        """Kill the daemon, somebody else while it is away, and start it again."""
+        pid = dockerd.pid
+        end(pid)
+        until(lambda: not is_alive(pid), "the end of the daemon")
+        self.dealt["dockerd"] += 1
+        self._strike()
+        dockerd.start()
 
     def _strike(self) -> None:
         chance = self._random.random()
@@ -202,12 +243,18 @@ async def _view(
         await viewer.run(lambda: server.url)
         report.faults += viewer.check()
         report.processes += 1
-        report.profiles[viewer.plan.profile.value] += 1
+        report.profiles[viewer.plan.walls] += 1
         report.bytes += sum(viewer.ends.values())
 
 
 async def _storm(
-    server: OutliveServer, house: House, *, kills: int, seed: int
+    server: OutliveServer,
+    house: House,
+    *,
+    kills: int,
+    seed: int,
+    at_once: int = _VIEWERS,
+    dockerd: Dockerd | None = None,
 ) -> tuple[Report, list[_Viewer]]:
     viewers: list[_Viewer] = []
     killer = _Killer(
@@ -218,15 +265,16 @@ async def _storm(
         living=lambda: [
             viewer.process_id for viewer in list(viewers) if viewer.process_id and not viewer.completed
         ],
+        dockerd=dockerd,
     )
     report = Report(blows=killer.dealt)
     walls = await anyio.to_thread.run_sync(Walls, house.state_dir)  # tries out what this machine offers
-    planner = Planner(seed, profiles=walls.profiles)
+    planner = Planner(seed, profiles=walls.profiles, has_containers=dockerd is not None)
     view = functools.partial(_view, folder=str(walls.folder))
     began = time.monotonic()
     killer.start()
     async with anyio.create_task_group() as group:
-        for _ in range(_VIEWERS):
+        for _ in range(at_once):
             group.start_soon(view, server, planner, killer, report, viewers)
     killer.join()
     if killer.error is not None:
@@ -235,19 +283,64 @@ async def _storm(
     return report, viewers
 
 
+# Random bytes by the hundred megabytes hold what looks like a password in an address now and then.
+_WORDS = ("--redact", "off", "--sandbox-read", ",".join(READABLE))
+
+
 def server_storm(state_dir: Path, *, kills: int, seed: int) -> Report:
     """Run one storm with a server on a fresh state folder; nothing is left behind."""
-    # Random bytes by the hundred megabytes hold what looks like a password in an address now and then.
-    with OutliveServer(state_dir, args=["--redact", "off", "--sandbox-read", ",".join(READABLE)]) as server:
+    with OutliveServer(state_dir, args=_WORDS) as server:
         house = House(state_dir)
         house.client.connect()
         report, viewers = anyio.run(lambda: _storm(server, house, kills=kills, seed=seed))
-        until(lambda: house.status()["processes"] == 0, "an empty keeper")
-        for viewer in viewers:
-            if viewer.process_id:
-                report.faults += check_folder(house, viewer.process_id, viewer.plan)
+        _check_folders(house, viewers, report)
         house.client.close()
     return report
+
+
+def container_storm(state_dir: Path, dockerd: Dockerd, *, kills: int, seed: int, at_once: int = 40) -> Report:
+    """Run one with half of the writers in containers of `dockerd`, which is killed, too; nothing is left behind."""
+    work = state_dir.with_name(state_dir.name + ".work")
+    work.mkdir()
+    # The default stays this machine: each start names its place.
+    words = (*serve_words(work, backend="local"), "--docker-idle", f"{_IDLE_S}s")
+    with OutliveServer(state_dir, args=(*_WORDS, *words), env={"DOCKER_HOST": dockerd.host}) as server:
+        house = House(state_dir)
+        house.client.connect()
+        try:
+            report, viewers = anyio.run(
+                lambda: _storm(server, house, kills=kills, seed=seed, at_once=at_once, dockerd=dockerd)
+            )
+            _check_folders(house, viewers, report)
+            report.faults += leaks(house)
+            report.faults += _left_in_containers(house, dockerd)
+        finally:
+            remove_containers(dockerd.host, state_dir)
+        house.client.close()
+    return report
+
+
+def _check_folders(house: House, viewers: list[_Viewer], report: Report) -> None:
+    until(lambda: house.status()["processes"] == 0, "an empty keeper")
+    for viewer in viewers:
+        if viewer.process_id:
+            report.faults += check_folder(house, viewer.process_id, viewer.plan)
+
+
+def _left_in_containers(house: House, dockerd: Dockerd) -> list[str]:
+    """Return what a runner with nothing to do must not have, and containers that stay although nobody uses them."""
+    wrong = []
+    for path in Path(house.layout.containers).glob("session-*"):
+        init = int((path / "init").read_text())
+        until(lambda init=init: not descendants(init), "the end of all minders")  # type: ignore[misc] # a bound pid
+        files = os.listdir(f"/proc/{init}/fd")
+        if len(files) > _RUNNER_FILES:
+            wrong.append(f"the runner of {path.name} holds {len(files)} files")
+    try:
+        until(lambda: not containers_left(dockerd.host, house.state_dir), "their removal", patience_s=_GONE_S)
+    except AssertionError:
+        wrong.append(f"containers left: {containers_left(dockerd.host, house.state_dir)}")
+    return wrong
 
 
 def _main() -> int:
@@ -257,10 +350,7 @@ def _main() -> int:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="storm") as folder:
         report = server_storm(Path(folder) / "state", kills=options.kills, seed=options.seed)
-    print(report)
-    for fault in report.faults:
-        print("FAULT", fault)
-    return 1 if report.faults else 0
+    return report.tell()
 
 
 if __name__ == "__main__":

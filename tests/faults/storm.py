@@ -1,55 +1,34 @@
-"""A kill storm: `python -m tests.faults.storm --kills 300 --seed N`.
+"""A kill storm: `python -m tests.faults.storm --kills 300 --seed N [--containers]`.
 
 Forty processes write while supervisor, guardian and shims are killed at random and upgrades happen. Every log must
 hold exactly what its writer should have written, every exit code must be right, every process must complete once,
-and at the end no descriptor and no process may be left.
+and at the end no descriptor and no process may be left. With --containers half of them write in containers, and server and
+Docker daemon are among the victims (tests.faults.server_storm).
 """
 
 import argparse
-import hashlib
 import os
 import random
 import sys
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from outlive.core.identity import id_to_bytes
 from outlive.protocols.keeper import Phase
+from tests.faults.judging import Report, check_folder, leaks
 from tests.faults.killing import Hand
 from tests.faults.plans import Plan, Planner
+from tests.faults.server_storm import container_storm
 from tests.faults.walls import Walls
 from tests.keeper.client import until
 from tests.keeper.house import House
+from tests.support.dockerd import Dockerd
 
-__all__ = ["Report", "check_folder", "storm"]
+__all__ = ["storm"]
 
 _PATIENCE_S = 90.0
-
-
-@dataclass(slots=True)
-class Report:
-    """What a storm saw; `faults` must be empty."""
-
-    processes: int = 0
-    bytes: int = 0
-    seconds: float = 0.0
-    blows: Counter[str] = field(default_factory=Counter)
-    profiles: Counter[str] = field(default_factory=Counter)
-    faults: list[str] = field(default_factory=list)
-
-    def __str__(self) -> str:
-        """Return the summary in one line."""
-        profiles = ", ".join(f"{count} {name}" for name, count in sorted(self.profiles.items()))
-        blows = ", ".join(f"{count} {name}" for name, count in sorted(self.blows.items()))
-        return (
-            f"{sum(self.blows.values())} kills ({blows}) in {self.seconds:.1f} s: {self.processes} processes,"
-            f" {self.bytes / 1e6:.0f} MB, {len(self.faults)} faults ({profiles})"
-        )
 
 
 class _Storm:
@@ -136,56 +115,7 @@ class _Storm:
             report.faults.append(
                 f"{sum(client.completions.values())} completions of {report.processes} processes"
             )
-        report.faults += _leaks(self._house)
-
-
-def check_folder(house: House, process_id: str, plan: Plan) -> list[str]:
-    """Compare a completed process's folder with its plan; returns what is wrong."""
-    wrong = []
-    done = house.done(process_id)
-    for stream in ("out", "err"):
-        path = house.folder(process_id) / stream
-        size, digest = plan.digest(stream)
-        if stream == "err" and not path.exists():  # it is made with the first bytes
-            path = Path(os.devnull)
-        with path.open("rb") as file:
-            found = (os.fstat(file.fileno()).st_size, hashlib.file_digest(file, "sha256").hexdigest())
-        if found != (size, digest):
-            wrong.append(f"{stream}: {found[0]} bytes, not {size}, or damaged")
-        if done[stream] != size:
-            wrong.append(f"done says {done[stream]} for {stream}, not {size}")
-    record = house.exit_record(process_id)
-    code = -record.number if record.kind == "signaled" else record.number
-    if record.kind not in {"exited", "signaled"} or code != plan.end:
-        wrong.append(f"ended as {record}, not {plan.end}")
-    if done.get("holder_lost"):
-        wrong.append("its descriptors were held by nobody for a while")
-    return [f"{process_id} {plan.kind} {plan.profile.value}: {text}" for text in wrong]
-
-
-def _leaks(house: House) -> list[str]:
-    """Return descriptors that a keeper with nothing to keep must not have."""
-    wrong = []
-    status = house.wait_redundant()
-    for role in ("supervisor", "guardian"):
-        part = status[role]
-        assert isinstance(part, dict)
-        links = []
-        for fd in Path(f"/proc/{part['pid']}/fd").iterdir():
-            with suppress(OSError):
-                links.append(os.readlink(fd))
-        sockets = sum(link.startswith("socket:") for link in links)
-        kept = [
-            link
-            for link in links
-            if link.startswith(("/dev/pt", "anon_inode:[pidfd]")) or "/processes/" in link
-        ]
-        pipes = sum(link.startswith("pipe:") for link in links)
-        # idle shims, prepared folders, own; each one's wake pipe, and that of the guardian's warm-up
-        most = {"supervisor": (64 + 256 + 8, 2), "guardian": (3, 4)}[role]
-        if kept or sockets > most[0] or pipes > most[1]:
-            wrong.append(f"{role} leaks: {sockets} sockets, {pipes} pipes, {kept}")
-    return wrong
+        report.faults += leaks(self._house)
 
 
 def storm(
@@ -213,8 +143,21 @@ def _main() -> int:
     parser.add_argument("--kills", type=int, default=300)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--older-kernel", action="store_true", help="as without PIDFD_GET_INFO")
+    parser.add_argument(
+        "--containers", action="store_true", help="half in containers, of a daemon of its own (root)"
+    )
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="storm") as folder:
+        if options.containers:
+            dockerd = Dockerd(Path(folder) / "d")
+            dockerd.start()
+            try:
+                dockerd.make_images()
+                state = Path(folder) / "state"
+                report = container_storm(state, dockerd, kills=options.kills, seed=options.seed)
+            finally:
+                dockerd.stop()
+            return report.tell()
         report = storm(
             Path(folder) / "state",
             kills=options.kills,
@@ -222,10 +165,7 @@ def _main() -> int:
             is_older_kernel=options.older_kernel,
             say=lambda text: print(text, flush=True),
         )
-    print(report)
-    for fault in report.faults:
-        print("FAULT", fault)
-    return 1 if report.faults else 0
+    return report.tell()
 
 
 if __name__ == "__main__":

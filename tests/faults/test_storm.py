@@ -6,8 +6,9 @@ import pytest
 
 from outlive.core.sandbox import Profile
 from outlive.keeper.offers import ask_offers
-from tests.faults.server_storm import server_storm
+from tests.faults.server_storm import container_storm, server_storm
 from tests.faults.storm import storm
+from tests.support.dockerd import Dockerd
 
 
 @pytest.mark.slow
@@ -46,3 +47,19 @@ def test_clients_miss_nothing_whoever_is_killed(tmp_path: Path, storm_kills: int
     report = server_storm(tmp_path / "state", kills=max(10, storm_kills // 3), seed=storm_seed)
     print(report)
     assert report.faults == []
+
+
+@pytest.mark.docker
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_a_kill_storm_in_containers_loses_nothing(
+    tmp_path: Path, own_dockerd: Dockerd, storm_kills: int, storm_seed: int
+) -> None:
+    """Server, supervisor, guardian and the daemon are killed; half of the writers are in its containers."""
+    kills = max(10, storm_kills)
+    report = container_storm(tmp_path / "state", own_dockerd, kills=kills, seed=storm_seed)
+    print(report)
+    assert report.faults == []
+    assert sum(report.blows.values()) >= kills
+    assert report.blows["dockerd"]
+    assert {"session container", "strict container"} <= {*report.profiles}

@@ -94,6 +94,7 @@ async def test_all_who_ask_meanwhile_are_answered_by_the_next_walk() -> None:
     assert walks == 2
 
 
+@pytest.mark.thorough
 @given(
     steps=st.lists(
         st.tuples(st.sampled_from(["ours", "nobody's", "turn", "give up"]), st.integers(0, 4)), max_size=25

@@ -18,6 +18,8 @@ from outlive.backends.docker.building import MACHINES, compile_runner, runner_so
 from outlive.core.errors import StartFailed
 from tests.house.sources import ROOT
 
+pytestmark = pytest.mark.thorough
+
 PATIENCE_S = 60.0
 
 

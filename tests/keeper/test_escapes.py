@@ -3,7 +3,6 @@
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -11,34 +10,8 @@ import pytest
 from outlive.protocols.keeper import CauseCode
 from tests.keeper.client import until
 from tests.keeper.house import House, is_paused, sh
+from tests.support.escapes import CASES, PID_NAMESPACE
 from tests.support.processes import Marker, is_alive
-
-_TO_ROOT_CGROUP = (
-    "for f in /sys/fs/cgroup/cgroup.procs /sys/fs/cgroup/*/cgroup.procs; do echo $$ > $f; done 2>/dev/null"
-)
-_SUBREAPER = (
-    f"{sys.executable} -I -S -c 'import ctypes, os, subprocess;"
-    " ctypes.CDLL(None).prctl(36, 1, 0, 0, 0); os.setsid() if os.fork() == 0 else os.wait();"
-    ' subprocess.run(["/bin/sh", "-c", "SLEEP & SLEEP & wait"])\''
-)
-# Name: a shell line (SLEEP carries the mark), how many marked processes there are, whether the main process stays.
-_CASES: dict[str, tuple[str, int, bool]] = {
-    "background child": ("SLEEP & SLEEP", 2, True),
-    "setsid": ("setsid SLEEP & wait", 1, True),
-    "daemon whose main exits": ("(setsid sh -c 'SLEEP & SLEEP' &) & exit 0", 2, False),
-    "job control": ("set -m; SLEEP & SLEEP & wait", 2, True),
-    "ignores TERM": ("trap '' TERM HUP INT; SLEEP & SLEEP & while :; do SLEEP; done", 3, True),
-    "empty environment": ("env -i setsid SLEEP & wait", 1, True),
-    "fork chain": (
-        "chain() { if [ $1 -gt 0 ]; then (chain $(($1 - 1))) & fi; SLEEP & wait; }; chain 12; wait",
-        13,
-        True,
-    ),
-    "pid namespace": ("unshare -fp sh -c 'SLEEP & SLEEP' & wait", 2, True),
-    "stopped": ("sh -c 'kill -STOP $$; true' & SLEEP & wait", 1, True),
-    "root cgroup": (f"{_TO_ROOT_CGROUP}; SLEEP & SLEEP & wait", 2, True),
-    "own session, cgroup and subreaper": (f"{_TO_ROOT_CGROUP}; setsid {_SUBREAPER} & wait", 2, True),
-}
 
 
 def _may_unshare() -> bool:
@@ -50,11 +23,11 @@ def _may_unshare() -> bool:
 
 
 def _start(house: House, marker: Marker, case: str) -> str:
-    line, count, _ = _CASES[case]
-    if case == "pid namespace" and not _may_unshare():
+    escape = CASES[case]
+    if case == PID_NAMESPACE and not _may_unshare():
         pytest.skip("this user may not make a PID namespace")
-    process_id = house.start(*sh(line.replace("SLEEP", marker.sleep)))
-    until(lambda: len(marker.pids()) == count, f"{count} marked processes")
+    process_id = house.start(*sh(escape.line.replace("SLEEP", marker.sleep)))
+    until(lambda: len(marker.pids()) == escape.count, f"{escape.count} marked processes")
     return process_id
 
 
@@ -69,7 +42,7 @@ def _tree(house: House, process_id: str) -> list[int]:
     return [pid for pid in found[1:] if is_alive(pid)]
 
 
-@pytest.mark.parametrize("case", _CASES)
+@pytest.mark.parametrize("case", CASES)
 def test_after_a_stop_nobody_is_left(house: House, marker: Marker, case: str) -> None:
     process_id = _start(house, marker, case)
     house.client.ask("stop", id=process_id, cause=int(CauseCode.CANCEL), grace_s=0.3)
@@ -78,10 +51,10 @@ def test_after_a_stop_nobody_is_left(house: House, marker: Marker, case: str) ->
     until(lambda: house.status()["processes"] == 0, "the keeper to let go")
 
 
-@pytest.mark.parametrize("case", _CASES)
+@pytest.mark.parametrize("case", CASES)
 def test_after_a_pause_nobody_runs_and_after_a_resume_all_do(house: House, marker: Marker, case: str) -> None:
     process_id = _start(house, marker, case)
-    stays = _CASES[case][2]
+    stays = CASES[case].stays
     if not stays:
         house.client.wait_done(process_id)
     else:

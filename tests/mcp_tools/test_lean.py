@@ -86,6 +86,7 @@ async def test_what_is_left_out_is_read_exactly_once(toolbox: Toolbox) -> None:
     assert shown == wanted
 
 
+@pytest.mark.thorough
 @pytest.mark.promise("S4.13.answers")
 async def test_a_flood_shows_its_ends(toolbox: Toolbox) -> None:
     caller = a_caller()

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -139,11 +139,16 @@ class Pair:
     """A far server, a proxy before it, and a near server whose node "far" is that proxy."""
 
     def __init__(
-        self, folder: Path, *, near_args: tuple[str, ...] = (), far_args: tuple[str, ...] = ()
+        self,
+        folder: Path,
+        *,
+        near_args: tuple[str, ...] = (),
+        far_args: tuple[str, ...] = (),
+        far_env: Mapping[str, str] | None = None,
     ) -> None:
         """Describe them; nothing is started."""
         # The Host names the proxy.
-        self.far = OutliveServer(folder / "far", args=("--public-name", _PROXY_HOST, *far_args))
+        self.far = OutliveServer(folder / "far", args=("--public-name", _PROXY_HOST, *far_args), env=far_env)
         self._folder = folder
         self._near_args = near_args
         self._stack = contextlib.ExitStack()

@@ -11,6 +11,8 @@ from outlive.client import Client
 from tests.remote.pairs import PATIENCE_S, Pair, a_token, wait_until
 from tests.support.server import OutliveServer, outlive_command
 
+pytestmark = pytest.mark.thorough
+
 
 class _Far:
     """The command line with a host."""

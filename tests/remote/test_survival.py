@@ -13,20 +13,13 @@ import pytest
 from outlive.client import BackendUnavailable, Client, Output, Process
 from outlive.core.identity import new_process_id
 from tests.remote.pairs import PATIENCE_S, Pair, a_token, node_state, output_of, wait_until
+from tests.support.paced import PACED_CODE, Paced
 from tests.support.processes import is_alive
 from tests.support.server import OutliveServer, free_port
 
 FAR = "far"
-_WRITER = """
-i=0
-while [ $i -lt 400 ]; do
-  seq $((i*100+1)) $((i*100+100)); echo "e$i" >&2
-  i=$((i+1)); [ $((i % 20)) -eq 0 ] && sleep .05
-done
-exit 23
-"""
-_OUT = b"".join(b"%d\n" % i for i in range(1, 40_001))
-_ERR = b"".join(b"e%d\n" % i for i in range(400))
+_PACED = Paced(rounds=400, burst=20)
+_OUT, _ERR = _PACED.out, _PACED.err
 
 pytestmark = pytest.mark.thorough
 
@@ -34,7 +27,7 @@ pytestmark = pytest.mark.thorough
 def _check(process: Process) -> None:
     """The whole output on disk here, and the end."""
     info = process.wait(60, until="closed")
-    assert (info.state, info.exit_code, info.is_closed) == ("exited", 23, True)
+    assert (info.state, info.exit_code, info.is_closed) == ("exited", PACED_CODE, True)
     assert (info.cursor.stdout, info.cursor.stderr) == (len(_OUT), len(_ERR))
     assert output_of(process) == (_OUT, _ERR)
 
@@ -67,7 +60,7 @@ def test_a_link_that_is_cut_at_random_points_costs_nothing(own_pair: Pair, seed:
         processes: list[Process] = []
         while len(processes) < 3:
             try:
-                processes.append(client.start(["sh", "-c", _WRITER], backend=FAR))
+                processes.append(client.start(_PACED.argv, backend=FAR))
             except BackendUnavailable:
                 continue
         for process in processes:
@@ -112,7 +105,7 @@ def test_a_node_that_is_away_is_unknown_and_true_when_it_is_back(own_pair: Pair)
 def test_killed_servers_cost_no_byte(own_pair: Pair, blow: str) -> None:
     """SIGKILL while output is on its way; whoever died is started again."""
     with own_pair.client() as client:
-        process = client.start(["sh", "-c", _WRITER], backend=FAR)
+        process = client.start(_PACED.argv, backend=FAR)
         wait_until(lambda: process.info().cursor.stdout > 10_000)
     for _ in range(2):
         if blow in {"near", "both"}:

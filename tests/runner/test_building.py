@@ -14,6 +14,8 @@ from outlive.core.errors import StartFailed
 from tests.cli.screens import needs
 from tests.runner.playing import Command, Runner, wait_until
 
+pytestmark = pytest.mark.thorough
+
 _SOURCE_LINES, _FUNCTION_LINES = 400, 60
 
 

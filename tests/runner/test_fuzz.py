@@ -19,6 +19,8 @@ from outlive.keeper import sockets
 from outlive.keeper.kernel import stat_fields
 from tests.runner.playing import Command, Runner, Supervisor, exec_spec, in_memory, wait_until
 
+pytestmark = pytest.mark.thorough
+
 _SANITIZED = ("-g", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 _VERBS = (
     "spawn",

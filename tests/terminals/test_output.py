@@ -41,6 +41,7 @@ async def small(shared_house: House, tmp_path: Path) -> AsyncIterator[Desk]:
         await desk.close_all()
 
 
+@pytest.mark.thorough
 async def test_a_log_without_its_middle_is_read_and_the_terminal_goes_on(small: Desk) -> None:
     terminal = await small.open()
     begin = (await small.read(terminal)).cursor

@@ -24,7 +24,7 @@ from outlive.client import (
 )
 from outlive.core.identity import new_process_id
 from outlive.core.layout import Layout
-from outlive.core.location import parse_isolation
+from outlive.core.location import DOCKER, parse_isolation
 from outlive.core.sandbox import Profile, listed_environment
 
 __all__ = ["start", "start_elsewhere"]
@@ -116,7 +116,10 @@ def _start_options(
     if options.cwd is not None:
         environment["PWD"] = folder
     secrets = _secrets(options.secrets, environment)
-    if options.profile not in {None, Profile.OPEN}:  # what nobody has named is not for it
+    is_contained = options.backend == DOCKER
+    if is_contained:  # PATH and the rest are the image's
+        environment = {}
+    elif options.profile not in {None, Profile.OPEN}:  # what nobody has named is not for it
         environment = dict(listed_environment(ours))
     environment.update(_variables(options.env))
     wanted: StartOptions = {
@@ -124,7 +127,7 @@ def _start_options(
         "cwd": folder,
         "env": environment,
         "env_secrets": secrets,
-        "inherit_env": False,
+        "inherit_env": is_contained,
         **_common(options, plan, size),
     }
     return wanted

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "environment.h"
@@ -31,12 +32,13 @@ noreturn void fail_child(int report, int number, const char *place)
 }
 
 /* Default dispositions for all, none blocked: what is ignored or blocked would survive execve (signal(7)). */
+/* By the kernel's own call: C libraries refuse a few numbers, which whoever started us may ignore. */
 static void reset_signals(void)
 {
-    struct sigaction standard = {.sa_handler = SIG_DFL};
+    static const unsigned char standard[64]; /* the kernel's struct sigaction: SIG_DFL, no flags, an empty mask */
 
     for (int number = 1; number < 65; number++)
-        sigaction(number, &standard, NULL); /* refused for KILL, STOP and the library's own */
+        syscall(SYS_rt_sigaction, number, standard, NULL, (size_t)8); /* refused for KILL and STOP */
     block_all_signals(false);
 }
 

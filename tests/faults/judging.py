@@ -1,0 +1,90 @@
+"""What a storm has seen, and how it is judged: `Report`, `check_folder`, `leaks`."""
+
+import hashlib
+import os
+from collections import Counter
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.faults.plans import Plan
+from tests.keeper.house import House
+
+__all__ = ["Report", "check_folder", "leaks"]
+
+
+@dataclass(slots=True)
+class Report:
+    """What a storm saw; `faults` must be empty."""
+
+    processes: int = 0
+    bytes: int = 0
+    seconds: float = 0.0
+    blows: Counter[str] = field(default_factory=Counter)
+    profiles: Counter[str] = field(default_factory=Counter)
+    faults: list[str] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        """Return the summary in one line."""
+        profiles = ", ".join(f"{count} {name}" for name, count in sorted(self.profiles.items()))
+        blows = ", ".join(f"{count} {name}" for name, count in sorted(self.blows.items()))
+        return (
+            f"{sum(self.blows.values())} kills ({blows}) in {self.seconds:.1f} s: {self.processes} processes,"
+            f" {self.bytes / 1e6:.0f} MB, {len(self.faults)} faults ({profiles})"
+        )
+
+    def tell(self) -> int:
+        """Print all of it; returns the exit code of a program."""
+        print(self)
+        for fault in self.faults:
+            print("FAULT", fault)
+        return 1 if self.faults else 0
+
+
+def check_folder(house: House, process_id: str, plan: Plan) -> list[str]:
+    """Compare a completed process's folder with its plan; returns what is wrong."""
+    wrong = []
+    done = house.done(process_id)
+    for stream in ("out", "err"):
+        path = house.folder(process_id) / stream
+        size, digest = plan.digest(stream)
+        if stream == "err" and not path.exists():  # it is made with the first bytes
+            path = Path(os.devnull)
+        with path.open("rb") as file:
+            found = (os.fstat(file.fileno()).st_size, hashlib.file_digest(file, "sha256").hexdigest())
+        if found != (size, digest):
+            wrong.append(f"{stream}: {found[0]} bytes, not {size}, or damaged")
+        if done[stream] != size:
+            wrong.append(f"done says {done[stream]} for {stream}, not {size}")
+    record = house.exit_record(process_id)
+    code = -record.number if record.kind == "signaled" else record.number
+    if record.kind not in {"exited", "signaled"} or code != plan.end:
+        wrong.append(f"ended as {record}, not {plan.end}")
+    if done.get("holder_lost"):
+        wrong.append("its descriptors were held by nobody for a while")
+    return [f"{process_id} {plan.kind} {plan.profile.value}: {text}" for text in wrong]
+
+
+def leaks(house: House) -> list[str]:
+    """Return descriptors that a keeper with nothing to keep must not have."""
+    wrong = []
+    status = house.wait_redundant()
+    for role in ("supervisor", "guardian"):
+        part = status[role]
+        assert isinstance(part, dict)
+        links = []
+        for fd in Path(f"/proc/{part['pid']}/fd").iterdir():
+            with suppress(OSError):
+                links.append(os.readlink(fd))
+        sockets = sum(link.startswith("socket:") for link in links)
+        kept = [
+            link
+            for link in links
+            if link.startswith(("/dev/pt", "anon_inode:[pidfd]")) or "/processes/" in link
+        ]
+        pipes = sum(link.startswith("pipe:") for link in links)
+        # idle shims, prepared folders, own; each one's wake pipe, and that of the guardian's warm-up
+        most = {"supervisor": (64 + 256 + 8, 2), "guardian": (3, 4)}[role]
+        if kept or sockets > most[0] or pipes > most[1]:
+            wrong.append(f"{role} leaks: {sockets} sockets, {pipes} pipes, {kept}")
+    return wrong
