@@ -1,6 +1,5 @@
 """The hub (`outlive-runner hold`) and its frames, without Docker: what is said twice counts once, nonsense ends nothing."""
 
-import os
 import socket
 import subprocess
 from collections.abc import Iterator
@@ -122,10 +121,8 @@ class Hub:
         assert self.process.wait(10) == 0
 
 
-@pytest.fixture
-def hub(binary: Path, tmp_path: Path) -> Iterator[Hub]:
-    """A hub with nobody connected."""
-    made = Hub(binary, tmp_path)
+def _served(binary: Path, folder: Path) -> Iterator[Hub]:
+    made = Hub(binary, folder)
     try:
         yield made
         made.close()
@@ -134,6 +131,12 @@ def hub(binary: Path, tmp_path: Path) -> Iterator[Hub]:
         if made.process.poll() is None:
             end(made.process.pid)
             made.process.wait()
+
+
+@pytest.fixture
+def hub(binary: Path, tmp_path: Path) -> Iterator[Hub]:
+    """A hub with nobody connected."""
+    yield from _served(binary, tmp_path)
 
 
 def _spec(*argv: str) -> bytes:
@@ -225,13 +228,4 @@ def test_nonsense_from_outside_ends_no_hub(sanitized_hub: Hub, messages: list[by
 @pytest.fixture
 def sanitized_hub(sanitized: Path, tmp_path: Path) -> Iterator[Hub]:
     """A hub with the compiler's checks."""
-    os.environ.setdefault("ASAN_OPTIONS", "detect_leaks=0")
-    made = Hub(sanitized, tmp_path)
-    try:
-        yield made
-        made.close()
-    finally:
-        made.disconnect()
-        if made.process.poll() is None:
-            end(made.process.pid)
-            made.process.wait()
+    yield from _served(sanitized, tmp_path)
