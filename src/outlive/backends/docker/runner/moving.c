@@ -1,4 +1,4 @@
-/* The bytes of a kept command: from its pipes into windows, from windows to whoever is outside, and its input back. */
+/* The bytes of a kept command: from its pipes into windows, from there outside, and its input back. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -134,7 +134,7 @@ static bool say_output(struct hub *hub, struct task *task, int index)
     return output->is_end_said;
 }
 
-/* Tell whether all was read that was written before the command ended. A pipe that others hold open says so only if asked. */
+/* Tell whether all was read that was written before the command ended. A pipe that others hold open has to be asked. */
 static bool are_drained(struct task *task)
 {
     bool are = true;
