@@ -123,7 +123,7 @@ def test_the_command_line_runs_there(place: Place) -> None:
 
 def test_the_command_line_gives_its_variables_to_this_machine_only(place: Place) -> None:
     """A container's are its image's, a node's are its own; what `--env` says goes everywhere."""
-    backend = place.backend or ("docker" if place.is_docker else "local")
+    named = () if place.backend is None else ("--backend", place.backend)  # else the server's default counts
     ran = subprocess.run(
         [
             *(
@@ -134,7 +134,7 @@ def test_the_command_line_gives_its_variables_to_this_machine_only(place: Place)
                 "--cwd",
                 str(place.folder),
             ),
-            *("--backend", backend, "--env", "GIVEN=1", "--", "env"),
+            *(*named, "--env", "GIVEN=1", "--", "env"),
         ],
         env={**os.environ, "OF_THE_CALLER": "1"},
         stdin=subprocess.DEVNULL,

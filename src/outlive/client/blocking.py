@@ -281,6 +281,10 @@ class Client:
         """Return processes of this user, newest first; see `AsyncClient.list`."""
         return run(self._client.list(active=active, group=group, tags=tags, before=before, limit=limit))
 
+    def default_backend(self) -> str:
+        """Return where commands run that name no backend; see `AsyncClient.default_backend`."""
+        return run(self._client.default_backend())
+
     def nodes(self) -> _Nodes:
         """Return the other servers that run commands for this one; see `AsyncClient.nodes`."""
         return run(self._client.nodes())

@@ -3,7 +3,7 @@
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Self, Unpack
+from typing import Self, Unpack
 
 from outlive.client.address import Address, say_nothing
 from outlive.client.approvals import AsyncApprovals
@@ -12,6 +12,7 @@ from outlive.client.follow import AsyncFollow, silence
 from outlive.client.link import Link
 from outlive.client.messages import read_info
 from outlive.client.options import StartOptions, execute_params
+from outlive.client.places import Places
 from outlive.client.process import AsyncProcess, position_of
 from outlive.client.results import ProcessInfo
 from outlive.client.world import World
@@ -22,12 +23,11 @@ __all__ = ["AsyncClient"]
 
 # Spelled out here because inside the class `list` is the method.
 _Infos = list[ProcessInfo]
-_Nodes = list[dict[str, Any]]
 
 _PATIENCE_S = 30.0  # longer than any start of a server
 
 
-class AsyncClient(AsyncApprovals):
+class AsyncClient(AsyncApprovals, Places):
     """Starts, finds, follows and controls processes. Used from one event loop, by any number of its tasks.
 
     `async with` closes its connections at the end; processes go on, except those started with `detach=False`.
@@ -153,14 +153,6 @@ class AsyncClient(AsyncApprovals):
         params["tags"] = None if tags is None else dict(tags)
         result = await self._link.request("list", params)
         return [read_info(view) for view in result["processes"]]
-
-    async def nodes(self) -> _Nodes:
-        """Return the other servers that run commands for this one, as mappings.
-
-        Of each its `name`, `address`, `state` ("connected" or "away"), `since` (ISO 8601), `reason` and `hint` where it is away,
-        and how many `processes` are followed there.
-        """
-        return [*(await self._link.request("nodes", {}))["nodes"]]
 
     async def remove(self, process_id: str, *, force: bool = False) -> None:
         """Forget a finished process: record, output and folder.

@@ -24,6 +24,7 @@ from outlive.client.results import (
 from outlive.core.cursor import Cursor
 from outlive.core.errors import OutliveError, ProtocolViolation, error_from_slug
 from outlive.core.identity import ProcessId
+from outlive.core.location import LOCAL
 
 __all__ = [
     "Answer",
@@ -47,10 +48,11 @@ _Object = Mapping[str, Any]  # a JSON object that the server made; a member that
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """The server's first message."""
+    """The server's first message; `backend` is where commands run that name none."""
 
     session_id: str
     is_resumed: bool
+    backend: str = LOCAL
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +126,8 @@ def _read_message(message: _Object) -> Message:
     params = message["params"]
     match message["method"]:
         case "connected":
-            return Hello(params["session_id"], params["resumed"])
+            backend = params.get("capabilities", {}).get("backend", LOCAL)  # an earlier server has no other
+            return Hello(params["session_id"], params["resumed"], backend)
         case "process.gap":
             return Missing(params["process_id"], params["type"], params["from"], params["to"])
         case "process.completed":

@@ -4,6 +4,7 @@ import contextlib
 import functools
 import os
 import threading
+from dataclasses import replace
 
 from outlive.cli.far import a_client, far_url
 from outlive.cli.foreground.attach import feed
@@ -19,7 +20,7 @@ from outlive.cli.foreground.start import start, start_elsewhere
 from outlive.cli.foreground.surroundings import Surroundings
 from outlive.cli.foreground.terminal import Terminal
 from outlive.cli.output import say, show, show_error, show_json
-from outlive.client import Cursor, Gap, OutliveError, Output, Process
+from outlive.client import Client, Cursor, Gap, OutliveError, Output, Process
 from outlive.client.address import say_nothing
 from outlive.client.results import Stream
 from outlive.core.location import DOCKER, LOCAL
@@ -39,8 +40,7 @@ def run_command(options: RunOptions, *, state_dir: str | None, no_start: bool) -
     surroundings = Surroundings.found()
     readiness = None if options.wait_for is None else Readiness(options.wait_for)
     keys = DetachKeys(options.detach_keys)
-    is_elsewhere = far_url() is not None or options.backend not in {None, LOCAL, DOCKER}
-    plan = plan_run(options, _descriptors(), is_elsewhere=is_elsewhere)
+    plan = plan_run(options, _descriptors())
     # Where only stdout is a terminal (--pty), it tells the size, and keys are not for us.
     terminal = (
         own_terminal(0 if plan.stdin == "typed" else 1)
@@ -57,6 +57,9 @@ def run_command(options: RunOptions, *, state_dir: str | None, no_start: bool) -
         if size is not None and terminal is not None and plan.stdin == "typed" and terminal.is_ours:
             terminal.hush()
         try:
+            options, is_elsewhere = _placed(options, client)
+            if is_elsewhere and plan.stdin == "lent":
+                plan = replace(plan, stdin="fed")
             if is_elsewhere:
                 process = start_elsewhere(client, options, plan, size=size)
             else:
@@ -83,6 +86,15 @@ def run_command(options: RunOptions, *, state_dir: str | None, no_start: bool) -
             state_dir=layout.root,
             is_elsewhere=is_elsewhere,
         )
+
+
+def _placed(options: RunOptions, client: Client) -> tuple[RunOptions, bool]:
+    """Return the options with the backend that the server would choose, and whether that is another machine."""
+    if far_url() is not None:
+        return options, True
+    if options.backend is None and (backend := client.default_backend()) != LOCAL:
+        options = replace(options, backend=backend)
+    return options, options.backend not in {None, LOCAL, DOCKER}
 
 
 def _stay(

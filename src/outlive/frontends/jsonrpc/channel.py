@@ -178,6 +178,7 @@ class Channel:
                     "output": list(get_args(OutputMode)),
                     "max_line_bytes": self._settings.max_line_bytes,
                     "reconnect_grace": self._settings.reconnect_grace_s,
+                    "backend": self._engine.default_backend,
                 },
                 "resumed": is_resumed,
                 "processes": [process_view(known.process.record) for known in followed],

@@ -1,0 +1,31 @@
+"""What a client may ask about the places where commands run: one part of `AsyncClient`."""
+
+from typing import Any
+
+from outlive.client.link import Link
+
+__all__ = ["Places"]
+
+_Nodes = list[dict[str, Any]]
+
+
+class Places:
+    """Questions to the server about its backends."""
+
+    _link: Link
+
+    async def default_backend(self) -> str:
+        """Return where commands run that name no backend: "local", "docker", or the name of a node.
+
+        Raises:
+            BackendUnavailable: `server_unavailable`.
+        """
+        return (await self._link.channel()).hello.backend
+
+    async def nodes(self) -> _Nodes:
+        """Return the other servers that run commands for this one, as mappings.
+
+        Of each its `name`, `address`, `state` ("connected" or "away"), `since` (ISO 8601), `reason` and `hint` where it is away,
+        and how many `processes` are followed there.
+        """
+        return [*(await self._link.request("nodes", {}))["nodes"]]
