@@ -21,7 +21,11 @@ NAMES: tuple[Name, ...] = ("local", "docker", "remote", "remote-docker")
 CONTAINED = [
     pytest.param(name, id=name, marks=pytest.mark.docker) for name in NAMES if name.endswith("docker")
 ]
-PLACES = [pytest.param(name, id=name) for name in NAMES if not name.endswith("docker")] + CONTAINED
+PLACES = [
+    pytest.param("local", id="local"),
+    pytest.param("remote", id="remote", marks=pytest.mark.thorough),
+    *CONTAINED,
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

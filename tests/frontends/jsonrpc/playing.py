@@ -104,6 +104,8 @@ class _PlayedControls:
 class PlayedEngine(_PlayedControls):
     """Processes that do nothing by themselves; what was asked of them stands in `calls`."""
 
+    default_backend = "local"
+
     def __init__(self, folder: Path) -> None:
         """Keep the folders of the processes under `folder`."""
         super().__init__()
