@@ -21,7 +21,7 @@ _PROXY_HEADERS = [
 ]
 
 
-@pytest.mark.promise("A.peer")
+@pytest.mark.promise("A.peer", "W.principal")
 @needs_second_user
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
 def test_another_user_on_loopback_is_let_in_with_a_token_only(besieged: OutliveServer, host: str) -> None:
