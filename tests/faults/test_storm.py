@@ -32,6 +32,7 @@ def test_a_kill_storm_on_an_older_kernel_loses_nothing(
     assert report.faults == []
 
 
+@pytest.mark.thorough
 def test_a_small_storm_loses_nothing(tmp_path: Path, storm_seed: int) -> None:
     report = storm(tmp_path / "state", kills=8, seed=storm_seed, at_a_time=10)
     assert report.faults == []

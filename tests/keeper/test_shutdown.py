@@ -55,6 +55,7 @@ def test_exit_codes_and_last_words_are_kept_when_everybody_is_told_to_end(
     assert own_house.done(speaks)["cause"] == CauseCode.NONE
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("role", ["supervisor", "guardian"])
 def test_one_that_is_told_alone_is_replaced_and_no_command_notices(
     build_house: Callable[..., House], gate: Gate, role: str

@@ -38,6 +38,7 @@ def _run(
     assert "Test cases:" in ran.stdout
 
 
+@pytest.mark.thorough
 @pytest.mark.promise("R.document")
 def test_a_few_requests_of_every_kind_are_answered_as_documented(
     harmless: RestCaller, tmp_path: Path

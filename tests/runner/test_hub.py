@@ -17,6 +17,8 @@ from tests.runner.playing import exec_spec
 from tests.runner.test_fuzz import sanitized
 from tests.support.processes import end
 
+pytestmark = pytest.mark.thorough
+
 __all__ = ["sanitized"]
 
 _PART, _START, _INPUT, _INPUT_END, _ACK, _WORDS, _RELEASE = range(2, 9)
