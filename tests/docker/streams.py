@@ -50,6 +50,7 @@ class DaemonPort:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._writers: set[asyncio.StreamWriter] = set()
+        self._server: asyncio.Server | None = None
         self.port = 0
         self.cuts = 0
 
@@ -67,8 +68,10 @@ class DaemonPort:
     def __exit__(self, *_exception: object) -> None:
         """Cut everything."""
         self.cut()
+        self._do(self._end())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(5)
+        self._loop.close()
 
     def cut(self) -> None:
         """Break every connection in its middle; new ones are let through."""
@@ -79,8 +82,17 @@ class DaemonPort:
         asyncio.run_coroutine_threadsafe(doing, self._loop).result(10)
 
     async def _listen(self) -> None:
-        server = await asyncio.start_server(self._carry, "127.0.0.1", 0)
-        self.port = server.sockets[0].getsockname()[1]
+        self._server = await asyncio.start_server(self._carry, "127.0.0.1", 0)
+        self.port = self._server.sockets[0].getsockname()[1]
+
+    async def _end(self) -> None:
+        assert self._server is not None
+        self._server.close()
+        await self._cut()
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _cut(self) -> None:
         for writer in list(self._writers):
