@@ -1,9 +1,13 @@
 """An agent at the server that a VS Code is connected to: `Agent`, by the terminal tools of REST."""
 
+import time
+
 from tests.rest.rest_caller import Json, RestCaller
 from tests.support.server import OutliveServer
 
 __all__ = ["Agent"]
+
+_PATIENCE_S = 25.0
 
 # command, its output without the last newline, its exit code
 _CAPTURED = (
@@ -36,8 +40,16 @@ class Agent:
         body = {"command": command, "wait_s": 25}
         return self.rest.call("POST", f"/v1/terminals/{terminal_id}/execute", body).json
 
+    def wait_ready(self, terminal_id: str) -> None:
+        """Wait until the shell is at its prompt: what was typed may be shown a moment before."""
+        deadline = time.monotonic() + _PATIENCE_S
+        while self.rest.call("GET", f"/v1/terminals/{terminal_id}").json["state"] != "ready":
+            assert time.monotonic() < deadline, "the shell does not come back to its prompt"
+            time.sleep(0.05)
+
     def output(self, terminal_id: str, command: str) -> str:
-        """Run a command and return its output without the newline at its end."""
+        """Run a command at the prompt and return its output without the newline at its end."""
+        self.wait_ready(terminal_id)
         return str(self.execute(terminal_id, command)["output"]).rstrip("\n")
 
     def open_ids(self) -> list[str]:

@@ -66,20 +66,30 @@ const steps = {
   },
   /** Bring a terminal to the front by its tab; there are several, so that tabs are shown. */
   async tab({ name }) {
-    const tab = await page.waitForFunction(
-      (wanted) =>
-        [...document.querySelectorAll(".tabs-list .monaco-list-row")].find((row) => row.textContent.includes(wanted)),
-      PATIENCE,
-      name,
-    );
-    await tab.click();
-    await steps.front({ name });
+    const begun = Date.now();
+    for (;;) {
+      const tab = await page.waitForFunction(
+        (wanted) =>
+          [...document.querySelectorAll(".tabs-list .monaco-list-row")].find((row) => row.textContent.includes(wanted)),
+        PATIENCE,
+        name,
+      );
+      await tab.click().catch(() => undefined); // gone meanwhile: while terminals come back the list is drawn anew
+      try {
+        await steps.front({ name, timeout: 1000 });
+        return;
+      } catch (error) {
+        if (Date.now() - begun > PATIENCE.timeout) {
+          throw error;
+        }
+      }
+    }
   },
   /** Wait until a terminal is in front. */
-  async front({ name }) {
+  async front({ name, timeout = PATIENCE.timeout }) {
     await page.waitForFunction(
       (wanted) => document.querySelector(".tabs-list .monaco-list-row.selected")?.textContent.includes(wanted),
-      PATIENCE,
+      { ...PATIENCE, timeout },
       name,
     );
   },
