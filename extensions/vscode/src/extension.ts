@@ -6,6 +6,9 @@ import { OwnTerminals } from "./own_terminals";
 import { Settings } from "./settings";
 import { ShownTerminals } from "./shown_terminals";
 
+/** How long one of our servers may take to say that it is one, once connected. */
+const SAYS_SO_MS = 2000;
+
 export async function activate(context: vscode.ExtensionContext): Promise<void> {
   const log = vscode.window.createOutputChannel("outlive", { log: true });
   const settings = new Settings(context.secrets);
@@ -117,12 +120,12 @@ class Commands {
   }
 
   private async newTerminal(): Promise<void> {
-    this.mustBeOurs();
+    await this.mustBeOurs();
     await this.shown.create();
   }
 
   private async showTerminal(): Promise<void> {
-    this.mustBeOurs();
+    await this.mustBeOurs();
     const picks = this.shown.hidden.map((one) => ({ label: one.terminalName, description: one.terminalId, one }));
     if (picks.length === 0) {
       void vscode.window.showInformationMessage("outlive: every terminal of the server is shown in this window.");
@@ -133,7 +136,7 @@ class Commands {
   }
 
   private async endTerminal(): Promise<void> {
-    this.mustBeOurs();
+    await this.mustBeOurs();
     const view = this.shown.active ?? (await this.picked());
     view?.hangUp(); // by its own connection; the server then tells everybody that it has ended
   }
@@ -153,7 +156,12 @@ class Commands {
     else this.redial();
   }
 
-  private mustBeOurs(): void {
+  /** Let a verb pass at one of our servers, which says so in its first message: it may be on its way. */
+  private async mustBeOurs(): Promise<void> {
+    const begun = Date.now();
+    while (this.bridge.state === "open" && !this.bridge.isOutlive && Date.now() - begun < SAYS_SO_MS) {
+      await new Promise((resolve) => setTimeout(resolve, 50));
+    }
     if (this.bridge.state !== "open") throw new Error(`Not connected to ${this.settings.url}: "outlive: Connect".`);
     if (!this.bridge.isOutlive) throw new Error(`The server at ${this.settings.url} has no terminals of its own.`);
   }
