@@ -159,7 +159,14 @@ class House:
     def shims(self) -> list[int]:
         """Return the pids of all shims: forked from a guardian, so they carry its command line."""
         guardian = _pid_of(self.status(), "guardian")
-        return [pid for pid in self.guardians() if pid != guardian]
+        found = {pid for pid in self.guardians() if pid != guardian}
+        # What a shim has forked has that command line, too, until it executes; the init of a sealed command keeps it,
+        # and the kernel ends the command with it.
+        return [
+            pid
+            for pid in found
+            if (seen := stat(pid)) is not None and seen.ppid not in found and not _is_init(pid)
+        ]
 
     def shim_of(self, process_id: str) -> int:
         """Return the pid of the shim that spawned a process."""
@@ -268,6 +275,15 @@ def _birth(path: Path) -> int:
         return path.stat().st_ctime_ns  # inode numbers are used again at once
     except FileNotFoundError:
         return 0
+
+
+def _is_init(pid: int) -> bool:
+    """Tell whether a process is the first of a PID namespace of its own (proc_pid_status(5), NSpid)."""
+    with suppress(OSError):
+        for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+            if line.startswith("NSpid:"):
+                return len(line.split()) > 2
+    return False
 
 
 def _pid_of(status: Reply, role: str) -> int:
