@@ -82,9 +82,8 @@ def remove_when_closed(engine: Engine, containers: Containers) -> Callable[[], N
     removing: set[asyncio.Task[None]] = set()
 
     async def remove(name: str) -> None:
-        with contextlib.suppress(
-            OutliveError
-        ):  # the daemon is away: it is removed later, as all that nobody uses
+        # Where the daemon is away it is removed later, as all that nobody uses.
+        with contextlib.suppress(OutliveError):
             await containers.let_go(name)
 
     def hear(event: Event) -> None:

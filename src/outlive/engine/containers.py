@@ -6,7 +6,6 @@ missing. A container bounds more than the profile "sealed" does, and counts as t
 
 import asyncio
 import os
-import shlex
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import TypeVar
@@ -17,7 +16,7 @@ from outlive.core.identity import ProcessId
 from outlive.core.location import DOCKER, LOCAL, ContainerPlan, Isolation, Location
 from outlive.core.process import Owner
 from outlive.core.sandbox import NO_LIMITS, Limits, Profile, Sandbox
-from outlive.engine.resolve import DEFAULT_TERM, MAX_LINE_BYTES, Resolved, as_bytes, check_words
+from outlive.engine.resolve import DEFAULT_TERM, Resolved, as_bytes, check_words, shell_line
 from outlive.engine.sandbox import Confined
 
 __all__ = ["ContainerSettings", "ContainerStarts"]
@@ -194,11 +193,7 @@ def _resolved(command: Command, process_id: ProcessId, cwd: str, steps: list[str
         if command.script is not None:
             argv, script = (*argv, _SCRIPT), as_bytes(command.script) or b"\n"
         return Resolved(program=argv[0], argv=argv, env=env, cwd=cwd, shell=None, script=script)
-    line, script = command.line or "", b""
-    if len(encoded := as_bytes(line)) > MAX_LINE_BYTES:
-        line, script = f". {shlex.quote(_SCRIPT)}", encoded
-    elif line[0] in "-+":
-        line = " " + line  # else the shell takes it for an option
+    line, script = shell_line(command.line or "", _SCRIPT)
     steps.append("else sh")  # under that name
     return Resolved(program=_SHELL, argv=(_SHELL, "-c", line), env=env, cwd=cwd, shell=_SHELL, script=script)
 

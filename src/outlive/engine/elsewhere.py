@@ -12,7 +12,7 @@ from outlive.core.errors import CommandRefused, InvalidRequest
 from outlive.core.location import Location
 from outlive.core.process import ProcessRecord
 from outlive.core.sandbox import Profile, Sandbox
-from outlive.engine.resolve import Resolved, check_words
+from outlive.engine.resolve import Resolved, as_bytes, check_words
 from outlive.engine.sandbox import Confined
 
 __all__ = ["ASKED", "resolve_elsewhere"]
@@ -41,7 +41,7 @@ def resolve_elsewhere(
         text = "stdin: a descriptor of this machine cannot be lent to a node."
         raise InvalidRequest("invalid_params", text, hint='Pass "pipe", and write to it.')
     if command.prelude is not None or command.start_file is not None:
-        text = "Workspaces and terminals need files of this machine: they cannot be on a node."
+        text = "A named workspace needs files of this machine: it cannot be on a node."
         raise InvalidRequest("invalid_params", text, hint="Leave out `backend`, or the workspace.")
     if inside is not None and inside.sandbox.profile.strength >= Profile.WORKSPACE.strength:
         text = f"The caller runs in the profile {inside.sandbox.profile.value!r}: it may start on this machine only."
@@ -52,9 +52,7 @@ def resolve_elsewhere(
         env={name: value for name, value in command.env.items() if value is not None},
         cwd=command.cwd or "",
         shell=None,
-        script=(command.script or "\n").encode("utf-8", "surrogateescape")
-        if command.script is not None
-        else b"",
+        script=b"" if command.script is None else as_bytes(command.script or "\n"),
         location=Location(backend=backend, image=command.image),
         meta={ASKED: _asked(command, profile)},
     )

@@ -21,18 +21,18 @@ from outlive.engine.programs import check_folder, find_program
 
 __all__ = [
     "DEFAULT_TERM",
-    "MAX_LINE_BYTES",
     "Resolved",
     "Resolver",
     "as_bytes",
     "check_words",
     "clean_environment",
     "find_shell",
+    "shell_line",
 ]
 
 # execve(2): MAX_ARG_STRLEN is 32 pages (131072 bytes) with the final NUL, for each word of argv and environment.
 _MAX_WORD_BYTES = 131_071
-MAX_LINE_BYTES = 100 * 1024  # longer lines run from a script file
+_MAX_LINE_BYTES = 100 * 1024  # longer lines run from a script file
 _BELIEVED_S = 1.0
 _MAX_BELIEVED = 256
 _SECRET_NAMES = frozenset({"MCP_API_KEY", "OUTLIVE_BRIDGE_DIAL"})  # the latter may have a token in it
@@ -114,14 +114,7 @@ class Resolver:
                 argv = (*argv, f"{self._layout.process(process_id)}/script")
                 script = as_bytes(command.script) or b"\n"  # an empty script is a file all the same
             return Resolved(program=program, argv=argv, env=env, cwd=cwd, shell=None, script=script)
-        line = command.line or ""
-        script = b""
-        encoded = as_bytes(line)
-        if len(encoded) > MAX_LINE_BYTES:
-            script = encoded
-            line = f". {shlex.quote(self._layout.process(process_id) + '/script')}"
-        elif line[0] in "-+":
-            line = " " + line  # else the shell takes it for an option
+        line, script = shell_line(command.line or "", f"{self._layout.process(process_id)}/script")
         return Resolved(
             program=self.shell,
             argv=(self.shell, *self._shell_options, "-c", line),
@@ -169,6 +162,15 @@ class Resolver:
             self._believed.clear()
         self._believed[key] = (now, answer)
         return answer
+
+
+def shell_line(line: str, script_path: str) -> tuple[str, bytes]:
+    """Return a line as a shell takes it behind -c, and what has to lie at `script_path` for that (empty: nothing)."""
+    encoded = as_bytes(line)
+    if len(encoded) > _MAX_LINE_BYTES:
+        return f". {shlex.quote(script_path)}", encoded
+    # Else the shell takes it for an option.
+    return (" " + line if line[0] in "-+" else line), b""
 
 
 def check_words(command: Command) -> None:

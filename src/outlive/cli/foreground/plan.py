@@ -77,7 +77,7 @@ class Plan:
     stdin: Literal["lent", "typed", "fed", "none"]
 
 
-def plan_run(options: RunOptions, found: Descriptors, *, is_elsewhere: bool = False) -> Plan:
+def plan_run(options: RunOptions, found: Descriptors) -> Plan:
     """Return how to run a command so that it notices as little of us as possible.
 
     A terminal where stdin and stdout are one; one pipe for both outputs where they go to the same place, since only so
@@ -88,8 +88,7 @@ def plan_run(options: RunOptions, found: Descriptors, *, is_elsewhere: bool = Fa
     wants_terminal = options.pty
     if wants_terminal is None:
         wants_terminal = found.is_stdin_terminal and found.is_stdout_terminal
-    others: Literal["lent", "fed"] = "fed" if is_elsewhere else "lent"
-    stdin: Literal["lent", "typed", "fed"] = "typed" if found.is_stdin_terminal else others
+    stdin: Literal["lent", "typed"] = "typed" if found.is_stdin_terminal else "lent"
     if wants_terminal:
         return Plan(stdio="pty", stdin=stdin)
     return Plan(stdio="merge" if found.is_one_output else "pipes", stdin=stdin)
