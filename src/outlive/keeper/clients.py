@@ -24,6 +24,7 @@ __all__ = ["Client", "Clients"]
 
 _SYNC = RECORD.pack(bytes(16), 0, 0, 0, 0, 0, 0, int(Flags.SYNC), 0)
 _MAX_UNSENT = 4096  # replies to a client that does not read; then it is dropped
+_LATER_S = 0.05
 
 
 class Client:
@@ -66,6 +67,8 @@ class Clients:
         self._is_inside = is_inside
         self._clients: set[Client] = set()
         self._dirty: dict[bytes, Kept] = {}
+        self._later: dict[bytes, Kept] = {}
+        self._is_timed = False
         loop.watch(listener.fileno(), self._meet)
 
     def __len__(self) -> int:
@@ -174,12 +177,29 @@ class Clients:
         """Tell servers the newest state of a process at the end of this turn."""
         self._dirty[kept.key] = kept
 
+    def touch_later(self, kept: Kept) -> None:
+        """The same for what an answer has told already: within 50 ms, or with the next change, which is mostly sooner."""
+        if not self._is_timed:
+            self._is_timed = True
+            self._loop.later(_LATER_S, self._touch_waiting)
+        self._later[kept.key] = kept
+
+    def _touch_waiting(self) -> None:
+        self._is_timed = False
+        self._dirty.update(self._later)  # taken out by `flush`
+
     def flush(self) -> None:
-        """Send what changed in this turn: one packet a client, however much changed."""
+        """Send what changed in this turn: one packet a client, however much changed, and nothing twice."""
         if not self._dirty:
             return
-        bells = {key: kept.doorbell() for key, kept in self._dirty.items()}
+        bells = {}
+        for key, kept in self._dirty.items():
+            self._later.pop(key, None)
+            if (bell := kept.doorbell()) != kept.told:
+                bells[key] = kept.told = bell
         self._dirty.clear()
+        if not bells:
+            return
         for client in [client for client in self._clients if client.is_server]:
             client.bells.update(bells)
             if not client.is_waiting:

@@ -30,6 +30,7 @@ class Hearing:
         orphans: Orphans,
         *,
         touch: Callable[[Kept], None],
+        touch_later: Callable[[Kept], None],
         log: Callable[[str], None],
     ) -> None:
         """Take who acts on the words."""
@@ -37,6 +38,7 @@ class Hearing:
         self._endings = endings
         self._orphans = orphans
         self._touch = touch
+        self._touch_later = touch_later
         self._log = log
 
     def hear(self, shim: ShimLink) -> None:
@@ -109,12 +111,13 @@ class Hearing:
                 kept.pidfd = os.pidfd_open(pid)
         if kept.phase == Phase.STARTING:
             kept.phase = Phase.STOPPING if kept.stop_at else Phase.RUNNING
+        touch = self._touch_later if kept.answers and not kept.stop_at else self._touch
         kept.answer_all({"pid": pid, "started_ns": started_ns})
         if kept.stop_at:  # it was cancelled before it ran
             self._endings.stops.pursue(kept, kept.deadline)
         elapsed_ns = max(0, time.time_ns() - started_ns)
         self._endings.stops.arm_timeout(kept, started_boottime_ns=boottime_ns() - elapsed_ns)
-        self._touch(kept)
+        touch(kept)
 
     def failed(self, kept: Kept, number: int, place: str) -> None:
         """Take note that a command was not started; without a shim that could say so, write the record, too."""

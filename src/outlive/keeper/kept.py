@@ -117,6 +117,7 @@ class Kept:
         "streams",
         "ticks",
         "timeout_timer",
+        "told",
     )
 
     def __init__(self, process_id: str, folder: str, spec: Spec) -> None:
@@ -155,6 +156,7 @@ class Kept:
         self.timeout_timer: Timer | None = None
         self.stop_at = 0.0
         self.deadline = 0.0
+        self.told = b""  # the newest doorbell that every server was sent
 
     @property
     def total(self) -> int:

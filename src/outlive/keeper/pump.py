@@ -42,19 +42,24 @@ _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 class Pump:
-    """Owns the reading side of every stream. `touch` is told of each change, `ended` of each stream's end."""
+    """Owns the reading side of every stream. `touch` is told of each change, `ended` of each stream's end.
+
+    `touch_later` hears of an end before the command's: that follows in a moment, as a rule.
+    """
 
     def __init__(
         self,
         loop: Loop,
         *,
         touch: Callable[[Kept], None],
+        touch_later: Callable[[Kept], None],
         ended: Callable[[Kept], None],
         over_limit: Callable[[Stream], None],
     ) -> None:
         """Begin with no stream; `pause` belongs at the end of every turn."""
         self._loop = loop
         self._touch = touch
+        self._touch_later = touch_later
         self._ended = ended
         self._over_limit = over_limit
         self._chatty: set[Stream] = set()
@@ -201,7 +206,7 @@ class Pump:
         stream.is_open = False
         self._chatty.discard(stream)
         self._loop.unwatch(stream.source)
-        self._touch(stream.kept)
+        (self._touch if stream.kept.phase >= Phase.EXITED else self._touch_later)(stream.kept)
         self._ended(stream.kept)
 
     def _measure(self, stream: Stream, moved: int, now: int) -> None:

@@ -90,7 +90,13 @@ class Supervisor:
         self._table = table = Table(loop, journal, inputs, touch=self._touch)
         self._endings = endings = Endings(loop, trees, touch=self._touch, forget=self._forget)
         limits = Limits(touch=self._touch, stop=self._stop_over_limit)
-        pump = Pump(loop, touch=self._touch, ended=endings.stream_ended, over_limit=limits.check)
+        pump = Pump(
+            loop,
+            touch=self._touch,
+            touch_later=self._touch_later,
+            ended=endings.stream_ended,
+            over_limit=limits.check,
+        )
         endings.pump = limits.pump = pump
         self._guardian = GuardianLink(loop, layout, log=log, connected=self._fill, is_at_home=is_at_home)
         self._pool = ShimPool(loop, self._guardian, available=self._dispatch, heard=self._hear)
@@ -109,7 +115,9 @@ class Supervisor:
             containers=containers,
         )
         orphans = Orphans(loop, layout, self._pool, endings, start_again=self._starts.again, log=log)
-        self._hearing = Hearing(loop, endings, orphans, touch=self._touch, log=log)
+        self._hearing = Hearing(
+            loop, endings, orphans, touch=self._touch, touch_later=self._touch_later, log=log
+        )
         self._presence = presence = Presence(
             loop,
             table,
@@ -190,6 +198,9 @@ class Supervisor:
 
     def _touch(self, kept: Kept) -> None:
         self._clients.touch(kept)
+
+    def _touch_later(self, kept: Kept) -> None:
+        self._clients.touch_later(kept)
 
     def _stop_over_limit(self, kept: Kept, cause: CauseCode, note: str) -> None:
         self._endings.stops.stop(kept, cause, grace_s=kept.spec.grace_s, note=note)
