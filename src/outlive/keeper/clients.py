@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 
 from outlive.keeper import sockets
+from outlive.keeper.bells import Bells
 from outlive.keeper.kept import Answer, Kept
 from outlive.keeper.loop import Loop
 from outlive.protocols.keeper import (
@@ -20,11 +21,10 @@ from outlive.protocols.keeper import (
     encode_message,
 )
 
-__all__ = ["Client", "Clients"]
+__all__ = ["Client", "Clients", "Handle"]
 
 _SYNC = RECORD.pack(bytes(16), 0, 0, 0, 0, 0, 0, int(Flags.SYNC), 0)
 _MAX_UNSENT = 4096  # replies to a client that does not read; then it is dropped
-_LATER_S = 0.05
 
 
 class Client:
@@ -46,6 +46,9 @@ class Client:
         self.replies: list[bytes] = []
 
 
+Handle = Callable[[Client, dict[str, object], bytes, list[int], Answer], None]
+
+
 class Clients:
     """Accepts connections of our own uid and hands requests to `handle(client, message, payload, fds, answer)`."""
 
@@ -53,22 +56,21 @@ class Clients:
         self,
         loop: Loop,
         listener: socket.socket,
+        bells: Bells,
         *,
-        handle: Callable[[Client, dict[str, object], bytes, list[int], Answer], None],
+        handle: Handle,
         dropped: Callable[[Client], None],
         is_inside: Callable[[int], bool],
     ) -> None:
         """Watch the listener; `dropped` hears of every connection that ends, `is_inside` judges a pid."""
         self._loop = loop
         self._listener = listener
+        self._bells = bells
         self._uid = os.getuid()
         self._handle = handle
         self._dropped = dropped
         self._is_inside = is_inside
         self._clients: set[Client] = set()
-        self._dirty: dict[bytes, Kept] = {}
-        self._later: dict[bytes, Kept] = {}
-        self._is_timed = False
         loop.watch(listener.fileno(), self._meet)
 
     def __len__(self) -> int:
@@ -173,31 +175,9 @@ class Clients:
         if not client.is_waiting:
             self._send_bells(client)
 
-    def touch(self, kept: Kept) -> None:
-        """Tell servers the newest state of a process at the end of this turn."""
-        self._dirty[kept.key] = kept
-
-    def touch_later(self, kept: Kept) -> None:
-        """The same for what an answer has told already: within 50 ms, or with the next change, which is mostly sooner."""
-        if not self._is_timed:
-            self._is_timed = True
-            self._loop.later(_LATER_S, self._touch_waiting)
-        self._later[kept.key] = kept
-
-    def _touch_waiting(self) -> None:
-        self._is_timed = False
-        self._dirty.update(self._later)  # taken out by `flush`
-
     def flush(self) -> None:
-        """Send what changed in this turn: one packet a client, however much changed, and nothing twice."""
-        if not self._dirty:
-            return
-        bells = {}
-        for key, kept in self._dirty.items():
-            self._later.pop(key, None)
-            if (bell := kept.doorbell()) != kept.told:
-                bells[key] = kept.told = bell
-        self._dirty.clear()
+        """Send what changed in this turn: one packet a client, however much changed."""
+        bells = self._bells.take()
         if not bells:
             return
         for client in [client for client in self._clients if client.is_server]:

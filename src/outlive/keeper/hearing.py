@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 
 from outlive.keeper import sockets
+from outlive.keeper.bells import Bells
 from outlive.keeper.containers import take_birth
 from outlive.keeper.endings import Endings
 from outlive.keeper.files import write_once
@@ -28,17 +29,15 @@ class Hearing:
         loop: Loop,
         endings: Endings,
         orphans: Orphans,
+        bells: Bells,
         *,
-        touch: Callable[[Kept], None],
-        touch_later: Callable[[Kept], None],
         log: Callable[[str], None],
     ) -> None:
         """Take who acts on the words."""
         self._loop = loop
         self._endings = endings
         self._orphans = orphans
-        self._touch = touch
-        self._touch_later = touch_later
+        self._bells = bells
         self._log = log
 
     def hear(self, shim: ShimLink) -> None:
@@ -111,7 +110,7 @@ class Hearing:
                 kept.pidfd = os.pidfd_open(pid)
         if kept.phase == Phase.STARTING:
             kept.phase = Phase.STOPPING if kept.stop_at else Phase.RUNNING
-        touch = self._touch_later if kept.answers and not kept.stop_at else self._touch
+        touch = self._bells.touch_later if kept.answers and not kept.stop_at else self._bells.touch
         kept.answer_all({"pid": pid, "started_ns": started_ns})
         if kept.stop_at:  # it was cancelled before it ran
             self._endings.stops.pursue(kept, kept.deadline)

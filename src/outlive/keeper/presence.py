@@ -5,7 +5,9 @@ import os
 import time
 from collections.abc import Callable, Collection
 
-from outlive.keeper.clients import Client, Clients
+from outlive.keeper import sockets
+from outlive.keeper.bells import Bells
+from outlive.keeper.clients import Client, Clients, Handle
 from outlive.keeper.guardian import log
 from outlive.keeper.kept import Answer
 from outlive.keeper.kinship import Kinship
@@ -40,7 +42,7 @@ class Presence:
         is_at_home: Callable[[], bool],
         shut_down: Callable[[], None],
     ) -> None:
-        """Not greeting yet: recovery must know first what is live. `clients` is set once they exist.
+        """Not greeting yet: recovery must know first what is live.
 
         `is_at_home` tells whether the state folder is still ours; `shut_down` is called once, when we are told to end.
         """
@@ -52,17 +54,25 @@ class Presence:
         self._is_at_home = is_at_home
         self._shut_down = shut_down
         self._leaves_at = 0.0
-        self.clients: Clients | None = None
+        self._clients: Clients | None = None
         self._greet_later: list[Client] | None = []
         self._last_seen = time.monotonic()
         self._kinship = Kinship(self._of_ours)
         loop.later(_LOOK_S, self._look_idle)
 
+    def listen(self, path: str, bells: Bells, *, handle: Handle, dropped: Callable[[Client], None]) -> None:
+        """Let clients connect, who are told what `bells` collect; see `Clients` for the rest."""
+        listener = sockets.listen_unix(path, backlog=128)
+        self._clients = Clients(
+            self._loop, listener, bells, handle=handle, dropped=dropped, is_inside=self.is_inside
+        )
+        self._loop.after_turns(self._clients.flush)
+
     def recovered(self) -> None:
         """Greet the servers that waited: everything live is known."""
         self._kinship.forget_all()
-        if self.clients is not None:
-            self.clients.judge_again()
+        if self._clients is not None:
+            self._clients.judge_again()
         waiting, self._greet_later = self._greet_later or [], None
         for client in waiting:
             self.greet(client)
@@ -71,8 +81,8 @@ class Presence:
         """Begin doorbells for a server, once recovery knows what is live."""
         if self._greet_later is not None:
             self._greet_later.append(client)
-        elif self.clients is not None:
-            self.clients.greet_server(client, self._table.by_key.values())
+        elif self._clients is not None:
+            self._clients.greet_server(client, self._table.by_key.values())
 
     def status(self) -> dict[str, object]:
         """Return who is there and what is kept; `redundant`: every open stream is held twice."""
@@ -154,8 +164,8 @@ class Presence:
             for kept in list(self._table.by_key.values()):
                 self._table.forget(kept)
         self._guardian.retire(is_end=is_end)
-        if self.clients is not None:
-            self.clients.flush()
+        if self._clients is not None:
+            self._clients.flush()
         answer({})
         self._loop.stop()  # after this turn: what it is asked from now on is its successor's
 
@@ -169,7 +179,7 @@ class Presence:
                 self.retire(lambda _reply: None, is_end=True)
             return
         now = time.monotonic()
-        if self._table.by_key or (self.clients is not None and len(self.clients)):
+        if self._table.by_key or (self._clients is not None and len(self._clients)):
             self._last_seen = now
         elif now - self._last_seen > _IDLE_S:
             self.retire(lambda _reply: None, is_end=True)

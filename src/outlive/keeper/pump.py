@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 
 from outlive.core.layout import STREAM_FILES
+from outlive.keeper.bells import Bells
 from outlive.keeper.failpoints import hit
 from outlive.keeper.kept import Kept, Stream
 from outlive.keeper.kernel import has_no_writer, unread_bytes
@@ -42,24 +43,19 @@ _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 class Pump:
-    """Owns the reading side of every stream. `touch` is told of each change, `ended` of each stream's end.
-
-    `touch_later` hears of an end before the command's: that follows in a moment, as a rule.
-    """
+    """Owns the reading side of every stream. `bells` tell of each change, `ended` hears of each stream's end."""
 
     def __init__(
         self,
         loop: Loop,
+        bells: Bells,
         *,
-        touch: Callable[[Kept], None],
-        touch_later: Callable[[Kept], None],
         ended: Callable[[Kept], None],
         over_limit: Callable[[Stream], None],
     ) -> None:
         """Begin with no stream; `pause` belongs at the end of every turn."""
         self._loop = loop
-        self._touch = touch
-        self._touch_later = touch_later
+        self._bells = bells
         self._ended = ended
         self._over_limit = over_limit
         self._chatty: set[Stream] = set()
@@ -97,7 +93,7 @@ class Pump:
             return False
         hit("pump.moved")
         stream.offset += moved
-        self._touch(kept)
+        self._bells.touch(kept)
         self._measure(stream, moved, now)
         limit = kept.spec.output_limit
         if limit is not None and stream.offset > limit >> 1:
@@ -178,7 +174,7 @@ class Pump:
             flags |= Flags.STALLED
         if flags != kept.flags:
             kept.flags = flags
-            self._touch(kept)
+            self._bells.touch(kept)
 
     def hold(self, stream: Stream) -> None:
         """Stop reading (on_limit "block"): the process waits when its pipe is full."""
@@ -206,7 +202,8 @@ class Pump:
         stream.is_open = False
         self._chatty.discard(stream)
         self._loop.unwatch(stream.source)
-        (self._touch if stream.kept.phase >= Phase.EXITED else self._touch_later)(stream.kept)
+        # As a rule the command's end follows in a moment.
+        (self._bells.touch if stream.kept.phase >= Phase.EXITED else self._bells.touch_later)(stream.kept)
         self._ended(stream.kept)
 
     def _measure(self, stream: Stream, moved: int, now: int) -> None:

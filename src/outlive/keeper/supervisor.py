@@ -12,8 +12,7 @@ from collections.abc import Callable
 from functools import partial
 
 from outlive.core.layout import Layout
-from outlive.keeper import sockets
-from outlive.keeper.clients import Clients
+from outlive.keeper.bells import Bells
 from outlive.keeper.containers import ContainerLinks
 from outlive.keeper.endings import Endings
 from outlive.keeper.guardian import log, use_standard_files
@@ -85,18 +84,12 @@ class Supervisor:
         journal = Journal(layout.live, live := read_journal(layout.live))
         self._layout = layout
         self._loop = loop = Loop(log)
-        inputs, lending = Inputs(loop), Lending()
-        trees = Trees(touch=self._touch)
-        self._table = table = Table(loop, journal, inputs, touch=self._touch)
-        self._endings = endings = Endings(loop, trees, touch=self._touch, forget=self._forget)
-        limits = Limits(touch=self._touch, stop=self._stop_over_limit)
-        pump = Pump(
-            loop,
-            touch=self._touch,
-            touch_later=self._touch_later,
-            ended=endings.stream_ended,
-            over_limit=limits.check,
-        )
+        bells, inputs, lending = Bells(loop), Inputs(loop), Lending()
+        trees = Trees(touch=bells.touch)
+        self._table = table = Table(loop, journal, inputs, touch=bells.touch)
+        self._endings = endings = Endings(loop, trees, touch=bells.touch, forget=self._forget)
+        limits = Limits(touch=bells.touch, stop=self._stop_over_limit)
+        pump = Pump(loop, bells, ended=endings.stream_ended, over_limit=limits.check)
         endings.pump = limits.pump = pump
         self._guardian = GuardianLink(loop, layout, log=log, connected=self._fill, is_at_home=is_at_home)
         self._pool = ShimPool(loop, self._guardian, available=self._dispatch, heard=self._hear)
@@ -115,9 +108,7 @@ class Supervisor:
             containers=containers,
         )
         orphans = Orphans(loop, layout, self._pool, endings, start_again=self._starts.again, log=log)
-        self._hearing = Hearing(
-            loop, endings, orphans, touch=self._touch, touch_later=self._touch_later, log=log
-        )
+        self._hearing = Hearing(loop, endings, orphans, bells, log=log)
         self._presence = presence = Presence(
             loop,
             table,
@@ -129,11 +120,7 @@ class Supervisor:
         )
         requests = self._requests(inputs, lending, limits, trees, pump)
         Reaper(loop, layout, guardians=self._guardian.spawned, claimed=table.unread_pids)
-        listener = sockets.listen_unix(layout.keeper_socket, backlog=128)
-        self._clients = presence.clients = Clients(
-            loop, listener, handle=requests.handle, dropped=lending.forget, is_inside=presence.is_inside
-        )
-        loop.after_turns(self._clients.flush)
+        presence.listen(layout.keeper_socket, bells, handle=requests.handle, dropped=lending.forget)
         loop.after_turns(pump.pause)
         recovery = Recovery(
             loop,
@@ -195,12 +182,6 @@ class Supervisor:
     def _forget(self, kept: Kept) -> None:
         self._table.forget(kept)
         self._starts.replace_folder()
-
-    def _touch(self, kept: Kept) -> None:
-        self._clients.touch(kept)
-
-    def _touch_later(self, kept: Kept) -> None:
-        self._clients.touch_later(kept)
 
     def _stop_over_limit(self, kept: Kept, cause: CauseCode, note: str) -> None:
         self._endings.stops.stop(kept, cause, grace_s=kept.spec.grace_s, note=note)
