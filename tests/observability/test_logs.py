@@ -4,8 +4,11 @@ import io
 import json
 import logging
 import os
+import re
 import threading
 from datetime import UTC, datetime, timedelta
+
+import pytest
 
 from outlive.core.events import (
     Event,
@@ -19,7 +22,7 @@ from outlive.core.events import (
 from outlive.core.identity import new_process_id
 from outlive.core.lifecycle import Cause, State
 from outlive.core.process import Owner, ProcessRecord
-from outlive.observability.logs import JsonFormatter, LineFormatter, LogWriter, logging_to
+from outlive.observability.logs import JsonFormatter, LineFormatter, LogForm, LogWriter, log_each, logging_to
 from outlive.observability.process_log import log_event
 
 _BEGUN = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -165,3 +168,85 @@ def test_json_lines_hold_the_fields_and_the_traceback_and_are_the_form_where_no_
 def test_a_field_that_json_does_not_know_is_shown_as_text() -> None:
     record = logging.makeLogRecord({"msg": "x", "path": _BEGUN})
     assert json.loads(JsonFormatter().format(record))["path"] == str(_BEGUN)
+
+
+_MANY = (
+    {"process_id": "a", "exit": 0, "cause": Cause.CANCEL, "duration_s": None},
+    {"process_id": "b ü", "exit": -15, "cause": "", "duration_s": 0.25},
+)
+
+
+class _Heard(logging.Handler):
+    """Keeps the records that come one by one, as a program that embeds us does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.records: list[logging.LogRecord] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.records.append(record)
+
+
+def _own_logger() -> tuple[logging.Logger, logging.Logger]:
+    """Return a logger and its root, apart from those of the tests' own handlers."""
+    root = logging.RootLogger(logging.INFO)
+    return logging.Manager(root).getLogger("outlive.test"), root
+
+
+def _written(form: LogForm, *others: logging.Handler, one_by_one: bool = False) -> list[str]:
+    """Return what is written of `_MANY`, without the time."""
+    logger, _ = _own_logger()
+    stream = io.StringIO()
+    writer = LogWriter(stream, form=form, hide=lambda text: text.replace("ü", "*").replace("\\u00fc", "*"))
+    for handler in (writer, *others):
+        logger.addHandler(handler)
+    if one_by_one:
+        for fields in _MANY:
+            logger.info("it happened", extra=fields)
+    else:
+        log_each(logger, logging.INFO, "it happened", iter(_MANY))
+        log_each(logger, logging.DEBUG, "nobody listens", iter(_MANY))
+    writer.close()
+    return [re.sub(r"\d{4}-[^ ]+( [\d:.]+)?", "", line, count=1) for line in stream.getvalue().splitlines()]
+
+
+@pytest.mark.parametrize("form", ["console", "json"])
+def test_many_lines_of_one_event_are_the_ones_that_many_records_would_have_become(form: LogForm) -> None:
+    lines = _written(form)
+    assert lines == _written(form, one_by_one=True)
+    assert len(lines) == 2
+    assert "ü" not in "".join(lines)
+    assert "b *" in lines[1]
+
+
+def test_a_foreign_handler_hears_of_each_of_many_and_so_do_we() -> None:
+    heard = _Heard()
+    assert _written("json", heard) == _written("json")
+    assert [record.__dict__["process_id"] for record in heard.records] == ["a", "b ü"]
+    assert [record.getMessage() for record in heard.records] == ["it happened"] * 2
+
+
+def test_a_handler_of_an_ancestor_and_a_filter_are_asked_as_ever() -> None:
+    heard = _Heard()
+    child, root = _own_logger()
+    root.addHandler(heard)
+    stream = io.StringIO()
+    writer = LogWriter(stream)
+    writer.addFilter(lambda record: record.__dict__["process_id"] == "a")
+    child.addHandler(writer)
+    log_each(child, logging.INFO, "it happened", _MANY)
+    writer.close()
+    assert len(heard.records) == 2
+    assert len(stream.getvalue().splitlines()) == 1
+
+
+def test_many_at_once_are_bounded_line_by_line() -> None:
+    stream = io.StringIO()
+    handler = LogWriter(stream)
+    record = logging.makeLogRecord({"msg": "x"})
+    handler.emit_each(record, ({"n": number} for number in range(30_000)))
+    handler.close()
+    lines = stream.getvalue().splitlines()
+    dropped = sum(int(line.split()[0][1:]) for line in lines if line.startswith("("))
+    assert dropped + sum("n=" in line for line in lines) == 30_000
+    assert dropped > 0

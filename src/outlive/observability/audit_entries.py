@@ -1,6 +1,6 @@
 """What the audit log says of an event: `Entries` makes the documents, and counts what comes in great numbers. No I/O."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 
 from outlive.core.events import (
@@ -21,7 +21,6 @@ __all__ = ["Entries", "Entry", "audited_kinds"]
 
 Entry = dict[str, object]
 
-_WHO = ("principal", "door", "address", "connection", "request")
 _MOST_SHOWN = 4096  # characters of a command
 _DENIED = (
     "command_",
@@ -43,32 +42,33 @@ class Entries:
         self._tally = Tally()
         self._second = (-1, "")
 
-    def of(self, at_ns: int, happened: Event | Entry) -> Iterator[Entry]:
-        """Yield what is written of something that has happened at this time (nanoseconds)."""
+    def of(self, at_ns: int, happened: Event | Entry) -> Iterable[Entry]:
+        """Return what is written of something that has happened at this time (nanoseconds)."""
         match happened:
             case ProcessStarted(record=record):
-                yield self._about(at_ns, "start", record, decision="allowed", command=record.command)
+                return (self._about(at_ns, "start", record, decision="allowed", command=record.command),)
             case ProcessCompleted(record=record):
-                for counted in self._tally.of_process(record.process_id):
-                    yield self._of_deed(at_ns, counted)
-                yield self._about(at_ns, "exit", record, **_ending(record))
+                counted = self._tally.of_process(record.process_id)
+                return (
+                    *[self._of_deed(at_ns, deed) for deed in counted],
+                    self._about(at_ns, "exit", record, **_ending(record)),
+                )
             case Deed():
-                for deed in self._tally.pass_on(happened, at_ns):
-                    yield self._of_deed(at_ns, deed)
+                return [self._of_deed(at_ns, deed) for deed in self._tally.pass_on(happened, at_ns)]
             case StartRejected():
-                yield self._of_rejection(at_ns, happened)
+                return (self._of_rejection(at_ns, happened),)
             case ApprovalRequested(record=record):
-                yield self._about(at_ns, "start", record, decision="asked", command=record.command)
+                return (self._about(at_ns, "start", record, decision="asked", command=record.command),)
             case ApprovalDecided():
-                yield self._of_approval(at_ns, happened)
+                return (self._of_approval(at_ns, happened),)
             case ProcessRecovered(record=record):
-                yield self._about(at_ns, "found", record, command=record.command)
+                return (self._about(at_ns, "found", record, command=record.command),)
             case ProcessRemoved(process_id=process_id):
-                yield self._entry(at_ns, "removed", None, process_id=process_id)
+                return (self._entry(at_ns, "removed", None, process_id=process_id),)
             case dict():
-                yield {"at": self._time_of(at_ns), **_known(happened)}
+                return ({"at": self._time_of(at_ns), **_known(happened)},)
             case _:
-                pass
+                return ()
 
     def rest(self, at_ns: int) -> Iterator[Entry]:
         """Yield what was only counted so far."""
@@ -126,9 +126,19 @@ class Entries:
         """Return an entry as it is written: nothing that is not known."""
         entry: Entry = {"at": self._time_of(at_ns), "what": what}
         if by is not None:
-            who = (by.principal, by.door or None, by.address or None, by.connection_id, by.request_id)
-            entry |= [(name, value) for name, value in zip(_WHO, who, strict=True) if value is not None]
-        return entry | _known(fields)
+            entry["principal"] = by.principal
+            if by.door:
+                entry["door"] = by.door
+            if by.address:
+                entry["address"] = by.address
+            if by.connection_id is not None:
+                entry["connection"] = by.connection_id
+            if by.request_id is not None:
+                entry["request"] = by.request_id
+        for name, value in fields.items():
+            if value is not None:
+                entry[name] = value
+        return entry
 
     def _shown(self, text: str) -> str:
         text = self._redact(text) if text else text

@@ -4,19 +4,23 @@ Owns the formats: "time level logger: text name=value" on a terminal, else JSON 
 """
 
 import contextlib
+import itertools
 import json
 import logging
+import operator
 import queue
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Literal, TextIO
 
-__all__ = ["JsonFormatter", "LineFormatter", "LogForm", "LogWriter", "logging_to"]
+__all__ = ["JsonFormatter", "LineFormatter", "LogForm", "LogWriter", "log_each", "logging_to"]
 
 LogForm = Literal["console", "json"]
+_Fields = Mapping[str, object]
 
 _CAPACITY = (
     10_000  # records; beyond it a stderr that nobody reads costs log lines instead of stopping the server
@@ -27,6 +31,8 @@ _COLLECT_S = 0.02
 # What no line here shows and each record would be asked for (Python's "Optimization" chapter of its logging documentation).
 _UNTOLD = ("logThreads", "logMultiprocessing", "logProcesses")
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+_NO_FIELDS: _Fields = MappingProxyType({})
+_encode = json.JSONEncoder(default=str).encode
 
 
 class LineFormatter(logging.Formatter):
@@ -46,9 +52,12 @@ class LineFormatter(logging.Formatter):
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 -- the base class's name
         """Return the line with its fields."""
-        line = super().formatMessage(record)
-        fields = [f"{name}={_shown(value)}" for name, value in vars(record).items() if name not in _STANDARD]
-        return " ".join((line, *fields))
+        return super().formatMessage(record) + _listed(_extra(record))
+
+    def format_each(self, record: logging.LogRecord, many: Iterable[_Fields]) -> list[str]:
+        """Return a line for each set of further fields; what they have in common is formatted once."""
+        head = self.format(record)
+        return [head + _listed(fields) for fields in many]
 
 
 class JsonFormatter(logging.Formatter):
@@ -62,11 +71,23 @@ class JsonFormatter(logging.Formatter):
             "logger": record.name,
             "event": record.getMessage(),
         }
-        fields = {name: value for name, value in vars(record).items() if name not in _STANDARD}
-        document |= {name: value for name, value in fields.items() if name not in document}
+        document |= {name: value for name, value in _extra(record).items() if name not in document}
         if record.exc_info:
             document["traceback"] = self.formatException(record.exc_info)
-        return json.dumps(document, default=str)
+        return _encode(document)
+
+    def format_each(self, record: logging.LogRecord, many: Iterable[_Fields]) -> list[str]:
+        """Return a line for each set of further fields; what they have in common is formatted once."""
+        head = self.format(record)
+        return [f"{head[:-1]}, {_encode(fields)[1:]}" if fields else head for fields in many]
+
+
+def _extra(record: logging.LogRecord) -> dict[str, object]:
+    return {name: value for name, value in vars(record).items() if name not in _STANDARD}
+
+
+def _listed(fields: _Fields) -> str:
+    return "".join([f" {name}={_shown(value)}" for name, value in fields.items()])
 
 
 def _shown(value: object) -> str:
@@ -79,6 +100,8 @@ class LogWriter(logging.Handler):
 
     The queue is bounded: when it is full records are dropped and counted, and the next line that gets through
     says how many. Writing to a full stderr pipe would otherwise stop the event loop.
+
+    A record waits there once for each of its lines, together with the fields that only this line has.
     """
 
     def __init__(
@@ -88,59 +111,104 @@ class LogWriter(logging.Handler):
         super().__init__()
         self._form = form
         self._hide = hide
-        self.setFormatter(JsonFormatter() if form == "json" else LineFormatter())
+        self._lines = JsonFormatter() if form == "json" else LineFormatter()
         self._stream = stream
-        self._queue: queue.Queue[logging.LogRecord | None] = queue.Queue(_CAPACITY)
+        self._queue: queue.SimpleQueue[tuple[logging.LogRecord, _Fields] | None] = queue.SimpleQueue()
         self._dropped = 0  # a lost increment under contention is harmless: it is a count for people
         self._thread = threading.Thread(target=self._run, name="log-writer", daemon=True)
         self._thread.start()
 
     def emit(self, record: logging.LogRecord) -> None:
         """Queue one record, or count it as dropped."""
-        try:
-            self._queue.put_nowait(record)
-        except queue.Full:
-            self._dropped += 1
+        self.emit_each(record, (_NO_FIELDS,))
+
+    def emit_each(self, record: logging.LogRecord, many: Iterable[_Fields]) -> None:
+        """Queue a record once for each set of further fields; lines for which there is no room are counted as dropped."""
+        room = _CAPACITY - self._queue.qsize()
+        for number, fields in enumerate(many):
+            if number < room:
+                self._queue.put((record, fields))
+            else:
+                self._dropped += 1
 
     def close(self) -> None:
         """Write what is queued, for at most some seconds."""
-        with contextlib.suppress(queue.Full):
-            self._queue.put(None, timeout=_CLOSE_PATIENCE_S)
-            self._thread.join(_CLOSE_PATIENCE_S)
+        self._queue.put(None)
+        self._thread.join(_CLOSE_PATIENCE_S)
         super().close()
 
     def _run(self) -> None:
         is_open = True
         while is_open:
-            records = [self._queue.get()]
-            if records[0] is not None:
+            waiting = [self._queue.get()]
+            if waiting[0] is not None:
                 time.sleep(_COLLECT_S)
             with contextlib.suppress(queue.Empty):
-                while len(records) < _CAPACITY:
-                    records.append(self._queue.get_nowait())
-            is_open = None not in records
-            self._write([record for record in records if record is not None])
+                while len(waiting) < _CAPACITY:
+                    waiting.append(self._queue.get_nowait())
+            is_open = None not in waiting
+            self._write([line for line in waiting if line is not None])
 
-    def _write(self, records: list[logging.LogRecord]) -> None:
+    def _write(self, waiting: list[tuple[logging.LogRecord, _Fields]]) -> None:
         lines: list[str] = []
-        for record in records:
+        for record, group in itertools.groupby(waiting, key=operator.itemgetter(0)):
+            many = [fields for _, fields in group]
             try:
-                line = self.format(record)
-                lines.append(line if self._hide is None else self._hide(line))
+                lines += self._hidden(self._lines.format_each(record, many))
             except Exception:  # noqa: BLE001 -- logging cannot log its own failure
-                self._dropped += 1
+                self._dropped += len(many)
         dropped, self._dropped = self._dropped, 0
         if dropped:
             lines.append(self._told_of_loss(dropped))
         try:
-            self._stream.write("".join(line + "\n" for line in lines))
+            self._stream.write("".join([f"{line}\n" for line in lines]))
             self._stream.flush()
         except (OSError, ValueError):  # ValueError: the stream was closed under us
-            self._dropped += dropped + len(records)
+            self._dropped += dropped + len(waiting)
+
+    def _hidden(self, lines: list[str]) -> list[str]:
+        """Return lines without their secrets; mostly there are none, and one look at all of them tells so."""
+        hide = self._hide
+        if hide is None:
+            return lines
+        text = "\n".join(lines)
+        return lines if hide(text) == text else [hide(line) for line in lines]
 
     def _told_of_loss(self, dropped: int) -> str:
         text = f"({dropped} log lines were dropped: nobody read them, or they could not be written)"
         return json.dumps({"event": text, "dropped": dropped}) if self._form == "json" else text
+
+
+def log_each(logger: logging.Logger, level: int, event: str, many: Iterable[_Fields]) -> None:
+    """Log `event` once for each set of fields, as `logger.log(level, event, extra=fields)` does.
+
+    Where nobody hears it but writers of ours, one record does for all of them. The fields have other names than those
+    of each line (`time`, `level`, `logger`, `event`).
+    """
+    if not logger.isEnabledFor(level):
+        return
+    writers = _only_writers(logger, level)
+    if not writers:
+        for fields in many:
+            logger.log(level, event, extra=fields)
+        return
+    record = logger.makeRecord(logger.name, level, "", 0, event, (), None)
+    each = list(many)
+    for writer in writers:
+        writer.emit_each(record, each)
+
+
+def _only_writers(logger: logging.Logger, level: int) -> list[LogWriter]:
+    """Return the handlers of a logger; empty when one of them wants to see its records one by one."""
+    handlers: list[logging.Handler] = []
+    current: logging.Logger | None = logger
+    while current is not None:
+        handlers += current.handlers
+        current = current.parent if current.propagate else None
+    writers = [
+        one for one in handlers if isinstance(one, LogWriter) and one.level <= level and not one.filters
+    ]
+    return writers if len(writers) == len(handlers) and not logger.filters else []
 
 
 @contextlib.contextmanager

@@ -1,7 +1,10 @@
 """The log's view of the engine's events: one summary line for each process at its end, and the keeper's comings."""
 
 import asyncio
+import itertools
 import logging
+from collections.abc import Iterable
+from typing import cast
 
 from outlive.core.events import (
     ApprovalDecided,
@@ -14,6 +17,7 @@ from outlive.core.events import (
     ProcessStarted,
 )
 from outlive.core.process import ProcessRecord
+from outlive.observability.logs import log_each
 
 __all__ = ["ProcessLog", "log_event", "logged_kinds"]
 
@@ -42,8 +46,12 @@ class ProcessLog:
             self._timer.cancel()
             self._timer = None
         events, self._events = self._events, []
-        for event in events:
-            log_event(event)
+        for kind, group in itertools.groupby(events, key=type):
+            if kind is ProcessCompleted:
+                _log_completed(cast("Iterable[ProcessCompleted]", group))
+            else:
+                for event in group:
+                    log_event(event)
 
 
 def logged_kinds() -> list[type[Event]]:
@@ -62,8 +70,8 @@ def logged_kinds() -> list[type[Event]]:
 def log_event(event: Event) -> None:
     """Write the line that belongs to an event, if any; the engine calls it on the loop."""
     match event:
-        case ProcessCompleted(record=record):
-            _logger.info("process completed", extra=_summary(record))
+        case ProcessCompleted():
+            _log_completed((event,))
         case ApprovalRequested(record=record):
             _logger.info(
                 "approval needed",
@@ -82,6 +90,10 @@ def log_event(event: Event) -> None:
             _logger.warning("keeper disconnected: processes go on, connecting again")
         case _:
             pass
+
+
+def _log_completed(events: Iterable[ProcessCompleted]) -> None:
+    log_each(_logger, logging.INFO, "process completed", (_summary(event.record) for event in events))
 
 
 def _summary(record: ProcessRecord) -> dict[str, object]:

@@ -1,6 +1,6 @@
 """Deeds that come in great numbers, told in few: `Tally`. What is typed at a terminal, refusals of one caller. Pure."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from outlive.core.events import Deed
@@ -36,10 +36,11 @@ class Tally:
         self._open[key] = (now_ns, deed, 0, 0)
         yield deed
 
-    def of_process(self, process_id: str) -> Iterator[Deed]:
-        """Yield what was counted of a process that has ended."""
-        if self._open:
-            yield from self._close([key for key in self._open if key[0] == process_id])
+    def of_process(self, process_id: str) -> Iterable[Deed]:
+        """Return what was counted of a process that has ended."""
+        if not self._open:
+            return ()
+        return self._close([key for key in self._open if key[0] == process_id])
 
     def rest(self) -> Iterator[Deed]:
         """Yield everything that was counted."""

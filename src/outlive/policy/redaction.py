@@ -28,13 +28,13 @@ _STARS = bytes(byte if byte in b"\r\n" else ord("*") for byte in range(256))
 
 _Span = tuple[int, int]
 _ANCHORS: Sequence[bytes] = [anchor for pattern in PATTERNS for anchor in pattern.anchors]
-_ANCHORED = re.compile(b"|".join(map(re.escape, _ANCHORS)))
 _BY_ANCHOR = [pattern for pattern in PATTERNS for _ in pattern.anchors]
 _LONGEST = max(map(len, _ANCHORS))
 _WHOLE = [pattern.whole() for pattern in _BY_ANCHOR]
 _UNFINISHED = [pattern.unfinished() for pattern in _BY_ANCHOR]
 _ADDRESS, _CUT_ADDRESS = PASSWORD_IN_ADDRESS.whole(), PASSWORD_IN_ADDRESS.unfinished()
 _ADDRESS_BYTES = 3 + 64 + 1 + 256 + 1
+_BEGINNING = re.compile(b"|".join(map(re.escape, (*_ANCHORS, *PASSWORD_IN_ADDRESS.anchors))))
 
 
 class Redactor:
@@ -74,13 +74,11 @@ class Redactor:
 
     def is_suspect(self, data: bytes) -> bool:
         """Tell whether a secret could begin in `data`; the beginning of an anchor or a value at its end is not seen."""
+        if self._is_plain and len(data) <= _SHORT_BYTES and _BEGINNING.search(data) is None:
+            return False  # without the great search, which gives the interpreter to other threads and waits to have it back
         if self._beginnings is None:
             return False
-        if self._is_plain and len(data) <= _SHORT_BYTES:
-            # The great search gives the interpreter to other threads, and waits to have it back.
-            if _ANCHORED.search(data) is not None:
-                return True
-        elif self._beginnings.find_matches_as_indexes(data):
+        if self._beginnings.find_matches_as_indexes(data):
             return True
         if not self._with_patterns:
             return False

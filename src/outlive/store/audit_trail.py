@@ -11,7 +11,7 @@ import fcntl
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from outlive.store.audit_chain import FIRST, ChainCheck, digest, make_line, read_line
@@ -33,6 +33,17 @@ class _Head:
     file: str = ""
     size: int = 0
     first: int = 1
+
+    def noted(self) -> bytes:
+        """Return the note, always `_HEAD_BYTES` long."""
+        document = {
+            "n": self.n,
+            "hash": self.hash,
+            "file": self.file,
+            "size": self.size,
+            "first": self.first,
+        }
+        return json.dumps(document).encode().ljust(_HEAD_BYTES - 1) + b"\n"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -208,7 +219,7 @@ class AuditTrail:
         is_full = len(files) > self._max_files
         first = int(files[-self._max_files].removesuffix(_SUFFIX)) if is_full else head.first
         head = _Head(number, prev, head.file, size, first)
-        os.pwrite(head_fd, json.dumps(asdict(head)).encode().ljust(_HEAD_BYTES - 1) + b"\n", 0)
+        os.pwrite(head_fd, head.noted(), 0)
         # Only now: a file that goes before the note says so looks like one that somebody has removed.
         for name in files[: -self._max_files] if is_full else ():
             os.unlink(f"{self._folder}/{name}")
