@@ -27,10 +27,15 @@ class _Server:
         self.writable = asyncio.Event()
         self.writable.set()
         self.is_closed = False
-        raw = {"write": self.written.append, "writable": self.writable, "is_closed": lambda: self.is_closed}
+        raw = {"write": self._write, "writable": self.writable, "is_closed": lambda: self.is_closed}
         scope = {"type": "websocket", "extensions": {"outlive.send_raw": raw} if has_extension else {}}
         self.websocket = WebSocket(scope, self._receive, self._send)
         self.websocket.client_state = self.websocket.application_state = WebSocketState.CONNECTED
+
+    def _write(self, frames: bytes) -> None:
+        if self.is_closed:
+            raise ConnectionAbortedError("as `RawWebSocketProtocol.write_raw`")
+        self.written.append(frames)
 
     async def _receive(self) -> dict[str, Any]:
         raise AssertionError("an outbox only sends")

@@ -1,6 +1,7 @@
 """The scope extension for ready-made frames, on real sockets: it leans on uvicorn's inside, so it is held here."""
 
 import asyncio
+import random
 import socket
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -8,9 +9,13 @@ from typing import Any
 
 import pytest
 import websockets
+from hypothesis import given
+from hypothesis import strategies as st
 from starlette.types import Receive, Scope, Send
+from websockets.frames import Frame, Opcode
 
-from outlive.frontends.raw_websocket import EXTENSION
+from outlive.frontends.raw_websocket import EXTENSION, Inbox, RawWebSocketProtocol
+from outlive.frontends.uvicorn_parts import Config, ServerState
 from tests.frontends.serving import served
 from tests.support.raw import open_raw_websocket, read_frame
 
@@ -150,3 +155,168 @@ async def test_a_message_over_the_limit_closes_with_1009_and_one_below_passes(tm
             )  # the refusal arrives although nobody reads all this
         assert caught.value.rcvd is not None
         assert caught.value.rcvd.code == 1009
+
+
+class _Transport(asyncio.Transport):
+    """Keeps what is written, and whether it reads."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written = b""
+        self.is_read = True
+        self.pauses = 0
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.written += bytes(data)
+
+    def pause_reading(self) -> None:
+        self.is_read = False
+        self.pauses += 1
+
+    def resume_reading(self) -> None:
+        self.is_read = True
+
+    def is_closing(self) -> bool:
+        return False
+
+    def close(self) -> None:
+        """Stay open: what follows the close frame is looked at."""
+
+    def can_write_eof(self) -> bool:
+        return False
+
+
+class _Connection:
+    """A connection in memory whose application takes one message after the other."""
+
+    def __init__(self) -> None:
+        config = Config(_accept_all, log_config=None, ws_per_message_deflate=False, ws_max_size=100_000)
+        config.load()
+        self.transport = _Transport()
+        self.protocol = RawWebSocketProtocol(config, ServerState(), {}, asyncio.get_running_loop())
+        self.protocol.connection_made(self.transport)
+
+    async def open(self) -> None:
+        """Shake hands."""
+        self.protocol.data_received(
+            b"GET / HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+            b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n"
+        )
+        assert (await self.protocol.receive())["type"] == "websocket.connect"
+        await self.protocol.send({"type": "websocket.accept"})
+        self.protocol.stop_keepalive()
+
+    async def all(self) -> list[dict[str, Any]]:
+        """Take the messages that are there."""
+        messages = []
+        while not self.protocol.queue.empty():
+            messages.append(await self.protocol.receive())
+        return messages
+
+
+async def _accept_all(scope: Scope, receive: Receive, send: Send) -> None:
+    await asyncio.Event().wait()
+
+
+def _masked(opcode: Opcode, payload: bytes, *, fin: bool = True) -> bytes:
+    return Frame(opcode, payload, fin=fin).serialize(mask=True)
+
+
+_FRAMES = st.lists(
+    st.one_of(
+        st.text(max_size=200).map(lambda text: [("text", _masked(Opcode.TEXT, text.encode()), text)]),
+        st.binary(max_size=20).map(lambda data: [("bytes", _masked(Opcode.BINARY, data), data)]),
+        st.binary(max_size=20).map(lambda data: [("", _masked(Opcode.PING, data), "")]),
+        st.text(max_size=20).map(
+            lambda text: [
+                ("", _masked(Opcode.TEXT, b"in parts: ", fin=False), ""),
+                ("", _masked(Opcode.PONG, b""), ""),
+                ("text", _masked(Opcode.CONT, text.encode()), "in parts: " + text),
+            ]
+        ),
+    ),
+    max_size=8,
+)
+
+
+@given(groups=_FRAMES, seed=st.integers(0, 1000), is_cut=st.booleans())
+def test_messages_are_the_same_however_the_bytes_come(
+    groups: list[list[tuple[str, bytes, Any]]], seed: int, *, is_cut: bool
+) -> None:
+    """By hand or by the parser: whole frames in packets of their own, and packets cut anywhere."""
+    frames = [frame for group in groups for frame in group]
+    pieces = [wire for _, wire, _ in frames]
+    if is_cut:
+        whole, chance = b"".join(pieces), random.Random(seed)
+        cuts = sorted(chance.randrange(len(whole) + 1) for _ in range(6)) if whole else []
+        pieces = [whole[a:b] for a, b in zip([0, *cuts], [*cuts, len(whole)], strict=True) if a < b]
+
+    async def play() -> list[tuple[str, Any]]:
+        connection = _Connection()
+        await connection.open()
+        for piece in pieces:
+            connection.protocol.data_received(piece)
+        messages = await connection.all()
+        connection.protocol.connection_lost(ConnectionResetError())
+        for task in connection.protocol.tasks:
+            task.cancel()
+        assert connection.transport.is_read
+        return [
+            (kind, message[kind]) for message in messages for kind in ("text", "bytes") if kind in message
+        ]
+
+    expected = [(kind, content) for kind, _, content in frames if kind]
+    assert asyncio.run(play()) == expected
+
+
+async def test_nothing_is_paused_for_a_message_that_is_awaited_and_one_that_waits_stops_the_reading() -> None:
+    connection = _Connection()
+    await connection.open()
+    pauses = connection.transport.pauses
+    protocol = connection.protocol
+    for number in range(3):
+        taking = asyncio.create_task(protocol.receive())
+        await asyncio.sleep(0)
+        protocol.data_received(_masked(Opcode.TEXT, b"%d" % number))
+        assert (await taking)["text"] == str(number)
+    assert connection.transport.pauses == pauses
+    protocol.data_received(_masked(Opcode.TEXT, b"nobody waits"))
+    assert not connection.transport.is_read
+    assert (await protocol.receive())["text"] == "nobody waits"
+    assert connection.transport.is_read
+
+
+async def test_a_text_that_is_no_text_and_one_behind_the_close_are_refused_as_ever() -> None:
+    connection = _Connection()
+    await connection.open()
+    await connection.protocol.send({"type": "websocket.close", "code": 1000})
+    connection.protocol.data_received(_masked(Opcode.TEXT, b"too late"))
+    assert [message["type"] for message in await connection.all()] == ["websocket.disconnect"]
+    connection = _Connection()
+    await connection.open()
+    connection.protocol.data_received(_masked(Opcode.TEXT, b"\xff"))
+    (ending,) = await connection.all()
+    assert (ending["type"], ending["code"]) == ("websocket.disconnect", 1007)
+    connection = _Connection()
+    await connection.open()
+    connection.protocol.data_received(_masked(Opcode.TEXT, b"begun", fin=False))
+    connection.protocol.data_received(_masked(Opcode.TEXT, b"no continuation"))
+    (ending,) = await connection.all()
+    assert (ending["type"], ending["code"]) == ("websocket.disconnect", 1002)
+
+
+async def test_an_inbox_keeps_its_messages_when_who_waits_gives_up() -> None:
+    inbox = Inbox()
+    waiting = asyncio.create_task(inbox.get())
+    await asyncio.sleep(0)
+    assert inbox.is_awaited
+    with pytest.raises(AssertionError):
+        await inbox.get()
+    inbox.put_nowait("first")
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    assert not inbox.is_awaited
+    inbox.put_nowait("second")
+    assert [await inbox.get(), await inbox.get()] == ["first", "second"]
+    assert inbox.empty()

@@ -6,7 +6,14 @@ from hypothesis import strategies as st
 from websockets.frames import Frame, Opcode
 from websockets.protocol import CLIENT, Protocol, State
 
-from outlive.protocols.websocket_frames import BINARY, TEXT, binary_frame, split_frames, text_frame
+from outlive.protocols.websocket_frames import (
+    BINARY,
+    TEXT,
+    binary_frame,
+    lone_text,
+    split_frames,
+    text_frame,
+)
 
 _SIZES = [0, 1, 125, 126, 127, 65_535, 65_536, 200_000]
 
@@ -38,3 +45,32 @@ def test_frames_can_be_taken_apart_again(payloads: list[tuple[bool, bytes]]) -> 
 @pytest.mark.parametrize("size", _SIZES)
 def test_large_frames_can_be_taken_apart_again(size: int) -> None:
     assert list(split_frames(text_frame(b"b" * size) * 2)) == [(TEXT, b"b" * size)] * 2
+
+
+def _of_a_client(opcode: Opcode, payload: bytes, *, fin: bool = True) -> bytes:
+    return Frame(opcode, payload, fin=fin).serialize(mask=True)
+
+
+@pytest.mark.parametrize("size", [0, 1, 3, 4, 5, 125, 126, 127, 4096, 65_535])
+def test_a_request_in_one_frame_is_read_by_hand(size: int) -> None:
+    """RFC 6455, 5.3."""
+    payload = bytes(number % 251 for number in range(size))
+    assert lone_text(_of_a_client(Opcode.TEXT, payload)) == payload
+
+
+def test_what_is_not_one_whole_text_frame_is_left_to_a_parser() -> None:
+    text = _of_a_client(Opcode.TEXT, b"text")
+    reserved = bytes((text[0] | 0x40,)) + text[1:]
+    others = [
+        b"",
+        text * 2,
+        text + b"x",
+        reserved,
+        text_frame(b"not masked"),
+        text_frame(b"n" * 200),
+        _of_a_client(Opcode.TEXT, b"l" * 65_536),
+        _of_a_client(Opcode.TEXT, b"a part", fin=False),
+        *(_of_a_client(opcode, b"\x03\xe8") for opcode in Opcode if opcode is not Opcode.TEXT),
+        *(text[:size] for size in range(len(text))),
+    ]
+    assert [lone_text(data) for data in others] == [None] * len(others)

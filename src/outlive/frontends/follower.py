@@ -147,9 +147,10 @@ class Follower(Generic[_Followed]):
             except Exception:
                 _logger.exception("following a process failed", extra=self._break_down())
                 return
-        if self._outbox.is_closed:
+        elif self._outbox.is_closed:
             self.close()
-        elif has_more:
+            return
+        if has_more:
             self._is_draining = True
             self._spawn(self._drain())
 

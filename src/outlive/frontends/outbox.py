@@ -62,8 +62,10 @@ class RawOutbox:
 
     def write(self, frames: bytes) -> None:
         """Send whole frames at once."""
-        if not self.closed():
+        try:  # noqa: SIM105 -- once for every write
             self.writer(frames)
+        except ConnectionAbortedError:
+            pass  # closed
 
     async def wait_ready(self) -> None:
         """Return when the send buffer has room, or after the close (which sets `writable` too)."""
@@ -74,7 +76,8 @@ class RawOutbox:
 
     async def send(self, frames: bytes) -> None:
         """Wait for room, then send whole frames together."""
-        await self.wait_ready()
+        if not self.writable.is_set():
+            await self.wait_ready()
         self.write(frames)
 
 

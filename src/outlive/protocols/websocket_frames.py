@@ -1,13 +1,13 @@
 """WebSocket frames from server to client as bytes (RFC 6455, section 5): unmasked, unfragmented, no extension.
 
 Built by hand because one write of many frames is what makes streaming fast (a send call costs 5-19 us, a
-frame built here some 0.1 us).
+frame built here some 0.1 us). In the other direction only the usual frame is read here, a request in one piece (`lone_text`).
 """
 
 import struct
 from collections.abc import Iterator
 
-__all__ = ["BINARY", "TEXT", "binary_frame", "frame_header", "split_frames", "text_frame"]
+__all__ = ["BINARY", "TEXT", "binary_frame", "frame_header", "lone_text", "split_frames", "text_frame"]
 
 TEXT = 0x81  # FIN + opcode 1
 BINARY = 0x82  # FIN + opcode 2
@@ -16,6 +16,10 @@ _SHORT_MAX = 125
 _MEDIUM_MAX = 0xFFFF
 _MEDIUM_MARK = 126
 _LONG_MARK = 127
+_MASKED = 0x80
+_KEY_BYTES = 4
+_pack_medium = struct.Struct("!BBH").pack
+_pack_long = struct.Struct("!BBQ").pack
 
 
 def frame_header(kind: int, length: int) -> bytes:
@@ -23,8 +27,8 @@ def frame_header(kind: int, length: int) -> bytes:
     if length <= _SHORT_MAX:
         return bytes((kind, length))
     if length <= _MEDIUM_MAX:
-        return struct.pack("!BBH", kind, _MEDIUM_MARK, length)
-    return struct.pack("!BBQ", kind, _LONG_MARK, length)
+        return _pack_medium(kind, _MEDIUM_MARK, length)
+    return _pack_long(kind, _LONG_MARK, length)
 
 
 def text_frame(payload: bytes) -> bytes:
@@ -51,3 +55,18 @@ def split_frames(frames: bytes) -> Iterator[tuple[int, bytes]]:
             position += 8
         yield kind, frames[position : position + length]
         position += length
+
+
+def lone_text(data: bytes) -> bytes | None:
+    """Return the payload of `data` where that is one text frame of a client: masked, whole, at most 64 KiB; else None."""
+    if len(data) < 2 + _KEY_BYTES or data[0] != TEXT:
+        return None
+    length, key_at = data[1] - _MASKED, 2
+    if length == _MEDIUM_MARK:
+        length, key_at = int.from_bytes(data[2:4], "big"), 4
+    begin = key_at + _KEY_BYTES
+    if length < 0 or begin + length != len(data):
+        return None
+    # Bytes are masked one by one (section 5.3): as two large numbers all of them at once.
+    key = (data[key_at:begin] * (length // _KEY_BYTES + 1))[:length]
+    return (int.from_bytes(data[begin:], "big") ^ int.from_bytes(key, "big")).to_bytes(length, "big")

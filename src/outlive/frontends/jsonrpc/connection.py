@@ -1,8 +1,7 @@
 """What outlives a socket: `Connection`, the restorable state behind one `session_id` (promises S0.13, S0.14)."""
 
 import asyncio
-from collections.abc import Iterator
-from contextlib import contextmanager
+from types import TracebackType
 from typing import Protocol
 
 from outlive.core.errors import InvalidState
@@ -33,15 +32,16 @@ class Connection:
         holder: The open channel; None while the client is away.
         undelivered: Processes whose end the client has not been told, and the way of their output.
         grace: Ends the place when the client stays away; None while it is here.
+        starts: How many processes start just now (`starting`).
     """
 
     __slots__ = (
         "_engine",
-        "_starting",
         "connection_id",
         "grace",
         "holder",
         "principal",
+        "starts",
         "undelivered",
     )
 
@@ -52,8 +52,8 @@ class Connection:
         self.holder: Holder | None = None
         self.undelivered: dict[str, OutputFormat] = {}
         self.grace: asyncio.Task[None] | None = None
+        self.starts = 0
         self._engine = engine
-        self._starting = 0
 
     def running(self) -> list[Process]:
         """Return the processes of this connection that are not complete, oldest first."""
@@ -61,9 +61,8 @@ class Connection:
             process for process in self._engine.of_connection(self.connection_id) if not process.is_complete
         ]
 
-    @contextmanager
-    def starting(self, *, is_concurrent: bool) -> Iterator[None]:
-        """Keep the connection's one place while a process starts.
+    def starting(self, *, is_concurrent: bool) -> "_Starting":
+        """Return what keeps the connection's one place inside `with`, while a process starts.
 
         Detached processes belong to the principal and take no place.
 
@@ -72,7 +71,7 @@ class Connection:
         """
         if not is_concurrent:
             busy = next((process for process in self.running() if not process.is_detached), None)
-            if busy is not None or self._starting:
+            if busy is not None or self.starts:
                 raise InvalidState(
                     "process_running",
                     "A process runs in this session.",
@@ -81,11 +80,7 @@ class Connection:
                         "process_id": None if busy is None else busy.process_id,
                     },
                 )
-        self._starting += 1
-        try:
-            yield
-        finally:
-            self._starting -= 1
+        return _Starting(self)
 
     def may_see(self, process: Process) -> bool:
         """Tell whether a process is this connection's own, or a detached one of the same principal."""
@@ -97,3 +92,20 @@ class Connection:
         return owner.principal == self.principal and (
             record.is_detached or owner.connection_id == self.connection_id
         )
+
+
+class _Starting:
+    """A start on its way. A class, because a generator for it would cost four times as much on every start."""
+
+    __slots__ = ("_connection",)
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def __enter__(self) -> None:
+        self._connection.starts += 1
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._connection.starts -= 1

@@ -54,6 +54,7 @@ class LineReader:
 
     __slots__ = (
         "_framer",
+        "_heads",
         "_log",
         "_max_line_bytes",
         "_process_id",
@@ -79,7 +80,8 @@ class LineReader:
         self.delivered = self.scanned = start
         self._log = log
         self._process_id = process_id
-        self._framer = LineFramer(heads, process_id, stream)
+        self._heads = heads
+        self._framer: LineFramer | None = None  # made for the first chunk of several lines
         self._max_line_bytes = max_line_bytes
 
     def take(self, data: bytes) -> bytes:
@@ -173,6 +175,11 @@ class LineReader:
 
     def _frames(self, lines: bytes) -> bytes:
         """Return the frames of whole lines at `delivered`, of the first `MAX_LINES`, and deliver them."""
+        if lines.find(b"\n") == len(lines) - 1 <= self._max_line_bytes:  # a single line
+            self.delivered += len(lines)
+            return line_frame(self._process_id, self.stream, lines, end=self.delivered)
+        if self._framer is None:
+            self._framer = LineFramer(self._heads, self._process_id, self.stream)
         framed = self._framer.frames(lines, self.delivered, max_line_bytes=self._max_line_bytes)
         if framed is not None:
             frames, self.delivered = framed

@@ -87,11 +87,10 @@ class Subscription:
             if not begin and not is_final:
                 return b"", False  # it may have written already, before the keeper has heard of its pid
         limits = self._limits(is_final=is_final)
+        out, err = self._readers
         before = self._scanned()
         frames = begin + self._read(limits)
-        has_more = before != self._scanned() and any(
-            reader.scanned < limit for reader, limit in zip(self._readers, limits, strict=True)
-        )
+        has_more = before != self._scanned() and (out.scanned < limits[0] or err.scanned < limits[1])
         if is_final and not has_more:
             frames += self._final_frames(limits)
         return frames, has_more
@@ -122,16 +121,16 @@ class Subscription:
         return self._until
 
     def _read(self, limits: tuple[int, int]) -> bytes:
-        is_behind = [reader.scanned < limit for reader, limit in zip(self._readers, limits, strict=True)]
-        if all(is_behind):
+        out, err = self._readers
+        is_out_behind, is_err_behind = out.scanned < limits[0], err.scanned < limits[1]
+        if is_out_behind and is_err_behind:
             before = self._scanned()
             frames = self._read_both(limits)
             if before != self._scanned():
                 return frames
             # The index of the order may lag behind the streams: go on without it rather than not at all.
-        return b"".join(
-            self._read_one(self._readers[stream], limits[stream]) for stream in (0, 1) if is_behind[stream]
-        )
+        frames = self._read_one(out, limits[0]) if is_out_behind else b""
+        return frames + self._read_one(err, limits[1]) if is_err_behind else frames
 
     def _read_one(self, reader: StreamReader, limit: int) -> bytes:
         """Read one stream on: the usual case, without a look at the order of the streams."""
