@@ -20,7 +20,7 @@ from outlive.frontends.peers import PEER, Peer
 from outlive.frontends.uvicorn_parts import WebSocketsSansIOProtocol
 from outlive.protocols.websocket_frames import lone_text
 
-__all__ = ["EXTENSION", "RawWebSocketProtocol"]
+__all__ = ["EXTENSION", "Inbox", "RawWebSocketProtocol"]
 
 EXTENSION = "outlive.send_raw"
 _POLICY_VIOLATION = 1008  # RFC 6455, section 7.4.1

@@ -66,7 +66,9 @@ class Entries:
             case ProcessRemoved(process_id=process_id):
                 return (self._entry(at_ns, "removed", None, process_id=process_id),)
             case dict():
-                return ({"at": self._time_of(at_ns), **_known(happened)},)
+                entry: Entry = {"at": self._time_of(at_ns)}
+                _add(entry, happened)
+                return (entry,)
             case _:
                 return ()
 
@@ -120,10 +122,21 @@ class Entries:
         command = fields.get("command")
         if isinstance(command, str):
             fields["command"] = self._shown(command)
-        return self._entry(at_ns, what, record.owner, process_id=record.process_id, pid=record.pid, **fields)
+        entry = self._begun(at_ns, what, record.owner)
+        entry["process_id"] = record.process_id
+        if record.pid is not None:
+            entry["pid"] = record.pid
+        _add(entry, fields)
+        return entry
 
     def _entry(self, at_ns: int, what: str, by: Owner | None, **fields: str | int | None) -> Entry:
         """Return an entry as it is written: nothing that is not known."""
+        entry = self._begun(at_ns, what, by)
+        _add(entry, fields)
+        return entry
+
+    def _begun(self, at_ns: int, what: str, by: Owner | None) -> Entry:
+        """Return the beginning of an entry: when, what and who."""
         entry: Entry = {"at": self._time_of(at_ns), "what": what}
         if by is not None:
             entry["principal"] = by.principal
@@ -135,9 +148,6 @@ class Entries:
                 entry["connection"] = by.connection_id
             if by.request_id is not None:
                 entry["request"] = by.request_id
-        for name, value in fields.items():
-            if value is not None:
-                entry[name] = value
         return entry
 
     def _shown(self, text: str) -> str:
@@ -174,5 +184,8 @@ def _ending(record: ProcessRecord) -> dict[str, str | int | None]:
     }
 
 
-def _known(fields: Mapping[str, object]) -> Entry:
-    return {name: value for name, value in fields.items() if value is not None}
+def _add(entry: Entry, fields: Mapping[str, object]) -> None:
+    """Add what is known."""
+    for name, value in fields.items():
+        if value is not None:
+            entry[name] = value

@@ -5,7 +5,8 @@ import logging
 import secrets
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from outlive.core.errors import AccessDenied, OutliveError
 from outlive.core.events import Deed
@@ -21,16 +22,14 @@ WORK_A_TURN = 32  # requests, of which most take some 0.1 ms: then others are lo
 _logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """What goes out for one request or batch: frames for one write, and what happens behind it."""
 
     frames: bytes
-    followups: tuple[Callable[[], None], ...] = ()
+    followups: Sequence[Callable[[], None]] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class _Outcome:
+class _Outcome(msgspec.Struct, frozen=True):
     """One request's part: its response (None for a notification), what follows it, what happens behind it."""
 
     response: bytes | None
@@ -38,8 +37,7 @@ class _Outcome:
     then: Callable[[], None] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Job:
+class _Job(msgspec.Struct, frozen=True):
     """One entry: a prepared call, or the error that it got instead."""
 
     request_id: bytes | None
@@ -89,8 +87,7 @@ class Work:
         """Keep prepared jobs; made by `work_of`."""
         self._jobs = jobs
         self._is_batch = is_batch
-        lanes = {job.call.lane for job in jobs if job.call is not None}
-        self.lane = next((lane for lane in (Lane.LONG, Lane.STARTS) if lane in lanes), Lane.IN_ORDER)
+        self.lane = max([job.call.lane for job in jobs if job.call is not None], default=Lane.IN_ORDER)
 
     def __len__(self) -> int:
         """Return how many requests it is."""
@@ -115,15 +112,18 @@ class Work:
         return self._answer(outcomes)
 
     def _answer(self, outcomes: Sequence[_Outcome]) -> Answer:
-        messages = [outcome.response for outcome in outcomes if outcome.response is not None]
-        if self._is_batch and messages:
-            messages = [encode_batch(messages)]
+        responses: list[bytes] = []
+        notifications: list[bytes] = []
+        followups: list[Callable[[], None]] = []
         for outcome in outcomes:
-            messages += outcome.notifications
-        return Answer(
-            frames=b"".join(map(text_frame, messages)),
-            followups=tuple(outcome.then for outcome in outcomes if outcome.then is not None),
-        )
+            if outcome.response is not None:
+                responses.append(outcome.response)
+            notifications += outcome.notifications
+            if outcome.then is not None:
+                followups.append(outcome.then)
+        if self._is_batch and responses:
+            responses = [encode_batch(responses)]
+        return Answer(frames=b"".join(map(text_frame, responses + notifications)), followups=followups)
 
 
 def work_of(frame: Request | Refusal | Batch) -> Work:

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+import msgspec
+
 from outlive.core.errors import InvalidRequest, ProcessNotFound
 from outlive.core.process import Owner
 from outlive.engine import Asked, Engine, Process
@@ -20,8 +22,7 @@ __all__ = ["Context", "Observe", "Reply"]
 Observe = Callable[[str, float], None]  # a method that was answered, and the seconds that took
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reply:
+class Reply(msgspec.Struct, frozen=True, kw_only=True):
     """A result, the notifications that leave in the same write behind it, and what happens after that write.
 
     `then` is called exactly once, also when nobody is there to read the result.

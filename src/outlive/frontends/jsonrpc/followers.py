@@ -1,7 +1,8 @@
 """The followers of one channel: at most one for each process."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+import msgspec
 
 from outlive.core.cursor import BEGINNING, Cursor
 from outlive.engine import Process
@@ -22,8 +23,7 @@ _LINES_TURN_BYTES = 128 * 1024
 _PIECES_TURN_BYTES = 256 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class OutputFormat:
+class OutputFormat(msgspec.Struct, frozen=True):
     """How a process's output is sent; `is_raw` hides no secrets."""
 
     mode: OutputMode

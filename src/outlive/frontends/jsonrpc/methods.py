@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from enum import Enum
+from enum import IntEnum
 from types import MappingProxyType
 from typing import TypeVar
 
@@ -45,16 +45,15 @@ __all__ = ["METHODS", "Call", "Lane", "prepare"]
 _Params = TypeVar("_Params", bound=msgspec.Struct)
 
 
-class Lane(Enum):
-    """How a request runs beside the others of its connection."""
+class Lane(IntEnum):
+    """How a request runs beside the others of its connection; a batch as the last of these that one of its requests has."""
 
-    IN_ORDER = "in_order"  # the next request is read after the answer: quick, and the order matters
-    STARTS = "starts"  # side by side, a bounded number: the next ones wait
-    LONG = "long"  # side by side for as long as it takes: too many are refused
+    IN_ORDER = 0  # the next request is read after the answer: quick, and the order matters
+    STARTS = 1  # side by side, a bounded number: the next ones wait
+    LONG = 2  # side by side for as long as it takes: too many are refused
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(msgspec.Struct, frozen=True):
     """A request with checked parameters, ready to run."""
 
     method: str

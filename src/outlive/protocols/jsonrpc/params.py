@@ -4,6 +4,7 @@ Member names are the wire's (promises S0.3, S0.10, S0.19); `timeout`, `grace` an
 """
 
 import base64
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Literal, TypeVar
 
 import msgspec
@@ -114,11 +115,9 @@ class ExecuteParams(msgspec.Struct, kw_only=True, frozen=True):
             raise ValueError("The command is empty")
         if self.argv is not None and not (self.argv and self.argv[0]):
             raise ValueError("argv needs a program as its first word")
-        texts = [self.command or "", self.cwd or "", *(self.argv or ()), *self.env]
-        texts += [value for value in self.env.values() if value is not None]
-        if any("\0" in text for text in texts):
+        if "\0" in "".join((self.command or "", self.cwd or "", *(self.argv or ()), *_texts(self.env))):
             raise ValueError("NUL characters cannot be passed to a process")
-        if any(not name or "=" in name for name in self.env):
+        if self.env and any(not name or "=" in name for name in self.env):
             raise ValueError("A name in env is not empty and holds no =")
 
     def to_command(self) -> Command:
@@ -316,6 +315,10 @@ def decode_params(raw: bytes, shape: type[_Params]) -> _Params:
         return msgspec.json.decode(raw, type=shape)
     except msgspec.DecodeError as error:  # a ValidationError is one too; syntax was checked with the frame
         raise InvalidRequest("invalid_params", _sentence(str(error))) from None
+
+
+def _texts(env: Mapping[str, str | None]) -> Iterable[str]:
+    return (*env, *[value for value in env.values() if value is not None]) if env else ()
 
 
 def _from_base64(word: str) -> str:

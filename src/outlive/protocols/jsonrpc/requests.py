@@ -4,6 +4,7 @@ Parameters stay undecoded bytes here: `params` gives them their shape once the m
 """
 
 from dataclasses import dataclass
+from typing import Literal
 
 import msgspec
 
@@ -17,8 +18,7 @@ _VERSION = b'"2.0"'
 _ID_STARTS = b'"-0123456789n'  # a string, a number or null; section 4 allows nothing else
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class Request(msgspec.Struct, frozen=True, kw_only=True):
     """A well-formed request. `request_id` is the JSON text of the id, None for a notification; `params` JSON text."""
 
     method: str
@@ -50,6 +50,13 @@ class Batch:
     entries: tuple[Request | Refusal, ...]
 
 
+class _Flawless(msgspec.Struct):
+    jsonrpc: Literal["2.0"]
+    method: str
+    id: msgspec.Raw = msgspec.Raw()
+    params: msgspec.Raw = msgspec.Raw()
+
+
 class _Envelope(msgspec.Struct):
     jsonrpc: msgspec.Raw = msgspec.Raw()
     id: msgspec.Raw = msgspec.Raw()
@@ -57,12 +64,25 @@ class _Envelope(msgspec.Struct):
     params: msgspec.Raw = msgspec.Raw()
 
 
+_USUAL = msgspec.json.Decoder(_Flawless)
 _FRAME = msgspec.json.Decoder(_Envelope | list[msgspec.Raw])
 _ENTRY = msgspec.json.Decoder(_Envelope)
 
 
 def parse_frame(text: str) -> Request | Refusal | Batch:
     """Return what a text frame asks for; never raises."""
+    try:
+        request = _USUAL.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        return _parse_unusual(text)
+    request_id = bytes(request.id)
+    if not _may_be_id(request_id):
+        return _parse_unusual(text)
+    return _accepted(request.method, request_id, bytes(request.params))
+
+
+def _parse_unusual(text: str) -> Request | Refusal | Batch:
+    """Return the batch that it is, or what is wrong."""
     try:
         parsed = _FRAME.decode(text)
     except msgspec.ValidationError:
@@ -89,7 +109,7 @@ def _entry(raw: msgspec.Raw) -> Request | Refusal:
 
 def _request(envelope: _Envelope) -> Request | Refusal:
     request_id = bytes(envelope.id)
-    if request_id and request_id[0] not in _ID_STARTS:
+    if not _may_be_id(request_id):
         return _refusal("The id of a request is a string, a number or null.")
     refused_id = request_id or NULL_ID
     if bytes(envelope.jsonrpc) != _VERSION:
@@ -97,9 +117,16 @@ def _request(envelope: _Envelope) -> Request | Refusal:
     method = bytes(envelope.method)
     if method[:1] != b'"':
         return _refusal("A request names its method as a string.", refused_id)
-    params = bytes(envelope.params)
+    return _accepted(msgspec.json.decode(method, type=str), request_id, bytes(envelope.params))
+
+
+def _may_be_id(request_id: bytes) -> bool:
+    return not request_id or request_id[0] in _ID_STARTS
+
+
+def _accepted(method: str, request_id: bytes, params: bytes) -> Request:
     return Request(
-        method=msgspec.json.decode(method, type=str),
+        method=method,
         params=b"{}" if params in (b"", b"null") else params,
         request_id=request_id or None,
     )
