@@ -1,6 +1,6 @@
 """What the audit log says of an event: `Entries` makes the documents, and counts what comes in great numbers. No I/O."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator
 from datetime import UTC, datetime
 
 from outlive.core.events import (
@@ -66,9 +66,7 @@ class Entries:
             case ProcessRemoved(process_id=process_id):
                 return (self._entry(at_ns, "removed", None, process_id=process_id),)
             case dict():
-                entry: Entry = {"at": self._time_of(at_ns)}
-                _add(entry, happened)
-                return (entry,)
+                return (_known({"at": self._time_of(at_ns), **happened}),)
             case _:
                 return ()
 
@@ -122,33 +120,24 @@ class Entries:
         command = fields.get("command")
         if isinstance(command, str):
             fields["command"] = self._shown(command)
-        entry = self._begun(at_ns, what, record.owner)
-        entry["process_id"] = record.process_id
-        if record.pid is not None:
-            entry["pid"] = record.pid
-        _add(entry, fields)
-        return entry
+        return self._entry(at_ns, what, record.owner, process_id=record.process_id, pid=record.pid, **fields)
 
     def _entry(self, at_ns: int, what: str, by: Owner | None, **fields: str | int | None) -> Entry:
         """Return an entry as it is written: nothing that is not known."""
-        entry = self._begun(at_ns, what, by)
-        _add(entry, fields)
-        return entry
-
-    def _begun(self, at_ns: int, what: str, by: Owner | None) -> Entry:
-        """Return the beginning of an entry: when, what and who."""
-        entry: Entry = {"at": self._time_of(at_ns), "what": what}
-        if by is not None:
-            entry["principal"] = by.principal
-            if by.door:
-                entry["door"] = by.door
-            if by.address:
-                entry["address"] = by.address
-            if by.connection_id is not None:
-                entry["connection"] = by.connection_id
-            if by.request_id is not None:
-                entry["request"] = by.request_id
-        return entry
+        at = self._time_of(at_ns)
+        if by is None:
+            return _known({"at": at, "what": what, **fields})
+        entry: Entry = {
+            "at": at,
+            "what": what,
+            "principal": by.principal,
+            "door": by.door or None,
+            "address": by.address or None,
+            "connection": by.connection_id,
+            "request": by.request_id,
+            **fields,
+        }
+        return _known(entry)
 
     def _shown(self, text: str) -> str:
         text = self._redact(text) if text else text
@@ -184,8 +173,7 @@ def _ending(record: ProcessRecord) -> dict[str, str | int | None]:
     }
 
 
-def _add(entry: Entry, fields: Mapping[str, object]) -> None:
-    """Add what is known."""
-    for name, value in fields.items():
-        if value is not None:
-            entry[name] = value
+def _known(entry: Entry) -> Entry:
+    if None not in entry.values():  # nearly always
+        return entry
+    return {name: value for name, value in entry.items() if value is not None}

@@ -85,14 +85,14 @@ class Metrics:
     def note(self, event: Event) -> None:
         """Count an event of the engine."""
         match event:
-            case StartRejected(code=code):
-                self.rejected[code] += 1
-            case ProcessRecovered():
-                self.recovered += 1
             case ProcessCompleted(record=record):
                 self.exits[record.state, record.cause] += 1
                 self.stdout_bytes += record.stdout_bytes
                 self.stderr_bytes += record.stderr_bytes
+            case StartRejected(code=code):
+                self.rejected[code] += 1
+            case ProcessRecovered():
+                self.recovered += 1
             case KeeperDisconnected():
                 self._lost_at = self._clock()
             case KeeperConnected() if self._lost_at is not None:

@@ -50,15 +50,16 @@ class Followers:
         self._drop_ended()
         self.drop(process.process_id)
         is_lines = form.mode == "lines"
+        log = process.raw_log if form.is_raw else process.log
         follower = Follower(
             Subscription(
                 process,
                 (
-                    self._reader(process, 0, cursor.stdout, form),
-                    self._reader(process, 1, cursor.stderr, form),
+                    self._reader(process.process_id, log, 0, cursor.stdout, form),
+                    self._reader(process.process_id, log, 1, cursor.stderr, form),
                 ),
                 turn_bytes=_LINES_TURN_BYTES if is_lines else _PIECES_TURN_BYTES,
-                log=_log_of(process, form),
+                log=log,
             ),
             self._outbox,
             spawn=self._spawn,
@@ -70,25 +71,21 @@ class Followers:
         self._formats[process.process_id] = form
         follower.begin()
 
-    def _reader(self, process: Process, stream: int, start: int, form: OutputFormat) -> StreamReader:
+    def _reader(
+        self, process_id: str, log: OutputLog, stream: int, start: int, form: OutputFormat
+    ) -> StreamReader:
         if form.mode == "lines":
             return LineReader(
-                _log_of(process, form),
+                log,
                 self._heads,
-                process.process_id,
+                process_id,
                 stream=stream,
                 start=start,
                 max_line_bytes=form.max_line_bytes,
             )
         if form.mode == "none":
             return SilentReader(stream=stream, start=start)
-        return PieceReader(
-            _log_of(process, form),
-            process.process_id,
-            stream=stream,
-            start=start,
-            is_binary=form.mode == "binary",
-        )
+        return PieceReader(log, process_id, stream=stream, start=start, is_binary=form.mode == "binary")
 
     def drop(self, process_id: str) -> None:
         """End a process's subscription silently, if there is one."""
@@ -136,10 +133,6 @@ class Followers:
         """End all subscriptions silently."""
         for follower in self._followers.values():
             follower.close()
-
-
-def _log_of(process: Process, form: OutputFormat) -> OutputLog:
-    return process.raw_log if form.is_raw else process.log
 
 
 def _nothing() -> None:

@@ -171,7 +171,8 @@ class Subscription:
         """Return the last lines and `process.completed`; what cannot be read any more is told as a gap."""
         frames = b""
         for reader, limit in zip(self._readers, limits, strict=True):
-            frames += reader.finish(limit)
+            if reader.delivered < limit:
+                frames += reader.finish(limit)
             if reader.delivered < limit:
                 frames += self._skip(reader, reader.delivered, limit)
         message = encode_process_notification("completed", self.process.record, cursor=str(self.cursor))
