@@ -90,6 +90,36 @@ async def test_of_many_waiters_only_as_many_write_as_there_is_room() -> None:
     assert sorted(woken) == [0, 1, 2]
 
 
+async def test_an_answer_leaves_together_with_what_follows_it_at_once() -> None:
+    """S0.4: the answer first, and its client is woken once."""
+    server = _Server(has_extension=True)
+    outbox = open_outbox(server.websocket)
+    await outbox.send(b"answer,", (lambda: outbox.write(b"started,"), lambda: outbox.write(b"more")))
+    assert server.written == [b"answer,started,", b"more"]
+    called: list[str] = []
+    await outbox.send(b"alone", (lambda: called.append("then"),))
+    assert server.written[2:] == [b"alone"]
+
+    def fail() -> None:
+        raise RuntimeError("broken")
+
+    with pytest.raises(RuntimeError):
+        await outbox.send(b"answer of a broken one", (fail,))
+    outbox.write(b"next")
+    assert server.written[3:] == [b"answer of a broken one", b"next"]
+    server.is_closed = True
+    await outbox.send(b"too late", (lambda: called.append("late"),))
+    assert called == ["then", "late"]
+    assert len(server.written) == 5
+
+
+async def test_what_follows_an_answer_happens_where_messages_are_sent_one_by_one() -> None:
+    server = _Server(has_extension=False)
+    outbox = open_outbox(server.websocket)
+    await outbox.send(text_frame(b"answer"), (lambda: server.sent.append("then"),))
+    assert server.sent == ["answer", "then"]
+
+
 async def test_after_the_close_nothing_is_written() -> None:
     server = _Server(has_extension=True)
     outbox = open_outbox(server.websocket)

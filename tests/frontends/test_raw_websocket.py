@@ -306,7 +306,7 @@ async def test_a_text_that_is_no_text_and_one_behind_the_close_are_refused_as_ev
 
 
 async def test_an_inbox_keeps_its_messages_when_who_waits_gives_up() -> None:
-    inbox = Inbox()
+    inbox = Inbox(asyncio.get_running_loop())
     waiting = asyncio.create_task(inbox.get())
     await asyncio.sleep(0)
     assert inbox.is_awaited

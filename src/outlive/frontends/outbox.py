@@ -5,8 +5,8 @@ writers wait, and nothing else.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
@@ -35,10 +35,12 @@ class Outbox(Protocol):
     async def wait_ready(self) -> None:
         """Return when the send buffer has room, or after the close."""
 
-    async def send(self, frames: bytes) -> None:
-        """Wait for room, then send whole frames together and in order.
+    async def send(self, frames: bytes, then: Sequence[Callable[[], None]] = ()) -> None:
+        """Wait for room, then send whole frames together and in order, and call each of `then`, also after the close.
 
-        Cancellation: safe; all of `frames` was handed over, or nothing.
+        What they write first leaves together with `frames`: one system call, and a client that is woken once.
+
+        Cancellation: safe; all of `frames` was handed over and each of `then` called, or nothing.
         """
 
 
@@ -49,6 +51,7 @@ class RawOutbox:
     writer: Callable[[bytes], None]
     writable: asyncio.Event
     closed: Callable[[], bool]
+    _held: bytes = field(default=b"", init=False)  # goes out with the next write; empty outside of `send`
 
     @property
     def is_ready(self) -> bool:
@@ -62,6 +65,8 @@ class RawOutbox:
 
     def write(self, frames: bytes) -> None:
         """Send whole frames at once."""
+        if self._held:
+            frames, self._held = self._held + frames, b""
         try:  # noqa: SIM105 -- once for every write
             self.writer(frames)
         except ConnectionAbortedError:
@@ -74,11 +79,20 @@ class RawOutbox:
         while not self.writable.is_set():
             await self.writable.wait()
 
-    async def send(self, frames: bytes) -> None:
-        """Wait for room, then send whole frames together."""
+    async def send(self, frames: bytes, then: Sequence[Callable[[], None]] = ()) -> None:
+        """Wait for room, then send whole frames together, and what `then` writes."""
         if not self.writable.is_set():
             await self.wait_ready()
-        self.write(frames)
+        if not then:
+            self.write(frames)
+            return
+        self._held = frames
+        try:
+            for call in then:
+                call()
+        finally:
+            if self._held:  # nobody has written anything
+                self.write(b"")
 
 
 class MessageOutbox:
@@ -112,11 +126,13 @@ class MessageOutbox:
     async def wait_ready(self) -> None:
         """Return at once: `send` waits for room."""
 
-    async def send(self, frames: bytes) -> None:
+    async def send(self, frames: bytes, then: Sequence[Callable[[], None]] = ()) -> None:
         """Send the frames one after the other; frames of other senders do not come between them."""
         async with self._turn:
             for kind, payload in split_frames(frames):
                 await self._send_one(kind, payload)
+        for call in then:
+            call()
 
     async def _send_one(self, kind: int, payload: bytes) -> None:
         if self._is_closed:

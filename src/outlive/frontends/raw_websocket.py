@@ -34,10 +34,11 @@ _BETWEEN_FRAMES = StreamReader.at_eof.__code__  # where the parser of `websocket
 class Inbox:
     """The messages that the application has not taken yet. Takes the place of uvicorn's queue; one task takes them."""
 
-    __slots__ = ("_messages", "_taker")
+    __slots__ = ("_loop", "_messages", "_taker")
 
-    def __init__(self) -> None:
-        """Begin empty."""
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Begin empty; used on this loop only."""
+        self._loop = loop
         self._messages: deque[Any] = deque()
         self._taker: asyncio.Future[None] | None = None
 
@@ -61,7 +62,7 @@ class Inbox:
         if self._taker is not None:
             raise AssertionError("only one task takes messages")
         while not self._messages:
-            self._taker = asyncio.get_running_loop().create_future()
+            self._taker = self._loop.create_future()
             try:
                 await self._taker
             finally:
@@ -80,7 +81,7 @@ class RawWebSocketProtocol(WebSocketsSansIOProtocol):
     def __init__(self, *uvicorns: Any, **named: Any) -> None:  # noqa: ANN401 -- passed on as they are
         """Take what uvicorn wants to know."""
         super().__init__(*uvicorns, **named)
-        self.queue: Inbox = Inbox()  # type: ignore[assignment] # it has what uvicorn uses of its own
+        self.queue: Inbox = Inbox(self.loop)  # type: ignore[assignment] # it has what uvicorn uses of its own
         self._rest = b""  # received and not parsed yet; the transport does not read meanwhile
         self._rest_at = 0
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -144,9 +144,11 @@ class TestOutbox:
         while not self.writable.is_set():
             await self.writable.wait()
 
-    async def send(self, frames: bytes) -> None:
+    async def send(self, frames: bytes, then: Sequence[Callable[[], None]] = ()) -> None:
         assert self.writable.is_set(), "frames are built only when they can leave"
         self.write(frames)
+        for call in then:
+            call()
 
     @property
     def messages(self) -> list[dict[str, Any]]:

@@ -236,7 +236,8 @@ class Channel:
 
     async def _deliver(self, answer: Answer) -> None:
         if answer.frames:
-            await self._outbox.send(answer.frames)
+            await self._outbox.send(answer.frames, answer.followups)
+            return
         for followup in answer.followups:
             followup()
 
