@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from outlive.core.frozen import made_quickly
 from outlive.core.location import Isolation
 from outlive.core.sandbox import NO_LIMITS, Limits
 from outlive.core.terminal import TerminalNote
@@ -16,6 +17,7 @@ OnLimit = Literal["truncate", "block", "kill"]
 AfterExit = Literal["keep", "kill", "wait"]
 
 
+@made_quickly
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
     """One command: either a shell `line` or an `argv`, never both.

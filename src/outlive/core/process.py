@@ -7,6 +7,7 @@ from typing import Literal
 
 from outlive.core.approval import Approval
 from outlive.core.cursor import Cursor
+from outlive.core.frozen import made_quickly
 from outlive.core.identity import ProcessId
 from outlive.core.lifecycle import ENDED, Cause, State
 from outlive.core.location import HERE, Location
@@ -18,6 +19,7 @@ __all__ = ["Owner", "ProcessRecord"]
 _UNBOUND = Sandbox()
 
 
+@made_quickly
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Owner:
     """Whose process it is, or who asks: the principal, connection and request, the door, and from where.
@@ -36,6 +38,7 @@ class Owner:
     address: str = ""
 
 
+@made_quickly
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessRecord:
     """A snapshot of one process.

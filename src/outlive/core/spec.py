@@ -3,9 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from outlive.core.frozen import made_quickly
+
 __all__ = ["Spec"]
 
 
+@made_quickly
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spec:
     """Everything the keeper needs to run one command, and what the engine wants to find again (`meta`).

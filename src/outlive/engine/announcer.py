@@ -33,7 +33,7 @@ class Announcer:
     def __init__(self) -> None:
         """Nobody listens yet."""
         self._subscribers: tuple[_Entry, ...] = ()
-        self._wanted: frozenset[type[Event]] = frozenset()
+        self._callbacks: dict[type[Event], tuple[Callable[[Event], None], ...]] = {}
 
     def subscribe(
         self, callback: Callable[[Event], None], kinds: Collection[type[Event]] | None = None
@@ -50,14 +50,14 @@ class Announcer:
 
     def _set(self, subscribers: "tuple[_Entry, ...]") -> None:
         self._subscribers = subscribers
-        self._wanted = frozenset().union(*(kinds for _, kinds in subscribers))
+        self._callbacks = {
+            kind: tuple(callback for callback, kinds in subscribers if kind in kinds)
+            for kind in frozenset().union(*(kinds for _, kinds in subscribers))
+        }
 
     def emit(self, event: Event) -> None:
         """Tell everybody; a subscriber's fault is logged and hurts nobody else."""
-        kind = type(event)
-        for callback, kinds in self._subscribers:
-            if kind not in kinds:
-                continue
+        for callback in self._callbacks.get(type(event), ()):
             try:
                 callback(event)
             except Exception:
@@ -65,12 +65,11 @@ class Announcer:
 
     def tell(self, kind: type[_Telling], process: Process) -> None:
         """Tell an event that carries the process's record."""
-        if kind in self._wanted:
+        if kind in self._callbacks:
             self.emit(kind(record=process.record))
 
     def tell_changes(self, process: Process, changes: int) -> None:
         """Tell what the `Change` bits say."""
-        if self._wanted:
-            for bit, kind in _KINDS:
-                if changes & bit:
-                    self.tell(kind, process)
+        for bit, kind in _KINDS:
+            if changes & bit:
+                self.tell(kind, process)

@@ -59,6 +59,7 @@ __all__ = ["Engine"]
 _SYNC_S = (
     20.0  # a keeper that has just started asks every shim first: 0.15 s for 1000, 3 s if some are stopped
 )
+_ENDING = int(Change.COMPLETED | Change.CLOSED)
 
 
 class Engine(Approving, Queries):
@@ -295,7 +296,7 @@ class Engine(Approving, Queries):
 
     def _changed(self, process: Process, changes: int) -> None:
         """Keep and tell what a doorbell (or the files) changed."""
-        if changes & (Change.COMPLETED | Change.CLOSED) and process.has_secrets:
+        if changes & _ENDING and process.has_secrets:
             self.hider.note_masks(process.record, process.folder)
         if process.is_ended:  # what lives is told by the keeper; its row needs no update
             self._filing.note(process)

@@ -10,8 +10,9 @@ from dataclasses import replace
 
 from outlive.core.approval import Approval
 from outlive.core.cursor import Cursor
+from outlive.core.frozen import frozen, thawed
 from outlive.core.identity import ProcessId, id_to_bytes
-from outlive.core.lifecycle import ENDED, State
+from outlive.core.lifecycle import State
 from outlive.core.location import Location
 from outlive.core.process import ProcessRecord
 from outlive.core.terminal import TerminalNote
@@ -38,7 +39,6 @@ class Process(Watched):
         connection_id: The connection that started it; None when it was none.
         output_limit: Bytes of output that are kept; None when there is no limit.
         folder: The process's folder, absolute.
-        note: Who asked for the end, for people.
     """
 
     __slots__ = (
@@ -46,13 +46,13 @@ class Process(Watched):
         "_base",
         "_hider",
         "_log",
+        "_note",
         "_raw_log",
         "_snapshot",
         "_waking",
         "connection_id",
         "folder",
         "key",
-        "note",
         "output_limit",
         "process_id",
     )
@@ -71,13 +71,13 @@ class Process(Watched):
         self.connection_id = base.owner.connection_id
         self.folder = folder
         self.output_limit = output_limit
-        self.note = ""
+        self._note = ""
         self._base = base
         self._hider = hider
         self._log: OutputLog | None = None
         self._raw_log: OutputLog | None = None
         self._waking: asyncio.TimerHandle | None = None
-        self._snapshot: tuple[tuple[object, ...], ProcessRecord] | None = None
+        self._snapshot: ProcessRecord | None = None
 
     @classmethod
     def from_stored(cls, stored: StoredProcess, folder: str, *, hider: Hider | None = None) -> "Process":
@@ -144,51 +144,59 @@ class Process(Watched):
         return self._base.grace_s
 
     @property
+    def note(self) -> str:
+        """Who asked for the end, for people; set by the engine only."""
+        return self._note
+
+    @note.setter
+    def note(self, note: str) -> None:
+        self._note = note
+        self._has_news = True
+
+    @property
     def record(self) -> ProcessRecord:
-        """A snapshot; one is made for each state (some 15 microseconds)."""
-        state_key = (*self.bell, *self.times_ns, self.note)
-        if self._snapshot is None or self._snapshot[0] != state_key:
-            self._snapshot = (state_key, self._make_record())
-        return self._snapshot[1]
+        """A snapshot; one is made for each state."""
+        snapshot = self._snapshot
+        if snapshot is None or self._has_news:
+            snapshot = self._snapshot = self._make_record()
+            self._has_news = False
+        return snapshot
 
     @property
     def identity_record(self) -> ProcessRecord:
         """A snapshot for what does not change while it runs: who, what, pid; the rest may be older than `record`'s."""
         newest = self._snapshot
-        return newest[1] if newest is not None and newest[1].pid == self._pid else self.record
+        return newest if newest is not None and newest.pid == self._pid else self.record
 
     def _make_record(self) -> ProcessRecord:
-        base, state = self._base, self.state
-        is_ended = state in ENDED
-        error = base.error
-        if is_ended and error is None:
-            error = ended_sentence(
+        base, state, cause = self._base, self.state, CAUSES[self._cause]
+        record = thawed(base)
+        record.state = state
+        record.cause = cause
+        record.pid = self._pid or None
+        record.exit_code = self._code if state is State.EXITED else None
+        record.exit_signal = self._code if state is State.SIGNALED else None
+        record.started_at = at_time(self._started_ns) if self._started_ns else None
+        record.ended_at = at_time(self._ended_ns) if self._ended_ns and self.is_ended else None
+        record.stdout_bytes = self.stdout_bytes
+        record.stderr_bytes = self.stderr_bytes
+        record.is_complete = self.is_complete
+        record.is_closed = self.is_closed
+        record.is_stalled = self.is_stalled
+        record.is_unknown = self.is_unknown
+        record.has_gaps = self.has_gaps
+        record.descendants = self._descendants
+        if base.error is None and self.is_ended:
+            record.error = ended_sentence(
                 state,
-                CAUSES[self._cause],
-                note=self.note,
+                cause,
+                note=self._note,
                 timeout_s=base.timeout_s,
                 output_limit=self.output_limit,
                 errno=self._code,
             )
-        return replace(
-            base,
-            state=state,
-            pid=self._pid or None,
-            cause=CAUSES[self._cause],
-            exit_code=self._code if state is State.EXITED else None,
-            exit_signal=self._code if state is State.SIGNALED else None,
-            error=error,
-            started_at=at_time(self._started_ns) if self._started_ns else None,
-            ended_at=at_time(self._ended_ns) if is_ended and self._ended_ns else None,
-            stdout_bytes=self.stdout_bytes,
-            stderr_bytes=self.stderr_bytes,
-            is_complete=self.is_complete,
-            is_closed=self.is_closed,
-            is_stalled=self.is_stalled,
-            is_unknown=self.is_unknown,
-            has_gaps=self.has_gaps,
-            descendants=self._descendants,
-        )
+        made: ProcessRecord = frozen(record)
+        return made
 
     @property
     def stored(self) -> StoredProcess:

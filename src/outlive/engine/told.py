@@ -14,14 +14,9 @@ from outlive.store.rows import to_ns
 __all__ = ["CAUSES", "Change", "Told"]
 
 CAUSES = tuple(Cause)  # indexed by protocols.keeper.CauseCode
-_STATES = {
-    Phase.STARTING: State.STARTING,
-    Phase.RUNNING: State.RUNNING,
-    Phase.PAUSED: State.PAUSED,
-    Phase.STOPPING: State.STOPPING,
-}
+_STATES = (State.STARTING, State.RUNNING, State.PAUSED, State.STOPPING)  # indexed by the phases before EXITED
 _QUEUED = -1  # before the keeper knows of it: its group is full
-_PHASES = {State.QUEUED: _QUEUED, **{state: int(phase) for phase, state in _STATES.items()}}
+_PHASES = {State.QUEUED: _QUEUED, **{state: phase for phase, state in enumerate(_STATES)}}
 _END_FLAGS = {
     State.EXITED: Flags(0),
     State.SIGNALED: Flags.SIGNALED,
@@ -33,7 +28,8 @@ _SIGNALED, _FAILED, _LOST = int(Flags.SIGNALED), int(Flags.FAILED), int(Flags.LO
 _OPEN, _GAPS = int(Flags.OUT_OPEN | Flags.ERR_OPEN), int(Flags.GAPS)
 _UNKNOWN = int(Flags.UNKNOWN)
 _STALLED, _BLOCKED = int(Flags.STALLED), int(Flags.BLOCKED)
-_STARTING, _EXITED, _DONE = int(Phase.STARTING), int(Phase.EXITED), int(Phase.DONE)
+_STARTING, _RUNNING, _PAUSED = int(Phase.STARTING), int(Phase.RUNNING), int(Phase.PAUSED)
+_EXITED, _DONE = int(Phase.EXITED), int(Phase.DONE)
 
 
 class Change(IntFlag):
@@ -58,6 +54,8 @@ class Told:
         stdout_bytes, stderr_bytes: Bytes in the logs, as far as the keeper has told.
         complete_stdout_bytes, complete_stderr_bytes: The ends of the output at completion; bytes beyond belong to
             descendants. None until it is complete.
+
+    `_has_news` is set by every change here, and reset by whoever has made a record of it (`Process.record`).
     """
 
     __slots__ = (
@@ -66,6 +64,7 @@ class Told:
         "_descendants",
         "_ended_ns",
         "_flags",
+        "_has_news",
         "_phase",
         "_pid",
         "_started_ns",
@@ -92,6 +91,7 @@ class Told:
         self._code = record.exit_code or record.exit_signal or 0
         self._cause = CAUSES.index(record.cause)
         self._descendants = record.descendants
+        self._has_news = True
 
     @property
     def state(self) -> State:
@@ -99,7 +99,7 @@ class Told:
         if self._phase == _QUEUED:
             return State.QUEUED
         if self._phase < _EXITED:
-            return _STATES[Phase(self._phase)]
+            return _STATES[self._phase]
         flags = self._flags
         if flags & _FAILED:
             return State.FAILED_TO_START
@@ -169,16 +169,19 @@ class Told:
 
         An ended process stays ended: a keeper that has just recovered may tell less than it had told before.
         """
-        if out > self.stdout_bytes:  # noqa: PLR1730 - a call of max() costs as much as the rest of the hot path
+        if out > self.stdout_bytes:
             self.stdout_bytes = out
-        if err > self.stderr_bytes:  # noqa: PLR1730
+            self._has_news = True
+        if err > self.stderr_bytes:
             self.stderr_bytes = err
+            self._has_news = True
         before = self._phase
         if phase == before and flags == self._flags and descendants == self._descendants:
             return 0  # the hot path: only the sizes grew
         if phase < before and before >= _EXITED:
             return 0
         state_before, was_closed = self.state, self.is_closed
+        self._has_news = True
         self._pid = pid or self._pid
         self._phase, self._cause, self._descendants = phase, cause or self._cause, descendants
         self._flags = flags | (self._flags & _GAPS)  # what was released never comes back
@@ -189,9 +192,10 @@ class Told:
         if phase == _DONE:
             if self.complete_stdout_bytes is None:
                 self.complete_stdout_bytes, self.complete_stderr_bytes = out, err
-            changes |= 0 if before == _DONE else _COMPLETED
-            changes |= _CLOSED if self.is_closed and not was_closed else 0
-            changes |= _FINISHED if self.is_finished else 0
+            if before != _DONE:
+                changes |= _COMPLETED
+            if not flags & _OPEN:
+                changes |= (0 if was_closed else _CLOSED) | (0 if descendants else _FINISHED)
         return changes
 
     def settle(self, ended: "Told") -> int:
@@ -202,6 +206,7 @@ class Told:
         started_ns, ended_ns = ended.times_ns
         self._started_ns = self._started_ns or started_ns
         self._ended_ns = ended_ns or self._ended_ns
+        self._has_news = True
         return self.absorb(*ended.bell)
 
     @property
@@ -227,17 +232,20 @@ class Told:
         """Begin to start, after waiting for the group's turn. Engine only."""
         if self._phase == _QUEUED:
             self._phase = _STARTING
+            self._has_news = True
 
     def confirm_start(self, pid: int, started_ns: int) -> None:
         """Take over what the keeper answered to the start. Engine only."""
+        self._has_news = True
         self._pid = self._pid or pid
         self._started_ns = self._started_ns or started_ns
         if self._phase == _STARTING:
-            self._phase = int(Phase.RUNNING)
+            self._phase = _RUNNING
 
     def confirm_pause(self, *, is_paused: bool) -> bool:
         """Take over the acknowledgement of a pause or resume; tell whether it is news. The doorbell follows. Engine only."""
         before = self._phase
-        if before in {Phase.RUNNING, Phase.PAUSED}:
-            self._phase = int(Phase.PAUSED if is_paused else Phase.RUNNING)
+        if before in {_RUNNING, _PAUSED}:
+            self._phase = _PAUSED if is_paused else _RUNNING
+            self._has_news = True
         return self._phase != before

@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from outlive.core.frozen import made_quickly
 from outlive.core.layout import STREAM_FILES
 from outlive.policy.redaction import LEAST_VALUE_BYTES, REACH_BYTES, Redactor, blank
 
@@ -41,6 +42,7 @@ class RawLog(Protocol):
         """Return the released range."""
 
 
+@made_quickly
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hiding:
     """What is hidden of one process, and what its reader knows of it.
