@@ -4,11 +4,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outlive.core.identity import ID_LENGTH, id_from_bytes, id_to_bytes, is_process_id, new_process_id
+from outlive.core.identity import (
+    ID_LENGTH,
+    RANDOM_BYTES,
+    id_from_bytes,
+    id_to_bytes,
+    is_process_id,
+    new_process_id,
+)
 
 _raw = st.binary(min_size=16, max_size=16)
 _microseconds = st.integers(0, (2**48 - 1) * 1000 - 2)
-_randomness = st.binary(min_size=10, max_size=10)
+_randomness = st.binary(min_size=RANDOM_BYTES, max_size=RANDOM_BYTES)
 
 
 @given(_raw)
@@ -27,10 +34,19 @@ def test_a_later_id_sorts_later(now_us: int, first: bytes, second: bytes) -> Non
 
 
 @pytest.mark.promise("W.process-id")
-@given(_microseconds, st.integers(0, 2**70 - 1), st.integers(0, 2**70 - 1))
-def test_ids_of_one_microsecond_differ_by_their_randomness(now_us: int, first: int, second: int) -> None:
-    ids = [new_process_id(now_us * 1000, each.to_bytes(10, "big")) for each in (first, second)]
-    assert (ids[0] == ids[1]) == (first == second)
+@given(_microseconds, _randomness, _randomness)
+def test_ids_of_one_microsecond_differ_by_their_randomness(now_us: int, first: bytes, second: bytes) -> None:
+    """By five bits of each of its bytes."""
+    ids = [new_process_id(now_us * 1000, each) for each in (first, second)]
+    counted = [[value & 31 for value in each] for each in (first, second)]
+    assert (ids[0] == ids[1]) == (counted[0] == counted[1])
+
+
+@given(_microseconds, _randomness)
+def test_an_id_tells_when_it_was_made(now_us: int, randomness: bytes) -> None:
+    """As a ULID does: 48 bits of milliseconds stand first, ours has ten of microseconds behind them."""
+    raw = id_to_bytes(new_process_id(now_us * 1000, randomness))
+    assert divmod(now_us, 1000) == (int.from_bytes(raw[:6], "big"), int.from_bytes(raw, "big") >> 70 & 1023)
 
 
 @given(_raw, _raw)
@@ -65,7 +81,7 @@ def test_an_id_is_safe_as_a_file_name(text: str) -> None:
         assert text.isalnum()
 
 
-@pytest.mark.parametrize("size", [0, 9, 11])
-def test_the_randomness_has_ten_bytes(size: int) -> None:
-    with pytest.raises(AssertionError, match="10 random bytes"):
+@pytest.mark.parametrize("size", [0, RANDOM_BYTES - 1, RANDOM_BYTES + 1])
+def test_the_randomness_has_its_length(size: int) -> None:
+    with pytest.raises(AssertionError, match="random bytes"):
         new_process_id(0, bytes(size))

@@ -19,7 +19,7 @@ from outlive.core.events import (
     ProcessRecovered,
     ProcessRemoved,
 )
-from outlive.core.identity import ProcessId, new_process_id
+from outlive.core.identity import RANDOM_BYTES, ProcessId, new_process_id
 from outlive.core.lifecycle import Cause, State
 from outlive.core.process import Owner
 from outlive.engine import Engine, Process, ProcessFilter, follow
@@ -290,7 +290,7 @@ def _removed(heard: list[Event]) -> list[str]:
 
 
 async def test_folders_that_are_no_processes_are_left_alone(own_house: House) -> None:
-    strange = own_house.folder(new_process_id(1, bytes(10)))
+    strange = own_house.folder(new_process_id(1, bytes(RANDOM_BYTES)))
     async with an_engine(own_house.state_dir) as engine:
         await run(engine, "true")
     (own_house.folder(ProcessId("notes.txt"))).write_text("mine")

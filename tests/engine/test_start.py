@@ -9,7 +9,7 @@ import pytest
 from outlive.core.command import Command
 from outlive.core.cursor import BEGINNING, Cursor
 from outlive.core.errors import CommandRefused, InvalidRequest, OutliveError, ProcessNotFound, StartFailed
-from outlive.core.identity import ProcessId, new_process_id
+from outlive.core.identity import RANDOM_BYTES, ProcessId, new_process_id
 from outlive.core.lifecycle import Cause, State
 from outlive.core.process import Owner
 from outlive.engine import Engine, ProcessFilter
@@ -167,7 +167,7 @@ async def test_a_start_that_the_kernel_refuses_is_remembered_as_failed(
 
 
 async def test_a_start_repeated_with_the_same_id_starts_nothing_twice(engine: Engine) -> None:
-    process_id = new_process_id(1_700_000_000 * 10**9, os.urandom(10))
+    process_id = new_process_id(1_700_000_000 * 10**9, os.urandom(RANDOM_BYTES))
     first = await engine.start(Command(line="sleep 0.1; echo x"), owner=ME, process_id=process_id)
     assert await engine.start(Command(line="echo y"), owner=ME, process_id=process_id) is first
     await engine.wait(first)
@@ -206,7 +206,7 @@ async def test_a_cancelled_start_leaves_a_process_that_its_connection_finds(engi
 
 
 async def test_nobody_is_found_under_a_foreign_name(engine: Engine) -> None:
-    for name in ("", "../registry.db", new_process_id(1, bytes(10))):
+    for name in ("", "../registry.db", new_process_id(1, bytes(RANDOM_BYTES))):
         with pytest.raises(ProcessNotFound):
             await engine.find(name)
     with pytest.raises(ProcessNotFound):

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from outlive.core.identity import new_process_id
+from outlive.core.identity import RANDOM_BYTES, new_process_id
 from outlive.core.layout import Layout
 from outlive.keeper.sockets import connect_unix
 from outlive.protocols.keeper import decode_message, encode_message
@@ -21,7 +21,7 @@ _MB = 1 << 20
 
 
 def _new_id() -> str:
-    return new_process_id(time.time_ns() // 1_000_000, os.urandom(10))
+    return new_process_id(time.time_ns() // 1_000_000, os.urandom(RANDOM_BYTES))
 
 
 def _lend(server: OutliveServer, process_id: str, fd: int) -> socket.socket:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from anyio import to_thread
 
-from outlive.core.identity import new_process_id
+from outlive.core.identity import RANDOM_BYTES, new_process_id
 from tests.support.processes import Marker, wait_file, wait_for
 from tests.support.rpc import RpcClient, connect
 from tests.support.server import OutliveServer
@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.promise("S0.3.once")]
 
 
 def _new_id() -> str:
-    return new_process_id(time.time_ns(), os.urandom(10))
+    return new_process_id(time.time_ns(), os.urandom(RANDOM_BYTES))
 
 
 async def test_a_repeated_execute_answers_for_the_process_that_runs(

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Self, TypeVar
 
-from outlive.core.identity import ProcessId, id_to_bytes, new_process_id
+from outlive.core.identity import RANDOM_BYTES, ProcessId, id_to_bytes, new_process_id
 from outlive.core.layout import Layout
 from outlive.core.spec import Spec
 from outlive.keeper import sockets
@@ -56,7 +56,7 @@ class KeeperRefused(Exception):
 
 def new_id() -> ProcessId:
     """Return a fresh process id."""
-    return new_process_id(time.time_ns(), os.urandom(10))
+    return new_process_id(time.time_ns(), os.urandom(RANDOM_BYTES))
 
 
 def until(found: Callable[[], _T | None], what: str, *, patience_s: float = PATIENCE_S) -> _T:

@@ -27,7 +27,7 @@ from outlive.observability.process_log import log_event
 
 _BEGUN = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 EXAMPLE = ProcessRecord(  # noqa: S604 -- `shell` is the name of one
-    process_id=new_process_id(1, b"0123456789"),
+    process_id=new_process_id(1, b"0123456789abcd"),
     command="secret --password hunter2",
     shell="/bin/bash",
     cwd="/",

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from outlive.client import BackendUnavailable, Client, Output, Process
-from outlive.core.identity import new_process_id
+from outlive.core.identity import RANDOM_BYTES, new_process_id
 from tests.remote.pairs import PATIENCE_S, Pair, a_token, node_state, output_of, wait_until
 from tests.support.paced import PACED_CODE, Paced
 from tests.support.processes import is_alive
@@ -202,7 +202,7 @@ def test_a_start_whose_answer_was_lost_runs_once(own_pair: Pair, tmp_path: Path,
         with Client(own_pair.near.state_dir, start_server=False, patience_s=0.2) as client:
             for number in range(200):
                 process_id = new_process_id(
-                    1_700_000_000_000_000_000 + seed * 10**15 + number * 10**6, os.urandom(10)
+                    1_700_000_000_000_000_000 + seed * 10**15 + number * 10**6, os.urandom(RANDOM_BYTES)
                 )
                 asked.append(process_id)
                 try:

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import strategies as st
 
 from outlive.core.cursor import Cursor
-from outlive.core.identity import new_process_id
+from outlive.core.identity import RANDOM_BYTES, new_process_id
 from outlive.core.lifecycle import Cause, State
 from outlive.core.process import Owner, ProcessRecord
 from outlive.store.rows import StoredProcess
@@ -21,7 +21,7 @@ sizes = st.integers(0, 2**62)
 def a_row(number: int, **fields: object) -> StoredProcess:
     """Return an ended process; a larger number is a later one."""
     values: dict[str, object] = {
-        "process_id": new_process_id((1_700_000_000_000 + number) * 1_000_000, bytes(10)),
+        "process_id": new_process_id((1_700_000_000_000 + number) * 1_000_000, bytes(RANDOM_BYTES)),
         "command": f"echo {number}",
         "shell": "/bin/sh",
         "cwd": "/",
@@ -40,7 +40,9 @@ stored_processes = st.builds(
     StoredProcess,
     record=st.builds(
         ProcessRecord,
-        process_id=st.builds(new_process_id, st.integers(0, 2**63), st.binary(min_size=10, max_size=10)),
+        process_id=st.builds(
+            new_process_id, st.integers(0, 2**63), st.binary(min_size=RANDOM_BYTES, max_size=RANDOM_BYTES)
+        ),
         command=st.text(),
         shell=st.none() | names,
         cwd=names,

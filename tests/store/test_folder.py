@@ -6,7 +6,7 @@ from pathlib import Path
 from hypothesis import HealthCheck, given, settings
 
 from outlive.core.cursor import Cursor
-from outlive.core.identity import new_process_id
+from outlive.core.identity import RANDOM_BYTES, new_process_id
 from outlive.core.lifecycle import Cause, State
 from outlive.core.process import ProcessRecord
 from outlive.core.spec import Spec
@@ -17,7 +17,7 @@ from outlive.store.rows import StoredProcess
 from outlive.store.wording import NEVER_RAN, ended_sentence
 from tests.store.rows import a_row, stored_processes
 
-ID = new_process_id(1, bytes(10))
+ID = new_process_id(1, bytes(RANDOM_BYTES))
 
 
 def write_spec(folder: Path, record: ProcessRecord) -> None:

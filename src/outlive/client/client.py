@@ -17,7 +17,7 @@ from outlive.client.process import AsyncProcess, position_of
 from outlive.client.results import ProcessInfo
 from outlive.client.world import World
 from outlive.core.cursor import BEGINNING, Cursor
-from outlive.core.identity import ProcessId, new_process_id
+from outlive.core.identity import RANDOM_BYTES, ProcessId, new_process_id
 
 __all__ = ["AsyncClient"]
 
@@ -229,4 +229,4 @@ class AsyncClient(AsyncApprovals, Places):
 
 
 def _new_id() -> ProcessId:
-    return new_process_id(time.time_ns(), os.urandom(10))
+    return new_process_id(time.time_ns(), os.urandom(RANDOM_BYTES))

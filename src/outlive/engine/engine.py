@@ -23,7 +23,7 @@ from outlive.core.events import (
     ProcessRecovered,
     ProcessStarted,
 )
-from outlive.core.identity import ProcessId, id_to_bytes, is_process_id, new_process_id
+from outlive.core.identity import RANDOM_BYTES, ProcessId, id_to_bytes, is_process_id, new_process_id
 from outlive.core.layout import Layout
 from outlive.core.lifecycle import State
 from outlive.core.process import Owner
@@ -307,7 +307,7 @@ class Engine(Approving, Queries):
 
 def _id_of(process_id: ProcessId | None, now_ns: int) -> ProcessId:
     if process_id is None:
-        return new_process_id(now_ns, os.urandom(10))
+        return new_process_id(now_ns, os.urandom(RANDOM_BYTES))
     if not is_process_id(process_id):
         raise InvalidRequest("invalid_params", f"Not a process id: {process_id[:40]!r}.")
     return process_id

@@ -15,7 +15,7 @@ from outlive.core.command import Command
 from outlive.core.cursor import Cursor
 from outlive.core.errors import ProcessNotFound
 from outlive.core.events import Deed
-from outlive.core.identity import ProcessId, new_process_id
+from outlive.core.identity import RANDOM_BYTES, ProcessId, new_process_id
 from outlive.core.process import Owner, ProcessRecord
 from outlive.engine import Engine, OutputChunk, Process, ProcessFilter
 from outlive.frontends.guard import ACCESS
@@ -126,7 +126,7 @@ class PlayedEngine(_PlayedControls):
         process_id: ProcessId | None = None,
     ) -> WrittenProcess:
         """Begin a process."""
-        process_id = process_id or new_process_id(1000 * (1 + len(self._written)), bytes(10))
+        process_id = process_id or new_process_id(1000 * (1 + len(self._written)), bytes(RANDOM_BYTES))
         folder = self._folder / process_id
         folder.mkdir()
         written = WrittenProcess(

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from outlive.core.command import Command
-from outlive.core.identity import ProcessId, new_process_id
+from outlive.core.identity import RANDOM_BYTES, ProcessId, new_process_id
 from outlive.core.process import Owner
 from outlive.engine import Process
 from tests.frontends.jsonrpc.playing import PlayedEngine, opened
@@ -32,7 +32,7 @@ class _HeldEngine(PlayedEngine):
             self.starting += 1
             await self.go.wait()
             self.starting -= 1
-        one = process_id or new_process_id(1000, os.urandom(10))
+        one = process_id or new_process_id(1000, os.urandom(RANDOM_BYTES))
         return await super().start(command, owner=owner, process_id=one)
 
 

@@ -22,7 +22,7 @@ from outlive.client import (
     StartFailed,
     StartOptions,
 )
-from outlive.core.identity import new_process_id
+from outlive.core.identity import RANDOM_BYTES, new_process_id
 from outlive.core.layout import Layout
 from outlive.core.location import DOCKER, parse_isolation
 from outlive.core.sandbox import Profile, listed_environment
@@ -67,7 +67,7 @@ def start(
         command = surroundings.around_line(options.line)
     tries = _TRIES
     while True:
-        process_id = new_process_id(time.time_ns(), os.urandom(10))
+        process_id = new_process_id(time.time_ns(), os.urandom(RANDOM_BYTES))
         try:
             with contextlib.ExitStack() as lent:
                 if plan.stdin == "lent":

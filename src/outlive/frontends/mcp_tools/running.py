@@ -11,7 +11,7 @@ import time
 
 from outlive.core.command import Command
 from outlive.core.errors import OutliveError, ProcessNotFound
-from outlive.core.identity import ProcessId, new_process_id
+from outlive.core.identity import RANDOM_BYTES, ProcessId, new_process_id
 from outlive.engine import Engine, Process, ProcessFilter
 from outlive.frontends.mcp_tools.calls import Caller, Progress
 from outlive.frontends.mcp_tools.news import News
@@ -47,7 +47,7 @@ class Runner:
 
         Cancellation: unless `in_background`, what may have been started is ended.
         """
-        process_id = new_process_id(time.time_ns(), os.urandom(10))
+        process_id = new_process_id(time.time_ns(), os.urandom(RANDOM_BYTES))
         try:
             return await self.engine.start(command, owner=caller.owner, process_id=process_id)
         except asyncio.CancelledError:

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Header, Query, Request
 from starlette.responses import Response
 
 from outlive.core.errors import InvalidRequest
-from outlive.core.identity import is_process_id, new_process_id
+from outlive.core.identity import RANDOM_BYTES, is_process_id, new_process_id
 from outlive.core.lifecycle import ENDED, NOT_ENDED, State
 from outlive.core.tags import merge_tags
 from outlive.engine import ProcessFilter
@@ -193,4 +193,4 @@ def _first_id(text: str) -> str:
     if moment is None or moment.tzinfo is None or "T" not in text.upper():
         raise InvalidRequest("invalid_params", f"since: {text!r} is no time as in 2026-01-31T12:00:00Z.")
     epoch = datetime(1970, 1, 1, tzinfo=UTC)
-    return new_process_id(max(0, (moment - epoch) // timedelta(microseconds=1)) * 1000, bytes(10))
+    return new_process_id(max(0, (moment - epoch) // timedelta(microseconds=1)) * 1000, bytes(RANDOM_BYTES))
