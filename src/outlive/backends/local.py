@@ -153,21 +153,26 @@ class LocalBackend(_Asking):
         backend: str = LOCAL,  # noqa: ARG002 - there is one here
     ) -> Started:
         """Start a command once (see `Backend.start`), here or in a container."""
+        started: list[Started] = []  # once it is settled; then the request returns
 
         def settled(outcome: Reply | OutliveError) -> None:
-            settle(outcome if isinstance(outcome, OutliveError) else _started(outcome))
+            if isinstance(outcome, OutliveError):
+                settle(outcome)
+            else:
+                started.append(_started(outcome))
+                settle(started[0])
 
         message: Reply = {"op": "start", "id": process_id, "spec_bytes": len(spec)}
         if secrets:  # not in the payload: all of that is written to disk
             message["secrets"] = dict(secrets)
-        reply = await _opened(self._link).request(
+        await _opened(self._link).request(
             message,
             spec + script,
             deadline_s=_START_S,
             is_repeatable=True,
             settle=settled,
         )
-        return _started(reply)
+        return started[0]
 
     async def pause(self, process_id: ProcessId, *, acknowledged: Callable[[], None]) -> None:
         """Stop the whole tree."""

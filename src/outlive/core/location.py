@@ -26,6 +26,11 @@ class Location:
     container: str | None = None
 
     @property
+    def is_here(self) -> bool:
+        """Whether it runs on this machine and in no container."""
+        return self.backend == LOCAL and self.container is None and self.image is None
+
+    @property
     def is_node(self) -> bool:
         """Whether it runs on another server; else this machine's keeper has it."""
         return self.backend not in {LOCAL, DOCKER}

@@ -77,7 +77,7 @@ class Limits:
 
     def __bool__(self) -> bool:
         """Tell whether anything is limited."""
-        return self is not NO_LIMITS and any(getattr(self, entry.name) is not None for entry in fields(self))
+        return self is not NO_LIMITS and self != NO_LIMITS
 
     def within(self, most: "Limits") -> "Limits":
         """Return these limits where they are set, and those of `most` elsewhere.

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from outlive.core.environment import SharedEnvironment
 from outlive.core.frozen import made_quickly
 
 __all__ = ["Spec"]
@@ -17,6 +18,9 @@ class Spec:
     are the steps that `keeper.confine` takes before the program runs (None: none), `groups` the control groups that they make.
     `container` is the name of the container that it runs in (empty: none).
 
+    `shared_env` is what many commands have in their environment beside `env`, which has none of its names; read again, a spec has
+    all of it in `env`.
+
     `program` is the resolved file, `argv[0]` what the command sees. `stdio` is "pipes", "merge" (one pipe) or
     "pty"; `stdin` "none", "pipe" or "lent" (`keeper.lending`). Times in seconds, sizes in bytes, None = no limit. `on_limit` is
     "truncate", "block" or "kill"; `after_exit` (what happens to descendants) "keep", "kill" or "wait".
@@ -26,6 +30,7 @@ class Spec:
     argv: tuple[str, ...]
     env: Mapping[str, str]
     cwd: str
+    shared_env: SharedEnvironment | None = None
     stdio: str = "pipes"
     stdin: str = "none"
     rows: int = 24

@@ -161,7 +161,7 @@ class Approving(Announcing):
             CommandRefused: The rules deny it.
             LimitExceeded: Too many wait for an approval already.
         """
-        path = resolved.env.get("PATH", os.defpath)
+        path = resolved.path
         decision = await self._policing.decide(command, cwd=resolved.cwd, path=path)
         if decision.verdict is Verdict.ALLOW:
             return None
@@ -191,7 +191,7 @@ class Approving(Announcing):
                 await asyncio.to_thread(self._room.put, command)
             except OSError:
                 return False
-            self._intake.live[process.key] = process
+            self._intake.enter(process)
             self._undecided.add(process, command)
             self._asked.add(process, command)
         self._filing.note(process)

@@ -87,6 +87,7 @@ def new_spec(
         program=resolved.program,
         argv=resolved.argv,
         env=resolved.env,
+        shared_env=resolved.shared_env,
         cwd=resolved.cwd,
         stdio=command.stdio,
         stdin=command.stdin,

@@ -204,8 +204,9 @@ class Engine(Approving, Queries):
         if self._preparation is None:
             raise AssertionError("the engine is used inside `async with` only")
         now_ns = time.time_ns()
-        process_id = _id_of(process_id, now_ns)
-        if (known := self._intake.live.get(id_to_bytes(process_id))) is not None:
+        if process_id is None:
+            process_id = new_process_id(now_ns, os.urandom(RANDOM_BYTES))
+        elif (known := self._intake.live.get(_key_of(process_id))) is not None:
             return _own(known, owner)
         async with self._places.of(owner.principal):
             return await self._start(self._preparation, command, owner, process_id=process_id, now_ns=now_ns)
@@ -244,7 +245,7 @@ class Engine(Approving, Queries):
         if record.state is State.QUEUED:
             await self._queue(process, WaitingCommand(process_id, spec, resolved.script, secrets))
             return process
-        self._intake.live[process.key] = process
+        self._intake.enter(process)
         self._groups.enter(process)
         settle = functools.partial(self._settle, process)
         await self._backend.start(
@@ -278,7 +279,7 @@ class Engine(Approving, Queries):
     def _rejected(self, process: Process, error: OutliveError) -> None:
         """Forget a start that failed; after a timeout it may still come to life and is then a stranger."""
         hide_error(error, self.hider.texts(self.secrets.of(process.process_id)))
-        self._intake.live.pop(process.key, None)
+        self._intake.leave(process)
         self._groups.leave(process)
         record = process.record
         if not isinstance(error, BackendUnavailable):
@@ -305,12 +306,11 @@ class Engine(Approving, Queries):
         self._announcer.tell_changes(process, changes)
 
 
-def _id_of(process_id: ProcessId | None, now_ns: int) -> ProcessId:
-    if process_id is None:
-        return new_process_id(now_ns, os.urandom(RANDOM_BYTES))
+def _key_of(process_id: ProcessId) -> bytes:
+    """Return the key of an id that somebody else has chosen."""
     if not is_process_id(process_id):
         raise InvalidRequest("invalid_params", f"Not a process id: {process_id[:40]!r}.")
-    return process_id
+    return id_to_bytes(process_id)
 
 
 def _own(known: Process, owner: Owner) -> Process:

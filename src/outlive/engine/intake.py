@@ -22,7 +22,7 @@ class Intake:
     """The `BackendListener` of the engine.
 
     Attributes:
-        live: Processes that can still change, by the 16-byte form of their id.
+        live: Processes that can still change, by the 16-byte form of their id. `enter` and `leave` alone change it.
         strangers: Newest doorbell of processes that are not loaded yet.
         missing: Processes that the keeper did not mention any more after a reconnect: they have finished.
         work: Set when `strangers` or `missing` got an entry.
@@ -47,6 +47,7 @@ class Intake:
         self.synced = asyncio.Event()
         self._expected: set[bytes] = set()
         self._mentioned: set[bytes] | None = None
+        self._of_connection: dict[str, dict[bytes, Process]] = {}
 
     def link_opened(self) -> None:
         """Begin to note who is mentioned: who was live and is not has finished meanwhile."""
@@ -88,17 +89,40 @@ class Intake:
             if self._mentioned is not None:
                 self._mentioned.add(key)
 
+    def enter(self, process: Process) -> None:
+        """From now on a process is live, instead of another object of the same id if there is one."""
+        if process.key in self.live:
+            self.leave(process)
+        self.live[process.key] = process
+        if process.connection_id is not None:
+            self._of_connection.setdefault(process.connection_id, {})[process.key] = process
+
+    def leave(self, process: Process) -> bool:
+        """From now on a process is not live any more; tell whether it was."""
+        known = self.live.pop(process.key, None)
+        if known is None:
+            return False
+        if known.connection_id is not None:
+            others = self._of_connection[known.connection_id]
+            del others[known.key]
+            if not others:
+                del self._of_connection[known.connection_id]
+        return True
+
+    def of_connection(self, connection_id: str) -> list[Process]:
+        """Return the live processes that a connection started, in no order."""
+        return list(self._of_connection.get(connection_id, {}).values())
+
     def adopt(self, process: Process) -> None:
         """Enter a process that was loaded for a stranger's doorbell, and absorb that."""
-        key = process.key
-        self.live[key] = process
-        bell = self.strangers.pop(key, None)
+        self.enter(process)
+        bell = self.strangers.pop(process.key, None)
         if bell is not None:
             self.ring([bell])
 
     def release(self, process: Process) -> None:
         """Let go of a process that cannot change any more."""
-        if self.live.pop(process.key, None) is not None:
+        if self.leave(process):
             process.close_logs()
 
     def _sync(self) -> None:

@@ -143,8 +143,7 @@ class Queries:
 
     def of_connection(self, connection_id: str) -> _Processes:
         """Return the live processes that a connection started, oldest first (also complete ones not yet closed)."""
-        found = [one for one in self._intake.live.values() if one.connection_id == connection_id]
-        return sorted(found, key=lambda process: process.process_id)
+        return sorted(self._intake.of_connection(connection_id), key=lambda process: process.process_id)
 
     async def ended_of_connection(self, connection_id: str) -> _Processes:
         """Return the processes of a connection that are not live any more, oldest first (the newest 1000).

@@ -145,11 +145,11 @@ class Queueing(Records):
 
     async def _queue(self, process: Process, command: WaitingCommand) -> None:
         """Let a new process wait for its turn."""
-        self._intake.live[process.key] = process
+        self._intake.enter(process)
         try:
             await self._groups.wait_in_line(process, command)
         except OutliveError:
-            self._intake.live.pop(process.key, None)
+            self._intake.leave(process)
             raise
         self._filing.note(process)
         self._announcer.tell(StateChanged, process)
@@ -164,7 +164,7 @@ class Queueing(Records):
             process = Process(
                 record, self._folder_of(command.process_id), output_limit=spec.output_limit, hider=self.hider
             )
-            self._intake.live[process.key] = process
+            self._intake.enter(process)
             self._rejoin(process, command)
             if spec.secrets:  # they were in the memory of the server that has ended
                 await self._withdraw(process, cause=Cause.NONE, note=_SECRETS_LOST)

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from outlive.core.command import Command
+from outlive.core.environment import SharedEnvironment
 from outlive.core.errors import InvalidRequest, StartFailed
 from outlive.core.frozen import made_quickly
 from outlive.core.identity import ProcessId
@@ -66,16 +67,25 @@ def find_shell(environment: Mapping[str, str]) -> str:
 @made_quickly
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resolved:
-    """What will run, and where. `script` is the content of the process's script file (empty: none), `meta` more for the spec."""
+    """What will run, and where: `script` is the content of the process's script file (empty: none), `meta` more for the spec.
+
+    `shared_env` are variables beside `env`, which has none of their names.
+    """
 
     program: str
     argv: tuple[str, ...]
     env: Mapping[str, str]
     cwd: str
     shell: str | None
+    shared_env: SharedEnvironment | None = None
     script: bytes = b""
     location: Location = HERE
     meta: Mapping[str, object] = field(default_factory=dict)
+
+    @property
+    def path(self) -> str:
+        """Where the command finds programs."""
+        return _path(self.env, self.shared_env)
 
 
 class Resolver:
@@ -93,6 +103,7 @@ class Resolver:
         self._layout = layout
         self._environment = {**environment, "OUTLIVE_STATE_DIR": layout.root}
         self._listed = {**listed_environment(environment), "OUTLIVE_STATE_DIR": layout.root}
+        self._shared, self._shared_listed = map(_shared_part, (self._environment, self._listed))
         self._cwd = cwd
         self.shell = shell
         self._believed: dict[tuple[str, str, str], tuple[float, str]] = {}
@@ -106,16 +117,24 @@ class Resolver:
         """
         check_words(command)
         cwd = os.path.join(self._cwd, command.cwd) if command.cwd else self._cwd
-        env = self._effective_environment(command, process_id, cwd, is_listed=is_listed)
+        env: dict[str, str]
+        shared = None
+        if command.env or not command.inherits_env or command.prelude is not None or command.stdio == "pty":
+            env = self._effective_environment(command, process_id, cwd, is_listed=is_listed)
+        else:  # as nearly always
+            env = {"PWD": cwd, "OUTLIVE_PROCESS_ID": process_id}
+            shared = self._shared_listed if is_listed else self._shared
         if command.cwd:
             await self._believe("", "", cwd)
         if command.argv is not None:
-            program = await self._believe(command.argv[0], env.get("PATH", os.defpath), cwd)
+            program = await self._believe(command.argv[0], _path(env, shared), cwd)
             argv, script = command.argv, b""
             if command.script is not None:
                 argv = (*argv, f"{self._layout.process(process_id)}/script")
                 script = as_bytes(command.script) or b"\n"  # an empty script is a file all the same
-            return Resolved(program=program, argv=argv, env=env, cwd=cwd, shell=None, script=script)
+            return Resolved(
+                program=program, argv=argv, env=env, cwd=cwd, shell=None, shared_env=shared, script=script
+            )
         line, script = shell_line(command.line or "", f"{self._layout.process(process_id)}/script")
         return Resolved(
             program=self.shell,
@@ -123,6 +142,7 @@ class Resolver:
             env=env,
             cwd=cwd,
             shell=self.shell,
+            shared_env=shared,
             script=script,
         )
 
@@ -164,6 +184,20 @@ class Resolver:
             self._believed.clear()
         self._believed[key] = (now, answer)
         return answer
+
+
+def _shared_part(environment: Mapping[str, str]) -> SharedEnvironment:
+    """Return what of an environment is the same for all commands."""
+    return SharedEnvironment(
+        {name: value for name, value in environment.items() if name not in {"PWD", "OUTLIVE_PROCESS_ID"}}
+    )
+
+
+def _path(env: Mapping[str, str], shared: SharedEnvironment | None) -> str:
+    found = env.get("PATH")
+    if found is None and shared is not None:
+        found = shared.values.get("PATH")
+    return os.defpath if found is None else found
 
 
 def shell_line(line: str, script_path: str) -> tuple[str, bytes]:

@@ -119,12 +119,17 @@ def encode_exec(
     env: Mapping[str, str],
     *,
     steps: tuple[str, ...] | None = None,
+    shared: str = "",
 ) -> bytes:
-    """Return what the shim needs, separated by NUL so that it needs no parser; with `steps` as an extended block."""
+    """Return what the shim needs, separated by NUL so that it needs no parser; with `steps` as an extended block.
+
+    `shared` are words of the environment that stand before those of `env`, joined by NUL already.
+    """
     if steps is not None:
         argv = (str(len(steps)), *steps, program, *argv)
         program = EXTENDED
-    words = [program, cwd, str(len(argv)), *argv, *[f"{name}={value}" for name, value in env.items()]]
+    before = (shared,) if shared else ()
+    words = (program, cwd, str(len(argv)), *argv, *before, *map("=".join, env.items()))
     return "\0".join(words).encode("utf-8", "surrogateescape")
 
 

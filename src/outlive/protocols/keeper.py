@@ -158,7 +158,8 @@ def encode_spec(spec: Spec) -> bytes:
         }
     ).encode()
     steps = () if spec.confinement is None and spec.secrets else spec.confinement
-    block = encode_exec(spec.program, spec.cwd, spec.argv, spec.env, steps=steps)
+    shared = "" if spec.shared_env is None else spec.shared_env.text
+    block = encode_exec(spec.program, spec.cwd, spec.argv, spec.env, steps=steps, shared=shared)
     return b"%s %d\n%s%s" % (SPEC_VERSION, len(head), head, block)
 
 

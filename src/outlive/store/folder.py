@@ -13,7 +13,7 @@ from outlive.core.approval import Approval
 from outlive.core.cursor import Cursor
 from outlive.core.identity import ProcessId
 from outlive.core.lifecycle import Cause, State
-from outlive.core.location import HERE, Location
+from outlive.core.location import Location
 from outlive.core.process import Owner, ProcessRecord
 from outlive.core.sandbox import Profile
 from outlive.core.spec import Spec
@@ -52,7 +52,7 @@ def encode_meta(record: ProcessRecord) -> dict[str, object]:
         "group": record.group,
         **({} if record.approval is None else {"approval": _encode_approval(record.approval)}),
         **({"sandbox": record.sandbox.view()} if record.sandbox.profile is not Profile.OPEN else {}),
-        **({} if record.location == HERE else {"location": record.location.view()}),
+        **({} if record.location.is_here else {"location": record.location.view()}),
         **({} if record.terminal is None else {"terminal": encode_terminal(record.terminal)}),
     }
 

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from outlive.core.cursor import Cursor
 from outlive.core.identity import ProcessId
 from outlive.core.lifecycle import NOT_ENDED, Cause, State
-from outlive.core.location import HERE, Location
+from outlive.core.location import Location
 from outlive.core.process import Owner, ProcessRecord
 from outlive.core.sandbox import Profile, Sandbox
 from outlive.core.terminal import ShellKind, TerminalNote
@@ -28,6 +28,7 @@ __all__ = [
 ]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
 _SHELLS: Mapping[str, ShellKind] = {"bash": "bash", "zsh": "zsh", "fish": "fish"}
 
 
@@ -38,7 +39,7 @@ def at_time(ns: int) -> datetime:
 
 def to_ns(moment: datetime) -> int:
     """Return aware UTC as Unix nanoseconds."""
-    return (moment - _EPOCH) // timedelta(microseconds=1) * 1000
+    return (moment - _EPOCH) // _MICROSECOND * 1000
 
 
 def read_sandbox(view: object) -> Sandbox:
@@ -155,7 +156,7 @@ class StoredProcess:
             json.dumps(record.sandbox.view()) if record.sandbox.profile is not Profile.OPEN else None,
             json.dumps(record.secret_names) if record.secret_names else None,
             json.dumps(encode_terminal(record.terminal)) if record.terminal is not None else None,
-            json.dumps(record.location.view()) if record.location != HERE else None,
+            None if record.location.is_here else json.dumps(record.location.view()),
         )
 
     @classmethod
