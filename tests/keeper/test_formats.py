@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from outlive.core.environment import SharedEnvironment
 from outlive.core.identity import id_from_bytes
 from outlive.core.lifecycle import Cause
 from outlive.core.spec import Spec
@@ -84,6 +85,15 @@ _idx_records = st.builds(IdxRecord, st.integers(1, 2**64 - 1), _u64, _u64, st.in
 @given(_specs)
 def test_a_spec_comes_back_as_it_was(spec: Spec) -> None:
     assert decode_spec(encode_spec(spec)) == spec
+
+
+@given(_specs, st.dictionaries(st.text("ab", min_size=1), _no_nul))
+def test_what_specs_share_of_an_environment_is_part_of_it_once_written(
+    spec: Spec, shared: dict[str, str]
+) -> None:
+    own = {name: value for name, value in spec.env.items() if name not in shared}
+    raw = encode_spec(replace(spec, env=own, shared_env=SharedEnvironment(shared)))
+    assert decode_spec(raw) == replace(spec, env={**shared, **own})
 
 
 @given(_specs)
