@@ -66,7 +66,7 @@ class Preparation:
             self._check_backend(backend)
         self._settings.allowed_commands.check(command, self._environment)
         check_secrets(command.env_secrets)
-        inside = await self._inside(owner)
+        inside = None if owner.inside is None else await self._inside(owner.inside)
         if backend == DOCKER:
             resolved, confined = await self._containers.prepare(command, owner, process_id)
             await self._sandboxes.check_folder(resolved.cwd, inside)
@@ -75,7 +75,8 @@ class Preparation:
         if backend != LOCAL:
             return resolve_elsewhere(command, profile, inside, backend=backend)
         resolved = await self._resolver.resolve(command, process_id, is_listed=profile is not Profile.OPEN)
-        await self._sandboxes.check_folder(resolved.cwd, inside)
+        if inside is not None:
+            await self._sandboxes.check_folder(resolved.cwd, inside)
         confined = await self._sandboxes.confine(
             command,
             profile,
@@ -91,13 +92,12 @@ class Preparation:
         Raises:
             CommandRefused: `profile_too_weak`.
         """
-        self._sandboxes.choose(Command(profile=Profile.OPEN.value), owner, await self._inside(owner))
+        inside = None if owner.inside is None else await self._inside(owner.inside)
+        self._sandboxes.choose(Command(profile=Profile.OPEN.value), owner, inside)
 
-    async def _inside(self, owner: Owner) -> ProcessRecord | None:
+    async def _inside(self, process_id: str) -> ProcessRecord | None:
         """Return the process in whose tree the caller lives; where nobody can say which, the one with the closest bounds."""
-        if owner.inside is None:
-            return None
         with contextlib.suppress(ProcessNotFound):
-            return (await self._queries.find(owner.inside)).record
+            return (await self._queries.find(process_id)).record
         records = [process.record for process in self._queries.live()]
         return max(records, key=lambda record: record.sandbox.profile.strength, default=None)
