@@ -58,6 +58,12 @@ def test_a_request_in_one_frame_is_read_by_hand(size: int) -> None:
     assert lone_text(_of_a_client(Opcode.TEXT, payload)) == payload
 
 
+def test_a_long_length_is_not_taken_for_a_short_one() -> None:
+    """A frame whose length is written in eight bytes, and that is as long as one of 127 bytes would be."""
+    header = bytes((TEXT, 0x80 | 127)) + (119).to_bytes(8, "big")
+    assert lone_text(header + bytes(4) + bytes(119)) is None
+
+
 def test_what_is_not_one_whole_text_frame_is_left_to_a_parser() -> None:
     text = _of_a_client(Opcode.TEXT, b"text")
     reserved = bytes((text[0] | 0x40,)) + text[1:]

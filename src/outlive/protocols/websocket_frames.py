@@ -62,10 +62,11 @@ def lone_text(data: bytes) -> bytes | None:
     if len(data) < 2 + _KEY_BYTES or data[0] != TEXT:
         return None
     length, key_at = data[1] - _MASKED, 2
+    is_long = length == _LONG_MARK
     if length == _MEDIUM_MARK:
         length, key_at = int.from_bytes(data[2:4], "big"), 4
     begin = key_at + _KEY_BYTES
-    if length < 0 or begin + length != len(data):
+    if length < 0 or is_long or begin + length != len(data):
         return None
     # Bytes are masked one by one (section 5.3): as two large numbers all of them at once.
     key = (data[key_at:begin] * (length // _KEY_BYTES + 1))[:length]
