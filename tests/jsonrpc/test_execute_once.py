@@ -65,7 +65,7 @@ async def test_the_id_of_somebody_elses_private_process_is_taken(
     async with connect(server.url) as other:
         refused = await other.failure("execute", command="true", process_id=result["process_id"])
         assert (refused.code, refused.reason) == (-32602, "invalid_params")
-    assert len(marker.pids()) == 1
+    await wait_for(marker, 1)
     await client.request("control", type="CANCEL")
     await client.completed(result["process_id"])
 

@@ -115,7 +115,7 @@ async def test_what_a_sealed_command_leaves_running_goes_on_and_is_counted(
         pytest.skip(_OBSTACLES[Profile.SEALED])
     process = await run(engine, f"{marker.sleep} & exit 3", profile="sealed", cwd=str(tmp_path))
     assert (process.record.exit_code, process.record.descendants) == (3, 1)
-    assert len(marker.pids()) == 1
+    await poll_until(lambda: len(marker.pids()) == 1)
     await engine.cancel(process)
     async with asyncio.timeout(20):
         await engine.wait(process, until="closed")
