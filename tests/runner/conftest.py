@@ -10,8 +10,9 @@ import pytest
 from outlive.backends.docker.building import runner_binary
 from outlive.core.errors import StartFailed
 from tests.runner.playing import Command, Runner
+from tests.runner.shims import KINDS, Shim
 
-__all__ = ["binary", "command", "commands", "runner"]
+__all__ = ["binary", "command", "commands", "runner", "shim", "shims"]
 
 
 @pytest.fixture(scope="session")
@@ -47,3 +48,24 @@ def commands(runner: Runner, tmp_path: Path) -> Callable[[], Command]:
 def command(commands: Callable[[], Command]) -> Command:
     """A command that is not started yet."""
     return commands()
+
+
+@pytest.fixture
+def shims(binary: Path, tmp_path: Path) -> Iterator[Callable[..., Shim]]:
+    """Starts shims, and ends them with the test."""
+    made: list[Shim] = []
+    numbers = count()
+
+    def make(kind: str, **how: object) -> Shim:
+        made.append(Shim(kind, binary, tmp_path / f"process-{next(numbers)}", **how))  # type: ignore[arg-type]
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.discard()
+
+
+@pytest.fixture(params=KINDS)
+def shim(request: pytest.FixtureRequest, shims: Callable[..., Shim]) -> Shim:
+    """A shim that serves nothing yet."""
+    return shims(request.param)

@@ -1,4 +1,4 @@
-"""Whatever a peer sends, a minder neither dies of a signal nor spins; under sanitizers, too."""
+"""Whatever a peer sends, a minder or a shim neither dies of a signal nor spins; under sanitizers, too."""
 
 import contextlib
 import os
@@ -18,6 +18,7 @@ from outlive.backends.docker.building import RUNNER_FLAGS, runner_sources
 from outlive.keeper import sockets
 from outlive.keeper.kernel import stat_fields
 from tests.runner.playing import Command, Runner, Supervisor, exec_spec, in_memory, wait_until
+from tests.runner.shims import Shim
 
 pytestmark = pytest.mark.thorough
 
@@ -32,6 +33,7 @@ _VERBS = (
     "freeze",
     "close",
     "hold",
+    "release",
     "",
     "spawn L",
     "go 1 2 3",
@@ -43,7 +45,7 @@ _words = st.one_of(
         lambda verb, rest: f"{verb} {rest}".encode("utf-8", "surrogatepass"),
         st.sampled_from(_VERBS),
         st.one_of(
-            st.text(alphabet="LoeirwIOESXFPpm0123456789 -\0\n/", max_size=40),
+            st.text(alphabet="LoeirwIOESTXFPpm0123456789 -\0\n/", max_size=40),
             st.text(max_size=40),
             st.integers(-(2**70), 2**70).map(str),
             st.just("9" * 500),
@@ -65,6 +67,21 @@ _kinds = st.sampled_from(
         "folder",
         "spec",
     ]
+)
+
+
+_specs = st.one_of(
+    st.binary(max_size=300),
+    st.lists(st.binary(max_size=30), max_size=30).map(
+        lambda words: b"outlive-spec-1 0\n" + b"\0".join(words)
+    ),
+    st.tuples(
+        st.integers(-2, 2**65),
+        st.lists(st.sampled_from([b"", b"a", b"=", b"A=1", b"limit 7 9", b"else x", b"0"]), max_size=12),
+    ).map(
+        lambda made: b"outlive-spec-1 0\n/dev/null/outlive-exec-2\0/\0%d\0" % made[0] + b"\0".join(made[1])
+    ),
+    st.integers(0, 60).map(lambda size: exec_spec(("/nowhere/x", "y"), steps=("limit 7 100",))[:size]),
 )
 
 
@@ -154,21 +171,7 @@ def test_any_packets_are_survived(checked: Runner, packets: list[tuple[bytes, li
 
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
-    spec=st.one_of(
-        st.binary(max_size=300),
-        st.lists(st.binary(max_size=30), max_size=30).map(
-            lambda words: b"outlive-spec-1 0\n" + b"\0".join(words)
-        ),
-        st.tuples(
-            st.integers(-2, 2**65),
-            st.lists(st.sampled_from([b"", b"a", b"=", b"A=1", b"limit 7 9", b"else x", b"0"]), max_size=12),
-        ).map(
-            lambda made: (
-                b"outlive-spec-1 0\n/dev/null/outlive-exec-2\0/\0%d\0" % made[0] + b"\0".join(made[1])
-            )
-        ),
-        st.integers(0, 60).map(lambda size: exec_spec(("/nowhere/x", "y"), steps=("limit 7 100",))[:size]),
-    ),
+    spec=_specs,
     secrets=st.one_of(st.none(), st.binary(max_size=60)),
 )
 def test_any_spec_is_survived(
@@ -185,6 +188,80 @@ def test_any_spec_is_survived(
         assert "126" not in words[1:2]
         assert command.take_over()[3:6] == ["failed", words[1], "1"]
     command.release()
+
+
+@pytest.fixture
+def checked_shim(sanitized: Path, tmp_path: Path) -> Iterator[Callable[[], Shim]]:
+    """Starts shims with the compiler's checks."""
+    made: list[Shim] = []
+
+    def make() -> Shim:
+        made.append(Shim("program", sanitized, tmp_path / f"shim-{len(made)}"))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.discard()
+        assert one.said() == ""
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(packets=st.lists(st.tuples(_words, st.lists(_kinds, max_size=15)), max_size=12))
+def test_any_packets_are_survived_by_a_shim(
+    checked_shim: Callable[[], Shim], packets: list[tuple[bytes, list[str]]]
+) -> None:
+    shim = checked_shim()
+    for words, kinds in packets:
+        fds = [_open(kind) for kind in kinds]
+        try:
+            shim.supervisor.send(words.replace(b"FOLDER", os.fsencode(shim.folder)), *fds)
+        except (BrokenPipeError, ConnectionResetError):
+            break
+        finally:
+            for fd in fds:
+                os.close(fd)
+    shim.supervisor.close()
+    wait_until(lambda: shim.process.poll() == 0 or _is_quiet(shim.process.pid))
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(spec=_specs, secrets=st.one_of(st.none(), st.binary(max_size=60)))
+def test_any_spec_is_survived_by_a_shim(
+    checked_shim: Callable[[], Shim], spec: bytes, secrets: bytes | None
+) -> None:
+    shim = checked_shim()
+    (shim.folder / "spec").write_bytes(spec)
+    null = os.open(os.devnull, os.O_RDWR)
+    more = [] if secrets is None else [in_memory(secrets)]
+    letters = "LIOE" + "S" * len(more)
+    for _ in range(2):
+        shim.supervisor.send(
+            f"spawn {letters} {shim.folder}", shim.listener.fileno(), null, null, null, *more
+        )
+        words = shim.supervisor.words()
+        assert words[0] in {"failed", "spawned"}
+        if words[0] == "spawned":
+            assert shim.ended()[2] == "1"
+        shim.supervisor.send("release")
+    for fd in (null, *more):
+        os.close(fd)
+    shim.supervisor.send("quit")
+    assert shim.wait() == 0
+
+
+def test_a_shim_works_under_the_sanitizers(checked_shim: Callable[[], Shim]) -> None:
+    shim = checked_shim()
+    for stdio in ("pipes", "merge", "pty"):
+        shim.spawn("/bin/sh", "-c", "(sleep 0.01 &); exit 3", stdio=stdio, secrets={"A": "b"})
+        shim.spawned()
+        shim.take_over()
+        if shim.ended()[2] == "0":
+            assert shim.supervisor.words() == ["empty"]
+        shim.release()
+    shim.spawn("/nonexistent")
+    assert shim.supervisor.words()[0] == "failed"
+    shim.supervisor.send("quit")
+    assert shim.wait() == 0
 
 
 def test_everything_works_under_the_sanitizers(checked: Runner, tmp_path: Path) -> None:

@@ -21,7 +21,9 @@ _POLLS = {
     "aarch64": frozenset({"22", "72", "73", "441"}),
 }.get(os.uname().machine, frozenset())
 _PTY_MAJOR = 136  # Unix98 pseudo-terminals (Documentation/admin-guide/devices.txt)
+# How the command line of a shim looks: a fork of the guardian has the guardian's, a program its own (decision 126).
 _KEEPER = b"outlive/keeper/__main__.py"
+_SHIM = b"outlive-shim\0shim\0"
 
 
 def observe_tree(folder: str, *, has_stdin: bool) -> Observation:
@@ -125,9 +127,10 @@ def _is_keeper(pid: int) -> bool:
     """Tell whether a pid is (still) one of the keeper's: a shim lives at least as long as what it holds."""
     try:
         with open(f"/proc/{pid}/cmdline", "rb") as file:
-            return _KEEPER in file.read()
+            line = file.read()
     except OSError:
         return False
+    return line.startswith(_SHIM) or _KEEPER in line
 
 
 def _boot_id() -> str:

@@ -3,8 +3,10 @@
 Stateless. A subreaper: it adopts commands whose shim died and leaves a note of how each of them ended.
 Guardian and supervisor start each other again (spawn, never fork of the supervisor).
 
-Packets on guardian.sock: from the supervisor `hello PID`, `fork` + one descriptor for each new shim (its link), `pong`,
-`retire`; to the supervisor `hello PID forked`, `ping`, and `forked` once the links of a `fork` are closed here.
+Packets on guardian.sock: from the supervisor `fork` or `exec` + one descriptor for each new shim (its link), `pong`,
+`retire`; to the supervisor `hello PID [exec] forked`, `ping`, and `forked` once the links of a request are closed here.
+`exec` asks for shims that are a program of their own (`shim_program`); a hello without the word, also a later one, says that
+there are none, and then an `exec` is carried out as a `fork`.
 """
 
 import contextlib
@@ -17,30 +19,19 @@ import socket
 import time
 
 from outlive.core.layout import Layout
-from outlive.keeper import failpoints, kernel, shim, shim_files, sockets
+from outlive.keeper import failpoints, shim, sockets
 from outlive.keeper.failpoints import hit
-from outlive.keeper.image import Recorder, fill_heap_holes
-from outlive.keeper.kernel import become_subreaper, die_with, stat_fields
+from outlive.keeper.image import fill_heap_holes
+from outlive.keeper.kernel import become_subreaper, stat_fields
 from outlive.keeper.locks import forget_retirement, holder_of, is_in_place, is_retired, take_lock
+from outlive.keeper.shim_making import ShimMaker
+from outlive.keeper.shim_program import ShimProgram
 from outlive.keeper.spawn import keeper_argv, keeper_environment, restore_soft_limit, spawn_detached
-from outlive.protocols import frames
-from outlive.protocols.frames import SPEC_VERSION, ExitRecord, encode_exec, encode_exit
+from outlive.keeper.warming import remove_folder, warm_up
+from outlive.protocols.frames import ExitRecord, encode_exit
 
 __all__ = ["Guardian", "log", "main", "use_standard_files"]
 
-_SHIM_PARTS = (
-    failpoints,
-    frames,
-    kernel,
-    shim_files,
-    sockets,
-    shim,
-    shim.Holdings,
-    shim.Shim,
-    frames.ExitRecord,
-)
-# CPython 3.11 specializes code after 8 runs, and that is a write to its page.
-_WARM_UP_COMMANDS = 16
 _TICK_MS = 1000
 # Unanswered pings before the supervisor counts as hung. Ticks, not seconds: a suspended machine kills nobody.
 _HUNG_TICKS = int(os.environ.get("OUTLIVE_KEEPER_HUNG_TICKS", "5"))
@@ -102,10 +93,10 @@ def main(state_dir: str, *, is_first: bool) -> None:
     signal.set_wakeup_fd(alarm, warn_on_full_buffer=False)
     for left in os.listdir(state_dir):
         if left.startswith("warm-up."):  # of one that was killed
-            _remove_folder(f"{state_dir}/{left}")
+            remove_folder(f"{state_dir}/{left}")
     # Unarmed, or the warm-up's own shim would take a failpoint's token.
     armed, failpoints.armed = failpoints.armed, ""
-    own_shim = _warm_up(f"{state_dir}/warm-up.{os.getpid()}", wake=wake, alarm=alarm)
+    own_shim = warm_up(f"{state_dir}/warm-up.{os.getpid()}", wake=wake, alarm=alarm, log=log)
     failpoints.armed = armed
     guardian = Guardian(layout, lock, own_shim, wake=wake, supervisor=supervisor)
     guardian.is_wanted = is_first and not supervisor
@@ -116,7 +107,7 @@ def main(state_dir: str, *, is_first: bool) -> None:
 
 
 class Guardian:
-    """The guardian's loop: forks shims on request, reaps, pings the supervisor and starts it again."""
+    """The guardian's loop: starts shims on request, reaps, pings the supervisor and starts it again."""
 
     def __init__(self, layout: Layout, lock: int, own_shim: shim.Shim, *, wake: int, supervisor: int) -> None:
         """Listen; the caller holds the lock and has spawned `supervisor` (0: there was one).
@@ -136,7 +127,7 @@ class Guardian:
         self.is_wanted = False
         self._own = {supervisor}  # shims and supervisors: no commands, so their ends leave no note
         self._leaves_at = math.inf  # told to end: when the supervisor has ended, or then
-        self._own_shim = own_shim
+        self._maker = ShimMaker(own_shim, ShimProgram(layout.root), self._own, log=log, given_up=self._greet)
         self._wake = wake
         self._poll = select.poll()
 
@@ -177,7 +168,10 @@ class Guardian:
         self.is_wanted = False
         self._unanswered = 0
         self._poll.register(connection.fileno(), select.POLLIN)
-        self._say(b"hello %d forked" % os.getpid())
+        self._greet()
+
+    def _greet(self) -> None:
+        self._say(b"hello %d%s forked" % (os.getpid(), b" exec" if self._maker.executes else b""))
 
     def _say(self, words: bytes) -> None:
         if self._supervisor is not None:
@@ -196,7 +190,9 @@ class Guardian:
                 return False
             self._start_supervisor()
         elif message == b"fork":
-            self._fork(fds)
+            self._make_shims(fds, execute=False)
+        elif message == b"exec":
+            self._make_shims(fds, execute=True)
         elif message == b"pong":
             self._unanswered = 0
         elif message == b"retire":
@@ -267,33 +263,11 @@ class Guardian:
             self._start_supervisor()
         return True
 
-    def _fork(self, links: list[int]) -> None:
-        """Fork one shim for each link.
-
-        All in one go: what the guardian itself writes between two forks is a copy of its own for each child.
-        """
-        hit("guardian.fork")
-        for link in links:
-            os.set_blocking(link, False)
-        for link in links:
-            pid = os.fork()
-            if not pid:
-                self._become_shim(link, links)
-            self._own.add(pid)
-        for link in links:
-            os.close(link)
+    def _make_shims(self, links: list[int], *, execute: bool) -> None:
+        assert self._supervisor is not None
+        ours = (self._lock, self._listener.fileno(), self._supervisor.fileno())
+        self._maker.make(links, ours, execute=execute)
         self._say(b"forked")  # from now on a shim's death closes its link
-
-    def _become_shim(self, link: int, links: list[int]) -> None:
-        try:
-            assert self._supervisor is not None
-            # A sibling's link that stayed open here would hide the sibling's death from the supervisor.
-            ours = {self._lock, self._listener.fileno(), self._supervisor.fileno()}
-            self._own_shim.run(link, ours.union(links) - {link})
-        except BaseException as error:  # noqa: BLE001 - a forked child must never return into the guardian's loop
-            log(f"shim failed: {error!r}")
-        finally:
-            os._exit(0)
 
     def _reap(self) -> None:
         while True:
@@ -305,6 +279,7 @@ class Guardian:
                 return
             if child.si_pid in self._own:
                 self._own.discard(child.si_pid)
+                self._maker.ended(child)
             else:
                 self._note(child)
             os.waitpid(child.si_pid, 0)
@@ -325,67 +300,3 @@ class Guardian:
             os.write(fd, encode_exit(record))
             os.close(fd)
             os.rename(path + ".new", path)
-
-
-def _warm_up(folder: str, *, wake: int, alarm: int) -> shim.Shim:
-    """Run commands through a shim in this very process, so that forked shims share what running touches.
-
-    A forked child plays the supervisor. Returns the shim.
-    """
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    os.mkdir(folder, 0o700)
-    guardian = os.getpid()
-    driver = os.fork()
-    if not driver:
-        try:
-            die_with(guardian)  # else it would go on holding the guardian's lock
-            ours.close()
-            _drive(theirs, folder)
-        finally:
-            os._exit(0)
-    theirs.close()
-    ours.setblocking(False)  # noqa: FBT003 - positional only
-    link = socket.SocketType(fileno=ours.detach())
-    warm = shim.Shim(link, wake=wake, alarm=alarm)
-    recorder = Recorder()
-    try:
-        for turn in range(_WARM_UP_COMMANDS):
-            if turn == 1:
-                recorder.gather(_SHIM_PARTS)
-            warm.run(os.dup(link.fileno()))
-    except (OSError, AssertionError) as error:
-        log(f"warm-up failed: {error!r}")
-    _remove_folder(folder)
-    with contextlib.suppress(ChildProcessError):
-        os.waitpid(driver, 0)
-    return warm
-
-
-def _remove_folder(folder: str) -> None:
-    with contextlib.suppress(OSError):
-        for name in os.listdir(folder):
-            os.unlink(f"{folder}/{name}")
-        os.rmdir(folder)
-
-
-def _drive(link: socket.socket, folder: str) -> None:
-    """Play the supervisor, and in the middle of each command its successor."""
-    patience_s = 60  # dying between two packets of a command would leave the shim holding it
-    link.settimeout(patience_s)
-    program = next((path for path in ("/bin/true", "/usr/bin/true") if os.path.exists(path)), "/nonexistent")
-    with open(f"{folder}/spec", "wb") as file:
-        file.write(SPEC_VERSION + b" 2\n{}" + encode_exec(program, "/", ("true",), {"A": "b"}))
-    listener = sockets.listen_unix(f"{folder}/sock")
-    null = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
-    for _ in range(_WARM_UP_COMMANDS):
-        for name in ("pid", "exit"):
-            os.close(os.open(f"{folder}/{name}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600))
-        link.recv(100)
-        sockets.send(link, b"spawn LoeIOE " + folder.encode(), (listener.fileno(), *[null] * 5))
-        link.recv(100)
-        link = sockets.connect_unix(f"{folder}/sock")
-        link.settimeout(patience_s)
-        if link.recv(100).split()[5] == b"-":  # the state; it had not ended yet
-            link.recv(100)
-        link.send(b"release")
-        link.send(b"quit")

@@ -22,16 +22,20 @@ class ShimLink:
     """The supervisor's side of one shim: its socket, its pid, and what it serves now.
 
     `is_inside`: it is a container's, made for one command and of no use after it; what it says is not believed blindly.
+    `is_forked`: it is a fork of the guardian for certain, and so can take the steps of a sandbox.
     `stands_in`: its command runs where we see no processes; it takes the orders for the tree (decision 122).
     """
 
-    __slots__ = ("is_inside", "kept", "pid", "socket", "stands_in")
+    __slots__ = ("is_forked", "is_inside", "kept", "pid", "socket", "stands_in")
 
-    def __init__(self, link: socket.socket, pid: int = 0, *, is_inside: bool = False) -> None:
+    def __init__(
+        self, link: socket.socket, pid: int = 0, *, is_inside: bool = False, is_forked: bool = False
+    ) -> None:
         """Keep the link; the pid comes with the shim's hello."""
         self.socket = link
         self.pid = pid
         self.is_inside = is_inside
+        self.is_forked = is_forked
         self.stands_in = False
         self.kept: Kept | None = None
 
@@ -92,6 +96,7 @@ class Kept:
         "fds",
         "flags",
         "folder",
+        "has_steps",
         "idx",
         "idx_released",
         "inputs",
@@ -126,6 +131,7 @@ class Kept:
         self.key = id_to_bytes(process_id)
         self.folder = folder
         self.spec = spec
+        self.has_steps = False  # of a sandbox, which a fork of the guardian has to take
         self.phase = Phase.STARTING
         self.flags = 0
         self.code = 0

@@ -1,4 +1,8 @@
-"""Idle shims, forked ahead by the guardian and reused; and the link to the guardian itself."""
+"""Idle shims, started ahead by the guardian and reused; and the link to the guardian itself.
+
+Of shims there are two kinds: a program of its own where one is there (decision 126), and forks of the guardian, which are all
+there are elsewhere. Commands with steps of a sandbox need a fork; everything else may go to either.
+"""
 
 import contextlib
 import os
@@ -49,7 +53,7 @@ class GuardianLink:
             loop: Where sockets and timers are watched.
             layout: The state folder.
             log: Takes one line.
-            connected: Called after each (new) connection.
+            connected: Called when a guardian is there to be asked, and when it says anew what it can do.
             is_at_home: Tells whether the state folder is still ours (`locks.is_in_place`).
         """
         self._loop = loop
@@ -60,6 +64,7 @@ class GuardianLink:
         self._link: socket.socket | None = None
         self._is_met = False  # the guardian has accepted this connection, not only the kernel
         self._tells_forked = True  # one of an older version does not say so
+        self.can_execute = False  # whether it has a program for shims
         self._forking = 0  # requests whose links the guardian still has
         self.pid = 0
         self._attempts = 0
@@ -102,7 +107,6 @@ class GuardianLink:
         self.pid = sockets.peer_of(link)[0]
         self.met.add(self.pid)
         self._loop.watch(link.fileno(), self._hear)
-        self._connected()
 
     def _respawn(self) -> None:
         """Start a guardian unless one is preparing itself; end one that has not finished in a long time."""
@@ -136,8 +140,11 @@ class GuardianLink:
             self._attempts = 1
             self._loop.later(_RECONNECT_S, self._connect)  # a dying one may hold its lock a little longer
         elif message.startswith(b"hello "):
+            words = message.split()
             self._is_met = True
-            self._tells_forked = message.endswith(b" forked")
+            self._tells_forked = b"forked" in words
+            self.can_execute = b"exec" in words
+            self._connected()
         elif message == b"forked":
             self._forking -= 1
         elif message == b"ping":
@@ -155,12 +162,15 @@ class GuardianLink:
                 os.kill(self.pid, signal.SIGKILL)
             self._silent_ticks = 0
 
-    def fork(self, their_ends: list[int]) -> bool:
-        """Ask for a shim on the other end of each link; False when the guardian cannot be asked now."""
-        if self._link is None:
+    def fork(self, their_ends: list[int], *, execute: bool = False) -> bool:
+        """Ask for a shim on the other end of each link; False when the guardian cannot be asked now.
+
+        With `execute` they are to be a program of their own.
+        """
+        if self._link is None or not self._is_met:
             return False
         try:
-            is_asked = sockets.send(self._link, b"fork", their_ends)
+            is_asked = sockets.send(self._link, b"exec" if execute else b"fork", their_ends)
         except OSError:
             return False
         self._forking += is_asked
@@ -194,6 +204,17 @@ class GuardianLink:
             return False
 
 
+class _Shelf:
+    """Shims of one kind: the idle ones, and how many are on their way."""
+
+    __slots__ = ("coming", "idle")
+
+    def __init__(self) -> None:
+        """Start empty."""
+        self.idle: deque[ShimLink] = deque()
+        self.coming = 0
+
+
 class ShimPool:
     """Idle shims. `available` is called when one became idle; `heard` gets the words of busy shims."""
 
@@ -210,36 +231,52 @@ class ShimPool:
         self._guardian = guardian
         self._available = available
         self._heard = heard
-        self._idle: deque[ShimLink] = deque()
-        self._coming = 0
+        self._executed = _Shelf()  # also those whose kind is not known, from before this supervisor
+        self._forked = _Shelf()
+        self._needs_forks = False  # some command had steps
         self.waiting = 0  # starts that wait for a shim
+        self.waiting_for_forks = 0  # those among them that need a fork
 
     def __len__(self) -> int:
         """Return how many are idle."""
-        return len(self._idle)
+        return len(self._executed.idle) + len(self._forked.idle)
 
     @property
     def is_filling(self) -> bool:
         """Whether forks are on their way: until all is done, shims and guardian may hold links of others."""
-        return self._coming > 0 or self._guardian.is_forking
+        return self._executed.coming + self._forked.coming > 0 or self._guardian.is_forking
 
     def fill(self) -> None:
-        """Ask for as many forks as are missing."""
-        missing = _MIN_IDLE + self.waiting - len(self._idle) - self._coming
-        if missing < _MIN_BATCH and (self._coming or len(self._idle) > _MIN_IDLE // 2):
+        """Ask for as many shims as are missing."""
+        if self._guardian.can_execute:
+            self._fill(self._executed, _MIN_IDLE, waiting=self.waiting)
+            if self._needs_forks:
+                self._fill(self._forked, _MIN_BATCH, waiting=self.waiting_for_forks)
+        else:
+            self._fill(self._forked, _MIN_IDLE, waiting=self.waiting + self.waiting_for_forks)
+
+    def _fill(self, shelf: _Shelf, least: int, *, waiting: int) -> None:
+        missing = least + waiting - len(shelf.idle) - shelf.coming
+        if missing < _MIN_BATCH and (shelf.coming or len(shelf.idle) > least // 2):
             return
         pairs = [
             socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET) for _ in range(min(missing, _MAX_BATCH))
         ]
-        asked = bool(pairs) and self._guardian.fork([theirs.fileno() for _, theirs in pairs])
+        is_forked = shelf is self._forked
+        asked = bool(pairs) and self._guardian.fork(
+            [theirs.fileno() for _, theirs in pairs], execute=not is_forked
+        )
         for ours, theirs in pairs:
             theirs.close()
             if not asked:
                 ours.close()
                 continue
             ours.settimeout(0.0)
-            self._coming += 1
-            self.adopt(ShimLink(ours))
+            shelf.coming += 1
+            self.adopt(ShimLink(ours, is_forked=is_forked))
+
+    def _shelf_of(self, shim: ShimLink) -> _Shelf:
+        return self._forked if shim.is_forked else self._executed
 
     def _hear(self, shim: ShimLink) -> None:
         """Read a shim that serves nothing; busy ones belong to somebody else."""
@@ -253,7 +290,7 @@ class ShimPool:
         if not message:
             self._lose(shim)
         elif message.startswith(b"hello ") and not shim.is_inside:
-            self._coming -= 1
+            self._shelf_of(shim).coming -= 1
             shim.pid = int(message[6:])
             self._offer(shim)
 
@@ -262,30 +299,37 @@ class ShimPool:
         shim.socket.close()
         if shim.is_inside:
             return
+        shelf = self._shelf_of(shim)
         if not shim.pid:
-            self._coming -= 1
+            shelf.coming -= 1
         with contextlib.suppress(ValueError):
-            self._idle.remove(shim)
+            shelf.idle.remove(shim)
         self.fill()
 
     def _offer(self, shim: ShimLink) -> None:
-        if len(self._idle) >= _MAX_IDLE:
+        idle = self._shelf_of(shim).idle
+        if len(idle) >= _MAX_IDLE:
             with contextlib.suppress(OSError):
                 sockets.send(shim.socket, b"quit")
             return
-        self._idle.append(shim)
+        idle.append(shim)
         self._available()
 
-    def take(self) -> ShimLink | None:
-        """Return an idle shim, or None (then `available` is called later); most recently used first."""
-        shim = self._idle.pop() if self._idle else None
-        if len(self._idle) < _MIN_IDLE:
+    def take(self, *, forked: bool = False) -> ShimLink | None:
+        """Return an idle shim, or None (then `available` is called later); most recently used first.
+
+        With `forked` it is one that can take the steps of a sandbox.
+        """
+        self._needs_forks = self._needs_forks or forked
+        idle = self._executed.idle if self._executed.idle and not forked else self._forked.idle
+        shim = idle.pop() if idle else None
+        if len(idle) < _MIN_IDLE:
             self.fill()
         return shim
 
     def give_back(self, shim: ShimLink) -> None:
         """Take back a shim that was not needed after all."""
-        self._idle.append(shim)
+        self._shelf_of(shim).idle.append(shim)
 
     def release(self, shim: ShimLink) -> None:
         """Tell a busy shim to let go; packets stay in order, so that it may be used again at once."""

@@ -24,7 +24,7 @@ from outlive.keeper.pool import ShimPool
 from outlive.keeper.prepared import PreparedFolder, PreparedFolders
 from outlive.keeper.pump import Pump
 from outlive.keeper.records import read_end, read_pid
-from outlive.protocols.frames import WITHDRAWN
+from outlive.protocols.frames import WITHDRAWN, has_steps
 from outlive.protocols.keeper import decode_spec
 
 __all__ = [
@@ -73,6 +73,7 @@ class Starts:
         self._containers = containers
         self._prepared = PreparedFolders(loop, layout)
         self._queue: deque[Kept] = deque()
+        self._with_steps: deque[Kept] = deque()
         limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         reserved = _FDS_RESERVED + self._prepared.descriptors
         self.max_processes = (limit - reserved) // _FDS_PER_PROCESS
@@ -127,11 +128,14 @@ class Starts:
         kept = Kept(process_id, folder, spec)
         kept.answers.append(answer)
         kept.lent = lent
+        kept.has_steps = has_steps(raw_spec)
         kept.secrets = secrets
         self._open(kept, prepared)
 
     def again(self, kept: Kept) -> None:
         """Start a committed process that never executed (nobody had got it when the supervisor died)."""
+        with open(f"{kept.folder}/spec", "rb") as file:
+            kept.has_steps = has_steps(file.read())
         prepared = object.__new__(PreparedFolder)
         prepared.path = kept.folder
         prepared.listener = sockets.listen_unix(f"{kept.folder}/sock", backlog=4)
@@ -151,19 +155,24 @@ class Starts:
         if kept.spec.container:
             self._containers.start(kept, self._pump.add)
             return
-        self._queue.append(kept)
-        self._pool.waiting = len(self._queue)
+        (self._with_steps if kept.has_steps else self._queue).append(kept)
+        self._count_waiting()
         self.dispatch()
+
+    def _count_waiting(self) -> None:
+        self._pool.waiting = len(self._queue)
+        self._pool.waiting_for_forks = len(self._with_steps)
 
     def dispatch(self) -> None:
         """Give waiting starts to idle shims."""
-        while self._queue:
-            shim = self._pool.take()
-            if shim is None:
-                return
-            kept = self._queue.popleft()
-            self._pool.waiting = len(self._queue)
-            self._give(kept, shim)
+        for queue in (self._queue, self._with_steps):
+            while queue:
+                shim = self._pool.take(forked=queue is self._with_steps)
+                if shim is None:
+                    break
+                kept = queue.popleft()
+                self._count_waiting()
+                self._give(kept, shim)
 
     def _give(self, kept: Kept, shim: ShimLink) -> None:
         assert kept.listener is not None
@@ -188,7 +197,7 @@ class Starts:
             kept.shim = None
             for letter in list(kept.fds):
                 kept.close_fd(letter)
-            self._queue.appendleft(kept)
+            (self._with_steps if kept.has_steps else self._queue).appendleft(kept)
             return
         finally:
             for fd in ends.values():

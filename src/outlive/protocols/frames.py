@@ -29,6 +29,7 @@ __all__ = [
     "encode_pid",
     "encode_secrets",
     "exit_from_wait",
+    "has_steps",
     "pid_line",
     "spec_exec_block",
     "split_extended",
@@ -38,6 +39,7 @@ SPEC_VERSION = b"outlive-spec-1"
 # In the program's place: what follows is more than a program, its words and its environment. A path that no shim can
 # execute, so that one of an earlier version starts nothing rather than a part of it.
 EXTENDED = "/dev/null/outlive-exec-2"
+_EXTENDED_WORD = EXTENDED.encode() + b"\0"
 _STARTING = b"starting"
 OUT_OF_MEMORY = "oom"  # an exit record's note: the memory of its container was used up
 WITHDRAWN = "withdrawn"  # an exit record's note: cancelled before the keeper had started it
@@ -159,6 +161,19 @@ def spec_exec_block(raw: bytes) -> bytes:
     """Return the exec block of a spec file without reading its JSON head."""
     line_end = raw.index(b"\n")
     return raw[line_end + 1 + int(raw[len(SPEC_VERSION) + 1 : line_end]) :]
+
+
+def has_steps(raw: bytes) -> bool:
+    """Tell whether a spec file's command has steps to take before it runs; False for what is no spec."""
+    line_end = raw.find(b"\n")
+    try:
+        begin = line_end + 1 + int(raw[len(SPEC_VERSION) + 1 : line_end])
+    except ValueError:
+        return False
+    if not raw.startswith(_EXTENDED_WORD, begin):
+        return False
+    words = raw[begin + len(_EXTENDED_WORD) :].split(b"\0", 3)  # folder, number of words, number of steps
+    return len(words) > 2 and words[2] != b"0"
 
 
 def encode_pid(record: PidRecord) -> bytes:

@@ -2,14 +2,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "environment.h"
@@ -29,17 +27,6 @@ noreturn void fail_child(int report, int number, const char *place)
     if (write(report, &failure, sizeof failure) != (ssize_t)sizeof failure)
         _exit(NOT_EXECUTED - 1);
     _exit(NOT_EXECUTED);
-}
-
-/* Default dispositions for all, none blocked: what is ignored or blocked would survive execve (signal(7)). */
-/* By the kernel's own call: C libraries refuse a few numbers, which whoever started us may ignore. */
-static void reset_signals(void)
-{
-    static const unsigned char standard[64]; /* the kernel's struct sigaction: SIG_DFL, no flags, an empty mask */
-
-    for (int number = 1; number < 65; number++)
-        syscall(SYS_rt_sigaction, number, standard, NULL, (size_t)8); /* refused for KILL and STOP */
-    block_all_signals(false);
 }
 
 void wait_for_go(int go)
@@ -149,6 +136,7 @@ noreturn void become_command(const struct beginnings *from)
 
     setsid();
     reset_signals();
+    block_all_signals(false); /* what is blocked would survive execve, too */
     /* Read before `go` comes: the supervisor is busy with its own part meanwhile. */
     int error = read_command(from->spec, from->secrets, &command);
     wait_for_go(from->go);

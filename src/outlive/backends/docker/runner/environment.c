@@ -61,8 +61,11 @@ char **overlaid(char **words, size_t count, char **secrets, size_t secret_count)
         .places = calloc(size, sizeof *table.places),
         .mask = size - 1,
     };
-    if (table.words == NULL || table.places == NULL)
+    if (table.words == NULL || table.places == NULL) {
+        free(table.words);
+        free(table.places);
         return NULL;
+    }
     for (size_t index = 0; index < own; index++)
         put(&table, environ[index]);
     for (size_t index = 0; index < count; index++)
@@ -74,6 +77,7 @@ char **overlaid(char **words, size_t count, char **secrets, size_t secret_count)
         if (table.words[index][name_length(table.words[index])] == '=')
             table.words[kept++] = table.words[index];
     table.words[kept] = NULL;
+    free(table.places);
     return table.words;
 }
 

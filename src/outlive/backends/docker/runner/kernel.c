@@ -47,6 +47,14 @@ pid_t fork_with_pidfd(int *pidfd)
     return pid;
 }
 
+void reset_signals(void)
+{
+    static const unsigned char standard[64]; /* the kernel's struct sigaction: SIG_DFL, no flags, an empty mask */
+
+    for (int number = 1; number < 65; number++)
+        syscall(SYS_rt_sigaction, number, standard, NULL, (size_t)8); /* refused for KILL and STOP */
+}
+
 void block_all_signals(bool blocked)
 {
     uint64_t mask = blocked ? UINT64_MAX : 0;
@@ -114,6 +122,19 @@ bool read_stat(const char *path, struct stat_line *line)
     line->parent = parent;
     line->group = group;
     return true;
+}
+
+unsigned long long start_ticks(pid_t pid)
+{
+    char path[32], text[512]; /* the 22nd field ends before its 500th byte, however large they all are */
+
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    if (read_small(path, text, sizeof text) <= 0)
+        return 0;
+    char *field = strrchr(text, ')'); /* the name before it may hold anything */
+    for (int number = 2; field != NULL && number < 22; number++)
+        field = strchr(field + 1, ' ');
+    return field == NULL ? 0 : strtoull(field, NULL, 10);
 }
 
 long long oom_kills(void)

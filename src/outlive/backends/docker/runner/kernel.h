@@ -14,6 +14,10 @@ pid_t fork_with_pidfd(int *pidfd);
 int open_pidfd(pid_t pid);
 int signal_pidfd(int pidfd, int number);
 
+/* Default dispositions for all, by the kernel's own call: C libraries refuse a few numbers, which whoever started us may
+   ignore, and what is ignored survives execve (signal(7)). */
+void reset_signals(void);
+
 /* Block every signal, or none. A library's own sigprocmask spares those it needs for threads: 32 to 34 would kill. */
 void block_all_signals(bool blocked);
 
@@ -35,6 +39,9 @@ struct stat_line {
     long threads;
 };
 bool read_stat(const char *path, struct stat_line *line);
+
+/* When a process was started, in clock ticks since boot; 0 when there is no such pid. */
+unsigned long long start_ticks(pid_t pid);
 
 /* How many processes the kernel has killed in this container for want of memory; -1 when it does not say. */
 long long oom_kills(void);

@@ -91,3 +91,13 @@ pid_t peer_of(int link, uid_t *uid)
     *uid = peer.uid;
     return peer.pid;
 }
+
+bool is_listener(int fd)
+{
+    int listens = 0, domain = 0, kind = 0;
+    socklen_t size = sizeof(int);
+
+    return getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) == 0 && listens != 0 &&
+           getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) == 0 && domain == AF_UNIX &&
+           getsockopt(fd, SOL_SOCKET, SO_TYPE, &kind, &size) == 0 && kind == SOCK_SEQPACKET;
+}

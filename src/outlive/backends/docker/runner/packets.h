@@ -29,6 +29,9 @@ void close_packet(struct packet *packet);
 /* Send one packet without waiting. False: the peer is gone or does not read; nothing was sent. */
 bool send_packet(int link, const char *words, const int *fds, int count);
 
+/* Tell whether a descriptor listens for packets: anything that is always ready, or never accepts, would make us spin. */
+bool is_listener(int fd);
+
 /* Return the peer's pid as this PID namespace sees it (0: from outside), -1 when the kernel does not say. */
 pid_t peer_of(int link, uid_t *uid);
 

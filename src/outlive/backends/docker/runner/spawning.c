@@ -27,17 +27,6 @@ static int *end_of(struct ends *ends, char letter)
     return found == NULL ? NULL : &ends->fds[found - OWN_LETTERS];
 }
 
-/* Anything that is always ready, or never accepts, would make us spin. */
-static bool is_listener(int fd)
-{
-    int listens = 0, domain = 0, kind = 0;
-    socklen_t size = sizeof(int);
-
-    return getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) == 0 && listens != 0 &&
-           getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) == 0 && domain == AF_UNIX &&
-           getsockopt(fd, SOL_SOCKET, SO_TYPE, &kind, &size) == 0 && kind == SOCK_SEQPACKET;
-}
-
 static bool are_letters_good(const struct packet *packet, const char *letters, size_t count)
 {
     if (count != (size_t)packet->count)

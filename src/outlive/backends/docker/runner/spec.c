@@ -22,7 +22,19 @@ struct words {
     size_t count;
 };
 
-static int read_whole(int fd, char **content, size_t *size)
+/* Return memory that lives as long as the command; NULL if there is none. */
+static void *claim(struct command *command, size_t size)
+{
+    return command->pieces[command->piece_count++] = malloc(size);
+}
+
+void forget_command(struct command *command)
+{
+    while (command->piece_count > 0)
+        free(command->pieces[--command->piece_count]);
+}
+
+static int read_whole(struct command *command, int fd, char **content, size_t *size)
 {
     struct stat state;
 
@@ -30,7 +42,7 @@ static int read_whole(int fd, char **content, size_t *size)
         return errno;
     if (!S_ISREG(state.st_mode) || state.st_size > FILE_BYTES)
         return EINVAL;
-    *content = malloc((size_t)state.st_size + 1);
+    *content = claim(command, (size_t)state.st_size + 1);
     if (*content == NULL)
         return ENOMEM;
     for (*size = 0; *size < (size_t)state.st_size;) {
@@ -48,13 +60,13 @@ static int read_whole(int fd, char **content, size_t *size)
 }
 
 /* Split at NUL as Python's `split` does: n of them make n + 1 words. */
-static int split(char *content, size_t size, struct words *words)
+static int split(struct command *command, char *content, size_t size, struct words *words)
 {
     size_t count = 1;
 
     for (size_t index = 0; index < size; index++)
         count += content[index] == '\0';
-    words->first = malloc((count + 1) * sizeof *words->first);
+    words->first = claim(command, (count + 1) * sizeof *words->first);
     if (words->first == NULL)
         return ENOMEM;
     words->count = 0;
@@ -147,6 +159,7 @@ static int take_extended(struct command *command, struct words *words)
 
     if (words->count == 0 || !read_number(words->first[0], &steps) || words->count < 2 || steps > words->count - 2)
         return EINVAL;
+    command->step_count = steps;
     for (size_t index = 1; index <= steps; index++) {
         int error = take_step(command, words->first[index]);
         if (error != 0)
@@ -161,7 +174,7 @@ static int take_extended(struct command *command, struct words *words)
 /* The words of argv get a NULL of their own: the environment's first word stands where it belongs. */
 static int take_argv(struct command *command, const struct words *words)
 {
-    command->argv = malloc((words->count + 2) * sizeof *command->argv);
+    command->argv = claim(command, (words->count + 2) * sizeof *command->argv);
     if (command->argv == NULL)
         return ENOMEM;
     memcpy(command->argv, words->first, words->count * sizeof *words->first);
@@ -181,17 +194,17 @@ int read_command(int spec, int secrets, struct command *command)
     unsigned long long argc;
 
     *command = (struct command){0};
-    int error = read_whole(spec, &content, &size);
+    int error = read_whole(command, spec, &content, &size);
     if (error == 0 && secrets >= 0)
-        error = read_whole(secrets, &hidden, &hidden_size);
+        error = read_whole(command, secrets, &hidden, &hidden_size);
     if (error != 0)
         return error;
     char *block = exec_block(content, size);
     if (block == NULL)
         return EINVAL;
-    error = split(block, size - (size_t)(block - content), &all);
+    error = split(command, block, size - (size_t)(block - content), &all);
     if (error == 0 && hidden != NULL)
-        error = split(hidden, hidden_size, &more);
+        error = split(command, hidden, hidden_size, &more);
     if (error != 0)
         return error;
     if (all.count < 3 || !read_number(all.first[2], &argc) || argc > all.count - 3)
@@ -206,5 +219,6 @@ int read_command(int spec, int secrets, struct command *command)
     if (error != 0)
         return error;
     command->env = overlaid(all.first + 3 + argc, all.count - 3 - (size_t)argc, more.first, more.count);
+    command->pieces[command->piece_count++] = command->env;
     return command->env == NULL ? ENOMEM : 0;
 }

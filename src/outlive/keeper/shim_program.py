@@ -1,0 +1,55 @@
+"""The shim as a program of its own, where there is one for this machine: `ShimProgram` (decision 126).
+
+Which file it is says whoever launches the keeper (`SHIM_VARIABLE`); it is neither looked for here nor made.
+"""
+
+import os
+import signal
+
+__all__ = ["SHIM_LINK", "SHIM_VARIABLE", "ShimProgram"]
+
+# In the environment of the keeper's processes: the absolute path of the program, or anything else for none ("off").
+SHIM_VARIABLE = "OUTLIVE_KEEPER_SHIM"
+SHIM_LINK = 3  # the descriptor that its link to the supervisor has
+_PASSED_ON = ("OUTLIVE_FAILPOINT",)
+
+
+class ShimProgram:
+    """Spawns shims; `is_usable` until one could not be executed, or could not begin."""
+
+    def __init__(self, state_dir: str) -> None:
+        """Take the path from the environment. The state folder stands in a shim's command line: for people."""
+        self.path = os.environ.get(SHIM_VARIABLE, "")
+        self.is_usable = self.path.startswith("/")
+        self._argv = ["outlive-shim", "shim", state_dir]
+        self._env = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
+        self._spawned: set[int] = set()
+
+    def spawn(self, link: int) -> int:
+        """Start a shim on a link, which stays open here; return its pid.
+
+        Raises:
+            OSError: The program cannot be executed.
+        """
+        pid = os.posix_spawn(
+            self.path,
+            self._argv,
+            self._env,
+            file_actions=[(os.POSIX_SPAWN_DUP2, link, SHIM_LINK)],
+            setsigmask=(),
+        )
+        self._spawned.add(pid)
+        return pid
+
+    def ended(self, child: os.waitid_result) -> str | None:
+        """Take note of a process's end; return why the program is of no use if that is what the end says."""
+        if child.si_pid not in self._spawned:
+            return None
+        self._spawned.discard(child.si_pid)
+        # It ends with 0 when it has nothing to hold, and heeds no signal that can be ignored.
+        if not self.is_usable or (child.si_code == os.CLD_EXITED and child.si_status == 0):
+            return None
+        if child.si_code != os.CLD_EXITED and child.si_status == signal.SIGKILL:
+            return None
+        what = "exit code" if child.si_code == os.CLD_EXITED else "signal"
+        return f"it ended with {what} {child.si_status}"

@@ -1,0 +1,330 @@
+"""The shim as a program and the one in Python: the same protocol, the same files, the same start of a command."""
+
+import errno
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+import outlive.keeper
+from outlive.backends.docker.building import runner_sources
+from outlive.keeper import sockets
+from outlive.keeper.kernel import BOOT_ID, start_ticks, stat_fields
+from outlive.protocols.frames import decode_end, decode_pid
+from tests.runner.playing import exec_spec, wait_until
+from tests.runner.shims import KINDS, Shim
+from tests.support.processes import end, is_alive
+
+# 28 KB with musl, 72 with glibc.
+_OWN_BYTES = (60 if shutil.which("musl-gcc") else 100) << 10
+
+
+def _record(shim: Shim) -> bytes:
+    record = shim.folder / "pid"
+    return record.read_bytes() if record.exists() else b""
+
+
+def test_a_command_is_started_recorded_and_its_end_is_told(shim: Shim) -> None:
+    shim.spawn("/bin/sh", "-c", "echo $GREETING; echo no >&2; cat; exit 7", env={"GREETING": "hello"})
+    pid, ticks, started_ns = shim.spawned()
+    record = decode_pid(_record(shim))
+    assert record is not None
+    assert (record.pid, record.start_ticks, record.boot_id) == (pid, start_ticks(pid), BOOT_ID)
+    assert (record.start_ticks, record.started_ns, record.shim_pid) == (ticks, started_ns, shim.process.pid)
+    shim.supervisor.send("close i")
+    os.close(shim.held.pop("i"))
+    words = shim.supervisor.words()
+    assert (words[0], words[1:4]) == ("exited", ["exited", "7", "1"])
+    told = decode_end(_record(shim))
+    assert told is not None
+    assert (told.kind, told.number, told.note, str(told.ended_ns)) == ("exited", 7, "", words[4])
+    lines = _record(shim).splitlines(keepends=True)
+    assert (lines[0], len(lines)) == (b"starting\n", 3)
+    assert re.fullmatch(rb"exited 7 \d+ \n", lines[2])
+    assert not Path(f"/proc/{pid}").exists(), "it was reaped"
+    shim.release()
+
+
+def test_a_signal_is_told_as_one(shim: Shim) -> None:
+    shim.spawn("/bin/sh", "-c", "kill -KILL $$")
+    shim.spawned()
+    assert shim.ended() == ["signaled", "9", "1"]
+    assert re.fullmatch(rb"signaled 9 \d+ \n", _record(shim).splitlines(keepends=True)[2])
+
+
+def test_what_outlives_the_command_is_reaped_by_the_shim_and_the_last_one_is_told(shim: Shim) -> None:
+    shim.spawn("/bin/sh", "-c", "(setsid sleep 300 & echo $!); exit 3")
+    shim.spawned()
+    assert shim.ended() == ["exited", "3", "0"]
+    left = int(os.read(shim.held["o"], 100))
+    assert int(stat_fields(left)[1]) == shim.process.pid, "it is the subreaper"
+    end(left)
+    assert shim.supervisor.words() == ["empty"]
+
+
+def test_the_next_supervisor_gets_the_state_and_every_descriptor(shim: Shim) -> None:
+    shim.spawn("/bin/sh", "-c", "read line; echo $line; exit 4")
+    pid, ticks, _ = shim.spawned()
+    assert shim.take_over() == ["own", "ioe", str(pid), str(ticks), "-", "0", "0", "0"]
+    assert shim.take_over() == ["own", "ioe", str(pid), str(ticks), "-", "0", "0", "0"]
+    os.write(shim.held["i"], b"handed over\n")
+    assert shim.ended() == ["exited", "4", "1"]
+    assert os.read(shim.held["o"], 100) == b"handed over\n"
+    state = shim.take_over()
+    assert state[:7] == ["own", "ioe", str(pid), str(ticks), "exited", "4", "1"]
+    told = decode_end(_record(shim))
+    assert told is not None
+    assert state[7] == str(told.ended_ns)
+
+
+def test_it_waits_for_the_next_supervisor_while_there_is_something_to_tell(shim: Shim) -> None:
+    shim.spawn("/bin/sh", "-c", "exit 9")
+    shim.supervisor.close()
+    wait_until(lambda: b"exited 9" in _record(shim))
+    assert shim.process.poll() is None
+    assert shim.take_over()[4:7] == ["exited", "9", "1"]
+    shim.release()
+    shim.supervisor.close()
+    assert shim.wait() == 0
+
+
+def test_it_ends_without_a_supervisor_when_it_serves_nothing(shim: Shim) -> None:
+    shim.supervisor.close()
+    assert shim.wait() == 0
+
+
+def test_it_quits_when_it_is_told(shim: Shim) -> None:
+    shim.supervisor.send("quit")
+    assert shim.wait() == 0
+
+
+def test_it_serves_one_command_after_the_other(shim: Shim) -> None:
+    before = len(os.listdir(f"/proc/{shim.process.pid}/fd"))
+    for number in range(5):
+        shim.spawn("/bin/sh", "-c", f"echo {number}; exit {number}")
+        shim.spawned()
+        assert shim.ended() == ["exited", str(number), "1"]
+        assert shim.read() == b"%d\n" % number
+        shim.release()
+    wait_until(lambda: len(os.listdir(f"/proc/{shim.process.pid}/fd")) == before)
+    assert _record(shim).count(b"\n") == 3, "each begins with an empty record"
+
+
+def test_it_holds_for_another_ones_command(shim: Shim) -> None:
+    reading, writing = os.pipe2(os.O_CLOEXEC)
+    shim.supervisor.send(f"hold Loi {shim.folder}", shim.listener.fileno(), reading, writing)
+    os.close(reading)
+    assert shim.take_over() == ["hold", "oi", "0", "0", "-", "0", "1", "0"]
+    os.write(writing, b"kept")
+    assert os.read(shim.held["o"], 10) == b"kept"
+    os.close(writing)
+    shim.supervisor.send("close i")
+    assert shim.take_over()[:2] == ["hold", "o"]
+
+
+@pytest.mark.parametrize(
+    ("how", "number", "place"),
+    [
+        ({"cwd": "/nonexistent"}, errno.ENOENT, "cwd"),
+        ({"cwd": "/etc/passwd"}, errno.ENOTDIR, "cwd"),
+        ({"program": "/nonexistent"}, errno.ENOENT, "program"),
+        ({"program": "/etc/passwd"}, errno.EACCES, "program"),
+        ({"env": {"BIG": "x" * 200_000}}, errno.E2BIG, "program"),
+    ],
+    ids=["no-folder", "a-file-as-folder", "no-program", "not-executable", "too-long"],
+)
+def test_a_start_that_fails_is_recorded_and_told(
+    shim: Shim, how: dict[str, object], number: int, place: str
+) -> None:
+    shim.spawn("/bin/true", **how)  # type: ignore[arg-type]
+    assert shim.supervisor.words() == ["failed", str(number), place]
+    assert re.fullmatch(rb"starting\nfailed %d \d+ %s\n" % (number, place.encode()), _record(shim))
+    assert shim.take_over()[2:7] == ["0", "0", "failed", str(number), "1"]
+    shim.release()
+    shim.spawn("/bin/true")
+    shim.spawned()
+    assert shim.ended() == ["exited", "0", "1"]
+
+
+def test_a_spec_that_is_gone_fails_there(shim: Shim) -> None:
+    shim.spawn("/bin/true")
+    shim.spawned()
+    shim.ended()
+    shim.release()
+    listener = shim.listener.fileno()
+    (shim.folder / "spec").unlink()
+    null = os.open(os.devnull, os.O_RDWR)
+    shim.supervisor.send(f"spawn LIO {shim.folder}", listener, null, null)
+    os.close(null)
+    assert shim.supervisor.words() == ["failed", str(errno.ENOENT), "spec"]
+
+
+def test_a_deleted_folder_gets_no_record_and_nobody_waits_for_it(shim: Shim) -> None:
+    shim.spawn("/bin/sh", "-c", "read line; exit 5")
+    shim.spawned()
+    shutil.rmtree(shim.folder)
+    os.close(shim.held.pop("i"))
+    shim.supervisor.send("close i")
+    assert shim.ended() == ["exited", "5", "1"]
+    assert not shim.folder.exists()
+    shim.supervisor.close()
+    assert shim.wait() == 0
+
+
+def test_a_terminal_is_the_controlling_one(shim: Shim) -> None:
+    name = "tty; tty </dev/tty; ps -o sid=,tpgid=,pid= -p $$ | tr -s ' '"
+    shim.spawn("/bin/sh", "-c", name, env={"PATH": os.environ["PATH"]}, stdio="pty")
+    pid, _, _ = shim.spawned()
+    assert shim.ended() == ["exited", "0", "1"]
+    said = shim.read("m").split()
+    assert said[0].startswith(b"/dev/pts/")
+    assert said[1] == b"/dev/tty"
+    assert said[2:] == [b"%d" % pid] * 3
+
+
+def test_secrets_come_over_the_environment(shim: Shim) -> None:
+    shim.spawn("/bin/sh", "-c", "echo $A $B", env={"A": "open", "B": "open"}, secrets={"B": "secret"})
+    shim.spawned()
+    shim.ended()
+    assert os.read(shim.held["o"], 100) == b"open secret\n"
+    assert b"secret" not in (shim.folder / "spec").read_bytes()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGPIPE])
+def test_a_shutdown_is_not_heeded_by_a_shim_but_by_its_command(shim: Shim, number: int) -> None:
+    """Decision 62."""
+    shim.spawn("/bin/sleep", "300")
+    pid, _, _ = shim.spawned()
+    os.kill(shim.process.pid, number)
+    os.kill(pid, number)
+    assert shim.ended() == ["signaled", str(int(number)), "1"]
+    assert shim.process.poll() is None
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may be somebody else")
+def test_a_peer_of_another_user_is_hung_up_on(shim: Shim, tmp_path: Path) -> None:
+    shim.spawn("/bin/sleep", "300")
+    shim.spawned()
+    asking = (
+        "import os, socket, sys; s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET);"
+        "os.setuid(65534); s.connect(sys.argv[1]); print(s.recv(100))"
+    )
+    (shim.folder / "sock").chmod(0o777)
+    # By descriptor: the folders above are closed to others.
+    words = [sys.executable, "-S", "-c", asking, "sock"]
+    done = subprocess.run(words, cwd=shim.folder, capture_output=True, text=True, check=True)
+    assert done.stdout == "b''\n"
+    assert shim.take_over()[0] == "own"
+
+
+def test_a_shim_says_what_it_is(shims: Callable[..., Shim]) -> None:
+    shim = shims("program")
+    assert Path(f"/proc/{shim.process.pid}/comm").read_text() == "outlive-shim\n"
+    assert os.readlink(f"/proc/{shim.process.pid}/cwd") == "/"
+    assert Path(f"/proc/{shim.process.pid}/cmdline").read_bytes().split(b"\0")[1] == b"shim"
+
+
+@pytest.mark.parametrize("steps", [("no_new_privileges",), ("limit 7 100",), ("clear",)])
+def test_a_command_with_steps_never_runs_without_them(
+    shims: Callable[..., Shim], steps: tuple[str, ...], tmp_path: Path
+) -> None:
+    shim = shims("program")
+    ran = tmp_path / "ran"
+    shim.spawn("/bin/sh", "-c", f"touch {ran}", steps=steps)
+    assert shim.supervisor.words() == ["failed", str(errno.ENOSYS), "sandbox:start"]
+    assert not ran.exists()
+    assert b"starting" not in _record(shim)
+
+
+def test_a_live_commands_shim_is_small(shims: Callable[..., Shim]) -> None:
+    """What a thousand of them take; also after a large spec, and after a new supervisor."""
+    shim = shims("program")
+    shim.spawn("/bin/true", env={f"V{number}": "x" * 1000 for number in range(1000)})
+    shim.spawned()
+    shim.ended()
+    shim.release()
+    shim.spawn("/bin/sleep", "300", env={f"V{number}": "x" * 30 for number in range(60)})
+    shim.spawned()
+    shim.take_over()
+    assert _own_bytes(shim.process.pid) <= _OWN_BYTES
+
+
+def _own_bytes(pid: int) -> int:
+    """Return what is its own: pages of a file that was just compiled count as private and dirty, too."""
+    lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("Anonymous:"))
+
+
+_FAILPOINTS = re.compile(r'hit\("(shim\.[a-z_]+)"\)')
+
+
+def _failpoints(folder: Path, suffix: str) -> set[str]:
+    return {name for path in folder.glob(suffix) for name in _FAILPOINTS.findall(path.read_text())}
+
+
+def test_both_kinds_can_be_killed_at_the_same_places() -> None:
+    in_c = _failpoints(runner_sources()[0].parent, "*.c")
+    assert in_c == _failpoints(Path(outlive.keeper.__file__).parent, "*.py")
+    assert len(in_c) == 7
+
+
+@pytest.mark.parametrize(
+    ("name", "lines", "runs"),
+    [
+        ("shim.received", 0, False),
+        ("shim.starting", 1, False),
+        ("shim.spawned", 1, True),
+        ("shim.recorded", 2, True),
+        ("shim.exiting", 2, True),
+        ("shim.exit_written", 3, True),
+        ("shim.reaped", 3, True),
+    ],
+)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_kill_at_a_place_leaves_the_same_traces(
+    shims: Callable[..., Shim], tmp_path: Path, kind: str, name: str, lines: int, runs: bool
+) -> None:
+    token, ran = tmp_path / "token", tmp_path / "ran"
+    token.touch()
+    shim = shims(kind, env={"OUTLIVE_FAILPOINT": f"{name}@{token}"})
+    shim.spawn("/bin/sh", "-c", f": > {ran}; exit 2")
+    assert shim.wait() == -signal.SIGKILL
+    assert not token.exists()
+    assert _record(shim).count(b"\n") == lines
+    if runs:
+        wait_until(ran.exists)
+    else:
+        assert not ran.exists()
+
+
+def test_a_failpoint_without_its_token_kills_nobody(shims: Callable[..., Shim], tmp_path: Path) -> None:
+    shim = shims("program", env={"OUTLIVE_FAILPOINT": f"shim.spawned@{tmp_path / 'none'}"})
+    shim.spawn("/bin/true")
+    shim.spawned()
+    assert shim.ended() == ["exited", "0", "1"]
+
+
+def test_a_command_outlives_a_shim_that_was_killed(shim: Shim) -> None:
+    shim.spawn("/bin/sleep", "300")
+    pid, _, _ = shim.spawned()
+    shim.process.kill()
+    shim.wait()
+    assert is_alive(pid)
+    with suppress(ConnectionRefusedError):
+        sockets.connect_unix(str(shim.folder / "sock")).close()
+    end(pid)
+
+
+def test_a_torn_spec_fails_and_runs_nothing(shims: Callable[..., Shim]) -> None:
+    whole = exec_spec(("/bin/true",))
+    for spec in (b"", b"nonsense\n", whole[:20], whole.replace(b"-1 ", b"-9 ")):
+        shim = shims("program")
+        shim.spawn(spec=spec)
+        assert shim.supervisor.words() == ["failed", str(errno.EINVAL), "spec"], spec
