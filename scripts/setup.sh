@@ -45,4 +45,8 @@ fi
 "$venv/bin/uv" pip sync "${uv_flags[@]}" --compile-bytecode --require-hashes requirements/dev.txt
 "$venv/bin/uv" pip install "${uv_flags[@]}" --no-deps --no-build-isolation --editable .
 "$venv/bin/python" -m compileall -q src
+# What shims and containers run: a checkout has no wheel's. Without a compiler shims are Python's.
+timeout --signal=INT 20 "$venv/bin/python" -c 'import os
+from outlive.backends.docker.building import cache_folder, runner_binary
+runner_binary(os.uname().machine, cache_folder(os.environ))' >/dev/null 2>&1 || true
 touch "$venv/.ready"

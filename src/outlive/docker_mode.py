@@ -5,9 +5,8 @@ import contextlib
 import functools
 import os
 from collections.abc import Callable, Mapping
-from pathlib import Path
 
-from outlive.backends.docker.building import runner_binary
+from outlive.backends.docker.building import cache_folder, runner_binary
 from outlive.backends.docker.containers import Containers
 from outlive.backends.docker.settings import DockerSettings, Endpoint
 from outlive.config import Settings
@@ -32,8 +31,7 @@ def docker_containers(
     """Return what makes and removes containers; `living` are those in use. Nothing is asked of a daemon before one is needed."""
 
     def runner(machine: str) -> str:
-        cache = Path(environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "outlive")
-        return str(runner_binary(machine, cache))
+        return str(runner_binary(machine, cache_folder(environ)))
 
     return Containers(
         layout,

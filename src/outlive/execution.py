@@ -15,9 +15,9 @@ from outlive.core.location import DOCKER
 from outlive.docker_mode import container_settings, docker_containers, living_containers
 from outlive.engine import Engine
 from outlive.engine.configured import engine_settings
-from outlive.keeper.launch import ensure_keeper
 from outlive.keeper.sockets import connect_unix
 from outlive.policy.redaction import Redactor
+from outlive.presence.keeper import ensure_keeper
 
 __all__ = ["engine_and_containers"]
 

@@ -3,6 +3,7 @@
 Pids come from the keeper's own status; who lives is asked of /proc.
 """
 
+import functools
 import json
 import os
 import signal
@@ -12,12 +13,15 @@ from pathlib import Path
 from typing import Self, TypedDict, Unpack
 from unittest import mock
 
+from outlive.backends.docker.building import cache_folder, runner_binary
+from outlive.core.errors import StartFailed
 from outlive.core.identity import ProcessId
 from outlive.core.layout import Layout
 from outlive.core.spec import Spec
 from outlive.keeper.files import is_written
 from outlive.keeper.launch import ensure_keeper
 from outlive.keeper.records import read_end
+from outlive.keeper.shim_program import SHIM_VARIABLE
 from outlive.protocols.frames import ExitRecord, PidRecord, decode_pid
 from tests.keeper.client import KeeperClient, KeeperGone, Reply, new_id, until
 from tests.support.processes import (
@@ -30,7 +34,7 @@ from tests.support.processes import (
     wait_state_folder_empty,
 )
 
-__all__ = ["House", "Options", "is_paused", "sh"]
+__all__ = ["House", "Options", "is_paused", "sh", "shim_program"]
 
 _SETTINGS = ("OUTLIVE_KEEPER_", "OUTLIVE_FAILPOINT", "OUTLIVE_DEGRADE")
 
@@ -38,6 +42,17 @@ _SETTINGS = ("OUTLIVE_KEEPER_", "OUTLIVE_FAILPOINT", "OUTLIVE_DEGRADE")
 def sh(line: str) -> tuple[str, ...]:
     """Return the words that run a shell line."""
     return ("/bin/sh", "-c", line)
+
+
+@functools.cache
+def shim_program() -> str:
+    """Return the program of shims, compiled if need be; "off" where that cannot be."""
+    try:
+        return str(runner_binary(os.uname().machine, cache_folder(os.environ)))
+    except StartFailed:
+        if os.environ.get("OUTLIVE_REQUIRE_PROGRAMS"):
+            raise
+        return "off"
 
 
 def is_paused(pid: int) -> bool:
@@ -72,10 +87,10 @@ class House:
     """One state folder, its keeper, and one client (`client`); a context manager that leaves nothing behind."""
 
     def __init__(self, state_dir: Path, *, env: Mapping[str, str] | None = None) -> None:
-        """Describe; nothing runs yet. `env` are settings of the keeper."""
+        """Describe; nothing runs yet. `env` are settings of the keeper; shims are the program unless it says otherwise."""
         self.state_dir = state_dir
         self.layout = Layout(str(state_dir))
-        self._env = dict(env or {})
+        self._env = {SHIM_VARIABLE: shim_program(), **(env or {})}
         self.client = KeeperClient(state_dir, ensure=self.ensure)
 
     def _environment(self) -> AbstractContextManager[object]:
@@ -147,8 +162,11 @@ class House:
         return until(lambda: _pid_of(self.status(), "guardian"), "a guardian")
 
     def guardians(self) -> list[int]:
-        """Return the pids of everything with a guardian's command line: the guardian, one being started, shims."""
-        mark = b"\0guardian\0" + os.fsencode(self.state_dir)
+        """Return the pids of everything with a guardian's command line: the guardian, one being started, its forks."""
+        return self._of_role("guardian")
+
+    def _of_role(self, role: str) -> list[int]:
+        mark = b"\0%s\0%s\0" % (role.encode(), os.fsencode(self.state_dir))
         found = []
         for pid in all_pids():
             with suppress(OSError):
@@ -157,10 +175,10 @@ class House:
         return found
 
     def shims(self) -> list[int]:
-        """Return the pids of all shims: forked from a guardian, so they carry its command line."""
+        """Return the pids of all shims: programs of their own, or forked from a guardian with its command line."""
         guardian = _pid_of(self.status(), "guardian")
-        found = {pid for pid in self.guardians() if pid != guardian}
-        # What a shim has forked has that command line, too, until it executes; the init of a sealed command keeps it,
+        found = {pid for pid in self.guardians() + self._of_role("shim") if pid != guardian}
+        # What a shim starts has that command line, too, until it executes; the init of a sealed command keeps it,
         # and the kernel ends the command with it.
         return [
             pid

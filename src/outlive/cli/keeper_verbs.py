@@ -11,7 +11,7 @@ from outlive.cli.keeper_client import KeeperClient
 from outlive.core.errors import BackendUnavailable, InvalidState
 from outlive.core.layout import Layout
 from outlive.keeper.journal import read_journal
-from outlive.keeper.launch import ensure_keeper
+from outlive.presence.keeper import ensure_keeper
 
 __all__ = ["read_status", "stop_keeper", "upgrade_keeper"]
 

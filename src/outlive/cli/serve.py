@@ -17,9 +17,9 @@ from outlive.config import Resolution, Settings, misspelt_names, resolve
 from outlive.core.errors import ConfigInvalid, OutliveError
 from outlive.core.layout import Layout
 from outlive.frontends.listeners import Listeners
-from outlive.keeper.launch import ensure_keeper
 from outlive.keeper.spawn import remember_soft_limit
 from outlive.presence.config_files import read_config_files
+from outlive.presence.keeper import ensure_keeper
 from outlive.presence.state_folder import ServerLock, open_state_folder, working_folder
 
 __all__ = ["serve"]

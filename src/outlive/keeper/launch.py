@@ -9,10 +9,12 @@ import math
 import os
 import subprocess
 import time
+from collections.abc import Callable
 
 from outlive.core.errors import BackendUnavailable
 from outlive.core.layout import Layout
 from outlive.keeper.locks import holder_of
+from outlive.keeper.shim_program import SHIM_VARIABLE
 from outlive.keeper.sockets import connect_unix
 from outlive.keeper.spawn import keeper_argv, keeper_environment
 
@@ -23,10 +25,13 @@ EXTERNAL_VARIABLE = "OUTLIVE_KEEPER_EXTERNAL"
 _HOST_PATIENCE_S = 3.0  # one that hangs or is being started again must not keep commands from running
 
 
-def ensure_keeper(state_dir: str, *, deadline_s: float = 8.0) -> None:
+def ensure_keeper(
+    state_dir: str, *, deadline_s: float = 8.0, find_shim: Callable[[], str | None] | None = None
+) -> None:
     """Return when a supervisor listens on the state folder's socket, starting the keeper if nobody does.
 
-    Blocking (about 40 ms for a start). Safe to call by several processes at once: locks let one win.
+    Blocking (about 40 ms for a start). Safe to call by several processes at once: locks let one win. `find_shim` returns
+    the program of shims; a keeper without one forks them.
 
     Raises:
         BackendUnavailable: `keeper_unavailable`, nobody listened in time.
@@ -50,7 +55,7 @@ def ensure_keeper(state_dir: str, *, deadline_s: float = 8.0) -> None:
             )
         if now >= launches_at:
             launches_at = now + 2.0
-            _launch(state_dir)
+            _launch(state_dir, find_shim)
         time.sleep(0.002)
 
 
@@ -64,10 +69,13 @@ def _patience_s(layout: Layout) -> float:
     return 0.0 if host is None else _HOST_PATIENCE_S
 
 
-def _launch(state_dir: str) -> None:
+def _launch(state_dir: str, find_shim: Callable[[], str | None] | None) -> None:
+    env = keeper_environment("guardian")
+    if SHIM_VARIABLE not in env and find_shim is not None and (path := find_shim()) is not None:
+        env[SHIM_VARIABLE] = path  # whoever has set it himself is believed
     subprocess.run(
         keeper_argv("guardian", state_dir, "--first"),
-        env=keeper_environment("guardian"),
+        env=env,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

@@ -1,4 +1,4 @@
-"""The runner's binary for a container: the one that was shipped, else one compiled here from the shipped sources.
+"""The runner's binary for a container, and for shims: the one that was shipped, else one compiled here from the shipped sources.
 
 Owns the compilers' names and flags, for installations and for `hatch_build.py`, which puts binaries into the wheel;
 never starts the runner. Standard library only, so that a build needs nothing else.
@@ -11,13 +11,22 @@ import platform
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 from outlive.core.errors import StartFailed
 
-__all__ = ["MACHINES", "RUNNER_FLAGS", "compile_runner", "runner_binary", "runner_sources", "shipped_name"]
+__all__ = [
+    "MACHINES",
+    "RUNNER_FLAGS",
+    "cache_folder",
+    "compile_runner",
+    "present_runner",
+    "runner_binary",
+    "runner_sources",
+    "shipped_name",
+]
 
 MACHINES = ("x86_64", "aarch64")
 RUNNER_FLAGS = ("-std=c11", "-D_GNU_SOURCE", "-Os", "-Wall", "-Wextra", "-Werror")
@@ -38,6 +47,22 @@ def runner_sources() -> list[Path]:
     return sorted(_SOURCES.glob("*.c"))
 
 
+def cache_folder(environ: Mapping[str, str]) -> Path:
+    """Return where compiled runners are kept."""
+    return Path(environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "outlive")
+
+
+def present_runner(machine: str, cache_dir: Path) -> Path | None:
+    """Return a runner that is there already, shipped or compiled earlier from these very sources."""
+    if machine not in MACHINES:
+        return None
+    shipped = _SOURCES / shipped_name(machine)
+    if os.access(shipped, os.X_OK):
+        return shipped
+    cached = cache_dir / _cached_name(machine)
+    return cached if os.access(cached, os.X_OK) else None
+
+
 def runner_binary(machine: str, cache_dir: Path) -> Path:
     """Return an executable runner for containers of `machine` ("x86_64" or "aarch64").
 
@@ -49,13 +74,11 @@ def runner_binary(machine: str, cache_dir: Path) -> Path:
     """
     if machine not in MACHINES:
         raise _unavailable(f"There is no runner for containers of the machine {machine!r}.")
+    if (present := present_runner(machine, cache_dir)) is not None:
+        return present
     shipped = _SOURCES / shipped_name(machine)
-    if os.access(shipped, os.X_OK):
-        return shipped
-    name = f"outlive-runner-{machine}-{_hash_of_sources()}"
+    name = _cached_name(machine)
     cached = cache_dir / name
-    if cached.exists():
-        return cached
     try:
         cache_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         with _lock(cache_dir / f"{name}.lock"), tempfile.TemporaryDirectory(dir=cache_dir) as folder:
@@ -114,6 +137,10 @@ def _compilers(machine: str) -> Iterator[str]:
     for name in names:
         if (found := shutil.which(name)) is not None:
             yield found
+
+
+def _cached_name(machine: str) -> str:
+    return f"outlive-runner-{machine}-{_hash_of_sources()}"
 
 
 def _hash_of_sources() -> str:
