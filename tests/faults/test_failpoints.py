@@ -14,6 +14,7 @@ import pytest
 
 import outlive.keeper
 from outlive.core.identity import ProcessId, id_to_bytes
+from outlive.keeper.shim_program import SHIM_VARIABLE
 from outlive.protocols.keeper import CauseCode
 from tests.contained.house import ContainedHouse
 from tests.keeper.client import KeeperRefused, until
@@ -30,6 +31,7 @@ NAMES = [name for name in _FOUND if not name.startswith("container.")]
 # The supervisor's own: it meets them for commands that a runner has started, too, and a runner is no shim.
 CONTAINED = [name for name in _FOUND if not name.startswith(_NOT_CONTAINED)]
 _OLDER_KERNEL = {"OUTLIVE_DEGRADE": "pidfd_info"}
+_FORKS = {SHIM_VARIABLE: "off"}
 # A kill here leaves nobody who knows whether the command ran: that is said, never guessed.
 _MAY_BE_LOST = {"shim.starting"}
 
@@ -162,11 +164,13 @@ def _scenario(name: str) -> Callable[[Armed], None]:
 
 
 def _cases() -> Iterator[object]:
-    """Every failpoint; as on an older kernel, too, which matters every day only where a shim dies."""
+    """Every failpoint; as on an older kernel, too, which matters every day only where a shim dies; with both kinds of shim."""
     for name in NAMES:
         yield pytest.param(name, {}, id=name)
         marks = [] if name.startswith(("shim.", "orphan.")) else [pytest.mark.slow]
         yield pytest.param(name, _OLDER_KERNEL, id=f"{name}-older-kernel", marks=marks)
+        if name.startswith(("shim.", "orphan.", "guardian.")):
+            yield pytest.param(name, _FORKS, id=f"{name}-forks")
 
 
 @pytest.mark.parametrize(("name", "env"), list(_cases()))

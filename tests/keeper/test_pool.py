@@ -33,7 +33,7 @@ class _Guardian:
         self.say(greeting)
         packet = sockets.receive(self.connection)
         assert packet is not None
-        assert packet[0] == b"fork"
+        self.asked = packet[0]
         self.shims = [socket.socket(fileno=fd) for fd in packet[1]]
 
     def _connected(self) -> None:
@@ -43,8 +43,8 @@ class _Guardian:
         assert sockets.send(self.connection, words)
         self.turn()
 
-    def greet_as_shims(self) -> None:
-        for shim in self.shims:
+    def greet_as_shims(self, begin: int = 0) -> None:
+        for shim in self.shims[begin:]:
             assert sockets.send(shim, b"hello %d" % os.getpid())
         self.turn()
 
@@ -102,4 +102,45 @@ def test_a_guardian_of_an_older_version_does_not_tell(tmp_path: Path) -> None:
     guardian = _Guardian(tmp_path, b"hello 1")
     guardian.greet_as_shims()
     assert not guardian.pool.is_filling
+    guardian.close()
+
+
+def test_a_guardian_is_asked_for_what_it_has(tmp_path: Path) -> None:
+    """Nobody is asked before it has said what that is: one of an older version forks, and says nothing."""
+    for number, (greeting, verb) in enumerate(
+        ((b"hello 1", b"fork"), (b"hello 1 forked", b"fork"), (b"hello 1 exec forked", b"exec"))
+    ):
+        (folder := tmp_path / str(number)).mkdir()
+        guardian = _Guardian(folder, greeting)
+        assert guardian.asked == verb
+        guardian.close()
+
+
+def test_forks_are_asked_for_when_a_command_needs_one(tmp_path: Path) -> None:
+    guardian = _Guardian(tmp_path, b"hello 1 exec forked")
+    guardian.greet_as_shims()
+    assert guardian.pool.take(forked=True) is None
+    packet = sockets.receive(guardian.connection)
+    assert packet is not None
+    assert packet[0] == b"fork"
+    before = len(guardian.shims)
+    guardian.shims += [socket.socket(fileno=fd) for fd in packet[1]]
+    guardian.greet_as_shims(before)
+    taken = guardian.pool.take(forked=True)
+    assert taken is not None
+    assert taken.is_forked
+    plain = guardian.pool.take()
+    assert plain is not None
+    assert not plain.is_forked
+    guardian.close()
+
+
+def test_a_guardian_that_has_lost_its_program_is_asked_for_forks(tmp_path: Path) -> None:
+    guardian = _Guardian(tmp_path, b"hello 1 exec forked")
+    guardian.greet_as_shims()
+    guardian.say(b"hello 1 forked")
+    packet = sockets.receive(guardian.connection)
+    assert packet is not None
+    assert packet[0] == b"fork"
+    guardian.shims += [socket.socket(fileno=fd) for fd in packet[1]]
     guardian.close()
