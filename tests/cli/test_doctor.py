@@ -31,6 +31,7 @@ _NAMES = {
     "cgroup v1 freezer",
     "descriptors",
     "pipe pages",
+    "shims",
     "IPv6 loopback",
     "shell",
     "state folder",

@@ -100,6 +100,7 @@ class Presence:
             "sessions": sorted(self.sessions()),
             "version": VERSION,
             "idle_shims": len(self._pool),
+            "shims": "program" if self._guardian.can_execute else "fork",
             "lost_holders": sum(bool(kept.flags & Flags.HOLDER_LOST) for kept in alive),
         }
 

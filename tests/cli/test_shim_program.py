@@ -1,0 +1,126 @@
+"""Which program the keeper's shims are: found where a keeper is started, switched off, told by `outlive doctor`."""
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from outlive.backends.docker.building import cache_folder, present_runner
+from outlive.keeper.shim_program import SHIM_VARIABLE
+from outlive.presence import keeper as presence_keeper
+from outlive.presence.keeper import ensure_keeper, find_shim
+from tests.cli.launching import run
+from tests.keeper.client import until
+from tests.keeper.house import House, sh, shim_program
+from tests.support.processes import of_state_folder
+from tests.support.server import OutliveServer
+
+pytestmark = pytest.mark.thorough
+
+
+@pytest.fixture(autouse=True)
+def program() -> str:
+    """The program, where it can be compiled."""
+    if shim_program() == "off":
+        pytest.skip("no shim can be compiled here")
+    return shim_program()
+
+
+def _finding(*, state_dir: Path, **env: str) -> dict[str, Any]:
+    answer = run("doctor", "--json", "--state-dir", str(state_dir), env=env)
+    checks = json.loads(answer.stdout)["checks"]
+    return next(check for check in checks if check["name"] == "shims")
+
+
+def _kinds(house: House) -> set[str]:
+    house.wait_redundant()
+    return {Path(f"/proc/{pid}/comm").read_text().strip() for pid in house.shims()}
+
+
+def test_what_was_compiled_from_these_sources_is_found_and_nothing_is_made(
+    tmp_path: Path, program: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert find_shim() == program
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    assert cache_folder(os.environ) == tmp_path / "cache" / "outlive"
+    # A wheel's own would be found all the same.
+    if find_shim() is not None:
+        assert "/bin/outlive-runner-" in str(find_shim())
+    assert present_runner("riscv64", cache_folder(os.environ)) is None
+    assert not (tmp_path / "cache").exists()
+
+
+def test_a_keeper_gets_what_is_found_unless_somebody_has_said_so_himself(
+    tmp_path: Path, program: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[None] = []
+
+    def find() -> str:
+        asked.append(None)
+        return program
+
+    monkeypatch.setattr(presence_keeper, "find_shim", find)
+    monkeypatch.delenv(SHIM_VARIABLE, raising=False)
+    for setting, kind in ((None, "outlive-shim"), ("off", "python")):
+        house = House(tmp_path / str(kind))
+        house.state_dir.mkdir(mode=0o700)
+        if setting is not None:
+            monkeypatch.setenv(SHIM_VARIABLE, setting)
+        ensure_keeper(str(house.state_dir))
+        with house:
+            assert house.run(*sh("exit 3"))[0] == 3
+            ensure_keeper(str(house.state_dir))
+            assert {kind[:6] for kind in _kinds(house)} == {kind[:6]}
+            assert house.status()["shims"] == ("fork" if setting else "program")
+    assert len(asked) == 1, "only who starts a keeper looks for it"
+
+
+def test_the_doctor_says_which_and_why(tmp_path: Path, program: str, build: Callable[[str], House]) -> None:
+    nowhere = tmp_path / "none"
+    found = _finding(state_dir=nowhere)
+    assert (found["ok"], found["importance"], found["detail"]) == (True, "optional", program)
+    for setting, why in (
+        ("off", "switched off"),
+        (str(tmp_path / "missing"), "cannot be executed: No such file"),
+        ("/bin/false", "is no program for shims"),
+    ):
+        found = _finding(state_dir=nowhere, **{SHIM_VARIABLE: setting})
+        assert not found["ok"]
+        assert why in found["detail"]
+        assert "400 KB" in found["consequence"]
+    found = _finding(state_dir=build("off").state_dir)
+    assert not found["ok"]
+    assert "the keeper that runs" in found["detail"]
+    assert _finding(state_dir=build(program).state_dir)["ok"]
+    assert not nowhere.exists()
+
+
+def test_the_doctor_says_that_none_is_there(tmp_path: Path) -> None:
+    found = _finding(state_dir=tmp_path / "none", XDG_CACHE_HOME=str(tmp_path / "cache"))
+    assert found["ok"] == ("/bin/outlive-runner-" in found["detail"]), "only a wheel has one then"
+    assert found["ok"] or "none was compiled" in found["detail"]
+    assert not (tmp_path / "cache").exists()
+
+
+@pytest.fixture
+def build(tmp_path: Path) -> Iterator[Callable[[str], House]]:
+    """A function that starts a keeper with a setting for its shims; it ends with the test."""
+    with ExitStack() as houses:
+        yield lambda setting: houses.enter_context(
+            House(tmp_path / setting.replace("/", "-"), env={SHIM_VARIABLE: setting})
+        )
+
+
+def test_a_server_starts_its_keeper_with_it(own_server: OutliveServer) -> None:
+    def found() -> list[int]:
+        return [
+            pid
+            for pid in of_state_folder(own_server.state_dir)
+            if Path(f"/proc/{pid}/comm").read_text() == "outlive-shim\n"
+        ]
+
+    until(found, "a shim that is a program")
