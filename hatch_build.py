@@ -1,4 +1,4 @@
-"""Puts the containers' runner into the wheel, compiled for every machine that a compiler is here for.
+"""Puts the runner of containers, which is the program of shims as well, into the wheel, compiled for every machine that a compiler is here for.
 
 Without a compiler the wheel holds the sources alone, the build says so, and the runner is compiled where it is first
 needed (`outlive.backends.docker.building`, whose flags and order of compilers are used here, too).

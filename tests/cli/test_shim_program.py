@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from outlive.backends.docker.building import cache_folder, present_runner
+from outlive.cli.shim_probe import probe_shims
 from outlive.keeper.shim_program import SHIM_VARIABLE
 from outlive.presence import keeper as presence_keeper
 from outlive.presence.keeper import ensure_keeper, find_shim
@@ -41,6 +42,10 @@ def _kinds(house: House) -> set[str]:
     return {Path(f"/proc/{pid}/comm").read_text().strip() for pid in house.shims()}
 
 
+def _no_home() -> Path:
+    raise RuntimeError("Could not determine home directory.")
+
+
 def test_what_was_compiled_from_these_sources_is_found_and_nothing_is_made(
     tmp_path: Path, program: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -51,6 +56,9 @@ def test_what_was_compiled_from_these_sources_is_found_and_nothing_is_made(
     if find_shim() is not None:
         assert "/bin/outlive-runner-" in str(find_shim())
     assert present_runner("riscv64", cache_folder(os.environ)) is None
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setattr(Path, "home", _no_home)
+    assert find_shim() is None or "/bin/outlive-runner-" in str(find_shim())
     assert not (tmp_path / "cache").exists()
 
 
@@ -79,31 +87,46 @@ def test_a_keeper_gets_what_is_found_unless_somebody_has_said_so_himself(
     assert len(asked) == 1, "only who starts a keeper looks for it"
 
 
-def test_the_doctor_says_which_and_why(tmp_path: Path, program: str, build: Callable[[str], House]) -> None:
-    nowhere = tmp_path / "none"
-    found = _finding(state_dir=nowhere)
+def test_the_doctor_says_which_and_why(tmp_path: Path, program: str) -> None:
+    found = _finding(state_dir=tmp_path / "none")
     assert (found["ok"], found["importance"], found["detail"]) == (True, "optional", program)
+    found = _finding(state_dir=tmp_path / "none", **{SHIM_VARIABLE: "off"})
+    assert not found["ok"]
+    assert "switched off" in found["detail"]
+    assert "400 KB" in found["consequence"]
+    assert not (tmp_path / "none").exists()
+
+
+def test_a_program_that_is_none_is_found_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for setting, why in (
-        ("off", "switched off"),
         (str(tmp_path / "missing"), "cannot be executed: No such file"),
         ("/bin/false", "is no program for shims"),
     ):
-        found = _finding(state_dir=nowhere, **{SHIM_VARIABLE: setting})
-        assert not found["ok"]
-        assert why in found["detail"]
-        assert "400 KB" in found["consequence"]
-    found = _finding(state_dir=build("off").state_dir)
-    assert not found["ok"]
-    assert "the keeper that runs" in found["detail"]
-    assert _finding(state_dir=build(program).state_dir)["ok"]
-    assert not nowhere.exists()
+        monkeypatch.setenv(SHIM_VARIABLE, setting)
+        is_program, detail = probe_shims(str(tmp_path / "none"))
+        assert not is_program
+        assert why in detail
 
 
-def test_the_doctor_says_that_none_is_there(tmp_path: Path) -> None:
-    found = _finding(state_dir=tmp_path / "none", XDG_CACHE_HOME=str(tmp_path / "cache"))
-    assert found["ok"] == ("/bin/outlive-runner-" in found["detail"]), "only a wheel has one then"
-    assert found["ok"] or "none was compiled" in found["detail"]
+def test_that_none_is_there_is_said_and_none_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(SHIM_VARIABLE, raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    is_program, detail = probe_shims(str(tmp_path / "none"))
+    assert is_program == ("/bin/outlive-runner-" in detail), "only a wheel has one then"
+    assert is_program or "none was compiled" in detail
     assert not (tmp_path / "cache").exists()
+
+
+def test_a_keeper_that_forks_although_there_is_a_program_is_found_out(
+    program: str, build: Callable[[str], House], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(SHIM_VARIABLE, program)
+    for setting, is_good in (("off", False), (program, True)):
+        house = build(setting)
+        house.wait_redundant()
+        is_program, detail = probe_shims(str(house.state_dir))
+        assert is_program == is_good
+        assert is_good or "the keeper that runs" in detail
 
 
 @pytest.fixture

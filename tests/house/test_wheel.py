@@ -97,6 +97,16 @@ def test_the_wheel_holds_the_containers_runner_for_every_machine(wheel: Path, in
         assert said.startswith("outlive-runner ")
 
 
+def test_an_installed_keeper_has_the_wheels_own_program_for_shims(
+    wheel: Path, installed: Path, clean_env: dict[str, str]
+) -> None:
+    shipped = f"outlive/backends/docker/runner/{shipped_name(platform.machine())}"
+    checks = json.loads(_run(installed, "doctor", "--json", env=clean_env))["checks"]
+    (found,) = (check for check in checks if check["name"] == "shims")
+    assert found["ok"] == (shipped in zipfile.ZipFile(wheel).namelist())
+    assert not found["ok"] or found["detail"].endswith("/site-packages/" + shipped)
+
+
 def _is_compilable(machine: str, target: Path) -> bool:
     try:
         compile_runner(machine, target)

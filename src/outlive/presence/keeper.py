@@ -21,5 +21,9 @@ def find_shim() -> str | None:
     # Only who really starts a keeper waits for this.
     from outlive.backends.docker.building import cache_folder, present_runner  # noqa: PLC0415
 
-    found = present_runner(os.uname().machine, cache_folder(os.environ))
+    try:
+        cache = cache_folder(os.environ)
+    except RuntimeError:  # an account without a home folder
+        cache = None
+    found = present_runner(os.uname().machine, cache)
     return None if found is None else str(found)

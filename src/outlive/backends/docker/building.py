@@ -48,17 +48,23 @@ def runner_sources() -> list[Path]:
 
 
 def cache_folder(environ: Mapping[str, str]) -> Path:
-    """Return where compiled runners are kept."""
+    """Return where compiled runners are kept.
+
+    Raises:
+        RuntimeError: Nobody knows our home folder.
+    """
     return Path(environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "outlive")
 
 
-def present_runner(machine: str, cache_dir: Path) -> Path | None:
-    """Return a runner that is there already, shipped or compiled earlier from these very sources."""
+def present_runner(machine: str, cache_dir: Path | None) -> Path | None:
+    """Return a runner that is there already, shipped or (with a cache) compiled earlier from these very sources."""
     if machine not in MACHINES:
         return None
     shipped = _SOURCES / shipped_name(machine)
     if os.access(shipped, os.X_OK):
         return shipped
+    if cache_dir is None:
+        return None
     cached = cache_dir / _cached_name(machine)
     return cached if os.access(cached, os.X_OK) else None
 
