@@ -82,7 +82,7 @@ def _shims(is_program: bool, detail: str) -> Finding:  # noqa: FBT001 - as it wa
         name="shims",
         is_ok=is_program,
         detail=detail,
-        consequence="each is a fork of a Python process: a start costs 0.25 ms more of a processor, and a live command "
+        consequence="each is a fork of a Python process: a start costs 0.15 ms more of a processor, and a live command "
         "400 KB more",
     )
 
