@@ -1,14 +1,15 @@
 """Fixtures: the houses of the keeper's tests, without a program for shims."""
 
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
-from pathlib import Path
+from collections.abc import Iterator
 
 import pytest
 
 from outlive.keeper.shim_program import SHIM_VARIABLE
 from tests.keeper import house as houses_of_tests
+from tests.keeper.conftest import build_house
 from tests.keeper.house import House
+
+__all__ = ["build_house", "forks_only", "house"]
 
 
 @pytest.fixture(autouse=True)
@@ -22,17 +23,3 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
     """A keeper that all tests share which neither kill nor configure it."""
     with House(tmp_path_factory.mktemp("f") / "state", env={SHIM_VARIABLE: "off"}) as shared:
         yield shared
-
-
-@pytest.fixture
-def build_house(tmp_path: Path) -> Iterator[Callable[..., House]]:
-    """A function that starts a keeper with settings."""
-    with ExitStack() as houses:
-        count = 0
-
-        def build(**env: str) -> House:
-            nonlocal count
-            count += 1
-            return houses.enter_context(House(tmp_path / f"state{count}", env=env))
-
-        yield build
