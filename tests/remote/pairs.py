@@ -69,8 +69,13 @@ class Proxy:
     def __enter__(self) -> Self:
         """Listen."""
         self._thread.start()
-        self.heal()
-        return self
+        while True:
+            try:
+                self.heal()
+            except OSError:  # somebody has taken the port meanwhile
+                self.port = free_port()
+            else:
+                return self
 
     def __exit__(
         self, _kind: type[BaseException] | None, _error: BaseException | None, _place: TracebackType | None

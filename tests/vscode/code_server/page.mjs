@@ -46,6 +46,14 @@ const steps = {
     await page.reload(PATIENCE);
     await page.waitForSelector(".statusbar", PATIENCE);
   },
+  /** Open the panel if it is closed: a window that is loaded anew may have forgotten that it was open. */
+  async panel() {
+    if (await page.$(".monaco-workbench.nopanel")) {
+      await page.keyboard.down("Control");
+      await page.keyboard.press("Backquote");
+      await page.keyboard.up("Control");
+    }
+  },
   async command({ name }) {
     await page.keyboard.press("F1");
     await steps.pick({ name });

@@ -78,6 +78,8 @@ def test_what_is_typed_reaches_the_shell_and_a_reload_finds_it_again(agent: Agen
     vscode.type("MARK=still-here; echo before the reload")
     vscode.until("^before the reload$")
     vscode.do("reload")
+    _until(agent.is_served)
+    vscode.do("panel")
     vscode.do("tab", name="kept")
     vscode.until("^before the reload$")
     vscode.type("echo $MARK")

@@ -299,11 +299,16 @@ async def _answers(door: Door) -> bool:
 
 
 async def _settled(api: DockerApi, container_id: str) -> Mapping[str, Any]:
-    """Return what the daemon knows, once it has noticed an end: it hears of it a moment later than we."""
+    """Return what the daemon knows, once it has noticed an end: it hears of it a moment later than we.
+
+    That it was for want of memory it may hear still later: who was killed is looked at for a second.
+    """
     about: Mapping[str, Any] = {}
     for _ in range(50):
         about = await api.inspect(container_id)
-        if not about["State"].get("Running"):
+        state = about["State"]
+        is_explained = state.get("OOMKilled") or state.get("ExitCode") != _KILLED
+        if is_explained and not state.get("Running"):
             break
         await asyncio.sleep(0.02)
     return about
