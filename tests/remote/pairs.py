@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import errno
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -72,8 +73,10 @@ class Proxy:
         while True:
             try:
                 self.heal()
-            except OSError:  # somebody has taken the port meanwhile
-                self.port = free_port()
+            except OSError as error:
+                if error.errno != errno.EADDRINUSE:
+                    raise
+                self.port = free_port()  # somebody has taken the other one meanwhile
             else:
                 return self
 
