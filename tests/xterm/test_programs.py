@@ -214,7 +214,11 @@ def test_the_documented_script_goes_on_and_answers_nothing_old(
     own_server.start()
     while not Requests(own_server)("GET", "/health").body["connections"]:
         time.sleep(0.02)  # it dials by itself
-    shown.type("G:set number\r")
+    for _ in range(60):  # what is typed before it has the server's hello goes nowhere
+        shown.type("G:set number\r")
+        time.sleep(0.5)
+        if "200 number 200" in shown.look().text:
+            break
     look = shown.wait_text("200 number 200")
     fresh = emulator(own_server, process_id, is_open=False)
     fresh.follow_example(script, url, token)
