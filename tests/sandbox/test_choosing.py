@@ -16,10 +16,11 @@ from outlive.core.sandbox import Limits, Profile, parse_profile
 from outlive.engine import Engine
 from outlive.engine.sandbox import Sandboxes, SandboxSettings
 from outlive.keeper.offers import ask_offers
+from outlive.keeper.tree import children
 from tests.engine.engines import ME, an_engine, output_of, run
 from tests.keeper.client import until
 from tests.keeper.house import House
-from tests.support.processes import all_pids, end
+from tests.support.processes import end
 
 _ADMIN = replace(ME, is_admin=True)
 _GUARDED = SandboxSettings(profile=Profile.GUARDED)
@@ -180,8 +181,9 @@ async def test_a_keeper_that_does_not_know_is_done_without(shared_house: House) 
 async def test_an_answer_that_is_none_offers_nothing(own_house: House) -> None:
     """`offers` died: the keeper says what it has printed, and that counts as nothing but `open`."""
     async with an_engine(own_house.state_dir) as engine:
+        supervisor = own_house.supervisor()
         told = asyncio.gather(*(engine.sandboxes.offers() for _ in range(3)))
-        await asyncio.to_thread(_kill_offers, own_house)
+        await asyncio.to_thread(_kill_offers, own_house, supervisor)
         for offers in await told:
             assert offers.obstacles[Profile.OPEN] == ""
             assert "trying it out failed" in offers.obstacles[Profile.GUARDED]
@@ -196,10 +198,12 @@ async def test_what_is_offered_is_asked_again_when_the_keeper_dies_over_it(own_h
         assert (await told).obstacles[Profile.GUARDED] == ""
 
 
-def _kill_offers(house: House) -> None:
+def _kill_offers(house: House, supervisor: int) -> None:
     mark = b"\0offers\0" + os.fsencode(house.state_dir)
+    # It lives for a moment only: among all processes of a busy machine it would be looked for too slowly.
     found = until(
-        lambda: [pid for pid in all_pids() if mark in _command_line(pid)], "the process that tries things out"
+        lambda: [pid for pid in children(supervisor) if mark in _command_line(pid)],
+        "the process that tries things out",
     )
     for pid in found:
         end(pid)
