@@ -39,8 +39,8 @@ def made_quickly(cls: type[_T]) -> type[_T]:
 def _source(everything: tuple[Field[Any], ...]) -> str:
     """Return the text of `init` and `thaw`."""
     parameters, assignments, copies = [], [], []
-    for name, one in ((one.name, one) for one in everything):
-        value = name
+    for one in everything:
+        name = value = one.name
         if one.default is not MISSING:
             parameters.append(f"{name}=default_{name}")
         elif one.default_factory is not MISSING:

@@ -234,10 +234,11 @@ class Pump:
         if not self._moved:
             return
         self._moved = False
+        most, self._most = self._most, 0
         chatty = self._chatty
         if len(chatty) < 2:
-            if self._most:
-                self._rest()
+            if most:
+                self._rest(most)
             return
         now = self._loop.now_ns
         if now > self._next_sweep_ns:
@@ -247,16 +248,15 @@ class Pump:
                 stream.short_reads = 0
         time.sleep(_LONG_PAUSE_S if len(chatty) >= _MANY else _PAUSE_S)
 
-    def _rest(self) -> None:
+    def _rest(self, most: int) -> None:
         """Sleep as long as a pipe takes to be half full: a little longer each time it was less, half as long if it was more.
 
         So nobody who writes waits for us; who fills a pipe in no time is taken from without any rest.
         """
-        if self._most > _HALF_PIPE_BYTES:
+        if most > _HALF_PIPE_BYTES:
             self._rest_s /= 2
         else:
             self._rest_s = min(self._rest_s + _REST_STEP_S, _MOST_REST_S)
-        self._most = 0
         if self._rest_s >= _REST_STEP_S:
             time.sleep(self._rest_s)
 

@@ -155,9 +155,12 @@ class Starts:
         if kept.spec.container:
             self._containers.start(kept, self._pump.add)
             return
-        (self._with_steps if kept.has_steps else self._queue).append(kept)
+        self._queue_of(kept).append(kept)
         self._count_waiting()
         self.dispatch()
+
+    def _queue_of(self, kept: Kept) -> deque[Kept]:
+        return self._with_steps if kept.has_steps else self._queue
 
     def _count_waiting(self) -> None:
         self._pool.waiting = len(self._queue)
@@ -197,7 +200,7 @@ class Starts:
             kept.shim = None
             for letter in list(kept.fds):
                 kept.close_fd(letter)
-            (self._with_steps if kept.has_steps else self._queue).appendleft(kept)
+            self._queue_of(kept).appendleft(kept)
             return
         finally:
             for fd in ends.values():

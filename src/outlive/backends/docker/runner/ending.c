@@ -33,13 +33,6 @@ static bool has_child(siginfo_t *info)
     return waitid(P_ALL, 0, info, WEXITED | WNOHANG | WNOWAIT) == 0;
 }
 
-static void reap_one(pid_t pid)
-{
-    siginfo_t info;
-
-    waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG);
-}
-
 /* False: it cannot be recorded yet. */
 static bool record(struct shim *shim, const siginfo_t *info)
 {

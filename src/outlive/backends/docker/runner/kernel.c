@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -45,6 +46,13 @@ pid_t fork_with_pidfd(int *pidfd)
             *pidfd = -1;
     }
     return pid;
+}
+
+void reap_one(pid_t pid)
+{
+    siginfo_t info;
+
+    waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG);
 }
 
 void reset_signals(void)

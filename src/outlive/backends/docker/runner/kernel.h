@@ -18,6 +18,9 @@ int signal_pidfd(int pidfd, int number);
    ignore, and what is ignored survives execve (signal(7)). */
 void reset_signals(void);
 
+/* Reap a child that has ended; nothing is waited for. */
+void reap_one(pid_t pid);
+
 /* Block every signal, or none. A library's own sigprocmask spares those it needs for threads: 32 to 34 would kill. */
 void block_all_signals(bool blocked);
 

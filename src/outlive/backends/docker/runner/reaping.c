@@ -17,13 +17,6 @@ static bool has_no_child(void)
     return waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 && errno == ECHILD;
 }
 
-static void reap_one(pid_t pid)
-{
-    siginfo_t info;
-
-    waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG);
-}
-
 void never_ran(struct minder *minder, int number, const char *place)
 {
     char line[LINE_BYTES];
