@@ -17,7 +17,7 @@ _FLAGS = ("-std=gnu11", "-D_GNU_SOURCE", "-O2", "-Wall", "-Wextra")
 
 @dataclass(frozen=True, slots=True)
 class Native:
-    """The folder with the compiled programs: sink, streams, starts, calls, spawn, splice, emit."""
+    """The folder with the compiled programs: sink, streams, starts, calls, spawn, splice, emit, keep."""
 
     folder: Path
 
