@@ -6,6 +6,18 @@ from outlive.keeper.loop import Loop
 __all__ = ["Bells"]
 
 _LATER_S = 0.05
+_BULK_S = 0.004
+
+
+class _Delay:
+    """Processes whose change is due after a moment, unless it is told with a newer one before."""
+
+    __slots__ = ("due", "is_timed", "seconds")
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self.due: dict[bytes, Kept] = {}
+        self.is_timed = False
 
 
 class Bells:
@@ -15,8 +27,8 @@ class Bells:
         """Begin with nothing to tell."""
         self._loop = loop
         self._dirty: dict[bytes, Kept] = {}
-        self._later: dict[bytes, Kept] = {}
-        self._is_timed = False
+        self._later = _Delay(_LATER_S)
+        self._bulk = _Delay(_BULK_S)
 
     def touch(self, kept: Kept) -> None:
         """Tell servers the newest state of a process at the end of this turn."""
@@ -24,20 +36,28 @@ class Bells:
 
     def touch_later(self, kept: Kept) -> None:
         """The same for what can wait: within 50 ms, or with the next change, which is mostly sooner."""
-        self._later[kept.key] = kept
-        if not self._is_timed:
-            self._is_timed = True
-            self._loop.later(_LATER_S, self._be_due)
+        self._delay(kept, self._later)
 
-    def _be_due(self) -> None:
-        self._is_timed = False
-        self._dirty.update(self._later)
+    def touch_bulk(self, kept: Kept) -> None:
+        """The same for a stream in full flow: within 4 ms, however often it moves in between."""
+        self._delay(kept, self._bulk)
+
+    def _delay(self, kept: Kept, delay: _Delay) -> None:
+        delay.due[kept.key] = kept
+        if not delay.is_timed:
+            delay.is_timed = True
+            self._loop.later(delay.seconds, lambda: self._be_due(delay))
+
+    def _be_due(self, delay: _Delay) -> None:
+        delay.is_timed = False
+        self._dirty.update(delay.due)
 
     def take(self) -> dict[bytes, bytes]:
         """Return the doorbells of what changed since the last call, by key; nothing that was told already."""
         bells = {}
         for key, kept in self._dirty.items():
-            self._later.pop(key, None)
+            self._later.due.pop(key, None)
+            self._bulk.due.pop(key, None)
             if (bell := kept.doorbell()) != kept.told:
                 bells[key] = kept.told = bell
         self._dirty.clear()

@@ -21,12 +21,13 @@ __all__ = ["PreparedFolder", "PreparedFolders"]
 # Written during a start or an end, when there is no time to make a file; empty ones are no records yet.
 _LATER_FILES = ("spec", "pid", "done")
 _SHELF_FOLDERS = 512
-_WANTED = 48  # at first; bursts that find none left double it
+_WANTED = 48  # at first; afterwards as many as the largest burst took
 _MOST_WANTED = 256
 _DESCRIPTORS_SHARE = 64  # of the descriptors that may be open one in so many folders; each holds three
 _FEW = 16  # fewer are filled up with each end of a process, others when no start has come for a moment
 _TOO_FEW = 4  # fewer are filled up at once
 _QUIET_S = 0.02
+_BURST_GAP_S = 0.2
 _SLICE = 2  # folders a turn: refilling must not delay starts
 _REFILL_S = 0.002
 _CLEAR_AFTER_S = 1.0
@@ -69,6 +70,7 @@ class PreparedFolders:
         self._wanted = min(_WANTED, self._most)
         self._is_refilling = False
         self._taken_at = 0.0
+        self._burst = 0  # how many were taken with no gap in between
         os.makedirs(layout.prepared, mode=0o700, exist_ok=True)
         self._leftovers = [f"{layout.prepared}/{name}" for name in os.listdir(layout.prepared)]
         spread_folders(layout.prepared)
@@ -108,12 +110,13 @@ class PreparedFolders:
         Raises:
             OSError: The disk is full or descriptors run out.
         """
-        self._taken_at = time.monotonic()
+        now = time.monotonic()
+        self._burst = self._burst + 1 if now - self._taken_at < _BURST_GAP_S else 1
+        self._taken_at = now
+        if self._burst > self._wanted:
+            self._wanted = min(self._burst, self._most)
         self._refill_later(_REFILL_S)
-        if self._ready:
-            return self._ready.popleft()
-        self._wanted = min(2 * self._wanted, self._most)
-        return self._make()
+        return self._ready.popleft() if self._ready else self._make()
 
     def replace_one(self) -> None:
         """Make one if there are few: a good moment, for example when an end was told."""

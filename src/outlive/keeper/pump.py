@@ -35,6 +35,7 @@ _BUSY_BYTES = 32 * 1024
 _BIG_PIPE_BYTES = 1 << 20
 # A stream that brings much is collected until its pipe is half full: fewer turns, doorbells and wake-ups for the same bytes.
 _HALF_PIPE_BYTES = _BIG_PIPE_BYTES >> 1
+_BULK_BYTES = _BIG_PIPE_BYTES >> 3  # in one turn: more follows at once, and need not be told each time
 _REST_STEP_S = 0.00005
 _MOST_REST_S = 0.0008
 _RETRY_S = 0.25
@@ -93,7 +94,8 @@ class Pump:
             return False
         hit("pump.moved")
         stream.offset += moved
-        self._bells.touch(kept)
+        is_bulk = stream.is_big and moved >= _BULK_BYTES
+        (self._bells.touch_bulk if is_bulk else self._bells.touch)(kept)
         self._measure(stream, moved, now)
         limit = kept.spec.output_limit
         if limit is not None and stream.offset > limit >> 1:
