@@ -7,6 +7,7 @@ import functools
 import json
 import os
 import signal
+import time
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
@@ -56,10 +57,21 @@ def shim_program() -> str:
 
 
 def is_paused(pid: int) -> bool:
-    """Tell whether a process makes no progress: stopped, or waiting in vfork(2) for a child that is stopped."""
-    found = stat(pid)
-    if found is None or found.state != "D":
-        return is_stopped(pid)
+    """Tell whether a process makes no progress: stopped, or waiting in vfork(2) for a child that is stopped.
+
+    One that was in the kernel when it was told to stop, and has only its way out to go, is waited for.
+    """
+    deadline = time.monotonic() + 1.0
+    while (found := stat(pid)) is not None and found.state in "DR" and _is_told_to_stop(pid):
+        if found.state == "D":
+            return True
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.001)
+    return is_stopped(pid)
+
+
+def _is_told_to_stop(pid: int) -> bool:
     status = Path(f"/proc/{pid}/status").read_text()
     pending = next(line for line in status.splitlines() if line.startswith("ShdPnd:"))
     return bool(int(pending.split()[1], 16) & 1 << (signal.SIGSTOP - 1))
