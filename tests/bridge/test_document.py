@@ -14,7 +14,7 @@ from tests.support.fixtures import ServerFactory
 from tests.support.processes import poll_until
 from tests.support.server import OutliveServer, run_outlive
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.thorough]
 
 
 @pytest.mark.promise("S3.1", "S3.2", "S3.3", "S3.5")

@@ -12,6 +12,8 @@ from tests.rest.rest_caller import RestCaller
 from tests.support.raw import http_get
 from tests.support.server import OutliveServer, run_outlive
 
+pytestmark = pytest.mark.thorough
+
 
 def _show(served: OutliveServer, *words: str) -> list[dict[str, Any]]:
     done = run_outlive("audit", "show", "--json", *words, state_dir=served.state_dir)

@@ -7,6 +7,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
 
+import pytest
+
 from outlive.cli.event_lines import event_line
 from outlive.cli.stats import Look, Sample
 from outlive.cli.verbs import complete_words
@@ -17,6 +19,8 @@ from tests.cli.launching import environment
 from tests.cli.terminals import on_a_terminal
 from tests.support.processes import Gate
 from tests.support.server import OutliveServer, outlive_command, run_outlive
+
+pytestmark = pytest.mark.thorough
 
 
 class _Lines:

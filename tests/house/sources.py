@@ -7,7 +7,7 @@ import ast
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 __all__ = ["ROOT", "Source", "python_sources", "tracked_files"]
@@ -36,13 +36,24 @@ class Source:
         """The file's syntax tree."""
         return ast.parse(self.text, filename=self.name)
 
+    @cached_property
+    def nodes(self) -> tuple[ast.AST, ...]:
+        """Everything in the syntax tree, in the order of `ast.walk`."""
+        return tuple(ast.walk(self.tree))
+
 
 def python_sources(*folders: str) -> Iterator[Source]:
     """Yield every Python file below the folders, tracked or not: a new file has the house's shape too."""
     for folder in folders:
         for path in sorted((ROOT / folder).rglob("*.py")):
             if "__pycache__" not in path.parts:
-                yield Source(path)
+                yield _source_at(path)
+
+
+@cache
+def _source_at(path: Path) -> Source:
+    """Return the one `Source` of a file: several tests look at each."""
+    return Source(path)
 
 
 def tracked_files() -> list[Path]:

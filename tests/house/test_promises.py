@@ -34,7 +34,7 @@ def _marked() -> dict[str, list[str]]:
     """Map each promise id named by a test to the places that name it."""
     found: dict[str, list[str]] = defaultdict(list)
     for source in python_sources("tests"):
-        for node in ast.walk(source.tree):
+        for node in source.nodes:
             if isinstance(node, ast.Call) and _is_promise_mark(node):
                 for promise_id in _ids_of(node, source):
                     found[promise_id].append(f"{source.name}:{node.lineno}")

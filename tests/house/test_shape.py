@@ -76,7 +76,7 @@ def test_classes_stay_small() -> None:
     too_big = [
         f"{source.name}: {node.name}, {_length(node)} lines, {methods} methods"
         for source in _EVERYWHERE
-        for node in ast.walk(source.tree)
+        for node in source.nodes
         if isinstance(node, ast.ClassDef)
         and ((methods := _method_count(node)) > _method_limit(source.name) or _length(node) > CLASS_LINES)
     ]
@@ -87,7 +87,7 @@ def test_functions_stay_small() -> None:
     too_long = [
         f"{source.name}: {node.name}(), {_length(node)} lines"
         for source in _EVERYWHERE
-        for node in ast.walk(source.tree)
+        for node in source.nodes
         if isinstance(node, _FUNCTIONS) and _length(node) > FUNCTION_LINES
     ]
     assert not too_long, "\n".join(too_long)
@@ -102,7 +102,7 @@ def test_names_say_something() -> None:
     classes = [
         f"{source.name}: {node.name}"
         for source in _EVERYWHERE
-        for node in ast.walk(source.tree)
+        for node in source.nodes
         if isinstance(node, ast.ClassDef) and node.name.lower().endswith(tuple(VAGUE_WORDS - {"data"}))
     ]
     assert not modules + classes, "\n".join(modules + classes)
@@ -112,7 +112,7 @@ def test_nobody_imports_a_private_name() -> None:
     private = [
         f"{source.name}:{node.lineno}: {alias.name}"
         for source in _EVERYWHERE
-        for node in ast.walk(source.tree)
+        for node in source.nodes
         if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] in _OWN_PACKAGES
         for alias in node.names
         if alias.name.startswith("_") and not alias.name.endswith("__")
@@ -142,7 +142,7 @@ def test_no_import_hides_behind_type_checking() -> None:
     hidden = [
         f"{source.name}:{node.lineno}"
         for source in _PRODUCT
-        for node in ast.walk(source.tree)
+        for node in source.nodes
         if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
     ]
     assert not hidden, "\n".join(hidden)

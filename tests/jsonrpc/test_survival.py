@@ -12,7 +12,7 @@ from tests.support.processes import Gate, Marker, is_alive, is_stopped, wait_dea
 from tests.support.rpc import RpcClient, connect, output_text, records
 from tests.support.server import OutliveServer, run_outlive
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.thorough]
 
 
 def _numbers(first: int, last: int) -> str:

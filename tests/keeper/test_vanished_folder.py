@@ -5,10 +5,14 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from outlive.keeper.locks import has_ended
 from tests.keeper.client import until
 from tests.keeper.house import House, sh
 from tests.support.processes import Gate, end, is_alive, of_state_folder
+
+pytestmark = pytest.mark.thorough
 
 
 def _others(house: House, *not_these: int) -> list[int]:

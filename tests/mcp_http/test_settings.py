@@ -10,6 +10,8 @@ from tests.mcp_http.raw_caller import BACKGROUND, RawCaller, events_of
 from tests.support.fixtures import ServerFactory
 from tests.support.processes import Marker, poll_until, wait_dead
 
+pytestmark = pytest.mark.thorough
+
 
 @pytest.mark.promise("S4.1", "S4.9", "S1.8", "S1.10")
 def test_the_defaults_and_the_documents_names_of_the_environment() -> None:

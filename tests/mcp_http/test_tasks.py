@@ -19,6 +19,8 @@ from tests.support.fixtures import ServerFactory
 from tests.support.processes import Gate, Marker, wait_dead, wait_for
 from tests.support.server import OutliveServer
 
+pytestmark = pytest.mark.thorough
+
 _HASTY = ("--wait", "0.05")
 _METHODS: tuple[tuple[str, dict[str, object]], ...] = (
     ("tasks/get", {}),

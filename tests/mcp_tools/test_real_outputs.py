@@ -13,6 +13,8 @@ from tests.docs.pages import page, section, table_rows, words
 from tests.mcp_tools.calling import a_caller, answer
 from tests.mcp_tools.real_outputs import SAMPLES, Sample
 
+pytestmark = pytest.mark.thorough
+
 _MARK = re.compile(
     r'^\[\.\.\. \d+ bytes omitted: read\(id="\w+", cursor="(\S+)", end="(\S+)"\) \.\.\.\]$', re.MULTILINE
 )

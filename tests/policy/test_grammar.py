@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 
 from outlive.policy.grammar import SimpleCommand, parse_line
 
+pytestmark = pytest.mark.thorough
+
 
 def _parsed(line: str) -> list[tuple[str, tuple[str, ...]]] | None:
     commands = parse_line(line)

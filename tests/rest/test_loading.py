@@ -10,6 +10,8 @@ from tests.cli.launching import launched
 from tests.rest.rest_caller import RestCaller
 from tests.support.server import OutliveServer
 
+pytestmark = pytest.mark.thorough
+
 
 def _has_loaded(server: OutliveServer, module: str) -> bool:
     return module in Path(f"/proc/{server.pid}/maps").read_text()

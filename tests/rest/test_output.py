@@ -8,6 +8,8 @@ import pytest
 from tests.rest.rest_caller import Query, RestCaller
 from tests.support.processes import Gate
 
+pytestmark = pytest.mark.thorough
+
 
 def _path(process: dict[str, str]) -> str:
     return f"/v1/processes/{process['process_id']}/output"

@@ -16,6 +16,8 @@ from tests.engine.engines import ME, an_engine, output_of, run, settled
 from tests.keeper.house import House, is_paused
 from tests.support.processes import Gate, Marker, poll_until
 
+pytestmark = pytest.mark.thorough
+
 _OBSTACLES = ask_offers("/").obstacles
 PROFILES = [
     pytest.param(

@@ -10,6 +10,8 @@ from outlive.core.errors import InvalidRequest
 from tests.engine.engines import ME
 from tests.terminals.shells import Desk, needs
 
+pytestmark = pytest.mark.thorough
+
 
 @pytest.mark.promise("S3.6", "S3.7", "S3.6.asks")
 @pytest.mark.parametrize(
