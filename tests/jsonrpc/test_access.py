@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.keeper.client import until
 from tests.support.raw import http_get, upgrade
 from tests.support.server import OutliveServer
 
@@ -156,6 +157,7 @@ def test_the_keepers_sockets_refuse_other_users(name: str) -> None:
     ) as folder:  # pytest's own folders are closed to others
         state_dir = Path(folder) / "state"
         with OutliveServer(state_dir):
+            until((state_dir / name).exists, f"{name} (the guardian's comes after the server's ready line)")
             for path, mode in ((folder, 0o755), (state_dir, 0o755), (state_dir / name, 0o777)):
                 os.chmod(path, mode)
             if name == "keeper.sock":  # the guardian talks to nobody but the supervisor
