@@ -12,6 +12,8 @@ from bench.wire import Connection, result_of
 
 __all__ = ["run"]
 
+_WARM_UP = 300
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Footprint:
@@ -38,7 +40,8 @@ def run(bench: Bench) -> Section:
     try:
         with outlive(bench) as endpoint, Connection(endpoint.port, endpoint.path) as client:
             client.receive_until("connected")
-            _start(client, 30, words=["/bin/true"], completed=True)
+            # The server's pool of threads, a handful however much it has to do, is filled as it is needed.
+            _start(client, _WARM_UP, words=["/bin/true"], completed=True)
             commands: set[int] = set()
             looks = []
             for count in (few, many):
