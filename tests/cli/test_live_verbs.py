@@ -20,8 +20,6 @@ from tests.cli.terminals import on_a_terminal
 from tests.support.processes import Gate
 from tests.support.server import OutliveServer, outlive_command, run_outlive
 
-pytestmark = pytest.mark.thorough
-
 
 class _Lines:
     """A verb that prints lines until it is interrupted."""
@@ -55,6 +53,7 @@ class _Lines:
         assert "from now on" in self._process.stderr.readline()
 
 
+@pytest.mark.thorough
 def test_stats_tell_what_the_trees_that_live_use(served: OutliveServer, client: Client, gate: Gate) -> None:
     busy = client.start("while :; do :; done", tags={"s": "1"})
     reader = client.start("cat", stdin="pipe", tags={"s": "1"})

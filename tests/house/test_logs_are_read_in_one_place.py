@@ -2,7 +2,7 @@
 
 import ast
 
-from tests.house.sources import ROOT
+from tests.house.sources import ROOT, python_sources
 
 # Where a log may be opened: what it hides is given to it there, or the reader writes places, counts lines, or is the very user.
 _PACKAGE = ROOT / "src" / "outlive"
@@ -28,11 +28,11 @@ _RAW = {
 
 def _users(names: set[str]) -> set[str]:
     found = set()
-    for path in _PACKAGE.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
+    for source in python_sources("src/outlive"):
+        for node in source.nodes:
             called = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in names
             if called or (isinstance(node, ast.Attribute) and node.attr in names):
-                found.add(path.relative_to(_PACKAGE).as_posix())
+                found.add(source.path.relative_to(_PACKAGE).as_posix())
     return found
 
 

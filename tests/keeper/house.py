@@ -72,7 +72,10 @@ def is_paused(pid: int) -> bool:
 
 
 def _is_told_to_stop(pid: int) -> bool:
-    status = Path(f"/proc/{pid}/status").read_text()
+    try:
+        status = Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return False  # gone meanwhile
     pending = next(line for line in status.splitlines() if line.startswith("ShdPnd:"))
     return bool(int(pending.split()[1], 16) & 1 << (signal.SIGSTOP - 1))
 

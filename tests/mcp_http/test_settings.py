@@ -10,8 +10,6 @@ from tests.mcp_http.raw_caller import BACKGROUND, RawCaller, events_of
 from tests.support.fixtures import ServerFactory
 from tests.support.processes import Marker, poll_until, wait_dead
 
-pytestmark = pytest.mark.thorough
-
 
 @pytest.mark.promise("S4.1", "S4.9", "S1.8", "S1.10")
 def test_the_defaults_and_the_documents_names_of_the_environment() -> None:
@@ -25,6 +23,7 @@ def test_the_defaults_and_the_documents_names_of_the_environment() -> None:
     assert (chosen.mcp_port, chosen.termination_timeout_s, chosen.mcp_api_key) == (9, 7.0, "k")
 
 
+@pytest.mark.thorough
 @pytest.mark.promise("S1.7", "S1.8", "S1.8.output", "S1.9", "S1.10", "S4.13")
 def test_a_server_passes_every_setting_on(serve: ServerFactory, marker: Marker) -> None:
     switches = ("--disable-scripts", "--allow-sudo")
@@ -71,6 +70,7 @@ def _tools(caller: RawCaller) -> list[dict[str, object]]:
     return tools
 
 
+@pytest.mark.thorough
 @pytest.mark.promise("S4.6", "S4.6.result", "S4.9")
 def test_a_cancel_is_term_then_kill_after_the_termination_timeout(
     serve: ServerFactory, marker: Marker

@@ -10,8 +10,6 @@ from hypothesis import strategies as st
 
 from outlive.policy.grammar import SimpleCommand, parse_line
 
-pytestmark = pytest.mark.thorough
-
 
 def _parsed(line: str) -> list[tuple[str, tuple[str, ...]]] | None:
     commands = parse_line(line)
@@ -212,6 +210,7 @@ _has_bash = pytest.mark.skipif(not os.path.exists("/bin/bash"), reason="this mac
 _UNHINDERED = [HealthCheck.filter_too_much, HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 
 
+@pytest.mark.thorough
 @_has_bash
 @settings(max_examples=200, deadline=None, derandomize=True, suppress_health_check=_UNHINDERED)
 @given(line=_lines)

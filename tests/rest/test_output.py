@@ -8,8 +8,6 @@ import pytest
 from tests.rest.rest_caller import Query, RestCaller
 from tests.support.processes import Gate
 
-pytestmark = pytest.mark.thorough
-
 
 def _path(process: dict[str, str]) -> str:
     return f"/v1/processes/{process['process_id']}/output"
@@ -36,6 +34,7 @@ def test_pages_join_to_exactly_what_was_written(rest: RestCaller) -> None:
         assert _all(rest, process_id, stream=stream, limit=99_999) == data
 
 
+@pytest.mark.thorough
 def test_a_character_is_whole_wherever_a_page_is_cut(rest: RestCaller) -> None:
     text = "aé€😀" * 50
     process_id = rest.run(f"printf %s '{text}'")["process_id"]

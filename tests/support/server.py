@@ -68,11 +68,11 @@ def free_port() -> int:
 
     None that was returned before in this pytest worker, until all 2500 of the worker's own were.
     """
-    for port in _NEXT_PORTS:
+    while True:
+        port = next(_NEXT_PORTS)
         with socket.socket() as probe, contextlib.suppress(OSError):
             probe.bind(("127.0.0.1", port))
             return port
-    raise AssertionError("a cycle has no end")
 
 
 def run_outlive(

@@ -12,8 +12,6 @@ from outlive.protocols.terminal.keys import KEYS, check_keys, typed_keys
 from outlive.protocols.terminal.requests import WriteToTerminal
 from outlive.protocols.terminal.typed import prompts, typed_command
 
-pytestmark = pytest.mark.thorough
-
 _KEY = "0123456789abcdef"
 _texts = st.text(
     st.characters(blacklist_categories=("Cs", "Cc")) | st.sampled_from("\n\t'\"\\$`!"),
