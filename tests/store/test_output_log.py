@@ -292,3 +292,26 @@ def test_plain_bytes_are_read_into_a_buffer_and_others_are_left_to_pread(tmp_pat
     folder = OutputLog(str(tmp_path))
     assert folder.read_plain(0, buffer, 0) == 0
     folder.close()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")
+def test_who_may_read_a_log_without_owning_it_reads_it() -> None:
+    """Not to note the time of reading is the owner's to ask for (open(2), O_NOATIME)."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as name:
+        os.chmod(name, 0o755)  # noqa: S103 - somebody else has to come in
+        with open(f"{name}/out", "wb") as file:
+            file.write(b"for all to read")
+        os.chmod(file.name, 0o644)
+        child = os.fork()
+        if not child:
+            try:
+                os.setgroups([])
+                os.setresgid(65534, 65534, 65534)
+                os.setresuid(65534, 65534, 65534)
+                with pytest.raises(PermissionError):
+                    os.open(f"{name}/out", os.O_RDONLY | os.O_NOATIME)
+                assert OutputLog(name).pread(0, 100, 4) == b"for all to read"[4:]
+                os._exit(0)
+            finally:
+                os._exit(1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

@@ -46,9 +46,15 @@ class Outbox(Protocol):
 
 @dataclass(slots=True)
 class RawOutbox:
-    """Sends through the server's extension for ready-made frames: one write for any number of them."""
+    """Sends through the server's extension for ready-made frames: one write for any number of them.
 
-    writer: Callable[[bytes], None]
+    Attributes:
+        put: Hands frames to an open connection's transport; nobody else looks whether it is open.
+        writable: The send buffer has room, or the connection is closed.
+        closed: Tells whether nothing can be sent any more.
+    """
+
+    put: Callable[[bytes], None]
     writable: asyncio.Event
     closed: Callable[[], bool]
     _held: bytes = field(default=b"", init=False)  # goes out with the next write; empty outside of `send`
@@ -67,10 +73,7 @@ class RawOutbox:
         """Send whole frames at once."""
         if self._held:
             frames, self._held = self._held + frames, b""
-        try:  # noqa: SIM105 -- once for every write
-            self.writer(frames)
-        except ConnectionAbortedError:
-            pass  # closed
+        self.put(frames)
 
     async def wait_ready(self) -> None:
         """Return when the send buffer has room, or after the close (which sets `writable` too)."""
@@ -83,10 +86,13 @@ class RawOutbox:
         """Wait for room, then send whole frames together, and what `then` writes."""
         if not self.writable.is_set():
             await self.wait_ready()
+        is_open = not self.closed()
         if not then:
-            self.write(frames)
+            if is_open:
+                self.put(frames)
             return
-        self._held = frames
+        if is_open:
+            self._held = frames
         try:
             for call in then:
                 call()
@@ -153,4 +159,4 @@ def open_outbox(websocket: WebSocket) -> Outbox:
     extension = (websocket.scope.get("extensions") or {}).get(_EXTENSION)
     if extension is None:
         return MessageOutbox(websocket)
-    return RawOutbox(writer=extension["write"], writable=extension["writable"], closed=extension["is_closed"])
+    return RawOutbox(put=extension["put"], writable=extension["writable"], closed=extension["is_closed"])

@@ -74,8 +74,9 @@ class RawWebSocketProtocol(WebSocketsSansIOProtocol):
     """uvicorn's WebSocket connection with one more scope extension.
 
     The extension holds `send` (async, waits until the transport is writable, then writes), `write` (at once,
-    whatever the buffer holds), `writable` (asyncio.Event: the send buffer has room) and `is_closed`. Both
-    writers take whole, unmasked frames and refuse after the close with ConnectionAbortedError.
+    whatever the buffer holds), `put` (`write` for who has just asked `is_closed`), `writable` (asyncio.Event: the send
+    buffer has room) and `is_closed`. All take whole, unmasked frames; `send` and `write` refuse after the close with
+    ConnectionAbortedError.
     """
 
     def __init__(self, *uvicorns: Any, **named: Any) -> None:  # noqa: ANN401 -- passed on as they are
@@ -170,6 +171,7 @@ class RawWebSocketProtocol(WebSocketsSansIOProtocol):
             extensions[EXTENSION] = {
                 "send": self.send_raw,
                 "write": self.write_raw,
+                "put": self.transport.write,
                 "writable": self.writable,
                 "is_closed": self.is_closed,
             }

@@ -54,11 +54,15 @@ class Bells:
 
     def take(self) -> dict[bytes, bytes]:
         """Return the doorbells of what changed since the last call, by key; nothing that was told already."""
+        dirty = self._dirty
+        if not dirty:
+            return {}
+        self._dirty = {}
+        for delay in (self._later, self._bulk):
+            if delay.due:
+                delay.due = {key: kept for key, kept in delay.due.items() if key not in dirty}
         bells = {}
-        for key, kept in self._dirty.items():
-            self._later.due.pop(key, None)
-            self._bulk.due.pop(key, None)
+        for key, kept in dirty.items():
             if (bell := kept.doorbell()) != kept.told:
                 bells[key] = kept.told = bell
-        self._dirty.clear()
         return bells

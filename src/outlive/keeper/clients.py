@@ -180,7 +180,13 @@ class Clients:
         bells = self._bells.take()
         if not bells:
             return
+        packet = b""
         for client in [client for client in self._clients if client.is_server]:
+            if not client.is_waiting and not client.bells and len(bells) <= DOORBELLS_PER_PACKET:
+                packet = packet or b"D" + b"".join(bells.values())
+                if not self._try(client, packet):
+                    client.bells = dict(bells)
+                continue
             client.bells.update(bells)
             if not client.is_waiting:
                 self._send_bells(client)

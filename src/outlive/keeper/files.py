@@ -4,12 +4,22 @@ A record of a process folder (`pid`, `exit`, `done`) is written once, by one `wr
 ready: readers and successors see nothing or all of it. An empty file is no record yet (decision 27).
 """
 
+import contextlib
 import errno
 import os
 
-__all__ = ["is_written", "read_small", "write_once", "write_prepared", "write_whole"]
+__all__ = [
+    "is_written",
+    "read_any",
+    "read_small",
+    "remove_folder",
+    "write_once",
+    "write_prepared",
+    "write_whole",
+]
 
 _SMALL_BYTES = 1 << 16
+_BIG_BYTES = 1 << 20
 
 
 def read_small(path: str) -> bytes | None:
@@ -24,6 +34,33 @@ def read_small(path: str) -> bytes | None:
         return None
     finally:
         os.close(fd)
+
+
+def read_any(path: str) -> bytes:
+    """Return a file's content, of any size.
+
+    Raises:
+        OSError: It is missing, or cannot be read.
+    """
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        content = os.read(fd, _SMALL_BYTES)
+        if len(content) < _SMALL_BYTES:
+            return content
+        pieces = [content]
+        while content := os.read(fd, _BIG_BYTES):
+            pieces.append(content)
+        return b"".join(pieces)
+    finally:
+        os.close(fd)
+
+
+def remove_folder(folder: str) -> None:
+    """Remove a folder of files, as far as it is there."""
+    with contextlib.suppress(OSError):
+        for name in os.listdir(folder):
+            os.unlink(f"{folder}/{name}")
+        os.rmdir(folder)
 
 
 def is_written(path: str) -> bool:

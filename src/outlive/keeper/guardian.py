@@ -21,16 +21,18 @@ import time
 from outlive.core.layout import Layout
 from outlive.keeper import failpoints, shim, sockets
 from outlive.keeper.failpoints import hit
+from outlive.keeper.files import remove_folder
 from outlive.keeper.image import fill_heap_holes
 from outlive.keeper.kernel import become_subreaper, stat_fields
 from outlive.keeper.locks import forget_retirement, holder_of, is_in_place, is_retired, take_lock
 from outlive.keeper.shim_making import ShimMaker
 from outlive.keeper.shim_program import ShimProgram
 from outlive.keeper.spawn import keeper_argv, keeper_environment, restore_soft_limit, spawn_detached
-from outlive.keeper.warming import remove_folder, warm_up
+from outlive.keeper.standard_files import log, use_standard_files
+from outlive.keeper.warming import warm_up
 from outlive.protocols.frames import ExitRecord, encode_exit
 
-__all__ = ["Guardian", "log", "main", "use_standard_files"]
+__all__ = ["Guardian", "main"]
 
 _TICK_MS = 1000
 # Unanswered pings before the supervisor counts as hung. Ticks, not seconds: a suspended machine kills nobody.
@@ -39,25 +41,6 @@ _QUICK_DEATH_S = 0.3
 _MAX_QUICK_DEATHS = 20
 # Told by SIGTERM to end: the supervisor, which waits for its commands, is watched a little longer than it waits.
 _SHUTDOWN_S = float(os.environ.get("OUTLIVE_KEEPER_SHUTDOWN_S", "60")) + 5
-
-
-def log(text: str) -> None:
-    """Write one line to the keeper's log (descriptor 2)."""
-    line = f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} [{os.getpid()}] {text}\n"
-    with contextlib.suppress(OSError):
-        os.write(2, line.encode())
-
-
-def use_standard_files(layout: Layout) -> None:
-    """Point descriptors 0 and 1 to /dev/null and 2 to the keeper's log, in any working folder but a user's."""
-    os.chdir("/")
-    os.umask(0o077)
-    null = os.open("/dev/null", os.O_RDWR)
-    target = os.open(layout.keeper_log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    for number, source in ((0, null), (1, null), (2, target)):
-        os.dup2(source, number)
-    for fd in {null, target} - {0, 1, 2}:
-        os.close(fd)
 
 
 def main(state_dir: str, *, is_first: bool) -> None:

@@ -182,10 +182,12 @@ class Kept:
         for stream in self.streams:
             if stream.index == 0:
                 out = stream.offset
-                flags |= _OUT_OPEN if stream.is_open else 0
+                if stream.is_open:
+                    flags |= _OUT_OPEN
             else:
                 err = stream.offset
-                flags |= _ERR_OPEN if stream.is_open else 0
+                if stream.is_open:
+                    flags |= _ERR_OPEN
         return RECORD.pack(
             self.key, out, err, self.pid, self.code, self.phase, self.cause, flags, self.descendants
         )

@@ -6,12 +6,12 @@ Creating files is what slows a start (10 to 200 us each on ext4); renaming a pre
 import contextlib
 import os
 import resource
-import shutil
 import socket
 import time
 from collections import deque
 
 from outlive.core.layout import Layout
+from outlive.keeper.files import remove_folder
 from outlive.keeper.kernel import spread_folders
 from outlive.keeper.loop import Loop
 from outlive.keeper.sockets import listen_unix
@@ -97,7 +97,7 @@ class PreparedFolders:
             if os.path.dirname(path) == self._layout.prepared:
                 self._leftovers += [path, *(f"{path}/{name}" for name in os.listdir(path))]
             else:
-                shutil.rmtree(path)
+                remove_folder(path)
 
     @property
     def descriptors(self) -> int:
@@ -130,7 +130,7 @@ class PreparedFolders:
             with contextlib.suppress(OSError):
                 os.close(fd)
         folder.listener.close()
-        shutil.rmtree(folder.path, ignore_errors=True)
+        remove_folder(folder.path)
 
     def _make(self) -> PreparedFolder:
         if self._count % _SHELF_FOLDERS == 0:

@@ -8,11 +8,11 @@ from collections.abc import Callable, Collection
 from outlive.keeper import sockets
 from outlive.keeper.bells import Bells
 from outlive.keeper.clients import Client, Clients, Handle
-from outlive.keeper.guardian import log
 from outlive.keeper.kept import Answer
 from outlive.keeper.kinship import Kinship
 from outlive.keeper.loop import Loop
 from outlive.keeper.pool import GuardianLink, ShimPool
+from outlive.keeper.standard_files import log
 from outlive.keeper.stops import Stops
 from outlive.keeper.table import Table
 from outlive.protocols.keeper import VERSION, CauseCode, Flags

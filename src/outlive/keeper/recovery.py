@@ -175,11 +175,7 @@ class Recovery:
         size = os.fstat(kept.idx).st_size
         if size < IDX.size:
             return
-        fd = os.open(f"{kept.folder}/idx", os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            last = os.pread(fd, IDX.size, size - size % IDX.size - IDX.size)
-        finally:
-            os.close(fd)
+        last = os.pread(kept.idx, IDX.size, size - size % IDX.size - IDX.size)
         _, start, offset, stream = IDX.unpack(last)
         grown = kept.streams[stream].offset - offset if stream < len(kept.streams) else -1
         if grown < 0 or start + grown != kept.total:
@@ -236,7 +232,8 @@ class Recovery:
         for stream in kept.streams:
             if stream.is_open:
                 self._pump.add(stream)
-                self._pump.move(stream)  # a relay pipe may hold bytes that no event tells of
+                if stream.relay >= 0:
+                    self._pump.move(stream)  # the relay pipe may hold bytes that no event tells of
         kept.is_orphan = mode != "own"
         self._go_on(kept, record)
         if self._was_done(kept, is_empty=bool(empty) and not kept.is_orphan):
@@ -250,7 +247,8 @@ class Recovery:
 
     def _was_done(self, kept: Kept, *, is_empty: bool) -> bool:
         """Restore what an earlier supervisor had completed, if it had."""
-        done, ended = _read_done(kept.folder), read_end(kept.folder)
+        done = _read_done(kept.folder)
+        ended = None if done is None else read_end(kept.folder)
         if done is None or ended is None:
             return False
         kept.is_orphan = kept.is_orphan or kept.shim is None

@@ -20,9 +20,13 @@ _CLOEXEC = int(socket.MSG_CMSG_CLOEXEC)  # plain numbers: enumerations cost each
 _RIGHTS = int(socket.SCM_RIGHTS)
 
 
+def _is_short(path: str) -> bool:
+    return len(os.fsencode(path)) <= _SUN_PATH_BYTES
+
+
 @contextlib.contextmanager
 def _short(path: str) -> Iterator[str]:
-    if len(os.fsencode(path)) <= _SUN_PATH_BYTES:
+    if _is_short(path):
         yield path
         return
     folder = os.open(os.path.dirname(path), os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -40,8 +44,7 @@ def listen_unix(
     Raises:
         OSError: The folder is missing or not writable.
     """
-    listener = socket.socket(socket.AF_UNIX, kind | socket.SOCK_CLOEXEC)
-    listener.settimeout(0.0)
+    listener = socket.socket(socket.AF_UNIX, kind | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK)
     try:
         with _short(path) as address:
             if not is_new:
@@ -62,9 +65,11 @@ def connect_unix(path: str, kind: int = socket.SOCK_SEQPACKET) -> socket.socket:
         OSError: Nobody listens (ConnectionRefusedError, FileNotFoundError), or the backlog is full
             (BlockingIOError).
     """
-    connection = socket.socket(socket.AF_UNIX, kind | socket.SOCK_CLOEXEC)
-    connection.settimeout(0.0)
+    connection = socket.socket(socket.AF_UNIX, kind | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK)
     try:
+        if _is_short(path):
+            connection.connect(path)
+            return connection
         with _short(path) as address:
             connection.connect(address)
     except OSError:

@@ -15,7 +15,7 @@ from outlive.keeper import sockets
 from outlive.keeper.containers import ContainerLinks
 from outlive.keeper.ends import lost_of, open_ends
 from outlive.keeper.failpoints import hit
-from outlive.keeper.files import write_prepared
+from outlive.keeper.files import read_any, write_prepared
 from outlive.keeper.journal import Journal
 from outlive.keeper.kept import Answer, Kept, ShimLink, Stream
 from outlive.keeper.lending import Lending
@@ -220,7 +220,7 @@ class Starts:
 
 
 def open_logs(folder: str) -> tuple[int, int, int]:
-    """Open a process folder's out, err and idx for writing; err is -1 as long as nothing was written to it.
+    """Open a process folder's out, err and idx for writing (idx for reading, too); err is -1 as long as nothing was written to it.
 
     Without O_APPEND for the logs: splice refuses it.
     """
@@ -230,7 +230,7 @@ def open_logs(folder: str) -> tuple[int, int, int]:
         err = os.open(f"{folder}/err", os.O_WRONLY | os.O_CLOEXEC)
     except FileNotFoundError:
         err = -1
-    return out, err, os.open(f"{folder}/idx", flags | os.O_APPEND, 0o600)
+    return out, err, os.open(f"{folder}/idx", os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
 
 
 def _refusal(error: OSError) -> dict[str, object]:
@@ -289,7 +289,6 @@ def failed_start(number: int, place: str) -> dict[str, object]:
 def remembered_spec(folder: str) -> Spec | None:
     """Read a process folder's spec; None when there is none (the start was never committed)."""
     try:
-        with open(f"{folder}/spec", "rb") as file:
-            return decode_spec(file.read(), with_command=False)
+        return decode_spec(read_any(f"{folder}/spec"), with_command=False)
     except (OSError, ValueError, LookupError, TypeError):
         return None  # missing or damaged

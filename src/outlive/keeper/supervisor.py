@@ -15,7 +15,6 @@ from outlive.core.layout import Layout
 from outlive.keeper.bells import Bells
 from outlive.keeper.containers import ContainerLinks
 from outlive.keeper.endings import Endings
-from outlive.keeper.guardian import log, use_standard_files
 from outlive.keeper.hearing import Hearing
 from outlive.keeper.inputs import Inputs
 from outlive.keeper.journal import Journal, read_journal
@@ -33,6 +32,7 @@ from outlive.keeper.pump import Pump
 from outlive.keeper.reaping import Reaper
 from outlive.keeper.recovery import Recovery
 from outlive.keeper.requests import Requests
+from outlive.keeper.standard_files import log, use_standard_files
 from outlive.keeper.starts import Starts
 from outlive.keeper.table import Table
 from outlive.keeper.trees import Trees

@@ -6,12 +6,13 @@ import socket
 from collections.abc import Callable
 
 from outlive.keeper import failpoints, kernel, shim, shim_files, sockets
+from outlive.keeper.files import remove_folder
 from outlive.keeper.image import Recorder
 from outlive.keeper.kernel import die_with
 from outlive.protocols import frames
 from outlive.protocols.frames import SPEC_VERSION, encode_exec
 
-__all__ = ["remove_folder", "warm_up"]
+__all__ = ["warm_up"]
 
 _SHIM_PARTS = (
     failpoints,
@@ -57,14 +58,6 @@ def warm_up(folder: str, *, wake: int, alarm: int, log: Callable[[str], None]) -
     with contextlib.suppress(ChildProcessError):
         os.waitpid(driver, 0)
     return warm
-
-
-def remove_folder(folder: str) -> None:
-    """Remove a folder of files, as far as it is there."""
-    with contextlib.suppress(OSError):
-        for name in os.listdir(folder):
-            os.unlink(f"{folder}/{name}")
-        os.rmdir(folder)
 
 
 def _drive(link: socket.socket, folder: str) -> None:

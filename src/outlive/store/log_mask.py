@@ -27,6 +27,7 @@ __all__ = ["NOTHING_HIDDEN", "REST_S", "Hiding", "LogMask", "RawLog", "read_mask
 REST_S = 0.3  # longer than between two writes of one line, shorter than a person waits for a prompt
 _MOST_SPANS = 100_000  # in one file; behind them everything is hidden
 _PIECE_BYTES = 256 * 1024
+_SMALL_BYTES = 4096  # in such a piece, and where it joins what lies before it, one look finds what two would
 _MASKS = "masks"
 
 _Span = tuple[int, int]
@@ -82,22 +83,17 @@ class LogMask:
 
     def apply(self, log: RawLog, stream: int, data: bytes, offset: int) -> bytes:
         """Return `data`, read at `offset`, without its secrets; shorter where its end is held back."""
-        redactor = self._hiding.redactor
-        if self._hiding.needs_masks:
+        hiding = self._hiding
+        if hiding.needs_masks:
             data = self._apply_ranges(stream, data, offset)
-        seam = redactor.seam_bytes
-        before = self._before(log, stream, offset, seam)
-        end = offset + len(data)
-        if (
-            before is None
-            or redactor.is_suspect(data)
-            or redactor.is_suspect(before + data[:seam])
-            or (redactor.values and redactor.may_begin_at_end(before + data[-seam:]))
-        ):
+        redactor = hiding.redactor
+        before = self._before(log, stream, offset, redactor.seam_bytes)
+        tail = None if before is None else _clean_tail(redactor, before, data)
+        if tail is None:
             self._clean[stream] = (0, 0, b"")
             return self._examined(log, stream, data, offset)
-        begin = self._clean[stream][1]
-        self._clean[stream] = (end, begin, (before + data[-seam:])[-seam:] if seam else b"")
+        end = offset + len(data)
+        self._clean[stream] = (end, self._clean[stream][1], tail)
         self._shown[stream] = max(self._shown[stream], end)
         return data
 
@@ -119,7 +115,7 @@ class LogMask:
     def _before(self, log: RawLog, stream: int, offset: int, seam: int) -> bytes | None:
         """Return the last bytes before a place in whose neighbourhood nothing was found; None where something was."""
         end, begin, tail = self._clean[stream]
-        if offset == end and begin <= max(0, offset - REACH_BYTES):
+        if offset == end and (not begin or begin <= offset - REACH_BYTES):
             return tail
         context = self._context(log, stream, offset)
         if self._hiding.redactor.is_suspect(context):
@@ -179,6 +175,22 @@ class LogMask:
         last = bisect_left(spans, (offset + len(data), 0))
         near = [(begin - offset, end - offset) for begin, end in spans[first:last]]
         return blank(data, [*near, (max(0, size - offset), len(data))])
+
+
+def _clean_tail(redactor: Redactor, before: bytes, data: bytes) -> bytes | None:
+    """Return the last bytes of `before` and `data` together; None where a secret could begin in `data`, or at either seam."""
+    seam = redactor.seam_bytes
+    if len(data) <= max(seam, _SMALL_BYTES):
+        end = before + data
+        if redactor.is_suspect(end):
+            return None
+    else:
+        if redactor.is_suspect(data) or redactor.is_suspect(before + data[:seam]):
+            return None
+        end = data[-seam:]
+    if redactor.values and redactor.may_begin_at_end(end):
+        return None
+    return end[-seam:] if seam else b""
 
 
 def read_masks(folder: str) -> Sequence[tuple[int, Sequence[_Span]]] | None:

@@ -100,8 +100,8 @@ class OutputLog:
         Raises:
             StoreCorrupt: The disk does not give the bytes.
         """
-        fd = self._open(stream)
-        if fd == _CLOSED:
+        fd = self._fds[stream]
+        if fd == _CLOSED and (fd := self._open(stream)) == _CLOSED:
             return b""
         try:
             data = os.pread(fd, min(size, MAX_PREAD_BYTES), offset)
@@ -253,7 +253,7 @@ class OutputLog:
         fd = self._fds[place]
         if fd == _CLOSED:
             try:
-                fd = self._fds[place] = os.open(f"{self._folder}/{_FILES[place]}", os.O_RDONLY | os.O_CLOEXEC)
+                fd = self._fds[place] = _open_quietly(f"{self._folder}/{_FILES[place]}")
             except FileNotFoundError:
                 return _CLOSED
             except OSError as error:
@@ -305,6 +305,14 @@ class _Taking:
             start, ahead = offset, self._log.pread(stream, self.budget, offset)
             self._ahead[stream] = start, ahead
         return ahead[offset - start : min(end - start, offset - start + self.budget)]
+
+
+def _open_quietly(path: str) -> int:
+    """Open for reading; the time of the last read is not written down, which would be work for every read of what grows."""
+    try:
+        return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOATIME)
+    except PermissionError:  # only the owner may ask for that (open(2))
+        return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
 
 
 def _size(fd: int) -> int:

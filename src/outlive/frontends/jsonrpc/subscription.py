@@ -80,17 +80,21 @@ class Subscription:
         """Return the frames of one bounded turn, and whether there is more at once."""
         if self.is_completed:
             return self._closing_frame(), False
-        is_final = self.process.is_complete
+        process = self.process
+        is_final = process.is_complete
         begin = b""
         if self._tells_start:
             begin = self._start_frame()
             if not begin and not is_final:
                 return b"", False  # it may have written already, before the keeper has heard of its pid
-        limits = self._limits(is_final=is_final)
+        limits = self._final_limits() if is_final else (process.stdout_bytes, process.stderr_bytes)
         out, err = self._readers
-        before = self._scanned()
-        frames = begin + self._read(limits)
-        has_more = before != self._scanned() and (out.scanned < limits[0] or err.scanned < limits[1])
+        out_start, err_start = out.scanned, err.scanned
+        frames = self._read(limits)
+        if begin:
+            frames = begin + frames
+        is_behind = out.scanned < limits[0] or err.scanned < limits[1]
+        has_more = is_behind and (out.scanned != out_start or err.scanned != err_start)
         if is_final and not has_more:
             frames += self._final_frames(limits)
         return frames, has_more
@@ -106,11 +110,9 @@ class Subscription:
     def _scanned(self) -> tuple[int, int]:
         return self._readers[0].scanned, self._readers[1].scanned
 
-    def _limits(self, *, is_final: bool) -> tuple[int, int]:
-        """Return how far each stream may be read now."""
+    def _final_limits(self) -> tuple[int, int]:
+        """Return how far each stream may be read when the process is complete."""
         process = self.process
-        if not is_final:
-            return process.stdout_bytes, process.stderr_bytes
         if self._until is None:
             out, err = process.complete_stdout_bytes, process.complete_stderr_bytes
             # Both are known with the completion; a rebuilt record without them has only its totals.
@@ -122,15 +124,16 @@ class Subscription:
 
     def _read(self, limits: tuple[int, int]) -> bytes:
         out, err = self._readers
-        is_out_behind, is_err_behind = out.scanned < limits[0], err.scanned < limits[1]
-        if is_out_behind and is_err_behind:
-            before = self._scanned()
-            frames = self._read_both(limits)
-            if before != self._scanned():
-                return frames
+        if err.scanned >= limits[1]:
+            return self._read_one(out, limits[0]) if out.scanned < limits[0] else b""
+        if out.scanned >= limits[0]:
+            return self._read_one(err, limits[1])
+        before = self._scanned()
+        frames = self._read_both(limits)
+        if before == self._scanned():
             # The index of the order may lag behind the streams: go on without it rather than not at all.
-        frames = self._read_one(out, limits[0]) if is_out_behind else b""
-        return frames + self._read_one(err, limits[1]) if is_err_behind else frames
+            frames = self._read_one(out, limits[0]) + self._read_one(err, limits[1])
+        return frames
 
     def _read_one(self, reader: StreamReader, limit: int) -> bytes:
         """Read one stream on: the usual case, without a look at the order of the streams."""

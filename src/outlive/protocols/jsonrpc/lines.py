@@ -25,6 +25,7 @@ MAX_LINES = 4096
 
 _CLOSING = b"}}"
 _MARK = b"\x7f"  # one byte, never escaped by JSON, rare in text
+_MARK_BYTE = _MARK[0]  # looked for more quickly than the string
 _SECOND_MARK = "\uffff".encode()  # a noncharacter, for chunks that contain the first
 _QUOTES = b'""'
 _MAX_TABLE = 2048  # different lengths kept per table: some 400 KB at most, refilled in microseconds
@@ -69,7 +70,7 @@ class FrameHeads:
 class LineFramer:
     """Frames for one stream of one process."""
 
-    __slots__ = ("_heads", "_middle", "_process_id", "_stream")
+    __slots__ = ("_bound", "_heads", "_least", "_middle", "_process_id", "_stream", "_table")
 
     def __init__(self, heads: FrameHeads, process_id: str, stream: int) -> None:
         """Share `heads`; `process_id` has the permanent form of `core.identity`."""
@@ -77,6 +78,7 @@ class LineFramer:
         self._process_id = process_id
         self._stream = stream
         self._middle = _middle(process_id)
+        self._take_table(1)
 
     def frames(self, chunk: bytes, start: int, *, max_line_bytes: int) -> tuple[bytes, int] | None:
         r"""Return one text frame for each of the first `MAX_LINES` lines of `chunk`, and the offset behind them.
@@ -88,7 +90,7 @@ class LineFramer:
             start: Offset of the chunk in its stream.
             max_line_bytes: The caller sends longer lines by another way.
         """
-        if _MARK not in chunk:
+        if _MARK_BYTE not in chunk:
             mark = _MARK
         elif _SECOND_MARK not in chunk:
             mark = _SECOND_MARK
@@ -96,7 +98,8 @@ class LineFramer:
             return self._plain_frames(chunk, start, max_line_bytes)
         escaped = orjson.dumps(chunk.replace(b"\n", mark).decode("utf-8", "replace"))
         texts = escaped[1 : -1 - len(mark)].split(mark, MAX_LINES)
-        del texts[MAX_LINES:]  # what the split left whole
+        if len(texts) > MAX_LINES:
+            del texts[MAX_LINES:]  # what the split left whole
         lengths = list(map(len, texts))
         # Escaping and replacing only ever lengthen: an equal total means that every line has kept its length.
         is_plain = len(escaped) == len(chunk) + len(_QUOTES)
@@ -108,20 +111,26 @@ class LineFramer:
         return self._join(texts, lengths, ends), ends[-1]
 
     def _join(self, texts: list[bytes], lengths: list[int], ends: list[int]) -> bytes:
-        digits = len(str(ends[0]))
-        if digits != len(str(ends[-1])):
-            # Once for each power of ten: the headers' lengths differ from there on.
-            border = bisect_left(ends, 10**digits)
-            return self._join(texts[:border], lengths[:border], ends[:border]) + self._join(
-                texts[border:], lengths[border:], ends[border:]
-            )
+        if ends[0] < self._least or ends[-1] >= self._bound:
+            self._take_table(len(str(ends[0])))
+            if ends[-1] >= self._bound:
+                # Once for each power of ten: the headers' lengths differ from there on.
+                border = bisect_left(ends, self._bound)
+                return self._join(texts[:border], lengths[:border], ends[:border]) + self._join(
+                    texts[border:], lengths[border:], ends[border:]
+                )
         pieces = [self._middle] * (4 * len(texts))
-        pieces[0::4] = map(self._heads.table(self._stream, digits).__getitem__, lengths)
+        pieces[0::4] = map(self._table.__getitem__, lengths)
         pieces[1::4] = texts
         pieces[3::4] = orjson.dumps(ends)[1:-1].split(b",")
         pieces[0] = pieces[0][len(_CLOSING) :]
         pieces.append(_CLOSING)
         return b"".join(pieces)
+
+    def _take_table(self, digits: int) -> None:
+        """Go on with the heads of frames whose `end` has that many digits."""
+        self._table = self._heads.table(self._stream, digits)
+        self._least, self._bound = 10 ** (digits - 1), 10**digits
 
     def _plain_frames(self, chunk: bytes, start: int, max_line_bytes: int) -> tuple[bytes, int] | None:
         frames: list[bytes] = []
