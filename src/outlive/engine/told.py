@@ -25,6 +25,17 @@ _END_FLAGS = {
 }
 # Plain ints: an IntFlag operation costs 0.5 us, and these are tested for every doorbell.
 _SIGNALED, _FAILED, _LOST = int(Flags.SIGNALED), int(Flags.FAILED), int(Flags.LOST)
+_END = _SIGNALED | _FAILED | _LOST
+_ENDS = tuple(  # indexed by those flags
+    State.FAILED_TO_START
+    if flags & _FAILED
+    else State.LOST
+    if flags & _LOST
+    else State.SIGNALED
+    if flags & _SIGNALED
+    else State.EXITED
+    for flags in range(_END + 1)
+)
 _OPEN, _GAPS = int(Flags.OUT_OPEN | Flags.ERR_OPEN), int(Flags.GAPS)
 _UNKNOWN = int(Flags.UNKNOWN)
 _STALLED, _BLOCKED = int(Flags.STALLED), int(Flags.BLOCKED)
@@ -96,16 +107,10 @@ class Told:
     @property
     def state(self) -> State:
         """Where it is in its life."""
-        if self._phase == _QUEUED:
-            return State.QUEUED
-        if self._phase < _EXITED:
-            return _STATES[self._phase]
-        flags = self._flags
-        if flags & _FAILED:
-            return State.FAILED_TO_START
-        if flags & _LOST:
-            return State.LOST
-        return State.SIGNALED if flags & _SIGNALED else State.EXITED
+        phase = self._phase
+        if phase >= _EXITED:
+            return _ENDS[self._flags & _END]
+        return State.QUEUED if phase == _QUEUED else _STATES[phase]
 
     @property
     def is_acknowledged(self) -> bool:
@@ -180,7 +185,7 @@ class Told:
             return 0  # the hot path: only the sizes grew
         if phase < before and before >= _EXITED:
             return 0
-        state_before, was_closed = self.state, self.is_closed
+        state_before, was_closed = self.state, before == _DONE and not self._flags & _OPEN
         self._has_news = True
         self._pid = pid or self._pid
         self._phase, self._cause, self._descendants = phase, cause or self._cause, descendants

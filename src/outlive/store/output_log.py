@@ -22,6 +22,7 @@ MAX_PREAD_BYTES = 256 * 1024
 _IDX = len(STREAM_FILES)  # the idx's place in the list of descriptors
 _FILES = (*STREAM_FILES, "idx")
 _CLOSED = -1
+_ALL_CLOSED = [_CLOSED] * len(_FILES)
 _RUN_NS = 100_000_000  # the longest run that one idx record stands for (`keeper.pump`)
 
 
@@ -76,6 +77,8 @@ class OutputLog:
 
     def close(self) -> None:
         """Close the descriptors; may be called more than once, and the next read opens them again."""
+        if self._fds == _ALL_CLOSED:
+            return
         for place, fd in enumerate(self._fds):
             if fd != _CLOSED:
                 self._fds[place] = _CLOSED
