@@ -44,6 +44,7 @@ class Stream:
     """One output stream: where its bytes come from, and how many the log holds (`offset`)."""
 
     __slots__ = (
+        "empty_turns",
         "index",
         "is_big",
         "is_open",
@@ -75,6 +76,7 @@ class Stream:
         self.is_big = False
         self.short_reads = 0
         self.last_ns = 0
+        self.empty_turns = 0
 
     def close_log(self) -> None:
         """Close the log, if it was opened."""

@@ -60,6 +60,10 @@ class Loop:
             self._epoll.register(fd, events)
         self._handlers[fd] = handler
 
+    def is_watched(self, fd: int) -> bool:
+        """Tell whether a handler is called for a descriptor."""
+        return fd in self._handlers
+
     def change(self, fd: int, events: int) -> None:
         """Wait for other events on a watched descriptor."""
         self._epoll.modify(fd, events)

@@ -99,8 +99,9 @@ class Orphans:
         if kept.phase >= Phase.EXITED:
             return
         kept.is_orphan = False
+        assert self._endings.pump is not None
         for stream in kept.streams:
-            self._loop.unwatch(stream.source)
+            self._endings.pump.hold(stream)
             stream.close_log()
         for letter in list(kept.fds):
             kept.close_fd(letter)

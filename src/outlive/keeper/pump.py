@@ -18,6 +18,7 @@ from outlive.keeper.failpoints import hit
 from outlive.keeper.kept import Kept, Stream
 from outlive.keeper.kernel import has_no_writer, unread_bytes
 from outlive.keeper.loop import Loop
+from outlive.keeper.wheel import Wheel
 from outlive.protocols.frames import IdxRecord
 from outlive.protocols.keeper import Flags, Phase
 
@@ -27,12 +28,7 @@ _splice, _NONBLOCK = os.splice, os.SPLICE_F_NONBLOCK
 _SPLICE_BYTES = 1 << 20
 _RUN_NS = 100_000_000
 _SHORT_BYTES = 4096
-_CHATTY_AFTER = 16  # short reads in a row
-_CHATTY_GAP_NS = 20_000_000  # a stream that was silent for so long is not chatty any more
-# One stream never pauses; several chatty ones are collected for 1 ms, many for 3.9 (bench: many streams).
-_PAUSE_S = 0.001
-_LONG_PAUSE_S = 0.0039
-_MANY = 8
+_SHORT_TERMINAL_BYTES = 1024  # a read of a terminal gives 4095 at most, however much it brings (n_tty.c)
 _BUSY_BYTES = 32 * 1024
 _BIG_PIPE_BYTES = 1 << 20
 # A stream that brings much is collected until its pipe is half full: fewer turns, doorbells and wake-ups for the same bytes.
@@ -56,24 +52,18 @@ class Pump:
         ended: Callable[[Kept], None],
         over_limit: Callable[[Stream], None],
     ) -> None:
-        """Begin with no stream; `pause` belongs at the end of every turn."""
+        """Begin with no stream; `rest` belongs at the end of every turn."""
         self._loop = loop
         self._bells = bells
         self._ended = ended
         self._over_limit = over_limit
-        self._chatty: set[Stream] = set()
-        self._moved = False
+        self._wheel = Wheel(loop, self.move)
         self._most = 0  # bytes of the big stream that brought most in this turn
         self._rest_s = 0.0
-        self._next_sweep_ns = 0
 
     def add(self, stream: Stream) -> None:
         """Start to move a stream's bytes."""
-
-        def readable(_events: int) -> None:
-            self.move(stream)
-
-        self._loop.watch(stream.source, readable)
+        self._wheel.watch(stream)
 
     def move(self, stream: Stream) -> bool:
         """Move what is there with one splice; False when nothing was (or nothing can be now)."""
@@ -97,14 +87,9 @@ class Pump:
             return False
         hit("pump.moved")
         stream.offset += moved
-        self._moved = True
-        if moved < _SHORT_BYTES:
+        if moved < _SHORT_BYTES and (stream.relay < 0 or moved < _SHORT_TERMINAL_BYTES):
             self._bells.touch(kept)
-            # One that writes all the time, and little each time, is chatty.
-            stream.short_reads = stream.short_reads + 1 if now - stream.last_ns < _CHATTY_GAP_NS else 0
-            stream.last_ns = now
-            if stream.short_reads == _CHATTY_AFTER:
-                self._chatty.add(stream)
+            self._wheel.note_little(stream, now)
         else:
             is_bulk = stream.is_big and moved >= _BULK_BYTES
             (self._bells.touch_bulk if is_bulk else self._bells.touch)(kept)
@@ -161,7 +146,7 @@ class Pump:
             return False
         if error.errno not in _FULL:
             raise error
-        self._loop.unwatch(stream.source)
+        self.hold(stream)
         if not stream.is_stalled:
             stream.is_stalled = True
             self._loop.later(_RETRY_S, lambda: self._retry(stream))
@@ -189,8 +174,8 @@ class Pump:
             self._bells.touch(kept)
 
     def hold(self, stream: Stream) -> None:
-        """Stop reading (on_limit "block"): the process waits when its pipe is full."""
-        self._loop.unwatch(stream.source)
+        """Stop reading until `add`: the process waits when its pipe is full. Before a descriptor is closed, too."""
+        self._wheel.leave(stream)
 
     def drain(self, kept: Kept) -> bool:
         """Move what is in the pipes now, bounded by what was there: a grandchild may write for ever.
@@ -212,15 +197,13 @@ class Pump:
     def close(self, stream: Stream) -> None:
         """End a stream: nothing can come any more."""
         stream.is_open = False
-        self._chatty.discard(stream)
-        self._loop.unwatch(stream.source)
+        self.hold(stream)
         # As a rule the command's end follows in a moment.
         (self._bells.touch if stream.kept.phase >= Phase.EXITED else self._bells.touch_later)(stream.kept)
         self._ended(stream.kept)
 
     def _measure(self, stream: Stream, moved: int) -> None:
-        stream.short_reads = 0
-        self._chatty.discard(stream)
+        self._wheel.note_much(stream)
         if stream.is_big:
             self._most = max(self._most, moved)
         elif moved >= _BUSY_BYTES and stream.relay < 0:
@@ -229,33 +212,15 @@ class Pump:
             with contextlib.suppress(OSError):
                 fcntl.fcntl(stream.source, fcntl.F_SETPIPE_SZ, _BIG_PIPE_BYTES)
 
-    def pause(self) -> None:
-        """Collect for a moment before the next turn when many streams bring little each, or one brings much.
+    def rest(self) -> None:
+        """Collect for a moment before the next turn when a stream brings much: the last hook of a turn.
 
-        The last hook of a turn: what this one moved must be told before.
+        As long as a pipe takes to be half full: a little longer each time it was less, half as long if it was more. So
+        nobody who writes waits for us; who fills a pipe in no time is taken from without any rest.
         """
-        if not self._moved:
-            return
-        self._moved = False
         most, self._most = self._most, 0
-        chatty = self._chatty
-        if len(chatty) < 2:
-            if most:
-                self._rest(most)
+        if not most:
             return
-        now = self._loop.now_ns
-        if now > self._next_sweep_ns:
-            self._next_sweep_ns = now + _RUN_NS
-            for stream in [stream for stream in chatty if now - stream.last_ns > _CHATTY_GAP_NS]:
-                chatty.discard(stream)
-                stream.short_reads = 0
-        time.sleep(_LONG_PAUSE_S if len(chatty) >= _MANY else _PAUSE_S)
-
-    def _rest(self, most: int) -> None:
-        """Sleep as long as a pipe takes to be half full: a little longer each time it was less, half as long if it was more.
-
-        So nobody who writes waits for us; who fills a pipe in no time is taken from without any rest.
-        """
         if most > _HALF_PIPE_BYTES:
             self._rest_s /= 2
         else:

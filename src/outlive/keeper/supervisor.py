@@ -121,7 +121,7 @@ class Supervisor:
         requests = self._requests(inputs, lending, limits, trees, pump)
         Reaper(loop, layout, guardians=self._guardian.spawned, claimed=table.unread_pids)
         presence.listen(layout.keeper_socket, bells, handle=requests.handle, dropped=lending.forget)
-        loop.after_turns(pump.pause)
+        loop.after_turns(pump.rest)
         recovery = Recovery(
             loop,
             layout,

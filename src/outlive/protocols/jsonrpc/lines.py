@@ -28,6 +28,7 @@ _MARK = b"\x7f"  # one byte, never escaped by JSON, rare in text
 _MARK_BYTE = _MARK[0]  # looked for more quickly than the string
 _SECOND_MARK = "\uffff".encode()  # a noncharacter, for chunks that contain the first
 _QUOTES = b'""'
+_WITH_NEWLINE = (1).__add__
 _MAX_TABLE = 2048  # different lengths kept per table: some 400 KB at most, refilled in microseconds
 
 
@@ -106,7 +107,7 @@ class LineFramer:
         sizes = lengths if is_plain else list(map(len, _contents(chunk)))
         if len(chunk) > max_line_bytes and max(sizes) > max_line_bytes:
             return None
-        ends = list(accumulate([size + 1 for size in sizes], initial=start))
+        ends = list(accumulate(map(_WITH_NEWLINE, sizes), initial=start))
         del ends[0]
         return self._join(texts, lengths, ends), ends[-1]
 
