@@ -72,7 +72,7 @@ class KeeperClient:
     """One connection at a time, made again when `ensure` (starts the keeper) and `connect` are called again.
 
     `bells` holds the newest state of each process by key, `completions` how often each one became DONE, and
-    `setbacks` every process that was DONE and was later told to be less, `vanished` those that a new supervisor
+    `setbacks` every process that was DONE and was later told to be less, or closed and later open, `vanished` those that a new supervisor
     did not mention although they have no completion mark.
     """
 
@@ -245,7 +245,11 @@ class KeeperClient:
         was_done = before is not None and before.phase == Phase.DONE
         if bell.phase == Phase.DONE and not was_done:
             self.completions[bell.key] += 1
-        if was_done and bell.phase != Phase.DONE:
+        if (
+            before is not None
+            and was_done
+            and (bell.phase != Phase.DONE or bell.flags & ~before.flags & _OPEN)
+        ):
             self.setbacks.append(bell)
         self.bells[bell.key] = bell
         if bell.phase == Phase.DONE and not bell.flags & _OPEN:

@@ -41,6 +41,6 @@ def test_a_cancelled_timer_never_fires_and_a_failing_one_does_not_stop_the_other
     loop.later(0.0, lambda: happened.append("cancelled")).cancel()
     loop.turn()
     trouble, second = happened
-    assert trouble.startswith("Traceback: ValueError('trouble') at ")
+    assert trouble.startswith("Traceback: ValueError: trouble at ")
     assert trouble.endswith(f"{__file__}:{fail.__code__.co_firstlineno + 1} fail")
     assert second == "second"

@@ -49,6 +49,22 @@ def test_nothing_is_lost_when_they_die(own_house: House, gate: Gate, victims: li
     _finish(own_house, gate, process_id)
 
 
+def test_what_was_closed_is_never_told_to_be_open_again(own_house: House) -> None:
+    """The tree lives on without the streams: whoever takes over is told of ends that nobody will write down."""
+    for _ in range(30):  # enough for the client to be there before all shims have answered
+        process_id = own_house.start(*sh("sleep 300 >/dev/null 2>&1 & exit 3"))
+        key = id_to_bytes(process_id)
+        own_house.client.wait_done(process_id)
+        while own_house.client.bells[key].flags & (Flags.OUT_OPEN | Flags.ERR_OPEN):
+            own_house.client.listen(0.1)
+    for _ in range(5):
+        own_house.wait_redundant()
+        end(own_house.supervisor())
+        own_house.client.connect()  # at once: it is greeted as soon as the next supervisor has asked the shims
+        own_house.client.listen(0.2)
+    assert own_house.client.setbacks == []
+
+
 def test_nothing_is_lost_when_shims_die_one_after_the_other(own_house: House, gate: Gate) -> None:
     process_id = _waiting(own_house, gate)
     own_house.kill_shim_of(process_id)

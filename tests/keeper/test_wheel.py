@@ -15,13 +15,20 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from outlive.core.spec import Spec
+from outlive.keeper import pump
 from outlive.keeper.bells import Bells
+from outlive.keeper.inputs import Inputs
+from outlive.keeper.journal import Journal
 from outlive.keeper.kept import Kept, Stream
+from outlive.keeper.kernel import unread_bytes
 from outlive.keeper.loop import Loop
 from outlive.keeper.pump import Pump
+from outlive.keeper.table import Table
+from outlive.protocols.frames import IDX
 from tests.keeper.client import new_id
 
 _CHATTY = 18  # short reads: two more than it takes
+_PIPE_BYTES = 60_000  # some pages less than a pipe holds: it counts pages
 _SILENCE_S = 0.05  # longer than a stream may be silent and still be chatty
 
 
@@ -80,6 +87,13 @@ class _Pumped:
             for writer in writers:
                 writer.write(b"%d\n" % number)
             self.until(lambda: all(writer.is_complete() for writer in writers))
+
+    def mix(self, *writers: _Writer) -> None:
+        """Let them write until they take turns; a machine that stands still for a moment makes them begin anew."""
+        deadline = time.monotonic() + 30
+        while not all(writer.stream in self.wheel for writer in writers):
+            assert time.monotonic() < deadline
+            self.chat(*writers, times=1)
 
     def until(self, holds: Callable[[], bool]) -> None:
         deadline = time.monotonic() + 10
@@ -146,15 +160,14 @@ def test_one_alone_is_taken_with_each_write() -> None:
 def test_two_take_turns_until_one_of_them_is_silent() -> None:
     with _pumped() as pumped:
         first, second = pumped.start(), pumped.start()
-        pumped.chat(first, second)
+        pumped.mix(first, second)
         assert len(pumped.wheel) == 2
         pumped.check()
         pumped.chat(first, times=20)
         pumped.until(lambda: len(pumped.wheel) == 0)
         pumped.check()
         pumped.chat(second)
-        pumped.chat(first, second)
-        assert len(pumped.wheel) == 2
+        pumped.mix(first, second)
 
 
 def test_who_was_chatty_long_ago_does_not_wait_with_who_is_now() -> None:
@@ -169,7 +182,7 @@ def test_who_was_chatty_long_ago_does_not_wait_with_who_is_now() -> None:
 def test_one_that_brings_much_leaves() -> None:
     with _pumped() as pumped:
         first, second = pumped.start(), pumped.start()
-        pumped.chat(first, second)
+        pumped.mix(first, second)
         first.write(bytes(20_000))
         pumped.until(first.is_complete)
         assert len(pumped.wheel) == 0
@@ -180,7 +193,7 @@ def test_one_that_brings_much_leaves() -> None:
 def test_the_end_of_one_among_many_is_seen_and_the_others_go_on(count: int) -> None:
     with _pumped() as pumped:
         writers = [pumped.start() for _ in range(count)]
-        pumped.chat(*writers)
+        pumped.mix(*writers)
         assert len(pumped.wheel) == count
         pumped.end(writers[0])
         pumped.check()
@@ -191,7 +204,7 @@ def test_what_is_held_is_not_taken_and_goes_on_where_it_was() -> None:
     """The `block` policy: its pipe fills, and the command waits."""
     with _pumped() as pumped:
         writers = [pumped.start() for _ in range(3)]
-        pumped.chat(*writers)
+        pumped.mix(*writers)
         held = writers[0]
         held.is_held = True
         pumped.pump.hold(held.stream)
@@ -209,11 +222,52 @@ def test_what_is_held_is_not_taken_and_goes_on_where_it_was() -> None:
         pumped.until(held.is_complete)
 
 
+def test_what_comes_while_nothing_was_there_gets_its_record_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both streams of one process take turns, and bytes arrive between the look and the splice."""
+    with _pumped() as pumped:
+        writer = pumped.start()
+        writer.write(b"first\n")
+        pumped.until(writer.is_complete)
+        writer.kept.run_stream = 1  # the other stream was moved since
+        runs = Path(writer.kept.folder, "idx").stat().st_size
+
+        def count_and_write(fd: int) -> int:
+            waiting = unread_bytes(fd)
+            if not waiting:
+                writer.write(b"x")
+            return waiting
+
+        with monkeypatch.context() as patch:
+            patch.setattr(pump, "unread_bytes", count_and_write)
+            assert not pumped.pump.move(writer.stream)
+        assert Path(writer.kept.folder, "idx").stat().st_size == runs
+        pumped.until(writer.is_complete)
+        assert Path(writer.kept.folder, "idx").stat().st_size == runs + IDX.size
+
+
+def test_what_is_let_go_of_while_it_takes_turns_is_not_moved_again() -> None:
+    """The keeper ends, and strangers hold a stream of what has ended long ago."""
+    with _pumped() as pumped:
+        writers = [pumped.start() for _ in range(3)]
+        pumped.mix(*writers)
+        gone, *others = writers
+        journal = Journal(str(pumped.folder / "live"), [])
+        table = Table(pumped.loop, journal, Inputs(pumped.loop), touch=pumped.bells.touch)
+        table.pump = pumped.pump
+        gone.kept.fds["o"] = gone.stream.source
+        table.keep(gone.kept)
+        table.forget(gone.kept)
+        os.close(gone.end)
+        pumped.writers.remove(gone)
+        pumped.chat(*others)
+        pumped.check()
+
+
 def test_one_that_cannot_be_written_down_does_not_stop_the_others() -> None:
     """The disk of one is broken: each turn of it is an error in the keeper's log."""
     with _pumped() as pumped:
         writers = [pumped.start() for _ in range(3)]
-        pumped.chat(*writers)
+        pumped.mix(*writers)
         broken, *others = writers
         log, broken.stream.log = broken.stream.log, os.open("/dev/null", os.O_RDONLY)
         broken.write(b"x")
@@ -249,10 +303,11 @@ class _Streams(RuleBasedStateMachine):
     @precondition(lambda self: self.pumped.writers)
     @rule(data=st.data(), size=st.integers(1, 60_000))
     def write(self, data: st.DataObject, size: int) -> None:
-        """A held one's pipe takes so much; others are taken from first."""
+        """As much as its pipe takes; a held one's waits there."""
         writer = data.draw(st.sampled_from(self.pumped.writers))
         if not writer.is_held:
             self.pumped.until(writer.is_complete)
+        if len(writer.written) - len(writer.logged()) + size < _PIPE_BYTES:
             writer.write(bytes([65 + size % 26]) * size)
 
     @rule(seconds=st.sampled_from([0.001, 0.005, _SILENCE_S]))

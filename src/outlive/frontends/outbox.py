@@ -19,7 +19,7 @@ _EXTENSION = "outlive.send_raw"  # frontends/raw_websocket.py
 
 
 class Outbox(Protocol):
-    """The sending half of one WebSocket. After the close everything is a no-op."""
+    """The sending half of one WebSocket. After the close nothing is sent, and nobody waits."""
 
     @property
     def is_ready(self) -> bool:

@@ -123,12 +123,13 @@ class Pump:
 
     def _begin_run(self, stream: Stream, now: int) -> bool:
         kept = stream.kept
-        try:
-            waiting = unread_bytes(stream.source) or (stream.relay >= 0 and unread_bytes(kept.fds["r"]))
-        except OSError:
-            waiting = True
-        if not waiting and stream.relay < 0:
-            return True  # the end of the stream begins no run
+        if stream.relay < 0 and not unread_bytes(stream.source):
+            if not has_no_writer(stream.source):
+                return False  # nothing is there; what comes from here on comes without a record
+            if not unread_bytes(
+                stream.source
+            ):  # asked again: its last writer may have written before it went
+                return True  # the end of the stream begins no run
         record = IdxRecord(now, kept.total, stream.offset, stream.index)
         try:
             os.write(kept.idx, record.encode())

@@ -232,8 +232,8 @@ class Recovery:
         for stream in kept.streams:
             if stream.is_open:
                 self._pump.add(stream)
-                if stream.relay >= 0:
-                    self._pump.move(stream)  # the relay pipe may hold bytes that no event tells of
+                # Now: an end must be known before anybody is told what is open, and of what a relay pipe holds no event tells.
+                self._pump.move(stream)
         kept.is_orphan = mode != "own"
         self._go_on(kept, record)
         if self._was_done(kept, is_empty=bool(empty) and not kept.is_orphan):

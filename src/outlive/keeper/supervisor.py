@@ -90,7 +90,7 @@ class Supervisor:
         self._endings = endings = Endings(loop, trees, touch=bells.touch, forget=self._forget)
         limits = Limits(touch=bells.touch, stop=self._stop_over_limit)
         pump = Pump(loop, bells, ended=endings.stream_ended, over_limit=limits.check)
-        endings.pump = limits.pump = pump
+        endings.pump = limits.pump = table.pump = pump
         self._guardian = GuardianLink(loop, layout, log=log, connected=self._fill, is_at_home=is_at_home)
         self._pool = ShimPool(loop, self._guardian, available=self._dispatch, heard=self._hear)
         table.pool = self._pool

@@ -8,6 +8,7 @@ from outlive.keeper.journal import Journal
 from outlive.keeper.kept import Kept
 from outlive.keeper.loop import Loop
 from outlive.keeper.pool import ShimPool
+from outlive.keeper.pump import Pump
 from outlive.protocols.keeper import Phase
 
 __all__ = ["Table"]
@@ -19,12 +20,13 @@ class Table:
     def __init__(
         self, loop: Loop, journal: Journal, inputs: Inputs, *, touch: Callable[[Kept], None]
     ) -> None:
-        """Begin empty; `pool` is set once it exists."""
+        """Begin empty; `pool` and `pump` are set once they exist."""
         self._loop = loop
         self._journal = journal
         self._inputs = inputs
         self._touch = touch
         self.pool: ShimPool | None = None
+        self.pump: Pump | None = None
         self.by_key: dict[bytes, Kept] = {}
 
     def keep(self, kept: Kept) -> None:
@@ -45,6 +47,10 @@ class Table:
             return
         self._inputs.abandon(kept)
         self._touch(kept)
+        assert self.pump is not None
+        for stream in kept.streams:
+            if stream.is_open:  # of what is left of its output nobody wants to hear
+                self.pump.hold(stream)
         for fd in kept.fds.values():
             self._loop.unwatch(fd)
             os.close(fd)
