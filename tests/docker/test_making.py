@@ -82,15 +82,18 @@ async def test_callers_for_one_name_hear_of_one_failure(site: Site) -> None:
 
 
 async def test_a_cancelled_caller_leaves_the_making_to_the_next(site: Site) -> None:
-    made = site.containers()
-    name = await made.remember(site.plan())
-    first = asyncio.create_task(made.ready(name))
-    second = asyncio.create_task(made.ready(name))
-    await asyncio.sleep(0.1)
-    first.cancel()
-    await second
-    await site.only()
-    assert first.cancelled()
+    for delay_s in (0.0, 0.02, 0.1):
+        made = site.containers()
+        name = await made.remember(site.plan())
+        first = asyncio.create_task(made.ready(name))
+        second = asyncio.create_task(made.ready(name))
+        await asyncio.sleep(delay_s)
+        is_in_time = first.cancel()
+        assert is_in_time or delay_s  # a daemon may have made it in a tenth of a second
+        await second
+        container = await site.only()
+        assert first.cancelled() == is_in_time
+        await container.delete(force=True)
 
 
 async def test_servers_that_race_end_at_the_same_container(site: Site) -> None:
