@@ -2,6 +2,7 @@
 
 import os
 import signal
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from outlive.core.identity import id_to_bytes
 from outlive.keeper.files import is_written
 from outlive.keeper.launch import ensure_keeper
+from outlive.keeper.spawn import keeper_argv, keeper_environment
 from outlive.protocols.keeper import Flags, Phase, encode_spec
 from tests.keeper.client import KeeperGone, until
 from tests.keeper.house import House, sh
@@ -81,11 +83,37 @@ def test_nothing_is_lost_when_shims_die_one_after_the_other(own_house: House, ga
 def test_a_hung_one_is_replaced(build_house: Callable[..., House], gate: Gate, victim: str) -> None:
     house = build_house(**_QUICK)
     process_id = _waiting(house, gate)
+    house.wait_redundant()  # they have met: in a container a command runs before there is a guardian
     pid = getattr(house, victim)()
     os.kill(pid, signal.SIGSTOP)
     until(lambda: not is_alive(pid), f"the end of the hung {victim}")
     house.wait_redundant()
     assert getattr(house, victim)() != pid
+    _finish(house, gate, process_id)
+
+
+def test_one_that_hangs_before_it_has_met_its_guardian_is_replaced(
+    build_house: Callable[..., House], gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It never answered a ping that could be missed now."""
+    monkeypatch.setenv("OUTLIVE_KEEPER_HUNG_TICKS", "1")
+    house = build_house()
+    process_id = _waiting(house, gate)
+    house.wait_redundant()
+    hung, guardian = house.supervisor(), house.guardian()
+    os.kill(hung, signal.SIGSTOP)
+    end(guardian)
+    root = str(house.state_dir)
+    subprocess.run(
+        keeper_argv("guardian", root, "--first"),
+        env=keeper_environment("guardian"),
+        stdin=subprocess.DEVNULL,
+        timeout=30,
+        check=True,
+    )
+    until(lambda: not is_alive(hung), "the end of the hung supervisor")
+    house.wait_redundant()
+    assert house.supervisor() != hung
     _finish(house, gate, process_id)
 
 

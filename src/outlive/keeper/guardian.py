@@ -37,6 +37,9 @@ __all__ = ["Guardian", "main"]
 _TICK_MS = 1000
 # Unanswered pings before the supervisor counts as hung. Ticks, not seconds: a suspended machine kills nobody.
 _HUNG_TICKS = int(os.environ.get("OUTLIVE_KEEPER_HUNG_TICKS", "5"))
+_UNMET_TICKS = (
+    10 * _HUNG_TICKS
+)  # without a word: it hangs, though it never answered a ping; taking over takes a second
 _QUICK_DEATH_S = 0.3
 _MAX_QUICK_DEATHS = 20
 # Told by SIGTERM to end: the supervisor, which waits for its commands, is watched a little longer than it waits.
@@ -149,7 +152,7 @@ class Guardian:
         self._supervisor = connection
         self._supervisor_pid = pid
         self.is_wanted = False
-        self._unanswered = 0
+        self._unanswered = self._alone_ticks = 0
         self._poll.register(connection.fileno(), select.POLLIN)
         self._greet()
 
@@ -242,8 +245,15 @@ class Guardian:
             return False
         # Three ticks without one: it died before it connected, or its lock was still held when it came.
         self._alone_ticks += 1
-        if self._alone_ticks >= 3 and holder_of(self._layout.supervisor_lock) is None:
-            self._start_supervisor()
+        holder = holder_of(self._layout.supervisor_lock)
+        if holder is None:
+            if self._alone_ticks >= 3:
+                self._start_supervisor()
+        elif holder and self._alone_ticks >= _UNMET_TICKS:
+            log(f"supervisor {holder} has not come to meet us: ending it")
+            self._alone_ticks = 0
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(holder, signal.SIGKILL)
         return True
 
     def _make_shims(self, links: list[int], *, execute: bool) -> None:
