@@ -134,8 +134,7 @@ class Starts:
 
     def again(self, kept: Kept) -> None:
         """Start a committed process that never executed (nobody had got it when the supervisor died)."""
-        with open(f"{kept.folder}/spec", "rb") as file:
-            kept.has_steps = has_steps(file.read())
+        kept.has_steps = has_steps(read_any(f"{kept.folder}/spec"))
         prepared = object.__new__(PreparedFolder)
         prepared.path = kept.folder
         prepared.listener = sockets.listen_unix(f"{kept.folder}/sock", backlog=4)
