@@ -106,6 +106,7 @@ class Kept:
         "is_orphan",
         "key",
         "kill_timer",
+        "last_doorbell",
         "lent",
         "listener",
         "note",
@@ -165,6 +166,7 @@ class Kept:
         self.stop_at = 0.0
         self.deadline = 0.0
         self.told = b""  # the newest doorbell that every server was sent
+        self.last_doorbell = b""  # once it was let go of
 
     @property
     def total(self) -> int:
@@ -178,6 +180,8 @@ class Kept:
 
     def doorbell(self) -> bytes:
         """Return the record of the newest state for the server."""
+        if self.last_doorbell:
+            return self.last_doorbell
         out = err = 0
         # Plain integers: each operation on a Flag costs a microsecond, and this runs for every splice.
         flags = int(self.flags)
@@ -193,6 +197,14 @@ class Kept:
         return RECORD.pack(
             self.key, out, err, self.pid, self.code, self.phase, self.cause, flags, self.descendants
         )
+
+    def end(self) -> None:
+        """Keep the doorbell of what does not change any more instead of the streams.
+
+        They lead back here: who is only forgotten would stay in memory, for nobody collects cycles in the supervisor.
+        """
+        self.last_doorbell = self.doorbell()
+        self.streams = []
 
     def answer_all(self, fields: dict[str, object]) -> None:
         """Answer everybody who asked for this start, once."""

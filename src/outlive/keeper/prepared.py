@@ -4,6 +4,7 @@ Creating files is what slows a start (10 to 200 us each on ext4); renaming a pre
 """
 
 import contextlib
+import errno
 import os
 import resource
 import socket
@@ -21,6 +22,10 @@ __all__ = ["PreparedFolder", "PreparedFolders"]
 # Written during a start or an end, when there is no time to make a file; empty ones are no records yet.
 _LATER_FILES = ("spec", "pid", "done")
 _SHELF_FOLDERS = 512
+# A shelf on which making folders is slow is left: so many in a row that took so long, but not before it has a few.
+_SLOW_S = 0.0005
+_SLOW_FOLDERS = 3
+_FEWEST_ON_SHELF = 8
 _WANTED = 48  # at first; afterwards as many as the largest burst took
 _MOST_WANTED = 256
 _DESCRIPTORS_SHARE = 64  # of the descriptors that may be open one in so many folders; each holds three
@@ -54,7 +59,8 @@ class PreparedFolders:
     """Keeps some prepared folders, on shelves; refilled in slices by the loop.
 
     A shelf lies in a part of the disk of its own: ext4 looks at every inode that was freed in the last minutes
-    nearby before it gives out one, 20 times slower after some thousand removals (decision 24).
+    nearby before it gives out one, 20 times slower after some thousand removals (decision 24). Where that has happened
+    by chance, the next folders go elsewhere.
     """
 
     def __init__(self, loop: Loop, layout: Layout) -> None:
@@ -64,6 +70,9 @@ class PreparedFolders:
         self._ready: deque[PreparedFolder] = deque()
         self._count = 0
         self._shelf = ""
+        self._old_shelves: list[str] = []  # own ones, of which some folders may still be ready
+        self._on_shelf = 0
+        self._slow = 0  # folders in a row that took long
         self._most = max(
             _FEW, min(_MOST_WANTED, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // _DESCRIPTORS_SHARE)
         )
@@ -78,7 +87,7 @@ class PreparedFolders:
         loop.later(_CLEAR_AFTER_S, self._clear_leftover)
 
     def _clear_leftover(self) -> None:
-        """Remove what an earlier supervisor left, one folder at a time; own shelves when they are empty."""
+        """Remove what an earlier supervisor left, one folder at a time."""
         if self._leftovers:
             path = self._leftovers.pop()
             try:
@@ -90,9 +99,7 @@ class PreparedFolders:
         self._loop.later(_REFILL_S if self._leftovers else _CLEAR_AFTER_S, self._clear_leftover)
 
     def _look_into(self, path: str) -> None:
-        """Clear the inside of a folder first; own shelves may be in use, then the next supervisor clears them."""
-        if os.path.basename(path).startswith(f"{os.getpid()}."):
-            return
+        """Clear the inside of a folder first."""
         with contextlib.suppress(OSError):
             if os.path.dirname(path) == self._layout.prepared:
                 self._leftovers += [path, *(f"{path}/{name}" for name in os.listdir(path))]
@@ -133,13 +140,24 @@ class PreparedFolders:
         remove_folder(folder.path)
 
     def _make(self) -> PreparedFolder:
-        if self._count % _SHELF_FOLDERS == 0:
-            if self._shelf:
-                self._leftovers.append(os.path.basename(self._shelf))
-            self._shelf = f"{self._layout.prepared}/{os.getpid()}.{self._count}"
-            os.mkdir(self._shelf, 0o700)
+        is_slow = self._slow >= _SLOW_FOLDERS and self._on_shelf >= _FEWEST_ON_SHELF
+        if not self._shelf or self._on_shelf == _SHELF_FOLDERS or is_slow:
+            self._change_shelf()
         self._count += 1
-        return PreparedFolder(f"{self._shelf}/{self._count}")
+        self._on_shelf += 1
+        began = time.monotonic()
+        folder = PreparedFolder(f"{self._shelf}/{self._count}")
+        self._slow = self._slow + 1 if time.monotonic() - began > _SLOW_S else 0
+        return folder
+
+    def _change_shelf(self) -> None:
+        if self._shelf:
+            self._old_shelves.append(self._shelf)
+        self._old_shelves = [shelf for shelf in self._old_shelves if not _is_removed(shelf)]
+        # No name that an earlier supervisor may have left: in a container each has the same pid.
+        self._shelf = f"{self._layout.prepared}/{os.urandom(6).hex()}"
+        os.mkdir(self._shelf, 0o700)
+        self._on_shelf = self._slow = 0
 
     def _refill_later(self, delay_s: float) -> None:
         if not self._is_refilling and len(self._ready) < self._wanted:
@@ -157,3 +175,12 @@ class PreparedFolders:
         except OSError:
             return  # a start will say what is wrong
         self._refill_later(_REFILL_S)
+
+
+def _is_removed(shelf: str) -> bool:
+    """Remove a shelf; it stays as long as there are folders on it."""
+    try:
+        os.rmdir(shelf)
+    except OSError as error:
+        return error.errno == errno.ENOENT
+    return True

@@ -65,7 +65,7 @@ def main(state_dir: str) -> None:
     become_subreaper()
     for folder in (layout.processes, layout.notes):
         os.makedirs(folder, mode=0o700, exist_ok=True)
-    gc.disable()  # the structures here are trees without cycles worth collecting; pauses would delay output
+    gc.disable()  # pauses would delay output; what is let go of leaves no cycles (`Kept.end`)
     supervisor = Supervisor(layout, is_at_home=partial(is_in_place, lock, layout.supervisor_lock))
     signal.signal(signal.SIGTERM, supervisor.shut_down)
     supervisor.run(wake)

@@ -68,3 +68,4 @@ class Table:
             assert self.pool is not None
             self.pool.release(kept.shim)
         self._journal.end(kept.process_id)
+        kept.end()
