@@ -245,6 +245,25 @@ def test_what_comes_while_nothing_was_there_gets_its_record_first(monkeypatch: p
         assert Path(writer.kept.folder, "idx").stat().st_size == runs + IDX.size
 
 
+@pytest.mark.parametrize("said_before", [b"", b"hello\n"])
+def test_what_is_said_between_the_look_and_the_end_is_kept(said_before: bytes) -> None:
+    """poll(2) looks for bytes first, and then whether there is a writer: who speaks in between and goes has only hung up."""
+    with _pumped() as pumped:
+        writer = pumped.start()
+        writer.write(said_before)
+        pumped.until(writer.is_complete)
+        writer.write(b"last words\n")
+        os.close(writer.end)
+        pumped.pump._hung_up(writer.stream)
+        assert writer.is_complete()
+        pumped.until(lambda: not writer.stream.is_open)
+        assert pumped.ended == [writer.kept]
+        pumped.writers.remove(writer)
+        for fd in (writer.stream.source, writer.kept.idx):
+            os.close(fd)
+        writer.stream.close_log()
+
+
 def test_what_is_let_go_of_while_it_takes_turns_is_not_moved_again() -> None:
     """The keeper ends, and strangers hold a stream of what has ended long ago."""
     with _pumped() as pumped:

@@ -52,6 +52,51 @@ def test_a_command_is_started_recorded_and_its_end_is_told(shim: Shim) -> None:
     shim.release()
 
 
+def test_the_start_time_that_it_tells_is_the_one_in_proc(shim: Shim) -> None:
+    """However it knows it: half a second of starts crosses many ticks of the clock."""
+    for _ in range(150):
+        shim.spawn("/bin/cat")
+        pid, ticks, _ = shim.spawned()
+        assert ticks == start_ticks(pid)
+        os.close(shim.held.pop("i"))
+        shim.supervisor.send("close i")
+        assert shim.ended() == ["exited", "0", "1"]
+        shim.release()
+
+
+@pytest.mark.parametrize("size", [0, 1000, 7000, 15_000, 16_000, 16_384, 17_000, 120_000])
+def test_a_command_gets_all_of_its_environment_however_large(shim: Shim, size: int) -> None:
+    env = {"FIRST": "1", "LARGE": "x" * size, **{f"N{number}": str(number) for number in range(size // 100)}}
+    for secrets in (None, {"SECRET": "y" * (size // 2)}):
+        shim.spawn("/usr/bin/env", env=env, secrets=secrets)
+        shim.spawned()
+        wanted = sorted(f"{name}={value}" for name, value in {**env, **(secrets or {})}.items())
+        assert sorted(shim.read().decode().splitlines()) == wanted
+        assert shim.ended() == ["exited", "0", "1"]
+        shim.release()
+
+
+def test_nothing_of_a_secret_stays_in_the_shims_memory(shims: Callable[..., Shim]) -> None:
+    """It stands beside the command for as long as that runs, and a secret is in memory only where it is used."""
+    shim = shims("program")
+    shim.spawn("/bin/cat", env={"PLAIN": "plain"}, secrets={"TOKEN": "open" + "sesame"})
+    shim.spawned()
+    assert b"opensesame" not in _memory_of(shim.process.pid)
+
+
+def _memory_of(pid: int) -> bytes:
+    """Return what a process may write to."""
+    found = []
+    with Path(f"/proc/{pid}/mem").open("rb", buffering=0) as memory:
+        for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
+            place, rights = line.split()[:2]
+            first, last = (int(number, 16) for number in place.split("-"))
+            if rights.startswith("rw"):
+                memory.seek(first)
+                found.append(memory.read(last - first))
+    return b"".join(found)
+
+
 def test_a_signal_is_told_as_one(shim: Shim) -> None:
     shim.spawn("/bin/sh", "-c", "kill -KILL $$")
     shim.spawned()

@@ -145,6 +145,14 @@ class Queries:
         """Return the live processes that a connection started, oldest first (also complete ones not yet closed)."""
         return sorted(self._intake.of_connection(connection_id), key=lambda process: process.process_id)
 
+    def running_of_connection(self, connection_id: str) -> _Processes:
+        """Return those of them that are not complete, oldest first."""
+        running = [
+            process for process in self._intake.of_connection(connection_id) if not process.is_complete
+        ]
+        running.sort(key=lambda process: process.process_id)
+        return running
+
     async def ended_of_connection(self, connection_id: str) -> _Processes:
         """Return the processes of a connection that are not live any more, oldest first (the newest 1000).
 

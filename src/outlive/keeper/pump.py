@@ -57,7 +57,7 @@ class Pump:
         self._bells = bells
         self._ended = ended
         self._over_limit = over_limit
-        self._wheel = Wheel(loop, self.move)
+        self._wheel = Wheel(loop, self.move, self._hung_up)
         self._most = 0  # bytes of the big stream that brought most in this turn
         self._rest_s = 0.0
 
@@ -98,6 +98,13 @@ class Pump:
         if limit is not None and stream.offset > limit >> 1:
             self._over_limit(stream)
         return True
+
+    def _hung_up(self, stream: Stream) -> None:
+        """End a stream that nobody can write to any more, unless something came before its last writer went."""
+        if stream.relay < 0 and not unread_bytes(stream.source):
+            self.close(stream)
+        else:
+            self.move(stream)
 
     def _relayed(self, stream: Stream) -> int:
         """Return what a terminal is taken from, which cannot be spliced into a file: a relay pipe; the shim holds its ends, too."""

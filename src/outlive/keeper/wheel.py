@@ -4,6 +4,7 @@ Those are not watched meanwhile. A few are moved at a time, one batch after the 
 is seen at once, and servers get the doorbells of a few streams often instead of those of all streams together (decision 129).
 """
 
+import select
 import time
 from collections import OrderedDict
 from collections.abc import Callable
@@ -28,13 +29,17 @@ _EMPTY_TURNS = 4  # in a row: one that was silent for so long in the wheel is wa
 class Wheel:
     """Calls `move` with each stream when it is time, in the loop's thread; `move` tells whether there was anything.
 
+    Where a watched stream has nothing but its end to tell, `hung_up` is called instead.
     A stream is watched, or in the ring, or neither. One that is chatty alone stays watched: there is nobody to take turns with.
     """
 
-    def __init__(self, loop: Loop, move: Callable[[Stream], bool]) -> None:
+    def __init__(
+        self, loop: Loop, move: Callable[[Stream], bool], hung_up: Callable[[Stream], None]
+    ) -> None:
         """Begin with no stream: an empty ring does not turn."""
         self._loop = loop
         self._move = move
+        self._hung_up = hung_up
         self._ring: OrderedDict[Stream, None] = OrderedDict()
         self._lone: Stream | None = None  # the chatty stream that is watched
         self._is_timed = False
@@ -81,8 +86,11 @@ class Wheel:
             self.watch(stream)
 
     def _listen(self, stream: Stream) -> None:
-        def readable(_events: int) -> None:
-            self._move(stream)
+        def readable(events: int) -> None:
+            if events == select.EPOLLHUP:
+                self._hung_up(stream)
+            else:
+                self._move(stream)
 
         self._loop.watch(stream.source, readable)
 

@@ -29,6 +29,7 @@ __all__ = [
     "encode_doorbells",
     "encode_message",
     "encode_spec",
+    "to_json",
 ]
 
 VERSION = 1
@@ -47,7 +48,7 @@ def _encoder() -> Callable[[object], str]:
     return lambda value: "".join(chunks(value, 0))
 
 
-_to_json = _encoder()
+to_json = _encoder()  # of an object: its text
 _NO_COMMAND: tuple[bytes, bytes, list[bytes], dict[bytes, bytes]] = (b"", b"", [], {})
 
 
@@ -122,7 +123,7 @@ def decode_doorbells(packet: bytes) -> Iterator[Doorbell]:
 
 def encode_message(message: Mapping[str, object], payload: bytes = b"") -> bytes:
     """Return a request or reply, with raw bytes behind the JSON where the message carries data."""
-    head = b"J" + _to_json(message).encode()
+    head = b"J" + to_json(message).encode()
     return head + b"\0" + payload if payload else head
 
 
@@ -142,7 +143,7 @@ def decode_message(packet: bytes) -> tuple[dict[str, object], bytes]:
 def encode_spec(spec: Spec) -> bytes:
     """Return the spec file: a version line with the head's length, the JSON head, the exec block."""
     more = {"secrets": spec.secrets, "groups": spec.groups, "container": spec.container}
-    head = _to_json(
+    head = to_json(
         {
             **{name: value for name, value in more.items() if value},
             "stdio": spec.stdio,

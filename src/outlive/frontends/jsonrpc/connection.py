@@ -57,9 +57,7 @@ class Connection:
 
     def running(self) -> list[Process]:
         """Return the processes of this connection that are not complete, oldest first."""
-        return [
-            process for process in self._engine.of_connection(self.connection_id) if not process.is_complete
-        ]
+        return self._engine.running_of_connection(self.connection_id)
 
     def starting(self, *, is_concurrent: bool) -> "_Starting":
         """Return what keeps the connection's one place inside `with`, while a process starts.

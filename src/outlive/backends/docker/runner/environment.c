@@ -1,9 +1,10 @@
 #include "environment.h"
 
 #include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "memory.h"
 
 /* Names are found by a table of hashes: a block may hold tens of thousands of words. */
 struct table {
@@ -57,15 +58,13 @@ char **overlaid(char **words, size_t count, char **secrets, size_t secret_count)
     while (size < 2 * (own + count + secret_count + 1)) /* half empty: a search ends */
         size *= 2;
     struct table table = {
-        .words = malloc((own + count + secret_count + 1) * sizeof *table.words),
-        .places = calloc(size, sizeof *table.places),
+        .words = claim((own + count + secret_count + 1) * sizeof *table.words),
+        .places = claim(size * sizeof *table.places),
         .mask = size - 1,
     };
-    if (table.words == NULL || table.places == NULL) {
-        free(table.words);
-        free(table.places);
+    if (table.words == NULL || table.places == NULL)
         return NULL;
-    }
+    memset(table.places, 0, size * sizeof *table.places);
     for (size_t index = 0; index < own; index++)
         put(&table, environ[index]);
     for (size_t index = 0; index < count; index++)
@@ -77,7 +76,6 @@ char **overlaid(char **words, size_t count, char **secrets, size_t secret_count)
         if (table.words[index][name_length(table.words[index])] == '=')
             table.words[kept++] = table.words[index];
     table.words[kept] = NULL;
-    free(table.places);
     return table.words;
 }
 

@@ -21,7 +21,11 @@
 #ifndef SYS_close_range
 #define SYS_close_range 436
 #endif
-enum { CLONE_WITH_PIDFD = 0x1000, CLOSE_RANGE_MARKS = 4 };
+enum {
+    CLONE_WITH_PIDFD = 0x1000,
+    CLOSE_RANGE_MARKS = 4,
+    ROUNDING_NS = 1000, /* the kernel's clock and ours are one, but for their last digits */
+};
 
 int open_pidfd(pid_t pid)
 {
@@ -143,6 +147,29 @@ unsigned long long start_ticks(pid_t pid)
     for (int number = 2; field != NULL && number < 22; number++)
         field = strchr(field + 1, ' ');
     return field == NULL ? 0 : strtoull(field, NULL, 10);
+}
+
+int64_t boottime_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_BOOTTIME, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+unsigned long long start_ticks_between(pid_t pid, int64_t before_ns, int64_t after_ns)
+{
+    static enum { UNTRIED, AGREES, DIFFERS } clock;
+    int64_t tick_ns = 1000000000 / sysconf(_SC_CLK_TCK);
+    unsigned long long ticks = (unsigned long long)((before_ns - ROUNDING_NS) / tick_ns);
+    bool is_one_tick = ticks == (unsigned long long)((after_ns + ROUNDING_NS) / tick_ns);
+
+    if (is_one_tick && clock == AGREES)
+        return ticks;
+    unsigned long long told = start_ticks(pid);
+    if (is_one_tick && clock == UNTRIED && told != 0)
+        clock = told == ticks ? AGREES : DIFFERS;
+    return told;
 }
 
 long long oom_kills(void)

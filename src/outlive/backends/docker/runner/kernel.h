@@ -46,6 +46,13 @@ bool read_stat(const char *path, struct stat_line *line);
 /* When a process was started, in clock ticks since boot; 0 when there is no such pid. */
 unsigned long long start_ticks(pid_t pid);
 
+/* Nanoseconds since boot, the clock of start times. */
+int64_t boottime_ns(void);
+
+/* The same as `start_ticks` of a child that was made between two moments of `boottime_ns`. As a rule both lie in one tick,
+   and the clock tells; once it was seen to agree with what /proc says, which takes far longer to ask. */
+unsigned long long start_ticks_between(pid_t pid, int64_t before_ns, int64_t after_ns);
+
 /* How many processes the kernel has killed in this container for want of memory; -1 when it does not say. */
 long long oom_kills(void);
 

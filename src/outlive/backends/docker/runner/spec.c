@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "environment.h"
+#include "memory.h"
 
 /* The words of src/outlive/protocols/frames.py, which old spec files hold: they change with a version word only. */
 static const char SPEC_VERSION[] = "outlive-spec-1 ";
@@ -22,19 +23,7 @@ struct words {
     size_t count;
 };
 
-/* Return memory that lives as long as the command; NULL if there is none. */
-static void *claim(struct command *command, size_t size)
-{
-    return command->pieces[command->piece_count++] = malloc(size);
-}
-
-void forget_command(struct command *command)
-{
-    while (command->piece_count > 0)
-        free(command->pieces[--command->piece_count]);
-}
-
-static int read_whole(struct command *command, int fd, char **content, size_t *size)
+static int read_whole(int fd, char **content, size_t *size)
 {
     struct stat state;
 
@@ -42,7 +31,7 @@ static int read_whole(struct command *command, int fd, char **content, size_t *s
         return errno;
     if (!S_ISREG(state.st_mode) || state.st_size > FILE_BYTES)
         return EINVAL;
-    *content = claim(command, (size_t)state.st_size + 1);
+    *content = claim((size_t)state.st_size + 1);
     if (*content == NULL)
         return ENOMEM;
     for (*size = 0; *size < (size_t)state.st_size;) {
@@ -60,13 +49,13 @@ static int read_whole(struct command *command, int fd, char **content, size_t *s
 }
 
 /* Split at NUL as Python's `split` does: n of them make n + 1 words. */
-static int split(struct command *command, char *content, size_t size, struct words *words)
+static int split(char *content, size_t size, struct words *words)
 {
     size_t count = 1;
 
     for (size_t index = 0; index < size; index++)
         count += content[index] == '\0';
-    words->first = claim(command, (count + 1) * sizeof *words->first);
+    words->first = claim((count + 1) * sizeof *words->first);
     if (words->first == NULL)
         return ENOMEM;
     words->count = 0;
@@ -174,7 +163,7 @@ static int take_extended(struct command *command, struct words *words)
 /* The words of argv get a NULL of their own: the environment's first word stands where it belongs. */
 static int take_argv(struct command *command, const struct words *words)
 {
-    command->argv = claim(command, (words->count + 2) * sizeof *command->argv);
+    command->argv = claim((words->count + 2) * sizeof *command->argv);
     if (command->argv == NULL)
         return ENOMEM;
     memcpy(command->argv, words->first, words->count * sizeof *words->first);
@@ -194,17 +183,17 @@ int read_command(int spec, int secrets, struct command *command)
     unsigned long long argc;
 
     *command = (struct command){0};
-    int error = read_whole(command, spec, &content, &size);
+    int error = read_whole(spec, &content, &size);
     if (error == 0 && secrets >= 0)
-        error = read_whole(command, secrets, &hidden, &hidden_size);
+        error = read_whole(secrets, &hidden, &hidden_size);
     if (error != 0)
         return error;
     char *block = exec_block(content, size);
     if (block == NULL)
         return EINVAL;
-    error = split(command, block, size - (size_t)(block - content), &all);
+    error = split(block, size - (size_t)(block - content), &all);
     if (error == 0 && hidden != NULL)
-        error = split(command, hidden, hidden_size, &more);
+        error = split(hidden, hidden_size, &more);
     if (error != 0)
         return error;
     if (all.count < 3 || !read_number(all.first[2], &argc) || argc > all.count - 3)
@@ -219,6 +208,5 @@ int read_command(int spec, int secrets, struct command *command)
     if (error != 0)
         return error;
     command->env = overlaid(all.first + 3 + argc, all.count - 3 - (size_t)argc, more.first, more.count);
-    command->pieces[command->piece_count++] = command->env;
     return command->env == NULL ? ENOMEM : 0;
 }

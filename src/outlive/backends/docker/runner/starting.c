@@ -7,11 +7,11 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "failpoints.h"
 #include "kernel.h"
+#include "memory.h"
 #include "shim.h"
 #include "spec.h"
 
@@ -29,6 +29,8 @@ enum own { INPUT, OUTPUT, ERRORS, TERMINAL, SECRETS, OWN_COUNT };
 struct start {
     struct command command;
     int ends[OWN_COUNT];
+    int64_t before_ns; /* `boottime_ns` before the child was made, */
+    volatile int64_t born_ns; /* and as soon as it ran */
     volatile int error;
     const char *volatile place;
 };
@@ -75,6 +77,7 @@ __attribute__((no_sanitize("address"))) static int become(void *argument)
     int output = terminal >= 0 ? terminal : start->ends[OUTPUT];
     int errors = terminal < 0 && start->ends[ERRORS] >= 0 ? start->ends[ERRORS] : output;
 
+    start->born_ns = boottime_ns();
     setsid();
     start->place = "cwd";
     if (chdir(start->command.cwd) == 0) {
@@ -94,6 +97,7 @@ static int execute(struct shim *shim, struct start *start)
 {
     _Alignas(16) char stack[STACK_BYTES];
 
+    start->before_ns = boottime_ns();
     pid_t pid = clone(become, stack + sizeof stack, CLONE_VM | CLONE_VFORK | SIGCHLD, start);
     if (pid < 0)
         return errno;
@@ -149,17 +153,15 @@ static void fail(struct shim *shim, int number, const char *place)
 }
 
 /* Write who the command is, and say so; where the disk is full it runs all the same. */
-static void tell_of_start(struct shim *shim, int record)
+static void tell_of_start(struct shim *shim, const struct start *start, int record)
 {
     char line[MOST_LINE];
-    struct timespec boot;
 
     hit("shim.spawned");
-    shim->ticks = start_ticks(shim->pid);
+    shim->ticks = start_ticks_between(shim->pid, start->before_ns, start->born_ns);
     int64_t now = now_ns();
-    clock_gettime(CLOCK_BOOTTIME, &boot);
     snprintf(line, sizeof line, "%d %llu %lld %lld %d %s\n", (int)shim->pid, shim->ticks, (long long)now,
-             (long long)boot.tv_sec * 1000000000 + boot.tv_nsec, (int)getpid(), shim->boot_id);
+             (long long)boottime_ns(), (int)getpid(), shim->boot_id);
     if (write_line(record, line) != 0)
         now = now_ns();
     close(record);
@@ -187,12 +189,12 @@ static void spawn(struct shim *shim, struct start *start)
         error = execute(shim, start);
         place = start->place != NULL ? start->place : "program";
     }
-    forget_command(&start->command);
+    forget_claims();
     for (int index = 0; index < OWN_COUNT; index++)
         if (start->ends[index] >= 0)
             close(start->ends[index]);
     if (error == 0) {
-        tell_of_start(shim, record);
+        tell_of_start(shim, start, record);
         return;
     }
     if (record >= 0)

@@ -1,0 +1,13 @@
+/* What a command is made of until it executes: one command at a time in a process. */
+#ifndef OUTLIVE_MEMORY_H
+#define OUTLIVE_MEMORY_H
+
+#include <stddef.h>
+
+/* Return memory that lives until `forget_claims`; NULL if there is none. */
+void *claim(size_t size);
+
+/* Free all of it; nothing that stood in it can be read afterwards. */
+void forget_claims(void);
+
+#endif
