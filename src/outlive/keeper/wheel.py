@@ -33,9 +33,7 @@ class Wheel:
     A stream is watched, or in the ring, or neither. One that is chatty alone stays watched: there is nobody to take turns with.
     """
 
-    def __init__(
-        self, loop: Loop, move: Callable[[Stream], bool], hung_up: Callable[[Stream], None]
-    ) -> None:
+    def __init__(self, loop: Loop, move: Callable[[Stream], bool], hung_up: Callable[[Stream], None]) -> None:
         """Begin with no stream: an empty ring does not turn."""
         self._loop = loop
         self._move = move

@@ -161,6 +161,9 @@ class PlayedEngine(_PlayedControls):
             if one.process.connection_id == connection_id and not one.process.is_closed
         ]
 
+    def running_of_connection(self, connection_id: str) -> _Processes:
+        return [process for process in self.of_connection(connection_id) if not process.is_complete]
+
     def connections_waiting(self) -> set[str]:
         return self.waiting
 
