@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -114,6 +115,23 @@ def test_one_that_hangs_before_it_has_met_its_guardian_is_replaced(
     until(lambda: not is_alive(hung), "the end of the hung supervisor")
     house.wait_redundant()
     assert house.supervisor() != hung
+    _finish(house, gate, process_id)
+
+
+def test_one_that_is_killed_before_it_has_met_its_guardian_is_replaced_at_once(
+    build_house: Callable[..., House], gate: Gate, tmp_path: Path
+) -> None:
+    """No link tells of its end, but its parent hears of it; else the next one would come three ticks later."""
+    house = build_house(OUTLIVE_FAILPOINT=f"recovery.asked@{tmp_path / 'token'}")
+    process_id = _waiting(house, gate)
+    house.wait_redundant()
+    for _ in range(3):
+        (tmp_path / "token").touch()
+        began = time.monotonic()
+        end(house.supervisor())
+        until(lambda: not (tmp_path / "token").exists(), "the next one's end")
+        house.wait_redundant()
+        assert time.monotonic() - began < 2.9
     _finish(house, gate, process_id)
 
 

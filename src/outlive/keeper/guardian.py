@@ -111,6 +111,7 @@ class Guardian:
         self._quick_deaths = 0
         # Launched by a client while a supervisor was still there, maybe to leave: one is wanted all the same.
         self.is_wanted = False
+        self._spawned = supervisor  # the newest
         self._own = {supervisor}  # shims and supervisors: no commands, so their ends leave no note
         self._leaves_at = math.inf  # told to end: when the supervisor has ended, or then
         self._maker = ShimMaker(own_shim, ShimProgram(layout.root), self._own, log=log, given_up=self._greet)
@@ -213,9 +214,10 @@ class Guardian:
             self._quick_deaths = 0
             log("the supervisor dies again and again: waiting before the next one")
             return
-        self._own.add(
-            spawn_detached(keeper_argv("supervisor", self._layout.root), keeper_environment("supervisor"))
+        self._spawned = spawn_detached(
+            keeper_argv("supervisor", self._layout.root), keeper_environment("supervisor")
         )
+        self._own.add(self._spawned)
 
     def _tick(self) -> bool:
         if time.monotonic() > self._leaves_at:
@@ -243,7 +245,7 @@ class Guardian:
             forget_retirement(self._layout.supervisor_lock)
         elif is_retired(self._layout.supervisor_lock):
             return False
-        # Three ticks without one: it died before it connected, or its lock was still held when it came.
+        # Three ticks without one: it gave up before it connected, or its lock was still held when it came.
         self._alone_ticks += 1
         holder = holder_of(self._layout.supervisor_lock)
         if holder is None:
@@ -276,6 +278,13 @@ class Guardian:
             else:
                 self._note(child)
             os.waitpid(child.si_pid, 0)
+            if child.si_pid == self._spawned and child.si_code != os.CLD_EXITED:
+                self._replace_unmet()
+
+    def _replace_unmet(self) -> None:
+        """Start another supervisor at once when one was killed before it met us: no link tells of its end."""
+        if self._supervisor is None and not self._is_leaving() and not is_retired(self._layout.supervisor_lock):
+            self._start_supervisor()
 
     def _note(self, child: os.waitid_result) -> None:
         """Leave a note of an adopted command's end, for the supervisor to find by pid and start time.
