@@ -283,7 +283,11 @@ class Guardian:
 
     def _replace_unmet(self) -> None:
         """Start another supervisor at once when one was killed before it met us: no link tells of its end."""
-        if self._supervisor is None and not self._is_leaving() and not is_retired(self._layout.supervisor_lock):
+        if (
+            self._supervisor is None
+            and not self._is_leaving()
+            and not is_retired(self._layout.supervisor_lock)
+        ):
             self._start_supervisor()
 
     def _note(self, child: os.waitid_result) -> None:
