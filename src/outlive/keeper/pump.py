@@ -100,11 +100,11 @@ class Pump:
         return True
 
     def _hung_up(self, stream: Stream) -> None:
-        """End a stream that nobody can write to any more, unless something came before its last writer went."""
-        if stream.relay < 0 and not unread_bytes(stream.source):
-            self.close(stream)
-        else:
+        """Move what came before the last writer went, and end the stream at once if that was all."""
+        if stream.relay >= 0 or unread_bytes(stream.source):
             self.move(stream)
+        if stream.is_open and stream.relay < 0 and not unread_bytes(stream.source):
+            self.close(stream)
 
     def _relayed(self, stream: Stream) -> int:
         """Return what a terminal is taken from, which cannot be spliced into a file: a relay pipe; the shim holds its ends, too."""

@@ -29,7 +29,7 @@ _EMPTY_TURNS = 4  # in a row: one that was silent for so long in the wheel is wa
 class Wheel:
     """Calls `move` with each stream when it is time, in the loop's thread; `move` tells whether there was anything.
 
-    Where a watched stream has nothing but its end to tell, `hung_up` is called instead.
+    Where nobody can write to a watched stream any more `hung_up` is called instead.
     A stream is watched, or in the ring, or neither. One that is chatty alone stays watched: there is nobody to take turns with.
     """
 
@@ -85,7 +85,7 @@ class Wheel:
 
     def _listen(self, stream: Stream) -> None:
         def readable(events: int) -> None:
-            if events == select.EPOLLHUP:
+            if events & select.EPOLLHUP:
                 self._hung_up(stream)
             else:
                 self._move(stream)
