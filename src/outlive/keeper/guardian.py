@@ -278,17 +278,10 @@ class Guardian:
             else:
                 self._note(child)
             os.waitpid(child.si_pid, 0)
-            if child.si_pid == self._spawned and child.si_code != os.CLD_EXITED:
-                self._replace_unmet()
-
-    def _replace_unmet(self) -> None:
-        """Start another supervisor at once when one was killed before it met us: no link tells of its end."""
-        if (
-            self._supervisor is None
-            and not self._is_leaving()
-            and not is_retired(self._layout.supervisor_lock)
-        ):
-            self._start_supervisor()
+            was_killed = child.si_pid == self._spawned and child.si_code != os.CLD_EXITED
+            is_unmet = was_killed and self._supervisor is None  # no link will tell of its end
+            if is_unmet and not self._is_leaving() and not is_retired(self._layout.supervisor_lock):
+                self._start_supervisor()
 
     def _note(self, child: os.waitid_result) -> None:
         """Leave a note of an adopted command's end, for the supervisor to find by pid and start time.
