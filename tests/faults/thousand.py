@@ -16,7 +16,7 @@ from outlive.core.identity import ProcessId, id_to_bytes
 from outlive.protocols.keeper import encode_spec
 from tests.keeper.client import until
 from tests.keeper.house import House, sh
-from tests.support.processes import end
+from tests.support.processes import end, own_memory_bytes
 
 __all__ = ["Figures", "thousand"]
 
@@ -52,11 +52,6 @@ class Figures:
             f" guardian {self.guardian_bytes / self.processes / 1024:.1f} KB)\n"
             f"{len(self.faults)} faults"
         )
-
-
-def _own_bytes(pid: int) -> int:
-    lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
-    return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("Private_"))
 
 
 def _start(house: House, count: int, gate: Path) -> dict[ProcessId, int]:
@@ -100,12 +95,12 @@ def thousand(state_dir: Path, *, processes: int = 1000) -> Figures:
         keys = {id_to_bytes(process_id) for process_id in codes}
         house.wait_redundant()
         busy = [record.shim_pid for process_id in codes if (record := house.pid_record(process_id))]
-        figures.shim_bytes = sum(map(_own_bytes, busy))
+        figures.shim_bytes = sum(map(own_memory_bytes, busy))
         figures.recovered_s = [_recover(house, keys) for _ in range(_KILLS)]
         house.wait_redundant()
-        figures.recovered_shim_bytes = sum(map(_own_bytes, busy))
-        figures.supervisor_bytes = _own_bytes(house.supervisor())
-        figures.guardian_bytes = _own_bytes(house.guardian())
+        figures.recovered_shim_bytes = sum(map(own_memory_bytes, busy))
+        figures.supervisor_bytes = own_memory_bytes(house.supervisor())
+        figures.guardian_bytes = own_memory_bytes(house.guardian())
         with gate.open("w") as lines:
             lines.write("\n" * processes)  # each shell takes one
             lines.flush()

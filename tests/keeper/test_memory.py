@@ -1,20 +1,14 @@
 """What a process costs the supervisor once it has ended: nothing."""
 
-from pathlib import Path
-
 import pytest
 
 from outlive.protocols.keeper import CauseCode
 from tests.keeper.client import KeeperRefused
 from tests.keeper.house import House, sh
+from tests.support.processes import own_memory_bytes
 
 _ROUNDS = 40
 _LEFT_BYTES = 1024  # a process; each kept in memory would be four times as much
-
-
-def _private_bytes(pid: int) -> int:
-    lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
-    return 1024 * sum(int(line.split()[1]) for line in lines if line.startswith("Private_"))
 
 
 def _live_a_little(house: House) -> int:
@@ -41,7 +35,7 @@ def test_what_has_ended_leaves_nothing_in_the_supervisor(own_house: House) -> No
     """It is to run for years, and a thousand commands an hour are nothing special."""
     for _ in range(_ROUNDS):
         _live_a_little(own_house)
-    before = _private_bytes(own_house.supervisor())
+    before = own_memory_bytes(own_house.supervisor())
     count = sum(_live_a_little(own_house) for _ in range(_ROUNDS))
-    grown = _private_bytes(own_house.supervisor()) - before
+    grown = own_memory_bytes(own_house.supervisor()) - before
     assert grown < count * _LEFT_BYTES, f"{grown / count:.0f} bytes a process"

@@ -3,7 +3,7 @@
 import itertools
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -64,12 +64,9 @@ def _shelves_of(house: _House, *, taken: int) -> list[int]:
     return [len(list(group)) for _, group in itertools.groupby(shelves)]
 
 
-def _take_long(make: Callable[[str], PreparedFolder]) -> Callable[[str], PreparedFolder]:
-    def make_slowly(path: str) -> PreparedFolder:
-        time.sleep(0.001)
-        return make(path)
-
-    return make_slowly
+def _make_slowly(path: str) -> PreparedFolder:
+    time.sleep(0.001)
+    return PreparedFolder(path)
 
 
 def test_after_a_burst_as_many_are_kept_ready_as_it_took_and_no_more(house: _House) -> None:
@@ -113,7 +110,7 @@ def test_a_shelf_on_which_folders_are_slow_is_left_for_another_one(
     house: _House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Freed inodes nearby are what makes it slow; the next one is elsewhere on the disk. A slow disk has no shelf for each."""
-    monkeypatch.setattr(prepared, "PreparedFolder", _take_long(PreparedFolder))
+    monkeypatch.setattr(prepared, "PreparedFolder", _make_slowly)
     assert _shelves_of(house, taken=20) == [8, 8, 4]
 
 

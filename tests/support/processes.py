@@ -24,6 +24,7 @@ __all__ = [
     "is_stopped",
     "memory_peak_bytes",
     "of_state_folder",
+    "own_memory_bytes",
     "poll_until",
     "stat",
     "wait_dead",
@@ -151,6 +152,12 @@ def memory_peak_bytes(pid: int) -> int:
         if line.startswith("VmHWM:"):
             return int(line.split()[1]) * 1024
     raise AssertionError(f"no process {pid}")
+
+
+def own_memory_bytes(pid: int) -> int:
+    """Return the memory that nobody shares with `pid` (USS: what smaps_rollup calls private)."""
+    lines = _read(f"/proc/{pid}/smaps_rollup").decode().splitlines()
+    return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("Private_"))
 
 
 def end(pid: int) -> None:

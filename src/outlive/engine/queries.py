@@ -143,15 +143,12 @@ class Queries:
 
     def of_connection(self, connection_id: str) -> _Processes:
         """Return the live processes that a connection started, oldest first (also complete ones not yet closed)."""
-        return sorted(self._intake.of_connection(connection_id), key=lambda process: process.process_id)
+        return _oldest_first(self._intake.of_connection(connection_id))
 
     def running_of_connection(self, connection_id: str) -> _Processes:
         """Return those of them that are not complete, oldest first."""
-        running = [
-            process for process in self._intake.of_connection(connection_id) if not process.is_complete
-        ]
-        running.sort(key=lambda process: process.process_id)
-        return running
+        live = self._intake.of_connection(connection_id)
+        return _oldest_first([process for process in live if not process.is_complete])
 
     async def ended_of_connection(self, connection_id: str) -> _Processes:
         """Return the processes of a connection that are not live any more, oldest first (the newest 1000).
@@ -173,3 +170,7 @@ class Queries:
             for process in self._intake.live.values()
             if process.connection_id in self._recovered and process.connection_id and not process.is_detached
         }
+
+
+def _oldest_first(processes: _Processes) -> _Processes:
+    return sorted(processes, key=lambda process: process.process_id)

@@ -4,7 +4,6 @@ Creating files is what slows a start (10 to 200 us each on ext4); renaming a pre
 """
 
 import contextlib
-import errno
 import os
 import resource
 import socket
@@ -68,7 +67,6 @@ class PreparedFolders:
         self._loop = loop
         self._layout = layout
         self._ready: deque[PreparedFolder] = deque()
-        self._count = 0
         self._shelf = ""
         self._old_shelves: list[str] = []  # own ones, of which some folders may still be ready
         self._on_shelf = 0
@@ -143,10 +141,9 @@ class PreparedFolders:
         is_slow = self._slow >= _SLOW_FOLDERS and self._on_shelf >= _FEWEST_ON_SHELF
         if not self._shelf or self._on_shelf == _SHELF_FOLDERS or is_slow:
             self._change_shelf()
-        self._count += 1
         self._on_shelf += 1
         began = time.monotonic()
-        folder = PreparedFolder(f"{self._shelf}/{self._count}")
+        folder = PreparedFolder(f"{self._shelf}/{self._on_shelf}")
         self._slow = self._slow + 1 if time.monotonic() - began > _SLOW_S else 0
         return folder
 
@@ -181,6 +178,8 @@ def _is_removed(shelf: str) -> bool:
     """Remove a shelf; it stays as long as there are folders on it."""
     try:
         os.rmdir(shelf)
-    except OSError as error:
-        return error.errno == errno.ENOENT
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
     return True

@@ -89,20 +89,27 @@ void close_from(unsigned first, bool only_cloexec)
     }
 }
 
-int64_t now_ns(void)
+static int64_t read_clock(clockid_t clock)
 {
     struct timespec now;
 
-    clock_gettime(CLOCK_REALTIME, &now);
+    clock_gettime(clock, &now);
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+int64_t now_ns(void)
+{
+    return read_clock(CLOCK_REALTIME);
+}
+
+int64_t boottime_ns(void)
+{
+    return read_clock(CLOCK_BOOTTIME);
 }
 
 int64_t now_ms(void)
 {
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+    return read_clock(CLOCK_MONOTONIC) / 1000000;
 }
 
 ssize_t read_small(const char *path, char *text, size_t size)
@@ -147,14 +154,6 @@ unsigned long long start_ticks(pid_t pid)
     for (int number = 2; field != NULL && number < 22; number++)
         field = strchr(field + 1, ' ');
     return field == NULL ? 0 : strtoull(field, NULL, 10);
-}
-
-int64_t boottime_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_BOOTTIME, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
 unsigned long long start_ticks_between(pid_t pid, int64_t before_ns, int64_t after_ns)

@@ -27,8 +27,9 @@ void block_all_signals(bool blocked);
 /* Close (or, with `only_cloexec`, mark) every descriptor from `first` on. */
 void close_from(unsigned first, bool only_cloexec);
 
-/* Unix time in nanoseconds; monotonic time in milliseconds. */
+/* Unix time in nanoseconds; nanoseconds since boot, the clock of start times; monotonic time in milliseconds. */
 int64_t now_ns(void);
+int64_t boottime_ns(void);
 int64_t now_ms(void);
 
 /* Read a small file into `text`, which then ends with NUL. Returns the bytes, -1 when it cannot be read. */
@@ -45,9 +46,6 @@ bool read_stat(const char *path, struct stat_line *line);
 
 /* When a process was started, in clock ticks since boot; 0 when there is no such pid. */
 unsigned long long start_ticks(pid_t pid);
-
-/* Nanoseconds since boot, the clock of start times. */
-int64_t boottime_ns(void);
 
 /* The same as `start_ticks` of a child that was made between two moments of `boottime_ns`. As a rule both lie in one tick,
    and the clock tells; once it was seen to agree with what /proc says, which takes far longer to ask. */
