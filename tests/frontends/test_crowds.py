@@ -112,12 +112,13 @@ async def test_thousands_of_small_frames_are_all_answered_in_order_while_others_
 ) -> None:
     frames = b"".join(_frame(b"x" * (number % 7)) + _frame(b"", 0x89) for number in range(20_000))
     async with served(_application(), tmp_path) as at, asyncio.timeout(40):
-        loud = asyncio.create_task(asyncio.to_thread(_converse, at.port, frames, 20_000))
         asked = 0
-        while not loud.done():
-            assert (await asyncio.to_thread(http_get, at.port, "/health")).status == 200
-            asked += not loud.done()
-        assert await loud == [str(number % 7) for number in range(20_000)]
+        while not asked:  # a thread that is late with its question has another chance, until patience is over
+            loud = asyncio.create_task(asyncio.to_thread(_converse, at.port, frames, 20_000))
+            while not loud.done():
+                assert (await asyncio.to_thread(http_get, at.port, "/health")).status == 200
+                asked += not loud.done()
+            assert await loud == [str(number % 7) for number in range(20_000)]
     assert asked >= 1
 
 
