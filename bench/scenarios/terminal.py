@@ -48,8 +48,8 @@ def run(bench: Bench) -> Section:
 
 
 def _measure_volume(bench: Bench, section: Section, lane: Endpoint, *, size: int) -> None:
-    bench.warm_memory(size)
     with _started(lane) as shown:
+        bench.warm_memory(size)
         measured = measure_sink(bench, shown, command=f"yes {_LINE} | head -c {size * 79 // 80}\n")
     section.add(lane.label, _UNIT, value=measured["wire_bytes"] / 1e3 / (measured["elapsed_ns"] / 1e6))
 

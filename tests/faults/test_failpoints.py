@@ -4,6 +4,7 @@ The names are read from the keeper's source, so that a new failpoint is tested f
 """
 
 import functools
+import random
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -23,7 +24,7 @@ from tests.keeper.house import House, Options, sh
 pytestmark = pytest.mark.thorough
 
 _SOURCE = Path(outlive.keeper.__file__).parent
-_NOT_CONTAINED = ("shim.", "orphan.", "guardian.", "start.given")
+_NOT_CONTAINED = ("shim.", "orphan.", "guardian.", "start.given", "relay.")
 _FOUND = sorted(
     {name for path in _SOURCE.glob("*.py") for name in re.findall(r'hit\("([a-z_.]+)"\)', path.read_text())}
 )
@@ -32,6 +33,8 @@ NAMES = [name for name in _FOUND if not name.startswith("container.")]
 CONTAINED = [name for name in _FOUND if not name.startswith(_NOT_CONTAINED)]
 _OLDER_KERNEL = {"OUTLIVE_DEGRADE": "pidfd_info"}
 _FORKS = {SHIM_VARIABLE: "off"}
+# What happens only to a stream in full flow.
+_IN_FULL_FLOW = ("relay.", "shim.kept")
 # A kill here leaves nobody who knows whether the command ran: that is said, never guessed.
 _MAY_BE_LOST = {"shim.starting"}
 
@@ -150,10 +153,28 @@ def _after_a_kill_of(victim: str) -> Callable[[Armed], None]:
     return scenario
 
 
+def _in_full_flow(armed: Armed) -> None:
+    """Blocks come until the kill has happened; what was written is known from the number of them, on stderr."""
+    block = random.Random("relays").randbytes(1 << 20)
+    path = armed.token.with_name("block")
+    path.write_bytes(block)
+    armed.arm()
+    process_id = armed.start(
+        f"n=0; while [ -e {armed.token} ] || [ $n -lt 20 ]; do cat {path}; n=$((n+1)); [ $n -lt 500 ] || break; done;"
+        " echo $n >&2; exit 6",
+        6,
+    )
+    armed.house.client.wait_done(process_id)
+    said = armed.house.err(process_id)
+    armed.expected[process_id] = (6, block * int(said), said)
+
+
 def _scenario(name: str) -> Callable[[Armed], None]:
     part, _, _ = name.partition(".")
     if name == "guardian.fork":
         return _during_many_starts
+    if name.startswith(_IN_FULL_FLOW):
+        return _in_full_flow
     if part == "stop":
         return _during_stop
     if part == "orphan":
@@ -169,7 +190,7 @@ def _cases() -> Iterator[object]:
         yield pytest.param(name, {}, id=name)
         marks = [] if name.startswith(("shim.", "orphan.")) else [pytest.mark.slow]
         yield pytest.param(name, _OLDER_KERNEL, id=f"{name}-older-kernel", marks=marks)
-        if name.startswith(("shim.", "orphan.", "guardian.")):
+        if name.startswith(("shim.", "orphan.", "guardian.", "relay.")):
             yield pytest.param(name, _FORKS, id=f"{name}-forks")
 
 

@@ -2,7 +2,6 @@
 
 import hashlib
 import os
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from outlive.keeper.records import read_end
 from outlive.protocols.keeper import Flags
 from tests.faults.plans import Plan
 from tests.keeper.client import KeeperRefused, until
+from tests.keeper.disks import fill, small_disk
 from tests.keeper.house import House, sh
 from tests.support.processes import is_alive
 
@@ -23,30 +23,12 @@ _DISK_BYTES = 6 << 20
 @pytest.fixture
 def small(tmp_path: Path) -> Iterator[House]:
     """A keeper on a file system of 6 MiB."""
-    folder = tmp_path / "small"
-    folder.mkdir()
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", f"size={_DISK_BYTES},nr_inodes=2000", "tmpfs", str(folder)],
-        check=False,
-        capture_output=True,
-        text=True,
-    )
-    if mounted.returncode:
-        pytest.skip(f"mount is not permitted here: {mounted.stderr.strip()}")
-    try:
-        with House(folder / "state") as house:
-            yield house
-    finally:
-        subprocess.run(["umount", "-l", str(folder)], check=True)
+    with small_disk(tmp_path / "small", _DISK_BYTES) as folder, House(folder / "state") as house:
+        yield house
 
 
 def _fill(house: House, *, leave_bytes: int) -> Path:
-    """Take the space of the file system but for some; returns the file to remove."""
-    ballast = house.state_dir.with_name("ballast")
-    found = os.statvfs(house.state_dir)
-    with ballast.open("wb") as file:
-        os.posix_fallocate(file.fileno(), 0, max(1, found.f_bavail * found.f_frsize - leave_bytes))
-    return ballast
+    return fill(house.state_dir.parent, leave_bytes=leave_bytes)
 
 
 def _plan(*, size: int, seed: str = "full disk") -> Plan:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from outlive.core.spec import Spec
-from outlive.keeper import pump
+from outlive.keeper import relays
 from outlive.keeper.bells import Bells
 from outlive.keeper.inputs import Inputs
 from outlive.keeper.journal import Journal
@@ -238,7 +238,7 @@ def test_what_comes_while_nothing_was_there_gets_its_record_first(monkeypatch: p
             return waiting
 
         with monkeypatch.context() as patch:
-            patch.setattr(pump, "unread_bytes", count_and_write)
+            patch.setattr(relays, "unread_bytes", count_and_write)
             assert not pumped.pump.move(writer.stream)
         assert Path(writer.kept.folder, "idx").stat().st_size == runs
         pumped.until(writer.is_complete)

@@ -14,6 +14,7 @@ from outlive.keeper.kept import Kept, ShimLink
 from outlive.keeper.kernel import boottime_ns
 from outlive.keeper.loop import Loop
 from outlive.keeper.orphans import Orphans
+from outlive.keeper.relays import use_relay
 from outlive.keeper.starts import failed_start
 from outlive.protocols.frames import ExitRecord, encode_exit
 from outlive.protocols.keeper import Phase
@@ -80,6 +81,8 @@ class Hearing:
                 )
             case ["empty"]:
                 self._endings.emptied(kept)
+            case ["kept", "rw"]:
+                use_relay(kept)
             case ["born", letters] if shim.is_inside and not kept.pid:
                 held = dict(zip(letters, fds, strict=True))
                 fds.clear()

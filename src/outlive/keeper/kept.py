@@ -49,9 +49,11 @@ class Stream:
         "is_big",
         "is_open",
         "is_stalled",
+        "is_terminal",
         "kept",
         "last_ns",
         "log",
+        "may_be_relayed",
         "offset",
         "relay",
         "short_reads",
@@ -61,7 +63,7 @@ class Stream:
     def __init__(
         self, kept: "Kept", index: int, *, source: int, log: int, offset: int = 0, relay: int = -1
     ) -> None:
-        """`source` is read (a pipe, or a pty master with `relay` = (write end) of the relay pipe); `log` is written.
+        """`source` is read (a pipe, or a pty master), `log` is written; `relay` is the write end of a pipe between them.
 
         Where `log` is -1 it is opened with the first bytes: most commands write nothing to stderr.
         """
@@ -71,6 +73,8 @@ class Stream:
         self.log = log
         self.offset = offset
         self.relay = relay
+        self.is_terminal = kept.spec.stdio == "pty"
+        self.may_be_relayed = not self.is_terminal  # it has not been offered a relay yet
         self.is_open = True
         self.is_stalled = False  # the disk is full; a retry is due
         self.is_big = False

@@ -18,6 +18,7 @@ from outlive.keeper.failpoints import hit
 from outlive.keeper.kept import Kept, Stream
 from outlive.keeper.kernel import has_no_writer, unread_bytes
 from outlive.keeper.loop import Loop
+from outlive.keeper.relays import BIG_PIPE_BYTES, FULL_FLOW_BYTES, fill_relay, offer_relay, unread_of
 from outlive.keeper.wheel import Wheel
 from outlive.protocols.frames import IdxRecord
 from outlive.protocols.keeper import Flags, Phase
@@ -30,10 +31,8 @@ _RUN_NS = 100_000_000
 _SHORT_BYTES = 4096
 _SHORT_TERMINAL_BYTES = 1024  # a read of a terminal gives 4095 at most, however much it brings (n_tty.c)
 _BUSY_BYTES = 32 * 1024
-_BIG_PIPE_BYTES = 1 << 20
 # A stream that brings much is collected until its pipe is half full: fewer turns, doorbells and wake-ups for the same bytes.
-_HALF_PIPE_BYTES = _BIG_PIPE_BYTES >> 1
-_BULK_BYTES = _BIG_PIPE_BYTES >> 3  # in one turn: more follows at once, and need not be told each time
+_HALF_PIPE_BYTES = BIG_PIPE_BYTES >> 1
 _REST_STEP_S = 0.00005
 _MOST_REST_S = 0.0008
 _RETRY_S = 0.25
@@ -64,6 +63,8 @@ class Pump:
     def add(self, stream: Stream) -> None:
         """Start to move a stream's bytes."""
         self._wheel.watch(stream)
+        if stream.relay >= 0:
+            self._loop.later(0.0, lambda: self._move_on(stream))
 
     def move(self, stream: Stream) -> bool:
         """Move what is there with one splice; False when nothing was (or nothing can be now)."""
@@ -76,7 +77,8 @@ class Pump:
         ):
             return False
         try:
-            source = stream.source if stream.relay < 0 else self._relayed(stream)
+            relayed = fill_relay(stream) if stream.relay >= 0 else 0
+            source = kept.fds["r"] if relayed or stream.is_terminal else stream.source
             moved = _splice(source, stream.log, _SPLICE_BYTES, None, stream.offset, _NONBLOCK)
         except BlockingIOError:
             return False
@@ -87,11 +89,15 @@ class Pump:
             return False
         hit("pump.moved")
         stream.offset += moved
-        if moved < _SHORT_BYTES and (stream.relay < 0 or moved < _SHORT_TERMINAL_BYTES):
+        if moved < relayed:
+            self._loop.later(0.0, lambda: self._move_on(stream))
+        if moved < _SHORT_BYTES and (not stream.is_terminal or moved < _SHORT_TERMINAL_BYTES):
             self._bells.touch(kept)
             self._wheel.note_little(stream, now)
         else:
-            is_bulk = stream.is_big and moved >= _BULK_BYTES
+            is_bulk = stream.is_big and moved >= FULL_FLOW_BYTES
+            if is_bulk and stream.may_be_relayed:
+                offer_relay(stream)
             (self._bells.touch_bulk if is_bulk else self._bells.touch)(kept)
             self._measure(stream, moved)
         limit = kept.spec.output_limit
@@ -101,18 +107,15 @@ class Pump:
 
     def _hung_up(self, stream: Stream) -> None:
         """Move what came before the last writer went, and end the stream at once if that was all."""
-        if stream.relay >= 0 or unread_bytes(stream.source):
+        if stream.is_terminal or unread_of(stream):
             self.move(stream)
-        if stream.is_open and stream.relay < 0 and not unread_bytes(stream.source):
+        if stream.is_open and not stream.is_terminal and not unread_of(stream):
             self.close(stream)
 
-    def _relayed(self, stream: Stream) -> int:
-        """Return what a terminal is taken from, which cannot be spliced into a file: a relay pipe; the shim holds its ends, too."""
-        relay = stream.kept.fds["r"]
-        if not unread_bytes(relay):
-            os.splice(stream.source, stream.relay, 65536, flags=_NONBLOCK)
-            hit("pump.relayed")
-        return relay
+    def _move_on(self, stream: Stream) -> None:
+        """Move what a relay still holds, unless the stream is held: then it waits with the stream."""
+        if stream.is_open and self._wheel.moves(stream):
+            self.move(stream)
 
     def _open_log(self, stream: Stream) -> bool:
         """Make the log of a stream that brings its first bytes; close a stream that ended without any."""
@@ -130,12 +133,10 @@ class Pump:
 
     def _begin_run(self, stream: Stream, now: int) -> bool:
         kept = stream.kept
-        if stream.relay < 0 and not unread_bytes(stream.source):
+        if not stream.is_terminal and not unread_of(stream):
             if not has_no_writer(stream.source):
                 return False  # nothing is there; what comes from here on comes without a record
-            if not unread_bytes(
-                stream.source
-            ):  # asked again: its last writer may have written before it went
+            if not unread_of(stream):  # asked again: its last writer may have written before it went
                 return True  # the end of the stream begins no run
         record = IdxRecord(now, kept.total, stream.offset, stream.index)
         try:
@@ -149,7 +150,7 @@ class Pump:
         return True
 
     def _trouble(self, stream: Stream, error: OSError) -> bool:
-        if error.errno == errno.EIO and stream.relay >= 0:
+        if error.errno == errno.EIO and stream.is_terminal:
             self.close(stream)  # the last slave side was closed (pty(7))
             return False
         if error.errno not in _FULL:
@@ -214,11 +215,11 @@ class Pump:
         self._wheel.note_much(stream)
         if stream.is_big:
             self._most = max(self._most, moved)
-        elif moved >= _BUSY_BYTES and stream.relay < 0:
+        elif moved >= _BUSY_BYTES and not stream.is_terminal:
             stream.is_big = True
             # Unprivileged users may be refused (pipe-user-pages-soft): then the pipe stays as it is.
             with contextlib.suppress(OSError):
-                fcntl.fcntl(stream.source, fcntl.F_SETPIPE_SZ, _BIG_PIPE_BYTES)
+                fcntl.fcntl(stream.source, fcntl.F_SETPIPE_SZ, BIG_PIPE_BYTES)
 
     def rest(self) -> None:
         """Collect for a moment before the next turn when a stream brings much: the last hook of a turn.
@@ -239,11 +240,11 @@ class Pump:
 
 def _waiting(stream: Stream) -> int:
     """Return how much may be on its way at most."""
-    if stream.relay >= 0:
+    if stream.is_terminal:
         # What was written to a terminal may still be in the kernel's flip buffers (64 KiB, tty_buffer.c), which
         # FIONREAD does not count and each read moves on a little: until a read would block.
         return _TERMINAL_BYTES + unread_bytes(stream.kept.fds["r"])
     try:
-        return unread_bytes(stream.source)
+        return unread_of(stream)
     except OSError:
         return 0

@@ -226,7 +226,9 @@ class Recovery:
             source = held.get("m" if kept.spec.stdio == "pty" else "oe"[stream.index], -1)
             stream.source = source
             stream.is_open = source >= 0
-            stream.relay = held.get("w", -1)
+            if not stream.index:
+                stream.relay = held.get("w", -1)
+                stream.may_be_relayed &= stream.relay < 0
         self._pool.adopt(shim)
         hit("recovery.taken")
         for stream in kept.streams:

@@ -7,11 +7,13 @@ The protocol is frozen (old shims meet new supervisors). Packets are words separ
 
   to the shim     spawn LETTERS FOLDER   descriptors in the order of the letters; see below
                   hold LETTERS FOLDER    only hold them (the command's own shim died)
+                  keep LETTERS           hold these, too, beside what is held
                   close i                close the write end of stdin
                   release                let go of everything; `spawn` or `hold` may follow at once
                   quit
   from the shim   hello PID              once, after the fork
                   spawned PID TICKS NS   | failed ERRNO PLACE
+                  kept LETTERS           after `keep`; shims of before that word do not know it, and say nothing
                   exited KIND NUMBER EMPTY NS
                   empty                  no descendant is left
                   state own|hold LETTERS PID TICKS KIND NUMBER EMPTY NS   to a new supervisor, with descriptors
@@ -51,6 +53,7 @@ __all__ = ["Holdings", "Shim", "ignore_child_signal"]
 
 _POLLIN = select.POLLIN
 _COMMAND_ENDS = "IOETS"
+_HELD_LETTERS = "oeimrwp"
 _EXTENDED = EXTENDED.encode()
 _BOOT_ID = BOOT_ID.encode()
 _PIPE = os.O_CLOEXEC | os.O_NONBLOCK
@@ -211,6 +214,8 @@ class Shim(Holdings):
         elif verb in {b"spawn", b"hold"}:
             letters, _, folder = rest.partition(b" ")
             self._take(letters.decode(), folder, fds, spawns=verb == b"spawn")
+        elif verb == b"keep":
+            self._keep(rest.decode(), fds)
         elif verb == b"close":
             self._close(rest.decode())
         elif verb == b"release":
@@ -230,6 +235,18 @@ class Shim(Holdings):
             self._spawn()
         else:
             self._empty = True
+
+    def _keep(self, letters: str, fds: list[int]) -> None:
+        """Hold more; nothing of it unless all of it can be held: its sender goes on without us until we have said so."""
+        count = len(letters)
+        is_new = len({*self._fds, *letters}) == len(self._fds) + count
+        if self._mode and len(fds) == count and is_new and not letters.strip(_HELD_LETTERS):
+            self._fds.update(zip(letters, fds, strict=True))
+            hit("shim.kept")
+            self._say(b"kept " + letters.encode())
+            return
+        for fd in fds:
+            os.close(fd)
 
     def _spawn(self) -> None:
         place = b"spec"

@@ -52,6 +52,10 @@ class Wheel:
         """Tell whether a stream takes turns."""
         return stream in self._ring
 
+    def moves(self, stream: Stream) -> bool:
+        """Tell whether a stream is moved, whichever way."""
+        return stream in self._ring or self._loop.is_watched(stream.source)
+
     def watch(self, stream: Stream) -> None:
         """From now on move it as soon as it brings something."""
         self.leave(stream)

@@ -124,6 +124,8 @@ static bool obey(struct shim *shim, struct packet *packet)
         shim_take(shim, packet, rest, true);
     else if (strcmp(verb, "hold") == 0)
         shim_take(shim, packet, rest, false);
+    else if (strcmp(verb, "keep") == 0)
+        shim_keep(shim, packet, rest);
     else if (strcmp(verb, "close") == 0)
         close_held(shim, rest);
     else if (strcmp(verb, "release") == 0)

@@ -61,6 +61,9 @@ void shim_leave_if_forsaken(struct shim *shim);
 /* Take what a packet brings; `spawns`: and start the command. (starting.c) */
 void shim_take(struct shim *shim, struct packet *packet, char *rest, bool spawns);
 
+/* Hold what a packet brings beside what is held, and say so. (starting.c) */
+void shim_keep(struct shim *shim, struct packet *packet, const char *letters);
+
 /* Reap children; the command's end is recorded before. (ending.c) */
 void shim_reap(struct shim *shim);
 

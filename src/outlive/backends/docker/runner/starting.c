@@ -37,7 +37,7 @@ struct start {
 
 static bool are_letters_good(const struct packet *packet, const char *letters, size_t count)
 {
-    if (count != (size_t)packet->count || count >= MOST_HELD + OWN_COUNT || memchr(letters, 'L', count) == NULL)
+    if (count != (size_t)packet->count || count >= MOST_HELD + OWN_COUNT)
         return false;
     for (size_t index = 0; index < count; index++) {
         bool is_known = letters[index] == 'L' || strchr(HELD_LETTERS, letters[index]) != NULL ||
@@ -66,6 +66,19 @@ static void keep(struct shim *shim, struct packet *packet, const char *letters, 
         packet->fds[index] = -1;
     }
     shim->letters[shim->held_count] = '\0';
+}
+
+void shim_keep(struct shim *shim, struct packet *packet, const char *letters)
+{
+    size_t count = strlen(letters);
+
+    if (shim->serving == SERVES_NOTHING || count + (size_t)shim->held_count >= MOST_HELD ||
+        strspn(letters, HELD_LETTERS) != count || strcspn(letters, shim->letters) != count ||
+        !are_letters_good(packet, letters, count))
+        return;
+    keep(shim, packet, letters, count, NULL);
+    hit("shim.kept");
+    shim_say(shim, "kept %s", letters);
 }
 
 /* The child's way: ours is the memory, its own are descriptors, signals, folder and session. */
@@ -209,7 +222,7 @@ void shim_take(struct shim *shim, struct packet *packet, char *rest, bool spawns
     const char *folder = rest[count] == ' ' ? rest + count + 1 : rest + count;
 
     shim_release(shim);
-    if (strlen(folder) >= PATH_MAX || !are_letters_good(packet, rest, count)) {
+    if (strlen(folder) >= PATH_MAX || memchr(rest, 'L', count) == NULL || !are_letters_good(packet, rest, count)) {
         if (spawns)
             shim_say(shim, "failed %d spec", EINVAL);
         return;
