@@ -2,17 +2,23 @@
 
 import os
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+from bench import proc
 from bench.native import Native
 
 __all__ = ["Bench", "clean_environment", "peer_environment"]
 
 T = TypeVar("T")
+
+_QUIET_S = 0.1
+_QUIET_SHARE = 0.9
+_MOST_SETTLING_S = 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +29,15 @@ class Bench:
     scratch: Path
     is_quick: bool
     say: Callable[[str], None]
+
+    def settle(self) -> None:
+        """Wait until the machine is quiet: what somebody still does after its turn must not slow whoever is next.
+
+        Quiet is nine tenths idle for a tenth of a second; it is not waited for longer than two seconds.
+        """
+        deadline = time.monotonic() + _MOST_SETTLING_S
+        while proc.idle_share(_QUIET_S) < _QUIET_SHARE and time.monotonic() < deadline:
+            pass
 
     def warm_memory(self, size: int) -> None:
         """Write `size` bytes into the page cache and drop them, so that what is measured next finds memory at hand.

@@ -1,9 +1,10 @@
 """What the kernel says about a process: memory, processor time, threads, descriptors, parents."""
 
 import os
+import time
 from pathlib import Path
 
-__all__ = ["cpu_s", "descendants", "descriptors", "own_kb", "parent", "resident_kb", "threads"]
+__all__ = ["cpu_s", "descendants", "descriptors", "idle_share", "own_kb", "parent", "resident_kb", "threads"]
 
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
@@ -17,6 +18,19 @@ def cpu_s(pid: int) -> float:
     """Seconds of processor time that the process has used, all threads, user and system."""
     fields = _stat(pid)
     return (int(fields[11]) + int(fields[12])) / _TICKS_PER_S
+
+
+def _idle_and_all() -> tuple[int, int]:
+    ticks = [int(word) for word in Path("/proc/stat").read_text().partition("\n")[0].split()[1:]]
+    return ticks[3] + ticks[4], sum(ticks)
+
+
+def idle_share(seconds: float) -> float:
+    """The share of all processors' time that was idle (0 to 1), looked at for so long."""
+    idle, total = _idle_and_all()
+    time.sleep(seconds)
+    later_idle, later_total = _idle_and_all()
+    return (later_idle - idle) / max(1, later_total - total)
 
 
 def parent(pid: int) -> int:

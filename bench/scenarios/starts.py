@@ -28,6 +28,7 @@ def run_true(bench: Bench) -> Section:
         for endpoint in opened.values():
             time_starts(bench, endpoint, command=["/bin/true"], at_once=1, total=30)
         for lane in alternate(lanes, bench.pick(5, 2)):
+            bench.settle()
             if lane is None:
                 measured = bench.native.run("spawn", count, "/bin/true")
             else:
@@ -49,6 +50,7 @@ def run_echo(bench: Bench) -> Section:
         for endpoint in opened.values():
             time_starts(bench, endpoint, command="echo hi", at_once=_AT_ONCE, total=_AT_ONCE)
         for lane in alternate(lanes, bench.pick(9, 3)):
+            bench.settle()
             if lane is None:
                 measured = _asyncio_floor()
             else:

@@ -21,24 +21,27 @@ _PACED = Paced(rounds=300, burst=10)
 _OUT, _ERR = _PACED.out, _PACED.err
 
 
+def _kill(*pids: int | None) -> None:
+    """Kill, and wait until they are dead: who is still dying takes what is sent to it, and never answers."""
+    assert pids[0] is not None
+    for pid in pids:
+        if pid is not None:
+            end(pid)
+    wait_until(lambda: not any(pid is not None and is_alive(pid) for pid in pids))
+
+
 def _supervisor(server: OutliveServer) -> None:
-    pid = server.keeper_status().supervisor_pid
-    assert pid is not None
-    end(pid)
+    _kill(server.keeper_status().supervisor_pid)
 
 
 def _guardian(server: OutliveServer) -> None:
     wait_until(lambda: server.keeper_status().guardian_pid)
-    pid = server.keeper_status().guardian_pid
-    assert pid is not None
-    end(pid)
+    _kill(server.keeper_status().guardian_pid)
 
 
 def _everybody(server: OutliveServer) -> None:
     status = server.keeper_status()
-    for pid in (status.supervisor_pid, status.guardian_pid, server.pid):
-        if pid is not None:
-            end(pid)
+    _kill(status.supervisor_pid, status.guardian_pid, server.pid)
     server.restart()
 
 
