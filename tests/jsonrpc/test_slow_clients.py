@@ -9,7 +9,7 @@ import anyio
 import pytest
 from anyio import to_thread
 
-from tests.support.processes import memory_peak_bytes
+from tests.support.processes import Gate, memory_peak_bytes
 from tests.support.raw import masked_header, open_raw_websocket, read_frame
 from tests.support.rpc import RpcClient, connect
 from tests.support.server import OutliveServer
@@ -19,7 +19,8 @@ pytestmark = [pytest.mark.anyio, pytest.mark.thorough]
 _MIB = 1 << 20
 _LINE = "z" * 999 + "\n"
 _LINES = 60_000  # 60 MB: far more than both socket buffers hold
-_FLOOD = 300_000_000
+_PIECE = 10_000_000
+_FLOOD = 150 * _PIECE
 
 
 def _stalled_client(server: OutliveServer, **params: object) -> tuple[socket.socket, str]:
@@ -121,11 +122,17 @@ async def test_many_vanishing_clients_leave_the_server_well(server: OutliveServe
 
 
 @pytest.mark.promise("S0.16")
-async def test_a_loud_process_does_not_starve_a_quiet_one(server: OutliveServer, client: RpcClient) -> None:
+async def test_a_loud_process_does_not_starve_a_quiet_one(
+    server: OutliveServer, client: RpcClient, gate: Gate
+) -> None:
     """S0.16: bounded work per turn: twenty commands finish while another connection's flood is still going."""
     async with connect(server.url) as loud:
-        # Bounded: what was written before the cancel is delivered all the same.
-        flood = await loud.execute(f"yes | head -c {_FLOOD}; sleep 1000", output="chunk")
+        # Until the gate is open, and bounded: what was written before the cancel is delivered all the same.
+        flood = await loud.execute(
+            f"n=0; until [ -e {gate.path} ] && [ $n -ge 30 ] || [ $n = {_FLOOD // _PIECE} ];"
+            f" do yes | head -c {_PIECE}; n=$((n+1)); done; sleep 1000",
+            output="chunk",
+        )
         written = server.state_dir / "processes" / flood["process_id"] / "out"
         await loud.output(flood["process_id"], "y")
         async with anyio.create_task_group() as reading:
@@ -139,7 +146,8 @@ async def test_a_loud_process_does_not_starve_a_quiet_one(server: OutliveServer,
                 # A turn without bounds ends where the log does: these five would have waited for that.
                 if number == 4:
                     assert written.stat().st_size < _FLOOD, "five commands during the flood's writing"
+                    gate.open()
             told = [m for m in loud.messages if m.get("method") == "process.output"]
-            assert sum(len(message["params"]["data"]) for message in told) < _FLOOD, "it still goes on"
+            assert sum(len(message["params"]["data"]) for message in told) < 30 * _PIECE, "it still goes on"
             await loud.send("control", {"type": "CANCEL"})
         assert loud.messages[-1].get("method") == "process.completed"

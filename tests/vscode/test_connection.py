@@ -132,7 +132,7 @@ def test_after_a_reload_of_the_window_the_terminals_are_known_again(
     caller = document.caller()
     for terminal_id in ("kept", "closed"):
         caller.ask("create_terminal", request_id=terminal_id)
-    window.do("close_tab", terminal=window.tab().number, reason="User")
+    window.do("close_tab", terminal=window.tab(name="MCP Terminal 2").number, reason="User")
     window.until(lambda: "closed" not in window.do("memory")["workspace"]["outlive.ownTerminals"])
     window.do("reload")
     again = document.caller()
