@@ -49,7 +49,7 @@ def run_echo(bench: Bench) -> Section:
         lanes: list[Endpoint | None] = [None, *opened.values()]
         for endpoint in opened.values():
             time_starts(bench, endpoint, command="echo hi", at_once=_AT_ONCE, total=_AT_ONCE)
-        for lane in alternate(lanes, bench.pick(9, 3)):
+        for lane in alternate(lanes, bench.pick(21, 5)):
             bench.settle()
             if lane is None:
                 measured = _asyncio_floor()

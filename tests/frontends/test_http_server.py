@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gc
 import http.client
 import json
 import logging
@@ -21,9 +22,10 @@ from outlive.core.errors import ConfigInvalid
 from outlive.frontends.boundary import ErrorBoundary
 from outlive.frontends.front_page import front_routes, unknown_path
 from outlive.frontends.guard import Guard
+from outlive.frontends.http_server import HttpProtocol
 from outlive.frontends.listeners import Listeners, open_port
 from tests.frontends.serving import entry, served
-from tests.support.raw import Answer, http_get, upgrade
+from tests.support.raw import Answer, http_get, open_raw_websocket, upgrade
 
 _NOBODY = 65534
 
@@ -290,3 +292,22 @@ async def test_the_end_of_service_tells_clients_and_does_not_wait_for_those_that
         assert caught.value.rcvd.code == 1012
         deaf.transport.abort()
         await deaf.wait_closed()
+
+
+async def test_a_handshake_leaves_nothing_that_only_the_garbage_collector_finds(tmp_path: Path) -> None:
+    """The HTTP protocol of uvicorn and its parser refer to each other."""
+
+    async def accept(_scope: Scope, receive: Receive, send: Send) -> None:
+        await receive()
+        await send({"type": "websocket.accept"})
+        await receive()
+
+    gc.collect()
+    gc.disable()
+    try:
+        async with served(accept, tmp_path) as at:
+            connection, _ = await asyncio.to_thread(open_raw_websocket, at.port)
+            assert not [one for one in gc.get_objects() if isinstance(one, HttpProtocol)]
+            connection.close()
+    finally:
+        gc.enable()

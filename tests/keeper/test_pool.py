@@ -144,3 +144,17 @@ def test_a_guardian_that_has_lost_its_program_is_asked_for_forks(tmp_path: Path)
     assert packet[0] == b"fork"
     guardian.shims += [socket.socket(fileno=fd) for fd in packet[1]]
     guardian.close()
+
+
+def test_who_served_among_a_crowd_is_released_with_patience(guardian: _Guardian) -> None:
+    """Four others were started while its command ran; one whose command was alone is not to wait for anybody."""
+    guardian.greet_as_shims()
+    for each in guardian.shims:
+        each.settimeout(0.0)
+    for others, words in ((0, b"release"), (3, b"release"), (4, b"release patient"), (0, b"release")):
+        taken = [guardian.pool.take() for _ in range(1 + others)]
+        for shim in taken:
+            assert shim is not None
+            guardian.pool.release(shim)
+        said = sorted(packet[0] for each in guardian.shims if (packet := sockets.receive(each)) is not None)
+        assert said == sorted([words, *[b"release"] * others])

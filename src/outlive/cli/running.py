@@ -17,6 +17,7 @@ from starlette.types import ASGIApp
 
 from outlive import __version__
 from outlive.app import Application, redactor_of
+from outlive.cli.garbage import collecting_when_quiet
 from outlive.cli.notify import Notifier
 from outlive.cli.output import say, show_json
 from outlive.config import Settings
@@ -74,7 +75,7 @@ async def _serve(
     with _stop_signals() as stop:
         async with application as app:
             async with service(app.asgi, listeners.sockets):
-                with _published(layout, listeners):
+                with _published(layout, listeners), collecting_when_quiet():
                     _announce(settings, layout, listeners)
                     notifier.tell("READY=1", f"STATUS=Serves {layout.root}")
                     await stop.wait()

@@ -24,10 +24,6 @@ from outlive.presence.state_folder import ServerLock, open_state_folder, working
 
 __all__ = ["serve"]
 
-# Reference counts free nearly everything here; at the usual thresholds (700, 10, 10) looking for cycles takes 4 % of
-# a busy server. Ten thousand objects that wait for the next look are some megabytes at most.
-_GC_THRESHOLDS = (10_000, 10, 5)
-
 
 def serve(flags: Mapping[str, str]) -> int:
     """Run the server until it is stopped; return the exit code.
@@ -54,11 +50,10 @@ def serve(flags: Mapping[str, str]) -> int:
         _start_keeper_meanwhile(layout)
         # Collecting garbage while importing costs a tenth of the time and finds nothing.
         gc.disable()
-        from outlive.cli.running import run_server  # noqa: PLC0415 -- start-up time: after the sockets listen
+        from outlive.cli.garbage import collect_sometimes  # noqa: PLC0415 -- start-up time: after the sockets listen
+        from outlive.cli.running import run_server  # noqa: PLC0415 -- as above
 
-        gc.freeze()
-        gc.set_threshold(*_GC_THRESHOLDS)
-        gc.enable()
+        collect_sometimes()
         return run_server(resolution.settings, layout, listeners, working_folder=folder)
 
 

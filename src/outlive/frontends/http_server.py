@@ -109,6 +109,7 @@ class HttpProtocol(HttpToolsProtocol):
         """Hand the connection to the WebSocket protocol."""
         self._turnstile.leave(self)
         super().handle_websocket_upgrade()
+        self.parser = None  # type: ignore[assignment]  # as uvicorn does where a connection ends: each refers to the other
 
     def turn_away(self, status: int) -> None:
         """End the connection, with a status and no body unless an answer is on its way."""

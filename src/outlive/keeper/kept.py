@@ -24,9 +24,10 @@ class ShimLink:
     `is_inside`: it is a container's, made for one command and of no use after it; what it says is not believed blindly.
     `is_forked`: it is a fork of the guardian for certain, and so can take the steps of a sandbox.
     `stands_in`: its command runs where we see no processes; it takes the orders for the tree (decision 122).
+    `taken`: how many the pool had given away when it was given away last.
     """
 
-    __slots__ = ("is_forked", "is_inside", "kept", "pid", "socket", "stands_in")
+    __slots__ = ("is_forked", "is_inside", "kept", "pid", "socket", "stands_in", "taken")
 
     def __init__(
         self, link: socket.socket, pid: int = 0, *, is_inside: bool = False, is_forked: bool = False
@@ -37,6 +38,7 @@ class ShimLink:
         self.is_inside = is_inside
         self.is_forked = is_forked
         self.stands_in = False
+        self.taken = 0
         self.kept: Kept | None = None
 
 

@@ -33,6 +33,8 @@ _MAX_IDLE = 64
 # Forked in batches: shims of one batch share the pages that the guardian writes between two requests.
 _MIN_BATCH = 8
 _MAX_BATCH = 16
+# So many starts within the life of one command are a crowd: how many get through counts, not how soon each one begins.
+_CROWD = 4
 
 
 class GuardianLink:
@@ -234,6 +236,7 @@ class ShimPool:
         self._executed = _Shelf()  # also those whose kind is not known, from before this supervisor
         self._forked = _Shelf()
         self._needs_forks = False  # some command had steps
+        self._taken = 0  # counts what was taken
         self.waiting = 0  # starts that wait for a shim
         self.waiting_for_forks = 0  # those among them that need a fork
 
@@ -323,6 +326,9 @@ class ShimPool:
         self._needs_forks = self._needs_forks or forked
         idle = self._executed.idle if self._executed.idle and not forked else self._forked.idle
         shim = idle.pop() if idle else None
+        self._taken += 1
+        if shim is not None:
+            shim.taken = self._taken
         if len(idle) < _MIN_IDLE:
             self.fill()
         return shim
@@ -332,10 +338,14 @@ class ShimPool:
         self._shelf_of(shim).idle.append(shim)
 
     def release(self, shim: ShimLink) -> None:
-        """Tell a busy shim to let go; packets stay in order, so that it may be used again at once."""
+        """Tell a busy shim to let go; packets stay in order, so that it may be used again at once.
+
+        Where others were started while its command ran, it is to interrupt nobody when it wakes, us least of all (decision 131).
+        """
         shim.kept = None
+        is_in_crowd = self._taken - shim.taken >= _CROWD
         try:
-            sockets.send(shim.socket, b"release")
+            sockets.send(shim.socket, b"release patient" if is_in_crowd else b"release")
         except OSError:
             return  # it died; the end of its socket is read next
         if shim.is_inside:  # it ends: its socket's end is read next

@@ -109,8 +109,9 @@ class Pump:
         """Move what came before the last writer went, and end the stream at once if that was all."""
         if stream.is_terminal or unread_of(stream):
             self.move(stream)
-        if stream.is_open and not stream.is_terminal and not unread_of(stream):
-            self.close(stream)
+            if not stream.is_open or stream.is_terminal or unread_of(stream):
+                return
+        self.close(stream)
 
     def _move_on(self, stream: Stream) -> None:
         """Move what a relay still holds, unless the stream is held: then it waits with the stream."""

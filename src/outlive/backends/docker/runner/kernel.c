@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -72,6 +73,16 @@ void block_all_signals(bool blocked)
     uint64_t mask = blocked ? UINT64_MAX : 0;
 
     syscall(SYS_rt_sigprocmask, SIG_SETMASK, &mask, NULL, sizeof mask);
+}
+
+/* By the kernel's own calls: musl has none for this. */
+bool be_patient(bool patient)
+{
+    static const int ordinary_priority;
+    int from = patient ? SCHED_OTHER : SCHED_BATCH, to = patient ? SCHED_BATCH : SCHED_OTHER;
+
+    return syscall(SYS_sched_getscheduler, 0) == from &&
+           syscall(SYS_sched_setscheduler, 0, to, &ordinary_priority) == 0;
 }
 
 void close_from(unsigned first, bool only_cloexec)

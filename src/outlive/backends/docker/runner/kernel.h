@@ -24,6 +24,10 @@ void reap_one(pid_t pid);
 /* Block every signal, or none. A library's own sigprocmask spares those it needs for threads: 32 to 34 would kill. */
 void block_all_signals(bool blocked);
 
+/* Let this process interrupt nobody when it wakes (SCHED_BATCH), where it was an ordinary one; or be ordinary again
+   (sched(7)). Returns whether it is so now. */
+bool be_patient(bool patient);
+
 /* Close (or, with `only_cloexec`, mark) every descriptor from `first` on. */
 void close_from(unsigned first, bool only_cloexec);
 

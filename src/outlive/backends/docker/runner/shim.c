@@ -128,8 +128,12 @@ static bool obey(struct shim *shim, struct packet *packet)
         shim_keep(shim, packet, rest);
     else if (strcmp(verb, "close") == 0)
         close_held(shim, rest);
-    else if (strcmp(verb, "release") == 0)
+    else if (strcmp(verb, "release") == 0) {
         shim_release(shim);
+        bool patient = strcmp(rest, "patient") == 0;
+        if (patient != shim->is_patient && be_patient(patient))
+            shim->is_patient = patient;
+    }
     return strcmp(verb, "quit") != 0;
 }
 

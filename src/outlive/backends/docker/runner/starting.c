@@ -29,6 +29,7 @@ enum own { INPUT, OUTPUT, ERRORS, TERMINAL, SECRETS, OWN_COUNT };
 struct start {
     struct command command;
     int ends[OWN_COUNT];
+    bool is_patient; /* the shim; its command is not */
     int64_t before_ns; /* `boottime_ns` before the child was made, */
     volatile int64_t born_ns; /* and as soon as it ran */
     volatile int error;
@@ -92,6 +93,8 @@ __attribute__((no_sanitize("address"))) static int become(void *argument)
 
     start->born_ns = boottime_ns();
     setsid();
+    if (start->is_patient)
+        be_patient(false);
     start->place = "cwd";
     if (chdir(start->command.cwd) == 0) {
         start->place = "program";
@@ -217,7 +220,7 @@ static void spawn(struct shim *shim, struct start *start)
 
 void shim_take(struct shim *shim, struct packet *packet, char *rest, bool spawns)
 {
-    struct start start = {.ends = {-1, -1, -1, -1, -1}};
+    struct start start = {.ends = {-1, -1, -1, -1, -1}, .is_patient = shim->is_patient};
     size_t count = strcspn(rest, " ");
     const char *folder = rest[count] == ' ' ? rest + count + 1 : rest + count;
 

@@ -1,0 +1,64 @@
+"""Garbage that only a look finds goes in a quiet moment."""
+
+import asyncio
+import gc
+import time
+import weakref
+from collections.abc import Iterator
+
+import pytest
+
+from outlive.cli.garbage import collecting_when_quiet
+
+
+class _Knot:
+    """Refers to itself; made in numbers that are worth a look."""
+
+    def __init__(self) -> None:
+        self.itself = self
+        self.more = [[] for _ in range(2000)]  # type: ignore[var-annotated]
+
+
+@pytest.fixture
+def seldom() -> Iterator[None]:
+    """Have the interpreter look for nothing by itself."""
+    before = gc.get_threshold()
+    gc.set_threshold(1_000_000, 1000, 1000)
+    yield
+    gc.set_threshold(*before)
+
+
+def _tie() -> "weakref.ref[_Knot]":
+    return weakref.ref(_Knot())
+
+
+async def _wait_for_end(knot: "weakref.ref[_Knot]", seconds: float) -> bool:
+    until = time.monotonic() + seconds
+    while knot() is not None and time.monotonic() < until:  # noqa: ASYNC110 -- no event tells
+        await asyncio.sleep(0.01)
+    return knot() is None
+
+
+@pytest.mark.usefixtures("seldom")
+async def test_garbage_goes_in_a_quiet_moment() -> None:
+    with collecting_when_quiet():
+        assert await _wait_for_end(_tie(), 30)
+        assert await _wait_for_end(_tie(), 30), "again and again"
+    assert not await _wait_for_end(_tie(), 1), "nobody looks any more"
+
+
+@pytest.mark.usefixtures("seldom")
+async def test_nobody_looks_while_there_is_much_to_do() -> None:
+    with collecting_when_quiet():
+        spared = [await _spares_garbage_of_a_busy_second() for _ in range(5)]
+    assert any(spared), "a machine that gives us a tenth of a core lets it look quiet: not five times"
+
+
+async def _spares_garbage_of_a_busy_second() -> bool:
+    knot = _tie()
+    until = time.thread_time() + 1
+    while time.thread_time() < until:  # noqa: ASYNC110 -- it is to be busy
+        await asyncio.sleep(0)
+    is_spared = knot() is not None
+    assert await _wait_for_end(knot, 30)
+    return is_spared
