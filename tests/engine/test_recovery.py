@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,7 @@ from outlive.core.process import Owner
 from outlive.engine import Engine, Process, ProcessFilter, follow
 from outlive.store.retention import Retention
 from tests.engine.engines import ME, an_engine, output_of, run, settled
+from tests.keeper.client import until
 from tests.keeper.house import House
 from tests.support.processes import Gate, poll_until
 
@@ -324,3 +326,37 @@ async def test_an_engine_is_used_inside_async_with_only(tmp_path: Path) -> None:
     engine: Engine = an_engine(tmp_path)
     with pytest.raises(AssertionError):
         await engine.start(Command(line="true"), owner=ME)
+
+
+@pytest.fixture
+def token(tmp_path: Path) -> Path:
+    """What lets the supervisor of `mortal_house` die once, as soon as it is there."""
+    return tmp_path / "token"
+
+
+@pytest.fixture
+def mortal_house(tmp_path: Path, token: Path) -> Iterator[House]:
+    """A keeper whose supervisor dies when it has given a command to a shim and told nobody."""
+    with House(tmp_path / "state", env={"OUTLIVE_FAILPOINT": f"start.given@{token}"}) as house:
+        yield house
+
+
+async def test_who_ended_while_its_start_had_no_answer_has_ended(mortal_house: House, token: Path) -> None:
+    """The next supervisor has let go of the process before the engine is connected again."""
+    async with an_engine(mortal_house.state_dir) as engine:
+        token.touch()  # noqa: ASYNC240 -- a moment
+        starting = asyncio.create_task(engine.start(Command(line="echo a; exit 3"), owner=ME))
+        while token.exists():  # noqa: ASYNC110, ASYNC240 -- who dies tells nobody
+            await asyncio.sleep(0)
+        [process_id] = os.listdir(mortal_house.layout.processes)
+        journal = Path(mortal_house.layout.live)
+        until(
+            lambda: f"-{process_id}" in journal.read_text(), "that it is let go of"
+        )  # the engine has to wait
+        process = await starting
+        assert process.process_id == process_id
+        async with asyncio.timeout(15):
+            await engine.wait(process)
+        assert process.record.exit_code == 3
+        assert await output_of(process) == (b"a\n", b"")
+        await settled(engine, process)

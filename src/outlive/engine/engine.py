@@ -268,6 +268,8 @@ class Engine(Approving, Queries):
         self.started_count += 1
         process.confirm_start(started.pid, started.started_ns)
         process.kick()
+        if started.is_existing:
+            self._intake.doubt(process)
         self._filing.note(process)
         self._announcer.tell(ProcessStarted, process)
 

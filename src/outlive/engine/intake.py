@@ -25,7 +25,8 @@ class Intake:
         live: Processes that can still change, by the 16-byte form of their id. `enter` and `leave` alone change it.
         strangers: Newest doorbell of processes that are not loaded yet.
         missing: Processes that the keeper did not mention any more after a reconnect: they have finished.
-        work: Set when `strangers` or `missing` got an entry.
+        doubtful: Processes that may have finished before we were connected, so that nobody tells of it.
+        work: Set when `strangers`, `missing` or `doubtful` got an entry.
         synced: Set once everything live has been told for the first time.
     """
 
@@ -43,6 +44,7 @@ class Intake:
         self.live: dict[bytes, Process] = {}
         self.strangers: dict[bytes, Bell] = {}
         self.missing: list[Process] = []
+        self.doubtful: list[Process] = []
         self.work = asyncio.Event()
         self.synced = asyncio.Event()
         self._expected: set[bytes] = set()
@@ -88,6 +90,14 @@ class Intake:
                     self._changed(process, changes)
             if self._mentioned is not None:
                 self._mentioned.add(key)
+
+    def doubt(self, process: Process) -> None:
+        """Have somebody look whether a process whose start had been carried out already has finished, too.
+
+        Its start was sent again after a reconnect, so it was not among those whom the keeper was to mention.
+        """
+        self.doubtful.append(process)
+        self.work.set()
 
     def enter(self, process: Process) -> None:
         """From now on a process is live, instead of another object of the same id if there is one."""

@@ -64,13 +64,15 @@ class Recovery:
                 await asyncio.sleep(_PAUSE_S)
 
     async def catch_up(self) -> None:
-        """Load all strangers and settle all missing processes that are known now."""
+        """Load all strangers, settle all missing processes that are known now, and look after the doubtful ones."""
         self._intake.work.clear()
         try:
             while self._intake.strangers:
                 await self._adopt([ProcessId(one) for one in self._intake.stranger_ids()[:_SLICE]])
             while self._intake.missing:
                 await self._settle_missing(self._intake.missing[:_SLICE])
+            while self._intake.doubtful:
+                await self._settle_doubtful(self._intake.doubtful[:_SLICE])
         except BaseException:
             self._intake.work.set()
             raise
@@ -130,12 +132,23 @@ class Recovery:
         for process in processes:
             with contextlib.suppress(ValueError):
                 self._intake.missing.remove(process)
-            ended, note = found.get(process.process_id, (_lost(process.stored), ""))
-            process.note = process.note or note
-            changes = process.settle_from(ended)
-            if changes & Change.FINISHED:
-                self._settled(process, changes)
-                process.kick()
+            self._settle(process, *found.get(process.process_id, (_lost(process.stored), "")))
+
+    async def _settle_doubtful(self, processes: list[Process]) -> None:
+        """Settle those of which nothing will change any more. Of the others the keeper tells."""
+        found = await self._read([process.process_id for process in processes], is_live=True)
+        for process in processes:
+            self._intake.doubtful.remove(process)
+            ended = found.get(process.process_id)
+            if ended is not None and ended[0].record.is_closed:
+                self._settle(process, *ended)
+
+    def _settle(self, process: Process, ended: StoredProcess, note: str) -> None:
+        process.note = process.note or note
+        changes = process.settle_from(ended)
+        if changes & Change.FINISHED:
+            self._settled(process, changes)
+            process.kick()
 
     async def _read(
         self, process_ids: Iterable[ProcessId], *, is_live: bool
