@@ -10,6 +10,7 @@ import anyio
 import pytest
 from anyio import to_thread
 
+from bench.proc import resident_kb
 from outlive.core.errors import SLUGS
 from outlive.engine import Engine
 from outlive.frontends.answers import STATUS
@@ -116,6 +117,21 @@ def test_a_body_over_the_limit_is_refused_whether_it_is_announced_or_not(serve: 
         connection.close()
     rest.call("POST", path, eof="true")
     assert rest.wait(process["process_id"])["stdout_bytes"] == 10_000
+
+
+@pytest.mark.parametrize(
+    "body", [b"[" * 500_000 + b"]" * 500_000, b"[" + b"0, " * 300_000 + b"x]"], ids=["deep", "wrong"]
+)
+def test_nothing_is_left_of_a_body_that_was_refused(serve: ServerFactory, body: bytes) -> None:
+    """Not even until somebody looks for garbage: a hundred of them were two hundred megabytes."""
+    server = serve()
+    rest = RestCaller(server.rest_url)
+    kind = {"Content-Type": "application/json"}
+    rest.call("POST", _ALL, body, expect=400, headers=kind)
+    before = resident_kb(server.pid)
+    for _ in range(60):
+        rest.call("POST", _ALL, body, expect=400, headers=kind)
+    assert resident_kb(server.pid) - before < 20_000
 
 
 @pytest.mark.promise("S4.10")

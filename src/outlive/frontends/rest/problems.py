@@ -64,15 +64,33 @@ def install(
     """
     app.state.openapi = openapi
     app.state.denied = denied
-    app.add_exception_handler(OutliveError, _on_refusal)
-    app.add_exception_handler(HttpRefusal, _on_http_refusal)
-    app.add_exception_handler(RequestValidationError, _on_invalid)
+    app.add_exception_handler(OutliveError, _last(_on_refusal))
+    app.add_exception_handler(HttpRefusal, _last(_on_http_refusal))
+    app.add_exception_handler(RequestValidationError, _last(_on_invalid))
     app.add_exception_handler(WebSocketRequestValidationError, _on_invalid_socket)
-    app.add_exception_handler(HTTPException, _on_http)
+    app.add_exception_handler(HTTPException, _last(_on_http))
     app.add_middleware(_Layers)
     app.add_middleware(
         ErrorBoundary, answer=send_problem
     )  # inside the framework's own, which shows plain text
+
+
+def _last(handler: Callable[[Request, Exception], Response]) -> Callable[[Request, Exception], Response]:
+    """Return a handler that leaves nothing of an error: nobody asks any more which way it came.
+
+    FastAPI's frames refer to the errors they raise, which refer to the frames: the request's body would stay in memory
+    until somebody looks for such knots.
+    """
+
+    def handle(request: Request, error: Exception) -> Response:
+        response = handler(request, error)
+        link: BaseException | None = error
+        while link is not None:
+            link.__traceback__ = None
+            link = link.__cause__ or link.__context__
+        return response
+
+    return handle
 
 
 def _on_refusal(request: Request, error: Exception) -> Response:
