@@ -138,7 +138,10 @@ class Recovery:
         """Settle those of which nothing will change any more. Of the others the keeper tells."""
         found = await self._read([process.process_id for process in processes], is_live=True)
         for process in processes:
-            self._intake.doubtful.remove(process)
+            with contextlib.suppress(
+                ValueError
+            ):  # somebody who asks for a process catches up at the same time
+                self._intake.doubtful.remove(process)
             ended = found.get(process.process_id)
             if ended is not None and ended[0].record.is_closed:
                 self._settle(process, *ended)

@@ -326,8 +326,8 @@ class ShimPool:
         self._needs_forks = self._needs_forks or forked
         idle = self._executed.idle if self._executed.idle and not forked else self._forked.idle
         shim = idle.pop() if idle else None
-        self._taken += 1
         if shim is not None:
+            self._taken += 1
             shim.taken = self._taken
         if len(idle) < _MIN_IDLE:
             self.fill()

@@ -10,7 +10,7 @@ The protocol is frozen (old shims meet new supervisors). Packets are words separ
                   keep LETTERS           hold these, too, beside what is held
                   close i                close the write end of stdin
                   release [patient]      let go of everything; `spawn` or `hold` may follow at once; patient: until the
-                                         next one wake without interrupting anybody, which only the program can
+                                         next release wake without interrupting anybody; only the program can
                   quit
   from the shim   hello PID              once, after the fork
                   spawned PID TICKS NS   | failed ERRNO PLACE

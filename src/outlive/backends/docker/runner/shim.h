@@ -26,7 +26,7 @@ struct shim {
     int listener; /* where the next supervisor connects, -1 while nothing is served */
     bool must_look;           /* an end could not be recorded: again soon */
     bool is_listener_resting; /* out of descriptors: no new supervisor for a moment */
-    bool is_patient;          /* until the next command, which is ordinary like any other */
+    bool is_patient;          /* wakes without interrupting anybody; its commands do not */
 
     enum serving serving;
     char letters[MOST_HELD]; /* of what is held, in the order it came; ends with NUL */
