@@ -148,9 +148,9 @@ class Shim:
             os.close(fd)
         self.held = {}
 
-    def release(self) -> None:
+    def release(self, words: str = "release") -> None:
         """Have it let go of the command, for another one in the same folder."""
-        self.supervisor.send("release")
+        self.supervisor.send(words)
         self.drop_held()
 
     def wait(self) -> int:

@@ -26,22 +26,17 @@ def _command_policy(shim: Shim) -> int:
     return policy
 
 
-def _release(shim: Shim, words: str) -> None:
-    shim.supervisor.send(words)
-    shim.drop_held()
-
-
 def test_it_is_patient_when_told_so_and_its_command_is_not(shims: Callable[..., Shim]) -> None:
     shim = shims("program")
     os.setpriority(os.PRIO_PROCESS, shim.process.pid, 3)
     _run_one(shim)
     assert os.sched_getscheduler(shim.process.pid) == os.SCHED_OTHER
-    _release(shim, "release patient")
+    shim.release("release patient")
     wait_until(lambda: os.sched_getscheduler(shim.process.pid) == os.SCHED_BATCH)
     assert _command_policy(shim) == os.SCHED_OTHER
     assert os.sched_getscheduler(shim.process.pid) == os.SCHED_BATCH, "until it is told otherwise"
     assert os.getpriority(os.PRIO_PROCESS, shim.process.pid) == 3
-    _release(shim, "release")
+    shim.release()
     wait_until(lambda: os.sched_getscheduler(shim.process.pid) == os.SCHED_OTHER)
     assert _command_policy(shim) == os.SCHED_OTHER
 
@@ -55,7 +50,7 @@ def test_who_was_given_another_policy_keeps_it_and_so_does_its_command(
     os.sched_setscheduler(shim.process.pid, policy, os.sched_param(0))
     for words in ("release patient", "release"):
         assert _command_policy(shim) == policy
-        _release(shim, words)
+        shim.release(words)
     assert _command_policy(shim) == policy
     assert os.sched_getscheduler(shim.process.pid) == policy
 
@@ -63,6 +58,6 @@ def test_who_was_given_another_policy_keeps_it_and_so_does_its_command(
 def test_a_fork_of_the_guardian_lets_go_and_stays_as_it_was(shims: Callable[..., Shim]) -> None:
     shim = shims("python")
     _run_one(shim)
-    _release(shim, "release patient")
+    shim.release("release patient")
     assert _command_policy(shim) == os.SCHED_OTHER
     assert os.sched_getscheduler(shim.process.pid) == os.SCHED_OTHER

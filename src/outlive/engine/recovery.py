@@ -138,9 +138,8 @@ class Recovery:
         """Settle those of which nothing will change any more. Of the others the keeper tells."""
         found = await self._read([process.process_id for process in processes], is_live=True)
         for process in processes:
-            with contextlib.suppress(
-                ValueError
-            ):  # somebody who asks for a process catches up at the same time
+            # Somebody who asks for a process may catch up at the same time.
+            with contextlib.suppress(ValueError):
                 self._intake.doubtful.remove(process)
             ended = found.get(process.process_id)
             if ended is not None and ended[0].record.is_closed:
