@@ -33,7 +33,7 @@ def event_loop_watch() -> Iterator[None]:
         holders = "outlive/frontends/socket_holders.py"  # in /proc, where nothing waits (decisions 70 and 91)
         watch.functions["os.listdir"].can_block_in(holders, "_sockets")
         for name in ("os.scandir", "os.readlink"):
-            watch.functions[name].can_block_in(holders, "_held_by")
+            watch.functions[name].can_block_in("outlive/keeper/callers.py", {"sockets_of", "_socket_inode"})
         yield
 
 

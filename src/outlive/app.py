@@ -118,7 +118,7 @@ class Application:
         self._peers = peers = Peers(layout, own_uid=own_uid, living=self._living)
         self._bridge = self._bridge_door(settings, layout, own_uid)
         self.routes = self._all_routes()
-        self._tokens = TokenBook(TokenFile(layout))
+        self._tokens = TokenBook(TokenFile(layout), engine.grants.find)
         entry = Entry(
             peers,
             self._tokens,
@@ -126,6 +126,8 @@ class Application:
             api_key=settings.mcp_api_key,
             bridge_paths=frozenset({BRIDGE_PATH}),
             offering_paths=(TERMINAL_PATH,),
+            origins=frozenset(settings.allow_origin),
+            hello_paths=frozenset() if settings.hello_off else frozenset({MCP_PATH}),
         )
         self.asgi: ASGIApp = self._guarded(settings, entry)
 
@@ -157,7 +159,8 @@ class Application:
             ),
             entry,
             names=_names(settings),
-            page_paths=frozenset({MCP_PATH}),
+            origins=frozenset(settings.allow_origin),
+            open_paths=frozenset({HEALTH_PATH}),
             answer=ToldRefusals(dialects, self._engine.announce),
         )
 
@@ -198,6 +201,10 @@ class Application:
             await self._stack.enter_async_context(self._tokens)
             self._stack.push_async_callback(self._containers.close)
             await self._stack.enter_async_context(self._engine)
+            if self._audit is not None:
+                await self._engine.remember_audit_log(self._audit.tell_name)
+                # A short life, too, must leave the log's name in the registry, which closes with the engine.
+                self._stack.push_async_callback(asyncio.to_thread, self._audit.wait_begun)
             self._stack.callback(remove_when_closed(self._engine, self._containers))
             await self._containers.open()
             await self._stack.enter_async_context(self._jsonrpc)
@@ -312,7 +319,12 @@ def redactor_of(settings: Settings) -> Redactor:
 
 
 def _audit_log(settings: Settings, layout: Layout, redactor: Redactor) -> AuditLog:
-    trail = AuditTrail(layout.audit, max_bytes=settings.audit_max_bytes, max_files=settings.audit_files)
+    trail = AuditTrail(
+        layout.audit,
+        key_file=layout.audit_key,
+        max_bytes=settings.audit_max_bytes,
+        max_files=settings.audit_files,
+    )
     return AuditLog(trail, redact=redactor.mask_text)
 
 
@@ -322,6 +334,7 @@ def _door_settings(settings: Settings) -> DoorSettings:
         max_connections=settings.max_connections,
         reconnect_grace_s=settings.reconnect_grace_s,
         max_line_bytes=settings.max_line_bytes,
+        max_message_bytes=settings.max_message_bytes,
         wait_s=settings.wait_s,
     )
 

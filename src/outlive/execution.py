@@ -1,7 +1,7 @@
 """The engine with every place where commands run: this machine, containers, nodes. Built from settings, for `app`."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from outlive.backends.contract import Backend
@@ -9,15 +9,17 @@ from outlive.backends.docker.containers import Containers
 from outlive.backends.local import LocalBackend
 from outlive.backends.routing import Routing
 from outlive.config import Settings
+from outlive.core.errors import ConfigInvalid
 from outlive.core.identity import ProcessId
 from outlive.core.layout import Layout
-from outlive.core.location import DOCKER
+from outlive.core.location import DOCKER, LOCAL
 from outlive.docker_mode import container_settings, docker_containers, living_containers
 from outlive.engine import Engine
 from outlive.engine.configured import engine_settings
 from outlive.keeper.sockets import connect_unix
 from outlive.policy.redaction import Redactor
 from outlive.presence.keeper import ensure_keeper
+from outlive.presence.own_kind import own_nice, own_umask
 
 __all__ = ["engine_and_containers"]
 
@@ -28,7 +30,7 @@ def engine_and_containers(
     """Return the engine, and what its containers are made by; neither is open.
 
     Raises:
-        ConfigInvalid: The file of the nodes' tokens cannot be used.
+        ConfigInvalid: The file of the nodes' tokens cannot be used, or commands that name no place could run nowhere.
     """
 
     def living() -> set[str]:
@@ -37,20 +39,43 @@ def engine_and_containers(
     def located(process_id: ProcessId) -> str:
         return engine.backend_of(process_id)
 
+    nodes = _nodes(settings, layout)
+    _check_place(settings, nodes)
     containers = docker_containers(settings, layout, living=living)
     told = engine_settings(
         settings, layout.root, environment=os.environ, working_folder=working_folder, redactor=redactor
     )
     engine = Engine(
-        replace(told, containers=container_settings(settings, containers)),
+        replace(
+            told,
+            containers=container_settings(settings, containers),
+            umask=own_umask(),
+            nice=own_nice(),
+        ),
         backend=Routing(
             LocalBackend(layout.root, connect_unix=connect_unix, ensure_keeper=ensure_keeper),
-            nodes=_nodes(settings, layout),
+            nodes=nodes,
             ready={DOCKER: containers.ready},
             located=located,
         ),
     )
     return engine, containers
+
+
+def _check_place(settings: Settings, nodes: Collection[str]) -> None:
+    """Refuse at the start what every command would be refused for later."""
+    if settings.backend == DOCKER and not settings.docker_image:
+        raise ConfigInvalid(
+            "config_invalid",
+            "Commands are to run in containers (--backend docker, USE_DOCKER), but no image is named.",
+            hint="Name one: --image debian:12, or OUTLIVE_DOCKER_IMAGE=debian:12.",
+        )
+    if settings.backend not in {LOCAL, DOCKER, *nodes}:
+        raise ConfigInvalid(
+            "config_invalid",
+            f"Commands are to run at {settings.backend!r}, which is neither local nor docker nor a node that is named.",
+            hint="--backend (OUTLIVE_BACKEND) takes local, docker or a name of --node NAME=URL; USE_DOCKER takes true or false.",
+        )
 
 
 def _nodes(settings: Settings, layout: Layout) -> Mapping[str, Backend]:

@@ -3,6 +3,8 @@
 import json
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +14,7 @@ import pytest
 
 from outlive.keeper.records import read_pid
 from tests.attacks.attacking import Requests, create_token, inside
+from tests.attacks.pid_reuse import DOORS
 from tests.support.fixtures import ServerFactory
 from tests.support.server import OutliveServer, run_outlive
 
@@ -66,6 +69,30 @@ def test_what_a_command_starts_with_a_token_is_bound_no_less_than_it_is_itself(
     )
     for door in _DOORS:
         assert found[door] == [201, None], found
+
+
+@pytest.mark.promise("A.inside", "A.peer")
+@pytest.mark.parametrize("kernel", ["new", "old"])
+def test_the_pid_of_a_dead_child_is_no_identity(tmp_path: Path, kernel: str) -> None:
+    """A process outside got the pid of the child that connected, and the command was admin.
+
+    "stopped": server or supervisor did not run while the child lived, and accept the connection later.
+    """
+    namespace = ["unshare", *([] if os.geteuid() == 0 else ["--user", "--map-root-user"])]
+    namespace += ["--pid", "--fork", "--mount-proc", "--kill-child"]
+    done = subprocess.run(
+        [*namespace, sys.executable, "-m", "tests.attacks.pid_reuse", kernel, str(tmp_path)],
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found.pop("own") == "200"
+    assert {door: answer for door, answer in found.items() if answer not in {"401", "inside_process"}} == {}
+    assert set(found) == set(DOORS)
 
 
 @pytest.mark.promise("A.inside")

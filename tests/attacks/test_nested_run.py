@@ -33,7 +33,7 @@ def test_a_run_inside_of_a_run_is_refused_and_runs_nothing(besieged: OutliveServ
         done = _run(besieged, *words)
         assert (done.returncode, done.stdout) == (125, b""), done
         assert _REFUSED in done.stderr.decode()
-        assert "OUTLIVE_TOKEN" in done.stderr.decode()  # the hint
+        assert "outlive run --grant run" in done.stderr.decode()  # the hint
     assert not trace.exists()
 
 

@@ -65,7 +65,7 @@ def test_the_address_counts_for_upgrades_at_the_bridge_alone(bridge: OutliveServ
     port = bridge.ready["ports"]["bridge"]
     run = create_token(bridge, "run")
     of_bridge = create_token(bridge, "bridge")
-    for path in ("/", "/health", "/v1/processes"):
+    for path in ("/", "/metrics", "/v1/processes"):
         assert ask(port, "GET", f"{path}?token={run}", headers=_FORWARDED).status == 401, path
     for path in ("/ws/mcp", "/v1/processes/01k9zq3v8d4t6r2m5x7b1n0c9f/follow"):
         assert upgrade(port, path=f"{path}?token={run}", headers=_FORWARDED).status == 401, path
@@ -86,7 +86,7 @@ def test_no_web_page_and_no_other_name_is_let_in(bridge: OutliveServer) -> None:
     own = {"Origin": f"http://localhost:{port}"}
     assert upgrade(port, path="/", headers=own).status == 401, "a page of this machine has to show a token"
     assert upgrade(port, path=f"/?token={token}", headers=own).status == 101
-    for host in ("evil.example", f"evil.example:{port}", "127.0.0.1:1", ""):
+    for host in ("evil.example", f"evil.example:{port}", "127.0.0.2:1", ""):
         assert upgrade(port, path="/", host=host or " ").status in {400, 421}, host
     assert upgrade(port, path="/", host="localhost").status == 101
 

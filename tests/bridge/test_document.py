@@ -216,6 +216,7 @@ def test_the_port_can_be_chosen_or_left_out(serve: ServerFactory, tmp_path: Path
         refused = run_outlive(*words, state_dir=tmp_path / "refused")
     assert refused.returncode != 0
     assert f"Port {port} on 127.0.0.1 is taken" in refused.stderr
+    assert "--bridge-dial ws://" in refused.stderr
     assert "--bridge-port 0" in refused.stderr
 
 

@@ -41,7 +41,10 @@ def test_it_explains_a_decision_and_ends_with_it(tmp_path: Path) -> None:
     asked = _check(tmp_path, f"touch {canary}", rules=rules)
     assert (asked.returncode, asked.stdout.split("\n")[0]) == (3, "ask (approval_needed)")
     assert _check(tmp_path, "ls -l", rules=rules).returncode == 0
-    opaque = _check(tmp_path, "ls > x", rules=rules)
+    writing = _check(tmp_path, "ls > x", rules=rules)
+    assert writing.returncode == 4
+    assert "`; write = true`" in writing.stdout
+    opaque = _check(tmp_path, "ls $(pwd)", rules=rules)
     assert opaque.returncode == 4
     assert "opaque: the line holds more" in opaque.stdout
     assert not canary.exists()

@@ -71,6 +71,21 @@ def test_a_process_is_called_by_its_id_the_ids_end_or_its_pid(
     assert "outlive ps --all" in unknown.stderr
 
 
+def test_inspect_shows_nothing_that_a_terminal_would_obey(
+    served: OutliveServer, client: Client, tmp_path: Path
+) -> None:
+    """Folder, tags, group and command are what other programs chose."""
+    folder = tmp_path / "a\x1b]0;title\x07b"
+    folder.mkdir()
+    process = client.start("true \x1b[31m", cwd=folder, tags={"t": "\x1b[2J"}, group="g\x1b[1m")
+    _ended(process)
+    shown = _outlive(served, "inspect", process.process_id).stdout
+    assert "title" in shown
+    assert not set(shown) & {chr(number) for number in range(32)} - {"\n"}
+    missing = _outlive(served, "run", "--cwd", "/no/such/\x1b[31m", "--", "true").stderr
+    assert "\x1b" not in missing
+
+
 def test_wait_exits_as_the_process_did(served: OutliveServer, client: Client, gate: Gate) -> None:
     signaled = client.start("kill -TERM $$")
     assert _outlive(served, "wait", signaled.process_id).returncode == 128 + 15

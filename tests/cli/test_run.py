@@ -143,15 +143,19 @@ def test_a_signal_that_the_command_does_not_catch_ends_both(stage: Stage, is_bar
         assert process.wait(30) == -signal.SIGTERM
 
 
-def test_a_signal_that_somebody_sends_is_for_the_main_process_alone(stage: Stage) -> None:
-    line = "sh -c 'trap \"echo child got it\" HUP; while :; do sleep 0.02; done' & trap 'sleep 0.3; kill -9 $!; exit 9' HUP; echo ready; wait"
-    for is_bare in (True, False):
-        with stage.running(["sh", "-c", line], is_bare=is_bare) as process:
-            assert process.stdout is not None
-            assert process.stdout.readline() == b"ready\n"
-            process.send_signal(signal.SIGHUP)
-            assert process.stdout.read() == b""
-            assert process.wait(30) == 9
+def test_a_hang_up_that_is_sent_to_us_alone_reaches_the_tree_once(stage: Stage) -> None:
+    child = 'trap "echo child got it" HUP; echo child is there; while :; do sleep 0.02; done'
+    line = f"trap 'read go; kill -9 $!; exit 9' HUP; sh -c '{child}' & wait"
+    with stage.running(["sh", "-c", line], is_bare=False) as process:
+        assert process.stdout is not None
+        assert process.stdin is not None
+        assert process.stdout.readline() == b"child is there\n"
+        process.send_signal(signal.SIGHUP)
+        assert process.stdout.readline() == b"child got it\n"
+        process.stdin.write(b"go\n")
+        process.stdin.flush()
+        assert process.stdout.read() == b""
+        assert process.wait(30) == 9
 
 
 def test_a_signal_that_was_ignored_before_us_is_not_passed_on(stage: Stage) -> None:

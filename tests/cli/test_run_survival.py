@@ -90,13 +90,13 @@ def test_a_server_that_was_killed_is_started_again(tmp_path: Path) -> None:
             assert process.stdin is not None
             assert process.stdout is not None
             assert process.stdout.readline() == b"first\n"
-            pid = int((state_dir / "server.lock").read_text())
+            pid = int((state_dir / "server.lock").read_text().split()[0])
             os.kill(pid, signal.SIGKILL)
             process.stdin.write(b"second\n")
             process.stdin.close()
             assert process.stdout.read() == b"got second\n"
             assert process.wait(60) == 3
-            again = int((state_dir / "server.lock").read_text())
+            again = int((state_dir / "server.lock").read_text().split()[0])
             assert again != pid
             os.kill(again, signal.SIGTERM)
     finally:

@@ -51,6 +51,25 @@ def test_without_a_ready_line_a_banner_says_where_and_what_to_try(tmp_path: Path
         assert (code, out) == (0, "")
 
 
+@pytest.mark.promise("S4.10.allowed")
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ((), "of this machine may list the MCP tools, no more; --allow-origin lets some act as you"),
+        (("--no-hello",), "show a token; --allow-origin lets some act as you"),
+        (
+            ("--allow-origin", "HTTPS://App.example:443"),
+            "of https://app.example act as you; others of this machine may list the MCP tools, no more",
+        ),
+        (("--mcp-api-key", "k"), "show the key or a token"),
+    ],
+)
+def test_the_banner_says_what_web_pages_may_do(tmp_path: Path, words: tuple[str, ...], says: str) -> None:
+    with launched(tmp_path / "state", "--jsonrpc-port", "0", *words) as server:
+        assert f"  Web pages    {says}   (docs/access.md)\n" in server.said("Ctrl-C")
+        server.end()
+
+
 def test_the_line_to_try_works_as_printed(tmp_path: Path) -> None:
     """Every example is executed."""
     with launched(tmp_path / "state", "--jsonrpc-port", "0") as server:
@@ -316,3 +335,22 @@ def test_the_fast_path_imports_neither_typer_nor_click() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment()
     )
     assert seen.stdout.strip() == "set()"
+
+
+@pytest.mark.promise("S4.9.docker")
+@pytest.mark.parametrize(
+    ("env", "words", "says"),
+    [
+        ({"USE_DOCKER": "True"}, (), "OUTLIVE_DOCKER_IMAGE"),
+        ({"USE_DOCKER": "maybe"}, (), "USE_DOCKER takes true or false"),
+        ({}, ("--backend", "nowhere"), "'nowhere'"),
+    ],
+)
+def test_a_default_place_where_nothing_could_run_is_refused_at_the_start(
+    tmp_path: Path, env: dict[str, str], words: tuple[str, ...], says: str
+) -> None:
+    refused = run("serve", "--state-dir", str(tmp_path / "state"), *_READY, *words, env=env)
+    assert refused.returncode != 0
+    assert refused.stdout == ""
+    assert says in refused.stderr
+    assert "Traceback" not in refused.stderr

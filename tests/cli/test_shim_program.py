@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from outlive.backends.docker.building import cache_folder, present_runner
+from outlive.backends.docker.building import cache_folder, compiled_runner, present_runner
 from outlive.cli.shim_probe import probe_shims
 from outlive.keeper.shim_program import SHIM_VARIABLE
 from outlive.presence import keeper as presence_keeper
@@ -85,6 +86,29 @@ def test_a_keeper_gets_what_is_found_unless_somebody_has_said_so_himself(
             assert {kind[:6] for kind in _kinds(house)} == {kind[:6]}
             assert house.status()["shims"] == ("fork" if setting else "program")
     assert len(asked) == 1, "only who starts a keeper looks for it"
+
+
+def test_a_program_that_is_compiled_late_serves_a_keeper_that_runs(
+    tmp_path: Path, program: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(SHIM_VARIABLE, raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    if find_shim() is not None:
+        pytest.skip("this installation has shipped the program")
+    house = House(tmp_path / "s")
+    house.state_dir.mkdir(mode=0o700)
+    ensure_keeper(str(house.state_dir))
+    with house:
+        assert house.run(*sh("exit 3"))[0] == 3
+        assert house.status()["shims"] == "fork"
+        late = compiled_runner(os.uname().machine, cache_folder(os.environ))
+        late.parent.mkdir(parents=True)
+        shutil.copy(program, late.with_suffix(".new"))
+        late.with_suffix(".new").rename(late)
+        until(lambda: house.status()["shims"] == "program", "the keeper takes the program")
+        for _ in range(20):  # forks that wait are used up first
+            assert house.run(*sh("exit 4"))[0] == 4
+        assert "outlive-shim" in _kinds(house)
 
 
 def test_the_doctor_says_which_and_why(tmp_path: Path, program: str) -> None:

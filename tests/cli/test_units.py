@@ -30,6 +30,7 @@ def _plan(scope: str = "user", **changed: object) -> UnitPlan:
         "scope": scope,
         "program": ["/usr/bin/true"],  # verify wants programs that exist
         "state_dir": "/var/lib/outlive",
+        "unit_file": "/etc/systemd/system/outlive.service",
         "account": "daemon" if scope == "system" else "",
         "owns_state_dir": scope == "system",
     }
@@ -71,7 +72,8 @@ def test_the_keeper_is_started_before_the_server_and_bound_to_nothing(scope: str
         assert (unit["Type"], unit["StartLimitIntervalSec"]) == ("notify", "0")
     assert (keeper["KillMode"], keeper["Restart"]) == ("process", "on-failure")
     assert server["Restart"] == "always"
-    assert server["Environment"] == "OUTLIVE_KEEPER_EXTERNAL=1"
+    owner = "OUTLIVE_SERVICE_UNIT=/etc/systemd/system/outlive.service"
+    assert server["Environment"] == f"OUTLIVE_KEEPER_EXTERNAL=1 {owner}"
     assert " keeper run " in keeper["ExecStart"]
     assert " serve " in server["ExecStart"]
     assert "ExecStop" not in keeper, "it runs also when the unit merely restarts"

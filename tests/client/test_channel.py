@@ -1,6 +1,7 @@
 """Who waits reads, for everybody: turns, cancellation, loss, and that nothing is read when nobody waits."""
 
 import asyncio
+import base64
 import json
 import threading
 from collections import deque
@@ -46,8 +47,8 @@ class _AsyncioWire(_Script):
     def arrive(self) -> None:
         self._arrived.set()
 
-    async def send(self, text: str) -> None:
-        self.sent.append(json.loads(text))
+    async def send(self, frame: str | bytes) -> None:
+        self.sent.append(json.loads(frame))
 
     async def receive(self, timeout_s: float | None) -> str | bytes:
         self.reads += 1
@@ -183,9 +184,9 @@ class _ThreadWire(_Script):
         super().__init__()
         self._changed = threading.Condition()
 
-    async def send(self, text: str) -> None:
+    async def send(self, frame: str | bytes) -> None:
         with self._changed:
-            self.sent.append(json.loads(text))
+            self.sent.append(json.loads(frame))
             self._changed.notify_all()
 
     def wait_sent(self, count: int) -> None:
@@ -272,3 +273,16 @@ async def test_who_does_not_greet_is_not_spoken_to(wire: _AsyncioWire, frame: st
         await greet(wire, AsyncioWorld())
     assert isinstance(silent.value, Unreachable) == isinstance(frame, ConnectionLost)
     assert isinstance(wire.frames[-1], ConnectionLost), "it was closed"
+
+
+async def test_an_earlier_server_gets_input_as_text(wire: _AsyncioWire, channel: Channel) -> None:
+    """Its greeting offers no binary input."""
+    writing = asyncio.create_task(channel.write(_ID, memoryview(b"\xff" * 70_000), answer_s=30))
+    await _asked(wire, 1)
+    wire.answer(1)
+    wire.arrive()
+    with anyio.fail_after(30):
+        assert await writing == 65536
+    params = wire.sent[0]["params"]
+    assert isinstance(params, dict)
+    assert (params["encoding"], len(base64.b64decode(params["data"]))) == ("base64", 65536)

@@ -26,10 +26,10 @@ class _Wire:
         self._answers = answers
         self._frames = [_HELLO]
 
-    async def send(self, text: str) -> None:
+    async def send(self, frame: str | bytes) -> None:
         if self._answers:
             self._answers -= 1
-            self._frames.append(json.dumps({"id": json.loads(text)["id"], "result": {}}))
+            self._frames.append(json.dumps({"id": json.loads(frame)["id"], "result": {}}))
 
     async def receive(self, timeout_s: float | None) -> str:
         assert timeout_s is None or timeout_s > 0

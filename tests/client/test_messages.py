@@ -4,13 +4,22 @@ import json
 
 import pytest
 
-from outlive.client.messages import Answer, Ended, Hello, Missing, Piece, encode_request, read_frame
+from outlive.client.messages import (
+    Answer,
+    Ended,
+    Hello,
+    Missing,
+    Piece,
+    encode_input,
+    encode_request,
+    read_frame,
+)
 from outlive.client.results import Completion
 from outlive.core.cursor import Cursor
 from outlive.core.errors import SLUGS, OutliveError, ProtocolViolation, error_from_slug
 from outlive.protocols.jsonrpc.answers import encode_error, encode_gap, encode_result
 from outlive.protocols.jsonrpc.output import binary_output_frame
-from outlive.protocols.jsonrpc.requests import Request, parse_frame
+from outlive.protocols.jsonrpc.requests import Request, parse_binary, parse_frame
 from outlive.protocols.websocket_frames import split_frames
 
 _ID = "01m7ybywps7gsyjzmq1eandhcn"
@@ -87,3 +96,18 @@ def test_what_is_none_of_ours_is_refused(frame: str | bytes) -> None:
         frame = "no JSON"
     with pytest.raises(ProtocolViolation):
         read_frame(frame)
+
+
+def test_input_goes_as_it_is_where_the_server_takes_that() -> None:
+    hello = {"session_id": "s", "resumed": False, "capabilities": {}}
+    offers = [{}, {"input": ["text"]}, {"input": ["binary"], "max_message_bytes": 100_000}]
+    offers += [{"input": ["binary"], "max_message_bytes": size} for size in (100, 1 << 30)]
+    greetings = [
+        read_frame(json.dumps({"method": "connected", "params": {**hello, "capabilities": one}}))
+        for one in offers
+    ]
+    sizes = [one.input_bytes for one in greetings if isinstance(one, Hello)]
+    assert sizes == [0, 0, 100_000 - 4096, 0, 1 << 20]
+    read = parse_binary(encode_input(7, _ID, b"\n\xff"))
+    assert isinstance(read, Request)
+    assert (read.method, read.payload, json.loads(read.params)) == ("write", b"\n\xff", {"process_id": _ID})

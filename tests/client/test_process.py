@@ -1,8 +1,5 @@
 """What a process handle does with answers that take a real server half a minute to give."""
 
-import base64
-from collections.abc import Mapping
-
 import pytest
 
 from outlive.client.asyncio_world import AsyncioWorld
@@ -25,20 +22,25 @@ class _FullPipe(Link):
 
     def __init__(self) -> None:
         self.received = b""
-        self._is_full = True
+        self._turn = self.pauses = 0
 
-    async def request(
-        self, method: str, params: Mapping[str, object], *, is_repeatable: bool = True, answer_s: float = 60.0
-    ) -> Mapping[str, object]:
-        assert (method, is_repeatable, answer_s > 0) == ("write", False, True)
-        data = base64.b64decode(str(params["data"]))
-        assert len(data) <= 65536
-        self.received += data
-        self._is_full = not self._is_full
-        if not self._is_full:
-            details = {"written_bytes": 0, "waiting_bytes": len(data)}
-            raise LimitExceeded("stdin_full", "These bytes still wait for it.", details=details)
-        return {"written": len(data)}
+    async def write(self, process_id: str, data: memoryview) -> int:
+        assert process_id == _ID
+        piece = data[:65536]
+        self._turn += 1
+        match self._turn % 4:
+            case 0:  # the keeper holds all that it takes already
+                raise LimitExceeded("stdin_full", "It does not read.", details={"written_bytes": 0})
+            case 1:
+                self.received += piece[:1000]
+                details = {"written_bytes": 400, "waiting_bytes": 600}
+                raise LimitExceeded("stdin_full", "These bytes still wait for it.", details=details)
+        self.received += piece
+        return len(piece)
+
+    async def pause(self, seconds: float) -> None:
+        assert seconds > 0
+        self.pauses += 1
 
 
 def _process(link: Link) -> AsyncProcess:
@@ -56,6 +58,7 @@ async def test_input_goes_on_behind_what_waits_for_a_process_that_does_not_read(
     link, data = _FullPipe(), bytes(range(256)) * 2000
     await _process(link).write(data)
     assert link.received == data
+    assert link.pauses
 
 
 class _Telling(Link):

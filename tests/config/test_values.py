@@ -66,12 +66,14 @@ def test_what_is_no_address_is_refused(text: str) -> None:
 
 
 def test_host_names_come_without_anything_around_them() -> None:
-    assert values.parse_names("Box.Example, *.team.example,[::1]") == (
+    assert values.parse_names("Box.Example, *.team.example,[::1],box.example:9443,[::1]:80") == (
         "box.example",
         "*.team.example",
         "[::1]",
+        "box.example:9443",
+        "[::1]:80",
     )
-    for text in ("https://box.example", "box.example/path", "a b", "..", "*"):
+    for text in ("https://box.example", "box.example/path", "a b", "..", "*", "b:0", "b:99999", "b:", "::1"):
         with pytest.raises(ValueError, match="no host name"):
             values.parse_names(text)
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.house.sources import ROOT
 from tests.support.fixtures import anyio_backend
-from tests.support.server import OutliveServer, run_outlive
+from tests.support.server import OutliveServer
 
 __all__ = ["anyio_backend", "fixture_server"]
 
@@ -17,10 +17,5 @@ __all__ = ["anyio_backend", "fixture_server"]
 def fixture_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[OutliveServer]:
     """A server that offers the fixtures beside the product's tools."""
     monkeypatch.setenv("OUTLIVE_TEST_COMMAND", f"{sys.executable} -m tests.conformance.serve")
-    state_dir = tmp_path / "state"
-    state_dir.mkdir(mode=0o700)
-    env = {"PYTHONPATH": str(ROOT)}
-    made = run_outlive("token", "create", "--name", "suite", "--scope", "run", state_dir=state_dir, env=env)
-    env["OUTLIVE_SUITES_TOKEN"] = made.stdout.strip()
-    with OutliveServer(state_dir, env=env) as server:
+    with OutliveServer(tmp_path / "state", env={"PYTHONPATH": str(ROOT)}) as server:
         yield server

@@ -2,15 +2,12 @@
 
     python -m tests.conformance.serve serve --mcp-port 8888
 
-Test-only. Everything but the added handlers is what `outlive serve` runs. The suite plays a page of this machine, too, and
-such a page needs a token that the suite cannot be told: with OUTLIVE_SUITES_TOKEN set it is shown for every request.
+Test-only. Everything but the added handlers is what `outlive serve` runs. No header is added to what the suite sends: it
+plays a page of this machine, too, which gets in without a token as far as the scope hello goes.
 """
 
-import os
 from typing import Any
 from unittest.mock import patch
-
-from starlette.types import ASGIApp, Receive, Scope, Send
 
 from outlive.app import Application
 from outlive.cli import main, running
@@ -23,17 +20,6 @@ class _WithFixtures(Application):
     def __init__(self, *parts: Any, **named: Any) -> None:  # noqa: ANN401 -- passed on as they are
         """Build it."""
         super().__init__(*parts, extend_mcp=extend, **named)
-        if token := os.environ.get("OUTLIVE_SUITES_TOKEN"):
-            self.asgi = _showing(self.asgi, token.encode())
-
-
-def _showing(app: ASGIApp, token: bytes) -> ASGIApp:
-    async def show(scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http":
-            scope = {**scope, "headers": [*scope["headers"], (b"authorization", b"Bearer " + token)]}
-        await app(scope, receive, send)
-
-    return show
 
 
 if __name__ == "__main__":

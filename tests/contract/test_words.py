@@ -104,3 +104,11 @@ def test_a_lent_descriptor_goes_only_where_it_can(asker: Asker) -> None:
             check=False,
         )
     assert (ran.returncode, ran.stdout, ran.stderr) == (6, bytes(range(256)) * 1000, b"err\n")
+
+
+@pytest.mark.promise("C.umask")
+@pytest.mark.parametrize(("umask", "mode"), [(0o022, b"644"), (0o077, b"600"), (0o002, b"664")])
+def test_new_files_have_the_modes_that_the_umask_leaves(asker: Asker, umask: int, mode: bytes) -> None:
+    """Given by the caller; in a container and on a node, too."""
+    process = asker.start('f=$(mktemp -d)/f; : > "$f"; stat -c %a "$f"; umask', umask=umask)
+    assert output_of(process)[0].split() == [mode, b"%04o" % umask]

@@ -39,7 +39,8 @@ async def serve():
             process = await engine.start(Command(argv=tuple(argv)), owner=ME)
             print(process.process_id, flush=True)
         if {approves!r}:
-            await engine.approve(process, by="me")
+            (shown,) = [one for one in engine.approvals() if one.record.process_id == process.process_id]
+            await engine.approve(process, digest=shown.digest, by="me")
             print("approved", flush=True)
         await asyncio.sleep(1000)
 
@@ -52,6 +53,11 @@ def _rules(*texts: str) -> tuple[Rule, ...]:
 
 
 ASKING = CommandPolicy(deny=_rules("rm -rf *"), ask=_rules("echo please *", "cat"))
+
+
+async def _approve(engine: Engine, process: Process) -> None:
+    digests = {one.record.process_id: one.digest for one in engine.approvals()}
+    await engine.approve(process, digest=digests.get(process.process_id, ""), by=BY)
 
 
 async def _ended(engine: Engine, process: Process) -> None:
@@ -80,7 +86,7 @@ async def test_what_a_rule_asks_about_waits_and_runs_once_approved(
         with pytest.raises(InvalidState) as refused:
             await verb
         assert refused.value.code == "process_queued"
-    await asking.approve(process, by=BY)
+    await _approve(asking, process)
     await _ended(asking, process)
     assert await output_of(process) == (b"please me\n", b"")
     assert (process.record.exit_code, process.record.waits_for) == (0, None)
@@ -135,7 +141,7 @@ async def test_a_cancel_takes_the_question_back(asking: Engine) -> None:
     assert asking.approvals() == []
     assert [event.verdict for event in told if isinstance(event, ApprovalDecided)] == ["withdrawn"]
     with pytest.raises(InvalidState):
-        await asking.approve(process, by=BY)
+        await _approve(asking, process)
 
 
 async def test_what_is_denied_by_a_rule_is_refused_at_once(asking: Engine) -> None:
@@ -164,7 +170,7 @@ async def test_an_approved_start_still_waits_for_its_groups_turn(own_house: Hous
         busy = await engine.start(Command(line=gate.wait, group="g", group_limit=1), owner=ME)
         waiting = await engine.start(Command(line="echo hi", group="g"), owner=ME)
         assert waiting.record.waits_for == "approval"
-        await engine.approve(waiting, by=BY)
+        await _approve(engine, waiting)
         assert (waiting.state, waiting.record.waits_for) == (State.QUEUED, "group")
     async with an_engine(own_house.state_dir, policy=policy) as engine:
         found = await engine.find(waiting.process_id)
@@ -203,7 +209,7 @@ async def test_a_killed_server_costs_no_question_and_starts_nothing_twice(
     async with an_engine(own_house.state_dir, policy=policy) as engine:  # a quiet restart, too
         for pending in engine.approvals():
             assert pending.argv[0] == "tee"
-            await engine.approve(await engine.find(pending.record.process_id), by=BY)
+            await _approve(engine, await engine.find(pending.record.process_id))
         found = [await engine.find(process_id) for process_id in ids]
         for process in found:
             await _ended(engine, process)
@@ -233,7 +239,7 @@ async def test_a_disk_that_takes_no_command_refuses_and_one_that_takes_no_approv
         blocker = Path(f"{waiting}/{process.process_id}.new")
         await asyncio.to_thread(blocker.mkdir)  # nothing can be written there, not even by root
         with pytest.raises(LimitExceeded) as full:
-            await engine.approve(process, by=BY)
+            await _approve(engine, process)
         assert full.value.code == "disk_full"
         assert len(engine.approvals()) == 1
         await asyncio.to_thread(blocker.rmdir)
@@ -241,6 +247,6 @@ async def test_a_disk_that_takes_no_command_refuses_and_one_that_takes_no_approv
         with pytest.raises(LimitExceeded):
             await engine.start(Command(line="cat"), owner=ME)
         await asyncio.to_thread(moved.rename, waiting)
-        await engine.approve(process, by=BY)
+        await _approve(engine, process)
         await _ended(engine, process)
         assert process.record.exit_code == 0

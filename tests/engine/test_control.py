@@ -111,13 +111,13 @@ async def test_what_has_ended_cannot_be_controlled(engine: Engine) -> None:
         engine.resume(process),
         engine.cancel(process),
         engine.write(process, b"x"),
-        engine.close_stdin(process),
         engine.resize(process, 1, 1),
         engine.signal(process, 1, whole_tree=True),
     ):
         with pytest.raises(InvalidState) as caught:
             await attempt
         assert caught.value.code == "process_ended"
+    await engine.close_stdin(process)  # it is closed
     await engine.release(process, stdout_bytes=0, stderr_bytes=0)
 
 

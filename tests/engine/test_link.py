@@ -215,7 +215,7 @@ async def test_a_keeper_that_does_not_answer_is_told_with_a_hint(
         with pytest.raises(LimitExceeded) as full:
             await backend.write(ID, b"x")
         assert full.value.code == "stdin_full"
-        assert full.value.details == {"waiting_bytes": 1}
+        assert full.value.details == {"written_bytes": 0, "waiting_bytes": 1}
         keeper.die()
         while "closed" not in listener.told:  # noqa: ASYNC110 - the listener has no event for it
             await asyncio.sleep(0)

@@ -22,16 +22,26 @@ def _scope(*headers: tuple[str, str], port: int | None = _PORT, path: str = "/")
 
 
 def _judge(*headers: tuple[str, str], port: int | None = _PORT, path: str = "/") -> str | None:
-    refusal = judge(_scope(*headers, port=port, path=path), page_paths=frozenset({"/mcp"}))
+    refusal = judge(_scope(*headers, port=port, path=path))
     return refusal.error if refusal is not None else None
 
 
 @pytest.mark.promise("A.host")
 @pytest.mark.parametrize(
     "host",
-    ["localhost", "localhost:8003", "LocalHost:8003", "127.0.0.1", "127.0.0.1:8003", "[::1]", "[::1]:8003"],
+    [
+        "localhost",
+        "localhost:8003",
+        "LocalHost:8003",
+        "127.0.0.1",
+        "127.0.0.1:8003",
+        "[::1]",
+        "[::1]:8003",
+        "localhost:9003",  # ssh -L 9003:localhost:8003
+        "127.0.0.1:80",
+    ],
 )
-def test_our_own_names_pass_with_our_port_or_none(host: str) -> None:
+def test_our_own_names_pass_with_any_port_or_none(host: str) -> None:
     assert _judge(("Host", host)) is None
 
 
@@ -44,8 +54,6 @@ def test_our_own_names_pass_with_our_port_or_none(host: str) -> None:
         "localhost.evil.com",
         "localhost.evil.com:8003",
         "127.0.0.1.evil.com",
-        "127.0.0.1:8004",
-        "localhost:80",
         "localhost:",
         "localhost:8003:8003",
         "localhost.",
@@ -78,9 +86,18 @@ def test_exactly_one_host_is_needed() -> None:
 
 @pytest.mark.promise("A.origin")
 @pytest.mark.parametrize(
-    "origin", ["http://localhost:8003", "http://127.0.0.1:8003", "http://[::1]:8003", "HTTP://LOCALHOST:8003"]
+    "origin",
+    [
+        "http://localhost:8003",
+        "http://127.0.0.1:8003",
+        "http://[::1]:8003",
+        "HTTP://LOCALHOST:8003",
+        "http://localhost:9003",
+        "http://localhost",
+        "https://localhost:5173",
+    ],
 )
-def test_the_servers_own_origin_passes(origin: str) -> None:
+def test_pages_of_this_machine_pass_the_guard_whichever_port_they_are_from(origin: str) -> None:
     assert _judge(("Host", "localhost:8003"), ("Origin", origin)) is None
 
 
@@ -91,9 +108,6 @@ def test_the_servers_own_origin_passes(origin: str) -> None:
         "",
         "null",
         "http://evil.example",
-        "http://localhost",
-        "http://localhost:3000",
-        "https://localhost:8003",
         "http://localhost.evil.com:8003",
         "http://localhost:8003.evil.com",
         "http://localhost:8003/",
@@ -114,10 +128,6 @@ def test_every_other_origin_is_foreign(origin: str) -> None:
 def test_a_second_origin_is_foreign_whatever_the_first_says() -> None:
     own = ("Origin", "http://localhost:8003")
     assert _judge(("Host", "localhost:8003"), own, own) == "foreign_origin"
-
-
-def test_an_origin_without_a_port_means_port_80() -> None:
-    assert _judge(("Host", "localhost"), ("Origin", "http://localhost"), port=80) is None
 
 
 def test_the_unix_socket_takes_any_host() -> None:
@@ -145,13 +155,36 @@ def test_every_error_has_an_http_status() -> None:
 
 
 @pytest.mark.promise("S4.10")
-def test_on_the_path_for_pages_any_server_of_this_machine_may_have_served_the_page() -> None:
+def test_an_origin_that_was_allowed_passes_as_it_is_and_no_other() -> None:
+    allowed = frozenset({"https://app.example", "vscode-webview://abc"})
+
+    def judged(origin: str) -> str | None:
+        refusal = judge(_scope(("Host", "localhost:8003"), ("Origin", origin)), origins=allowed)
+        return refusal.error if refusal is not None else None
+
+    for origin in ("https://app.example", "HTTPS://APP.example", "vscode-webview://abc"):
+        assert judged(origin) is None
+    for origin in ("https://app.example:444", "http://app.example", "https://app.example.evil.com", "null"):
+        assert judged(origin) == "foreign_origin"
+
+
+@pytest.mark.promise("A.origin.metadata")
+@pytest.mark.parametrize("site", ["cross-site", "same-site", "new-word", ""])
+def test_fetch_metadata_counts_as_an_origin(site: str) -> None:
     own = ("Host", "localhost:8003")
-    for origin in ("http://localhost:5173", "https://localhost", "http://127.0.0.1", "http://[::1]:1"):
-        assert _judge(own, ("Origin", origin), path="/mcp") is None
-        assert _judge(own, ("Origin", origin), path="/v1/processes") == "foreign_origin"
-    for origin in ("http://localhost.evil.com", "http://evil.example", "ftp://localhost", "null"):
-        assert _judge(own, ("Origin", origin), path="/mcp") == "foreign_origin"
+    assert _judge(own, ("Sec-Fetch-Site", site)) == "foreign_origin"
+    assert _judge(own, ("Sec-Fetch-Site", "none"), ("Sec-Fetch-Site", site)) == "foreign_origin"
+    assert _judge(own, ("Sec-Fetch-Site", site), port=None) == "foreign_origin"
+    assert _judge(own, ("Sec-Fetch-Site", site), ("Origin", "http://localhost:1")) is None
+
+
+@pytest.mark.promise("A.host.public")
+def test_a_public_name_with_a_port_counts_with_that_port_only() -> None:
+    names = Names(frozenset({"box.example:9443", "*.team.example:443"}))
+    assert names.include("box.example", 9443)
+    assert not names.include("box.example", 443)
+    assert names.include("a.team.example", 443)
+    assert not names.include("a.team.example", 9443)
 
 
 @pytest.mark.promise("A.host")

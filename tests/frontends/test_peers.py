@@ -28,7 +28,9 @@ def _connected(count: int, environment: dict[str, str]) -> Iterator[list[Peer]]:
         listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
         words = [sys.executable, "-c", _CLIENT, str(listener.getsockname()[1]), str(count)]
         client = stack.enter_context(
-            subprocess.Popen(words, stdin=subprocess.PIPE, env={**os.environ, **environment})
+            subprocess.Popen(
+                words, stdin=subprocess.PIPE, env={**os.environ, **environment}, start_new_session=True
+            )
         )
         stack.callback(client.kill)
         accepted = [stack.enter_context(listener.accept()[0]) for _ in range(count)]
@@ -65,7 +67,9 @@ def _parent_and_child(environment: dict[str, str]) -> Iterator[Callable[[], Peer
         listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
         words = [sys.executable, "-c", _PARENT, str(listener.getsockname()[1])]
         parent = stack.enter_context(
-            subprocess.Popen(words, stdin=subprocess.PIPE, env={**os.environ, **environment})
+            subprocess.Popen(
+                words, stdin=subprocess.PIPE, env={**os.environ, **environment}, start_new_session=True
+            )
         )
         stack.callback(parent.kill)
 

@@ -12,6 +12,7 @@ from outlive.frontends.rest.scopes import SCOPES as ROUTE_SCOPES
 from outlive.frontends.rest.scopes import scope_of
 from outlive.frontends.rest.service import RestService
 from outlive.frontends.rest.settings import RestSettings
+from outlive.frontends.web_pages import STATIC_PAGES
 from outlive.policy.access import Access, Scope
 from outlive.protocols.mcp.lean import LEAN_TOOLS
 from outlive.protocols.mcp.schemas import COMMAND_TOOLS, PROCESS_TOOLS
@@ -25,7 +26,7 @@ _DECIDES = {"approvals", "approve", "deny"}
 def test_methods_that_only_look_need_the_scope_read_those_that_decide_admin_and_all_others_run() -> None:
     assert {name for name, method in METHODS.items() if method.scope is Scope.READ} == _LOOKS
     assert {name for name, method in METHODS.items() if method.scope is Scope.ADMIN} == _DECIDES
-    assert {method.scope for method in METHODS.values()} == set(Scope) - {Scope.BRIDGE}
+    assert {method.scope for method in METHODS.values()} == {Scope.READ, Scope.RUN, Scope.ADMIN}
 
 
 @pytest.mark.promise("A.scope")
@@ -47,6 +48,9 @@ def test_every_rest_route_has_a_scope_and_a_forgotten_one_is_closed() -> None:
     for (method, path), scope in ROUTE_SCOPES.items():
         if path.startswith("/v1/approvals"):
             assert scope is Scope.ADMIN
+            continue
+        if path in STATIC_PAGES:
+            assert scope is Scope.HELLO, "a link on any page may open it"
             continue
         assert scope is (Scope.READ if method in {"GET", "WEBSOCKET"} else Scope.RUN)
 

@@ -1,6 +1,7 @@
 """Input: a pipe or a terminal; prompts arrive although their line is not finished."""
 
 import hashlib
+import json
 
 import pytest
 
@@ -122,3 +123,35 @@ async def test_everything_a_terminal_program_wrote_arrives(client: RpcClient) ->
     run = await client.run("seq 1 20000; printf '\\033[31mred\\033[0m\\n'; printf last", pty=True)
     expected = "".join(f"{number}\r\n" for number in range(1, 20_001)) + "\x1b[31mred\x1b[0m\r\nlast"
     assert run.stdout == expected
+
+
+@pytest.mark.promise("S0.19.write.binary")
+async def test_a_binary_write_takes_its_bytes_as_they_are(client: RpcClient) -> None:
+    """Every byte, newlines included, in frames larger than one packet of the keeper; the order holds."""
+    result = await client.execute("sha256sum", stdin="pipe")
+    process_id = result["process_id"]
+    data = bytes(range(256)) * 4096
+    for number, piece in enumerate((data, b"", b"\n{}\n", data[:77]), 900):
+        request = {"jsonrpc": "2.0", "id": number, "method": "write", "params": {"process_id": process_id}}
+        await client.send_raw(json.dumps(request).encode() + b"\n" + piece)
+        answer = await client.until(lambda message, number=number: message.get("id") == number)  # type: ignore[misc]
+        assert answer["result"] == {"written": len(piece)}
+    await client.request("close_stdin", process_id=process_id)
+    run = await client.finish(result)
+    assert run.stdout.split()[0] == hashlib.sha256(data + b"\n{}\n" + data[:77]).hexdigest()
+
+
+@pytest.mark.promise("S0.19.write.binary", "S0.bad.binary")
+async def test_no_other_method_takes_bytes(client: RpcClient) -> None:
+    request = {"jsonrpc": "2.0", "id": 5, "method": "execute", "params": {"command": "true"}}
+    await client.send_raw(json.dumps(request).encode() + b"\nx")
+    answer = await client.until(lambda message: message.get("id") == 5)
+    assert (answer["error"]["code"], answer["error"]["data"]["reason"]) == (-32600, "binary_frame")
+    await client.barrier()
+
+
+@pytest.mark.promise("S0.19.write")
+async def test_closing_the_input_of_what_has_ended_is_a_success(client: RpcClient) -> None:
+    result = await client.execute("true", stdin="pipe")
+    await client.finish(result)
+    assert await client.request("close_stdin", process_id=result["process_id"]) == {"status": "closed"}

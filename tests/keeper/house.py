@@ -151,7 +151,7 @@ class House:
     def supervisor_of_lock(self) -> int | None:
         """Return the pid in the supervisor's lock file if it lives."""
         with suppress(OSError, ValueError):
-            pid = int(Path(self.layout.supervisor_lock).read_text())
+            pid = int(Path(self.layout.supervisor_lock).read_text().split()[0])
             return pid if is_alive(pid) else None
         return None
 

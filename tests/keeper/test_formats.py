@@ -32,6 +32,7 @@ from outlive.protocols.frames import (
     exit_from_wait,
     spec_exec_block,
     split_extended,
+    take_begins,
 )
 from outlive.protocols.keeper import (
     DOORBELLS_PER_PACKET,
@@ -101,6 +102,7 @@ def test_the_shim_finds_what_to_execute_without_reading_the_head(spec: Spec) -> 
     program, cwd, argv, env = decode_exec(spec_exec_block(encode_spec(spec)))
     assert (os.fsdecode(program), os.fsdecode(cwd)) == (spec.program, spec.cwd)
     assert tuple(map(os.fsdecode, argv)) == spec.argv
+    assert take_begins(env) == (spec.umask, spec.nice)
     assert {os.fsdecode(name): os.fsdecode(value) for name, value in env.items()} == spec.env
 
 

@@ -1,5 +1,6 @@
 """A full disk blocks the process, loses nothing, and goes on byte-exact when there is space again."""
 
+import contextlib
 import hashlib
 import os
 from collections.abc import Iterator
@@ -152,3 +153,49 @@ def test_the_zombie_keeps_an_exit_code_that_cannot_be_written(small: House) -> N
     ballast.unlink()
     small.client.wait_done(process_id)
     assert small.wire_code(process_id) == 77
+
+
+def test_starts_go_on_when_inodes_are_back(small: House) -> None:
+    """A supervisor that began without any, and could not make the folder for its prepared ones."""
+    small.run(*sh("echo warm"))
+    inodes = _take_inodes(small)
+    small.kill(small.supervisor())
+    with pytest.raises(KeeperRefused, match="disk_full"):
+        small.start("/bin/true")
+    for path in inodes:
+        path.unlink(missing_ok=True)
+    for _ in range(3):
+        assert small.run(*sh("exit 3"))[0] == 3
+
+
+def _use_up_prepared(house: House) -> None:
+    """Start until a folder would have to be made."""
+    with contextlib.suppress(KeeperRefused):
+        for _ in range(200):
+            house.run("/bin/true")
+
+
+def test_half_made_folders_take_nothing(small: House) -> None:
+    """What a prepared folder lacks an inode for is removed: neither a file nor a descriptor is left of it."""
+    small.run(*sh("echo warm"))
+    inodes = _take_inodes(small)
+    _use_up_prepared(small)
+    supervisor, folder = small.supervisor(), small.state_dir
+    for path in [path for path in inodes if path.exists()][
+        :4
+    ]:  # a folder, its socket and its logs, and no more
+        path.unlink()
+
+    def held() -> tuple[int, int]:
+        return os.statvfs(folder).f_favail, len(os.listdir(f"/proc/{supervisor}/fd"))
+
+    before = held()
+    for _ in range(20):
+        with pytest.raises(KeeperRefused, match="disk_full"):
+            small.start("/bin/true")
+    until(
+        lambda: held() == before, "everything to be given back"
+    )  # the kernel frees the last inodes a moment later
+    for path in inodes:
+        path.unlink(missing_ok=True)
+    assert small.run(*sh("exit 3"))[0] == 3

@@ -1,6 +1,7 @@
 """The official Python client, of both eras, over real HTTP."""
 
 import json
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -9,7 +10,7 @@ import pytest
 from mcp.client.client import Client
 from mcp.types import CallToolResult, TextContent
 
-from tests.mcp_http.raw_caller import BACKGROUND, RawCaller, request
+from tests.mcp_http.raw_caller import BACKGROUND, Answer, RawCaller, request
 from tests.support.processes import Gate, Marker, is_alive, wait_dead, wait_for
 from tests.support.server import OutliveServer
 
@@ -126,6 +127,36 @@ def test_a_caller_with_the_version_header_gets_202_and_no_extra_events(
     cancelled = caller.cancel(8, official=True)
     assert (cancelled.status, cancelled.body) == (202, b"")
     anyio.run(wait_dead, pid)
+
+
+@pytest.mark.promise("M.official.cancel")
+@pytest.mark.parametrize(
+    ("accept", "status"), [("application/json, text/event-stream", 200), ("application/json", 202)]
+)
+@pytest.mark.parametrize("tool", ["execute_linux_shell_command", "run"])
+def test_a_cancelled_request_of_a_caller_with_the_version_header_gets_no_answer(
+    caller: RawCaller, marker: Marker, accept: str, status: int, tool: str
+) -> None:
+    command = {"cmd": marker.sleep} if tool != "run" else {"command": marker.sleep}
+    params = {"name": tool, "arguments": command, "_meta": {"progressToken": "t"}}
+    message = {"jsonrpc": "2.0", "id": 9, "method": "tools/call", "params": params}
+    answers: list[Answer] = []
+
+    def call() -> None:
+        answers.append(caller.post(message, official=True, headers={"Accept": accept}))
+
+    waiting = threading.Thread(target=call)
+    waiting.start()
+    (pid,) = anyio.run(wait_for, marker, 1)
+    assert caller.cancel(9, official=True).status == 202
+    waiting.join(20)
+    anyio.run(wait_dead, pid)
+    (answer,) = answers
+    assert answer.status == status
+    assert b"result" not in answer.body
+    assert b"error" not in answer.body
+    again = caller.call("execute_linux_shell_command", 9, official=True, cmd="echo on")
+    assert b'"on' in again.body, "the id is free again"
 
 
 @pytest.mark.promise("M.official", "S4.3.official")

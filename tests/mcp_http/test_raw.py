@@ -62,7 +62,7 @@ def test_a_line_of_megabytes_comes_in_parts(caller: RawCaller) -> None:
 
 
 @pytest.mark.promise("S4.3.json", "S4.11")
-@pytest.mark.parametrize("accept", [None, "*/*", "application/json", "application/json, text/event-stream"])
+@pytest.mark.parametrize("accept", [None, "*/*", "application/json", "text/html, */*"])
 def test_any_other_accept_gets_plain_json_at_once(
     caller: RawCaller, marker: Marker, accept: str | None
 ) -> None:
@@ -75,6 +75,22 @@ def test_any_other_accept_gets_plain_json_at_once(
     assert found is not None
     assert caller.cancel("5").status == 204
     anyio.run(wait_dead, int(found[0]))
+
+
+@pytest.mark.promise("S4.3.both")
+@pytest.mark.parametrize(
+    "accept",
+    ["application/json, text/event-stream", "text/event-stream;q=0.9, application/json", "text/event-stream"],
+)
+def test_a_raw_background_call_that_takes_events_gets_them_whatever_else_it_takes(
+    caller: RawCaller, accept: str
+) -> None:
+    params = {"name": BACKGROUND, "arguments": {"cmd": "echo one"}}
+    message = {"jsonrpc": "2.0", "id": 6, "method": "tools/call", "params": params}
+    answer = caller.post(message, headers={"Accept": accept})
+    assert (answer.status, answer.headers["content-type"]) == (200, "text/event-stream")
+    names = [line for line in answer.body.decode().splitlines() if line.startswith("event: ")]
+    assert names == ["event: process_started", "event: stdout", "event: message"]
 
 
 @pytest.mark.promise("S4.3", "M.raw")

@@ -52,8 +52,10 @@ def test_a_server_passes_every_setting_on(serve: ServerFactory, marker: Marker) 
     assert execute("seq 70")["error"] == "Command matches blocked pattern: seq 7*"
     assert "omitted" in str(execute("seq 1000", wait_s=20)["stdout"])
     assert "id" in execute("sudo --version", wait_s=20)
-    started = execute(marker.sleep)
+    official = caller.call("command_execute", 1, official=True, command=marker.sleep).json["result"]
+    started = official["structuredContent"]
     assert (started["completed"], started["error"], started["timeout"]) == (False, None, 1)
+    assert (started["success"], started["running"], official["isError"]) == (None, True, False)
     anyio.run(poll_until, lambda: not marker.pids())
     status = json.loads(caller.call("command_get_status", 1, command_id=started["id"]).text)["status"]
     assert status["error"] == "Command timed out after 1 seconds"

@@ -158,3 +158,25 @@ def test_the_help_and_mistakes_are_not_said_on_stdout(no_server: Path) -> None:
     )
     assert (refused.returncode, refused.stdout) == (1, "")
     assert "is not a folder" in refused.stderr
+
+
+@pytest.mark.promise("C.owner.stopped")
+def test_after_an_ordered_stop_the_hosts_next_tool_call_brings_a_server_back_and_nothing_else_does(
+    own_server: OutliveServer,
+) -> None:
+    """A ping is answered by the relay, which is there: a host that missed it would start another relay."""
+    with hosting(own_server.state_dir) as host:
+        host.begin()
+        own_server.stop()
+        host.send("tools/list", 1)
+        assert "stopped on purpose" in host.answer(1)["error"]["message"]
+        host.send("ping", 2)
+        assert host.answer(2)["result"] == {}
+        host.send("notifications/roots/list_changed")
+        host.send("ping", 3)
+        assert host.answer(3)["result"] == {}
+        assert server_of(own_server.state_dir) == []
+        host.call(4, "command_execute", command="echo back")
+        assert "back" in host.text(4)
+        (pid,) = server_of(own_server.state_dir)
+        end(pid)

@@ -21,8 +21,9 @@ KEYS = (
 def a_caller(*, has_tasks: bool = False, scope: Scope = Scope.RUN, **fields: str) -> Caller:
     """Return a principal that nobody else is: tests share a keeper."""
     access = Access(principal=fields.pop("principal", uuid.uuid4().hex), scope=scope)
-    named = {"connection_id": "s1", "request_id": "7", **fields}
-    return Caller(access=access, **named, has_tasks=has_tasks)
+    connection_id, request_id = fields.pop("connection_id", "s1"), fields.pop("request_id", "7")
+    assert not fields
+    return Caller(access=access, connection_id=connection_id, request_id=request_id, has_tasks=has_tasks)
 
 
 async def ask(

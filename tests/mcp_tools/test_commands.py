@@ -111,6 +111,8 @@ async def test_a_command_in_the_background_can_be_asked_for(toolbox: Toolbox, en
     for arguments in ({"background": True}, {"wait_s": 0}, {"wait_s": 0.05}):
         started = await ask(toolbox, "command_execute", caller, command="echo here; sleep 100", **arguments)
         assert (started["completed"], started["error"], started["return_code"]) == (False, None, None)
+        assert (started["success"], started["running"]) == (None, True)
+        assert str(started["id"]) in str(started["message"])
         process = await live_process(engine, caller)
         await seen(process, "here\n")
         status = await ask(toolbox, "command_get_status", caller, command_id=started["id"])

@@ -96,6 +96,7 @@ async def test_what_runs_longer_goes_on(toolbox: Toolbox, engine: Engine) -> Non
     assert outcome.text.startswith("[Still running after 1 s")
     assert f"PID: {process.record.pid}\nProcess ID: {process.process_id}\n" in outcome.text
     assert outcome.text.endswith("\n\nhere")
+    assert outcome.structured == {"running": True, "id": process.process_id, "pid": process.record.pid}
     await engine.cancel(process)
     for name, arguments in ((_RUN, {"background": True}), (_START, {})):
         other = a_caller()

@@ -217,7 +217,7 @@ async def test_a_task_is_removed_together_with_its_process(
     await _ended(hasty, engine, task, caller)
     process = await engine.find(task.task_id)
     await settled(engine, process)
-    await engine._upkeep.prune(Retention(max_count=0), now_ns=0)
+    await engine._upkeep.prune(Retention(max_count=0))
     with pytest.raises(ProcessNotFound):
         await hasty.tasks.get(task.task_id, caller)
 

@@ -29,7 +29,7 @@ ME = Owner(principal="uid:7", connection_id="c", request_id="1", door="jsonrpc",
 
 
 def written(folder: Path, act: Callable[[AuditLog], None]) -> list[dict[str, Any]]:
-    trail = AuditTrail(str(folder))
+    trail = AuditTrail(str(folder), key_file=f"{folder}.key")
     audit = AuditLog(trail, redact=lambda text: text.replace("secret", "******"))
     audit.open()
     act(audit)
@@ -116,7 +116,7 @@ class _Stubborn(AuditTrail):
     """A trail on a disk that is full for the first so many tries."""
 
     def __init__(self, folder: str, refusals: int) -> None:
-        super().__init__(folder)
+        super().__init__(folder, key_file=f"{folder}.key")
         self.refusals = refusals
 
     def append(self, entries: Sequence[Mapping[str, object]]) -> None:

@@ -43,7 +43,7 @@ def test_any_program_off_the_list_refuses_the_line(line: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ["echo $(cat x)", "echo > x", "echo a & cat", "if echo; then cat; fi", "X=1 echo"]
+    "line", ["echo $(cat x)", "echo >& x", "echo a |& cat", "if echo; then cat; fi", "X=1 echo"]
 )
 def test_an_opaque_line_is_refused(line: str) -> None:
     """S0.12: what is not certain is never allowed automatically."""

@@ -33,7 +33,7 @@ _RULES = {
 
 _FROM_WITHIN = """
 import json, urllib.error, urllib.request
-request = urllib.request.Request("{url}", method="POST", headers={headers})
+request = urllib.request.Request("{url}", b'{body}', {headers}, method="POST")
 try:
     print(urllib.request.urlopen(request).status)
 except urllib.error.HTTPError as error:
@@ -70,7 +70,7 @@ def test_the_command_line_lists_approves_and_denies(
     assert [one["argv"][0] for one in document] == ["touch", "touch"]
     assert document[0]["process_id"] == wanted[0].process_id
     assert wanted[0].process_id in _outlive(asking, "inspect", wanted[0].process_id).stdout
-    said = _outlive(asking, "approve", wanted[0].process_id[-6:])
+    said = _outlive(asking, "approve", document[0]["digest"][:12])
     assert (said.returncode, said.stderr) == (0, f"{wanted[0].process_id} is approved\n")
     assert wanted[0].wait(20).exit_code == 0
     assert _outlive(asking, "deny", wanted[1].process_id, "--reason", "no", "--json").returncode == 0
@@ -91,7 +91,7 @@ def test_a_command_in_the_foreground_waits_and_then_runs(asking: OutliveServer, 
         words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=_environment(asking), text=True
     ) as running:
         waiting = next(_until_listed(at_hand))
-        at_hand.approve(waiting)
+        at_hand.approve(waiting, _digest(at_hand, waiting))
         out, _ = running.communicate("fed\n", timeout=20)
     assert (out, running.returncode) == ("fed\n", 0)
 
@@ -114,12 +114,12 @@ def test_rest_lists_approves_and_denies(asking: OutliveServer, tmp_path: Path) -
     listed = rest.call("GET", "/v1/approvals")["approvals"]
     assert [one["process_id"] for one in listed] == [one["process_id"] for one in made]
     yes, no = (f"/v1/approvals/{one['process_id']}" for one in made)
-    rest.call("POST", f"{yes}/approve")
+    rest.call("POST", f"{yes}/approve", {"digest": listed[0]["digest"]})
     rest.call("POST", f"{no}/deny", {"reason": "not here"})
     ended = [rest.call("GET", f"/v1/processes/{one['process_id']}/wait") for one in made]
     assert [one["cause"] for one in ended] == [None, "approval_denied"]
     assert ended[1]["error"].endswith(": not here")
-    late = rest.call("POST", f"{yes}/approve", expect=409)
+    late = rest.call("POST", f"{yes}/approve", {"digest": listed[0]["digest"]}, expect=409)
     assert late["slug"] == "approval_settled"
     refused = rest.call("POST", "/v1/processes", {"command": "rm -rf /nonexistent"}, expect=403)
     assert refused["slug"] == "command_denied"
@@ -137,9 +137,9 @@ async def test_json_rpc_says_what_a_start_waits_for_and_what_became_of_it(
         assert process_id in queued["hint"]
         for method in ("approvals", "approve", "deny"):
             with pytest.raises(RpcFailure) as narrow:  # over TCP nobody is an administrator without a token
-                await client.request(method, process_id=process_id)
+                await client.request(method, process_id=process_id, digest="0" * 64)
             assert narrow.value.reason == "scope_missing"
-        await asyncio.to_thread(at_hand.approve, process_id)
+        await asyncio.to_thread(lambda: at_hand.approve(process_id, _digest(at_hand, process_id)))
         assert (await client.completed(process_id))["exit_code"] == 0
         denied = (await client.execute("touch /nonexistent/x"))["process_id"]
         await asyncio.to_thread(at_hand.deny, denied, "no")
@@ -162,7 +162,7 @@ def test_mcp_tools_answer_that_it_waits_with_its_id(asking: OutliveServer, at_ha
     background = _call(asking, "execute_background_linux_shell_command", {"cmd": "tee"})
     assert "waits for an approval" in _text(background)
     status = _call(asking, "command_execute", {"command": "tee", "wait_s": 0})["structuredContent"]
-    assert (status["completed"], status["success"]) == (False, False)
+    assert (status["completed"], status["success"]) == (False, None)
     assert "approval" in status["error"]
     for one in at_hand.approvals():
         at_hand.deny(one.process_id)
@@ -175,14 +175,21 @@ def test_a_token_approves_by_its_scope_but_not_from_within(asking: OutliveServer
     narrow, wide = ({"Authorization": f"Bearer {create_token(asking, scope)}"} for scope in ("run", "admin"))
     waiting = at_hand.start(["tee"])
     path = f"/v1/approvals/{waiting.process_id}/approve"
-    assert rest.call("POST", path, expect=403, headers=narrow).json["slug"] == "scope_missing"
-    code = _FROM_WITHIN.format(url=f"{asking.rest_url}{path}", headers=wide)
+    assert (
+        rest.call("POST", path, {"digest": "0" * 64}, expect=403, headers=narrow).json["slug"]
+        == "scope_missing"
+    )
+    approval = {"digest": _digest(at_hand, waiting.process_id)}
+    kind = {"Content-Type": "application/json"}
+    code = _FROM_WITHIN.format(
+        url=f"{asking.rest_url}{path}", headers={**wide, **kind}, body=json.dumps(approval)
+    )
     inside = at_hand.start([sys.executable, "-c", code])
     assert inside.wait(30).exit_code == 0
     assert _said(inside) == b"403 scope_missing\n"
     listed = rest.call("GET", "/v1/approvals", headers=wide).json["approvals"]
     assert [one["process_id"] for one in listed] == [waiting.process_id]
-    rest.call("POST", path, headers=wide)
+    rest.call("POST", path, approval, headers=wide)
     assert waiting.wait(20).exit_code == 0
 
 
@@ -238,7 +245,7 @@ def test_refusals_reach_the_client_with_their_family(at_hand: Client) -> None:
     assert refused.value.code == "command_denied"
     process = at_hand.start("true")
     with pytest.raises(InvalidState):
-        at_hand.approve(process.process_id)
+        at_hand.approve(process.process_id, "0" * 64)
 
 
 class _Rest:
@@ -264,6 +271,10 @@ class _Rest:
 def _call(server: OutliveServer, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
     """Call a tool as a caller of the 2026-07-28 revision does: no session."""
     return ModernCaller(server.mcp_url, extensions={}).result("tools/call", name=tool, arguments=arguments)
+
+
+def _digest(client: Client, process_id: str) -> str:
+    return next(one.digest for one in client.approvals() if one.process_id == process_id)
 
 
 def _said(process: Process) -> bytes:

@@ -31,16 +31,20 @@ _ALL = CommandPolicy(deny=_DENY.deny, ask=_ASK.ask, allow=_ALLOW.allow)
         (_DENY, "ls", "allow", ""),
         (_DENY, "ls; rm -rf x", "deny", "command_denied"),
         (_DENY, "nice rm -rf x", "deny", "command_denied"),
-        (_DENY, "echo $x", "deny", "command_opaque"),
+        (_DENY, "echo ${x:-}", "deny", "command_opaque"),
         (_ASK, "ls", "allow", ""),
         (_ASK, "git push origin", "ask", "approval_needed"),
         (_ASK, "env git push", "ask", "approval_needed"),
-        (_ASK, "echo $x", "deny", "command_opaque"),
+        (_ASK, "echo ${x:-}", "deny", "command_opaque"),
         (_ALLOW, "ls -l", "allow", ""),
         (_ALLOW, "ls -l; cat x", "deny", "command_not_allowed"),
         (_ALLOW, "git status x", "deny", "command_not_allowed"),
         (_ALLOW, "nice cat x", "allow", ""),
-        (_ALLOW, "ls > x", "deny", "command_opaque"),
+        (_ALLOW, "ls > x", "deny", "command_not_allowed"),
+        (_ALLOW, "ls $x 2>&1 > /dev/null &", "allow", ""),
+        (_ALLOW, "nice $x", "deny", "command_opaque"),
+        (_ALLOW, "git status $x", "deny", "command_opaque"),
+        (_DENY, "ls & sudo ls", "deny", "command_denied"),
         (_ALL, "git push", "ask", "approval_needed"),
         (_ALL, "git push; sudo x", "deny", "command_denied"),
         (_ALL, "git push; cat x", "deny", "command_not_allowed"),
@@ -67,9 +71,9 @@ def test_nothing_is_judged_without_lists() -> None:
 @pytest.mark.parametrize("default", [Verdict.ASK, Verdict.DENY])
 def test_an_opaque_line_is_never_let_pass_by_an_allow_list(opaque: Verdict, default: Verdict) -> None:
     free = CommandPolicy(deny=_rules("rm"), opaque=opaque, default=default)
-    assert _judge(free, "echo $x").verdict is opaque
+    assert _judge(free, "echo ${x:-}").verdict is opaque
     bound = CommandPolicy(allow=_rules("*"), opaque=opaque, default=default)
-    assert _judge(bound, "echo $x").verdict is (default if opaque is Verdict.ALLOW else opaque)
+    assert _judge(bound, "echo ${x:-}").verdict is (default if opaque is Verdict.ALLOW else opaque)
     assert _judge(bound, "ls", PATH="/tmp").verdict is not Verdict.ALLOW
     assert _judge(free, "ls", PATH="/tmp").verdict is Verdict.ALLOW
 

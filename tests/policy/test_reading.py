@@ -78,8 +78,10 @@ def test_what_xargs_adds_is_not_known() -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        "echo $HOME",
-        "ls > x",
+        "echo $1",
+        "ls >& x",
+        "env $HOME",
+        "PATH=x ls",
         "bash -c 'echo $(id)'",
         "eval '$x'",
         "eval *.sh",

@@ -212,3 +212,18 @@ def test_what_an_open_word_becomes_never_surprises(
         assert rule.surely_matches(after, None)
     if rule.surely_matches(after, None):
         assert rule.may_match(before, None)
+
+
+def test_a_rule_lets_write_where_it_says_so() -> None:
+    writing = JudgedCommand(argv=("ls", "-l"), is_line=True, writes=True)
+    assert not Rule.parse("ls").surely_matches(writing, LS, LS)
+    assert not Rule.parse("ls ; write = false").surely_matches(writing, LS, LS)
+    for text in ("ls ; write = true", "ls * ;write=true", "* ; write = true"):
+        rule = Rule.parse(text)
+        assert rule.writes
+        assert rule.surely_matches(writing, LS, LS)
+    assert Rule.parse("ls ;  write=true").text == "ls ; write = true"
+    assert Rule.parse("ls").may_match(writing, LS, LS)  # deny and ask are about the program
+    for text in ("ls ; evil", "ls ;", "ls ; write = yes", "; write = true", "ls ; write = true ; x"):
+        with pytest.raises(ValueError, match="rule"):
+            Rule.parse(text)

@@ -50,7 +50,7 @@ def test_a_secret_finds_its_own_token_and_no_other(own: str, other: str) -> None
     tokens = [_token(own, name="a"), _token(own + "x", name="b")]
     found = find_token(tokens, own, now=_NOW)
     assert found is not None
-    assert (found.name, found.principal) == ("a", "token:a")
+    assert (found.name, found.principal(1000)) == ("a", "token:a")
     assert other in {own, own + "x"} or find_token(tokens, other, now=_NOW) is None
 
 

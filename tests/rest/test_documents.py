@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.attacks.raw_http import raw_request
 from tests.rest.rest_caller import RestCaller, curl
 from tests.support.fixtures import ServerFactory
 from tests.support.processes import Marker, is_alive, wait_dead, wait_file
@@ -72,7 +73,7 @@ def test_termination_by_pid_answers_when_the_tree_is_gone(rest: RestCaller, mark
         "message": "Process terminated with SIGTERM",
     }
     assert marker.pids() == []
-    entry = _listed(rest, started["pid"])
+    entry = rest.call("GET", f"/api/async/process/{started['process_id']}/").json
     assert (entry["status"], entry["exit_code"], entry["termination_signal"]) == (
         "terminated",
         -15,
@@ -198,3 +199,38 @@ def test_the_documented_requests_work_with_curl(server: OutliveServer, rest: Res
     assert f'"pid":{pid}' in listed
     line = f"curl -X POST 'http://localhost:8181/api/async/process/terminate_by_pid/?pid={pid}'"
     assert f'"success":true,"pid":{pid}' in curl(line, server.rest_url)
+
+
+@pytest.mark.promise("S4.7.running")
+def test_the_list_shows_only_what_runs_with_and_without_its_last_slash(rest: RestCaller) -> None:
+    running = rest.call("POST", _BACKGROUND, {"command": "sleep 60"}).json
+    ended = rest.run("true")
+    for path in (_LIST, _LIST.removesuffix("/")):
+        listing = rest.call("GET", path).json
+        pids = [entry["pid"] for entry in listing["processes"]]
+        assert running["pid"] in pids
+        assert ended["pid"] not in pids
+        assert {entry["status"] for entry in listing["processes"]} == {"running"}
+        assert listing["count"] == len(pids)
+    found = rest.call("GET", f"/api/async/process/{ended['process_id']}").json
+    assert found["status"] == "completed", "what has ended is still described by its id"
+    assert rest.refused("POST", _LIST.removesuffix("/"), status=405)["slug"] == "http_method_not_allowed"
+    assert rest.call("POST", f"/api/async/process/terminate/{running['process_id']}").json["success"]
+
+
+@pytest.mark.promise("S4.7.untyped")
+def test_a_body_without_a_content_type_is_json_on_the_documented_paths(server: OutliveServer) -> None:
+    """As the document's own back end took it. A raw socket: HTTP libraries add a type of their own."""
+    port = server.ready["ports"]["rest"]
+    body = b'{"command": "echo untyped", "timeout": 20}'
+    for path in ("/api/sync/execute/", "/api/sync/execute"):
+        answer = raw_request(port, f"POST {path} HTTP/1.1", body=body)
+        assert (answer.status, answer.json["stdout"]) == (200, "untyped\n")
+    started = raw_request(port, f"POST {_BACKGROUND} HTTP/1.1", body=body)
+    assert started.status == 200
+    assert (
+        raw_request(port, f"POST {_BACKGROUND} HTTP/1.1", "Content-Type: text/plain", body=body).status == 415
+    )
+    assert raw_request(port, "POST /v1/processes HTTP/1.1", body=body).status == 415, "only there"
+    for page in ("Origin: http://evil.example", "Sec-Fetch-Site: cross-site"):
+        assert raw_request(port, f"POST {_BACKGROUND} HTTP/1.1", page, body=body).status == 403

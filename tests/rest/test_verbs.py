@@ -1,5 +1,12 @@
 """What can be done to a process: control, signal, stdin, resize, wait."""
 
+import contextlib
+import hashlib
+import json
+from collections.abc import Iterator
+from http.client import HTTPConnection
+from urllib.parse import urlsplit
+
 import pytest
 
 from tests.rest.rest_caller import RestCaller, events_of
@@ -117,3 +124,40 @@ def test_streams_end_when_the_server_stops(serve: ServerFactory, marker: Marker)
         assert server.stop() == 0
         assert list(events) == []
     assert len(marker.pids()) == 1
+
+
+@pytest.mark.promise("R.verbs")
+def test_an_input_of_any_length_is_streamed(rest: RestCaller) -> None:
+    """Larger than any body may be: 20 MiB go in where a request holds 16; announced, and in chunks."""
+    data = bytes(range(256)) * 4096 * 20
+    for headers in ({"Content-Length": str(len(data))}, {"Transfer-Encoding": "chunked"}):
+        process = rest.start("sha256sum", stdin="pipe")
+        parts = urlsplit(rest.url)
+        connection = HTTPConnection(str(parts.hostname), parts.port, timeout=60)
+        with contextlib.closing(connection):
+            body: bytes | Iterator[bytes] = data
+            if "Transfer-Encoding" in headers:
+                body = (data[at : at + 100_000] for at in range(0, len(data), 100_000))
+            connection.request(
+                "POST",
+                _path(process, "stdin") + "?eof=true",
+                body,
+                headers,
+                encode_chunked="Transfer-Encoding" in headers,
+            )
+            response = connection.getresponse()
+            answer = json.loads(response.read())
+        assert (response.status, answer) == (200, {"written": len(data), "eof": True})
+        rest.wait(process["process_id"])
+        assert rest.raw(process["process_id"]).split()[0].decode() == hashlib.sha256(data).hexdigest()
+
+
+@pytest.mark.promise("R.verbs")
+def test_an_input_that_arrived_is_never_refused_because_its_reader_has_ended(rest: RestCaller) -> None:
+    """The reader takes what it wants and leaves, now and then before the input is closed behind it."""
+    for _ in range(40):
+        process = rest.start("head -c 5", stdin="pipe")
+        answer = rest.call("POST", _path(process, "stdin"), b"12345", eof="true")
+        assert (answer.status, answer.json) == (200, {"written": 5, "eof": True})
+        rest.wait(process["process_id"])
+        assert rest.raw(process["process_id"]) == b"12345"

@@ -55,10 +55,15 @@ def exec_spec(
     removed: tuple[str, ...] = (),
     steps: tuple[str, ...] | None = None,
     head: bytes = b"{}\n",
+    umask: int | None = None,
+    nice: int | None = None,
 ) -> bytes:
     """Return a spec file as the keeper writes it; `removed` names leave the environment."""
-    block = encode_exec(argv[0] if program is None else program, cwd, argv, env or {}, steps=steps)
-    block += b"".join(b"\0" + name.encode() for name in removed)
+    block = encode_exec(
+        argv[0] if program is None else program, cwd, argv, env or {}, steps=steps, umask=umask, nice=nice
+    )
+    words, _, begins = block.rpartition(b"\0")
+    block = b"\0".join([words, *(name.encode() for name in removed), begins])
     return b"outlive-spec-1 %d\n%s%s" % (len(head), head, block)
 
 
@@ -223,7 +228,7 @@ class Command:
         """Take all steps until `spawned`; `how` goes to `exec_spec` and `spawn`."""
         for_spec = {
             name: how.pop(name)
-            for name in ("program", "cwd", "env", "removed", "steps", "head")
+            for name in ("program", "cwd", "env", "removed", "steps", "head", "umask", "nice")
             if name in how
         }
         self.spawn(exec_spec(argv, **for_spec), **how)  # type: ignore[arg-type]

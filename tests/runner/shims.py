@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from outlive.keeper import sockets
+from outlive.keeper.locks import take_lock
 from outlive.keeper.shim_program import SHIM_LINK
 from outlive.protocols.frames import encode_secrets
 from tests.runner.playing import PATIENCE_S, Supervisor, exec_spec, in_memory
@@ -21,6 +22,7 @@ _PYTHON = """
 import os, signal, socket, sys
 sys.path.insert(0, sys.argv[1])
 from outlive.keeper import shim
+from outlive.keeper.lock_proof import WatchedLock
 signal.signal(signal.SIGCHLD, shim.ignore_child_signal)
 signal.signal(signal.SIGTERM, shim.ignore_child_signal)
 for name in (signal.SIGINT, signal.SIGHUP):
@@ -32,7 +34,8 @@ link = os.dup(3)
 os.set_blocking(link, False)
 place = socket.SocketType(fileno=os.dup(3))
 os.close(3)
-shim.Shim(place, wake=wake, alarm=alarm).run(link)
+lock = WatchedLock(sys.argv[2] + "/supervisor.lock")
+shim.Shim(place, lock=lock, wake=wake, alarm=alarm).run(link)
 """
 _SOURCE = str(Path(sockets.__file__).parents[2])
 
@@ -46,11 +49,13 @@ class Shim:
         """Start it and hear its hello; `folder` becomes the process's."""
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
+        self.lock = take_lock(str(folder / "supervisor.lock"))
+        assert self.lock is not None
         self.held: dict[str, int] = {}
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         words = [str(binary), "shim", str(folder)]
         if kind == "python":
-            words = [sys.executable, "-S", "-c", _PYTHON, _SOURCE]
+            words = [sys.executable, "-S", "-c", _PYTHON, _SOURCE, str(folder)]
 
         def take_link() -> None:
             os.dup2(theirs.fileno(), SHIM_LINK)
@@ -142,6 +147,12 @@ class Shim:
         self.held = dict(zip("" if words[2] == "-" else words[2], fds, strict=True))
         return words[1:]
 
+    def give_up_lock(self) -> None:
+        """Be the supervisor no more; others may take the lock."""
+        if self.lock is not None:
+            os.close(self.lock)
+        self.lock = None
+
     def drop_held(self) -> None:
         """Close our copies of what it holds."""
         for fd in self.held.values():
@@ -162,6 +173,7 @@ class Shim:
         self.supervisor.close()
         self.listener.close()
         self.drop_held()
+        self.give_up_lock()
         if self.process.poll() is None:
             below = descendants(self.process.pid)
             self.process.kill()

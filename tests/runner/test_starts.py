@@ -217,11 +217,22 @@ def test_a_command_leads_its_own_posix_session_with_default_signals(binary: Path
         assert f"{name}:\t0000000000000000" in out
     stat = next(line for line in out.splitlines() if "(sh)" in line).split()
     assert stat[4] == stat[5] == stat[0]
-    previous = os.umask(0)
-    os.umask(previous)
-    assert int(out.splitlines()[-1], 8) == previous
+    assert out.splitlines()[-1] == "0022"
     command.release()
     runner.discard()
+
+
+@pytest.mark.promise("C.umask")
+@pytest.mark.parametrize(
+    ("umask", "nice", "seen"), [(0o077, 5, "0077 5"), (0, 0, "0000 0"), (None, None, "0022 0")]
+)
+def test_a_command_in_a_container_begins_with_umask_and_niceness_of_its_caller(
+    command: Command, umask: int | None, nice: int | None, seen: str
+) -> None:
+    command.start(("/bin/sh", "-c", "echo $(umask) $(nice); env"), umask=umask, nice=nice)
+    first, *variables = command.read().decode().splitlines()
+    assert first == seen
+    assert not [word for word in variables if word.startswith("OUTLIVE_UMASK")]
 
 
 def test_a_block_of_three_mebibytes_works(command: Command) -> None:

@@ -204,9 +204,12 @@ def test_texts_and_errors_hold_no_keys(serve: ServerFactory) -> None:
     server = serve()
     rest = RestCaller(server.rest_url)
     process_id = rest.run(f"true {token} postgres://me:{VALUE}@db/x")["process_id"]
-    with Client(server.state_dir, start_server=False) as client, pytest.raises(OutliveError) as refused:
-        client.start([f"/no/such/{token}"])
-    assert PRINTED not in str(refused.value)
+    for words, cwd in (([f"/no/such/{token}"], "/"), (["true"], f"/no/such/{token}")):
+        with Client(server.state_dir, start_server=False) as client, pytest.raises(OutliveError) as refused:
+            client.start(words, cwd=cwd)
+        error = refused.value
+        assert error.details, "they name what was not found"
+        assert PRINTED not in f"{error} {error.hint} {dict(error.details)}"
     answers = [
         rest.call("GET", f"/v1/processes/{process_id}").body,
         rest.call("GET", "/v1/processes").body,

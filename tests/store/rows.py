@@ -8,6 +8,7 @@ from outlive.core.cursor import Cursor
 from outlive.core.identity import RANDOM_BYTES, new_process_id
 from outlive.core.lifecycle import Cause, State
 from outlive.core.process import Owner, ProcessRecord
+from outlive.store.retention_clock import BootTime
 from outlive.store.rows import StoredProcess
 
 __all__ = ["a_row", "stored_processes"]
@@ -80,4 +81,5 @@ stored_processes = st.builds(
     ),
     complete=st.none() | st.builds(Cursor, sizes, sizes),
     output_limit=st.none() | sizes,
+    ended_boot=st.none() | st.builds(BootTime, st.sampled_from(["b1", "b2"]), sizes),
 )

@@ -18,7 +18,7 @@ from outlive.store.audit_trail import AuditReport, AuditTrail
 SPEAKER = """
 import sys
 from outlive.store.audit_trail import AuditTrail
-trail = AuditTrail(sys.argv[1], max_bytes=4000, max_files=1000)
+trail = AuditTrail(sys.argv[1], key_file=sys.argv[1] + ".key", max_bytes=4000, max_files=1000)
 number = 0
 while True:
     trail.append([{"what": "test", "mark": number + place, "text": "x" * 60} for place in range(3)])
@@ -28,8 +28,12 @@ while True:
 """
 
 
+def a_trail(folder: Path, *, max_bytes: int = 1 << 20, max_files: int = 8) -> AuditTrail:
+    return AuditTrail(str(folder), key_file=f"{folder}.key", max_bytes=max_bytes, max_files=max_files)
+
+
 def filled(folder: Path, count: int = 10, *, max_bytes: int = 1 << 20, max_files: int = 8) -> AuditTrail:
-    trail = AuditTrail(str(folder), max_bytes=max_bytes, max_files=max_files)
+    trail = a_trail(folder, max_bytes=max_bytes, max_files=max_files)
     for place in range(count):
         trail.append([{"what": "test", "mark": place}])
     return trail
@@ -76,7 +80,7 @@ def changed(folder: Path, how: str) -> AuditReport:
         case "emptied":
             lines = []
     path.write_bytes(b"".join(lines))
-    return AuditTrail(str(folder)).verify()
+    return a_trail(folder).verify()
 
 
 @pytest.mark.parametrize(
@@ -102,8 +106,8 @@ def test_a_change_stays_found_after_more_entries(tmp_path: Path) -> None:
     filled(tmp_path)
     changed(tmp_path, "cut at the end")
     filled(tmp_path, 3)
-    assert not AuditTrail(str(tmp_path)).verify().is_whole
-    reasons = [entry.get("reason") for entry in AuditTrail(str(tmp_path)).entries()]
+    assert not a_trail(tmp_path).verify().is_whole
+    reasons = [entry.get("reason") for entry in a_trail(tmp_path).entries()]
     assert "entries_missing" in reasons
 
 
@@ -116,15 +120,11 @@ def test_a_noted_entry_is_looked_for(tmp_path: Path) -> None:
     assert not trail.verify(known=(99, first.head)).is_whole
     last = trail.verify()
     assert trail.verify(known=(last.last, last.head)).is_whole
-    # Everything written anew, note included: only who has noted an entry elsewhere can tell.
-    for path in tmp_path.iterdir():
+    # Everything written anew, note and key included: an entry noted elsewhere tells it.
+    for path in (*tmp_path.iterdir(), Path(f"{tmp_path}.key")):
         path.unlink()
     filled(tmp_path, 15)
     assert trail.verify().is_whole
-    assert trail.verify(known=(first.last, first.head)).is_whole  # the very same entries
-    for path in tmp_path.iterdir():
-        path.unlink()
-    trail.append([{"what": "other"}] * 15)
     assert not trail.verify(known=(first.last, first.head)).is_whole
 
 
@@ -141,7 +141,7 @@ def test_files_are_turned_over_and_the_chain_goes_on(tmp_path: Path) -> None:
 
 
 def test_a_large_batch_is_spread_over_files(tmp_path: Path) -> None:
-    trail = AuditTrail(str(tmp_path), max_bytes=500, max_files=100)
+    trail = a_trail(tmp_path, max_bytes=500, max_files=100)
     trail.append([{"what": "test", "mark": place} for place in range(40)])
     assert len(files(tmp_path)) > 3
     assert trail.verify().is_whole
@@ -156,7 +156,7 @@ def test_a_torn_line_is_told_and_not_part_of_the_chain(tmp_path: Path) -> None:
     assert report.is_whole
     assert "torn" in report.notes[0]
     filled(tmp_path, 1)
-    assert AuditTrail(str(tmp_path)).verify().is_whole
+    assert a_trail(tmp_path).verify().is_whole
     told = [entry for entry in trail.entries() if entry["what"] == "audit"]
     assert told[0]["reason"] == "torn_line"
     assert told[0]["torn_bytes"] == 18
@@ -189,7 +189,7 @@ def test_a_lost_note_is_told(tmp_path: Path) -> None:
     (tmp_path / "head").unlink()
     assert not trail.verify().is_whole
     filled(tmp_path, 1)
-    assert [entry.get("reason") for entry in trail.entries()][-2] == "note_missing"
+    assert [entry.get("reason") for entry in trail.entries()][-2] == "note_forged"
 
 
 def test_what_was_acknowledged_survives_a_kill(tmp_path: Path) -> None:
@@ -207,7 +207,7 @@ def test_what_was_acknowledged_survives_a_kill(tmp_path: Path) -> None:
         process.wait()
         process.stdout.close()
         acknowledged += newest
-        trail = AuditTrail(str(tmp_path), max_bytes=4000, max_files=1000)
+        trail = a_trail(tmp_path, max_bytes=4000, max_files=1000)
         assert trail.verify().is_whole, trail.verify().breaks
         assert sum(entry["what"] == "test" for entry in trail.entries()) >= acknowledged
         acknowledged = sum(entry["what"] == "test" for entry in trail.entries())
@@ -232,10 +232,10 @@ def test_what_the_disk_refuses_leaves_no_piece(tmp_path: Path, small_files: None
 
 
 def test_nothing_is_no_audit_log(tmp_path: Path) -> None:
-    report = AuditTrail(str(tmp_path / "none")).verify()
+    report = a_trail(tmp_path / "none").verify()
     assert report.is_whole
     assert report.notes == ["There is no audit log."]
-    assert list(AuditTrail(str(tmp_path / "none")).entries()) == []
+    assert list(a_trail(tmp_path / "none").entries()) == []
     assert not os.path.exists(tmp_path / "none")
 
 

@@ -20,10 +20,13 @@ from outlive.core.process import Owner
 from outlive.store import registry as registry_module
 from outlive.store.registry import Registry
 from outlive.store.retention import Candidate, Retention, select_removable
+from outlive.store.retention_clock import BootTime, ClockReading, RetentionClock
 from outlive.store.rows import COLUMNS, ProcessFilter, StoredProcess
 from outlive.store.schema import MIGRATIONS, open_registry
 from tests.store.rows import a_row, stored_processes
 from tests.support.processes import poll_until
+
+RIGHT_CLOCK = RetentionClock.first(ClockReading(boot=BootTime("now", 10**15), wall_ns=10**18))
 
 WRITER = """
 import asyncio, sys
@@ -100,7 +103,7 @@ async def test_what_was_put_is_read_at_once_and_after_opening_again(tmp_path: Pa
         registry.put(first)
         assert await registry.find(first.record.process_id) == first
         assert await registry.list(ProcessFilter(), limit=10) == [first]
-        assert await registry.known_ids() == {first.record.process_id}
+        assert await registry.known_of([first.record.process_id, "other"]) == {first.record.process_id}
         await registry.flush()
         assert await registry.unfinished() == [first]
         ended = a_row(1)
@@ -171,7 +174,7 @@ async def test_removed_rows_are_gone_and_counters_stay(tmp_path: Path) -> None:
         await registry.flush()
         assert await registry.counter("n") == 7
         assert await registry.list(ProcessFilter(), limit=9) == [a_row(2)]
-        [candidate] = await registry.removable()
+        [candidate] = await registry.removable(RIGHT_CLOCK)
         assert candidate.process_id == a_row(2).record.process_id
     async with Registry(path) as registry:
         assert await registry.counter("n") == 7

@@ -65,7 +65,7 @@ def test_a_token_that_does_not_hold_is_refused_there_as_everywhere(server: Outli
     assert _dial(server, process_id, CONTROLLED, _OFFER + other).status == 404
     bridge = create_token(server, "bridge")
     assert _dial(server, process_id, CONTROLLED, _OFFER + bridge).status == 403
-    for origin in ("http://evil.example", "null", f"https://127.0.0.1:{server.port}"):
+    for origin in ("http://evil.example", "null", f"http://127.0.0.1.evil.com:{server.port}"):
         assert _dial(server, process_id, CONTROLLED, _OFFER + own, origin=origin).status == 403
     Requests(server, own)("POST", f"/v1/processes/{process_id}/control", body={"action": "cancel"})
 

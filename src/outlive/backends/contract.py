@@ -129,7 +129,11 @@ class Backend(BackendSite, Protocol):
         """Send a signal: to the main process, its process group, or its tree."""
 
     async def write(self, process_id: ProcessId, data: bytes) -> None:
-        """Write at most 64 KiB to the input; returns when all of it is in the pipe or terminal."""
+        """Write at most 1 MiB to the input; returns when all of it is in the pipe or terminal.
+
+        Raises:
+            LimitExceeded: `stdin_full`; details tell `written_bytes` and, in the keeper's hands, `waiting_bytes`.
+        """
 
     async def close_stdin(self, process_id: ProcessId) -> None:
         """Close the input."""

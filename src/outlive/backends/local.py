@@ -18,9 +18,9 @@ from outlive.core.location import LOCAL
 from outlive.core.observation import Observation
 from outlive.protocols.keeper import RECORD, CauseCode
 
-__all__ = ["MAX_WRITE_BYTES", "LocalBackend"]
+__all__ = ["LocalBackend"]
 
-MAX_WRITE_BYTES = 64 * 1024
+_PIECE_BYTES = 64 * 1024  # of an input in one packet: larger ones would travel in files of their own
 _CONNECT_S = 20.0
 # A hung supervisor is replaced by the guardian within 6-8 s and the request is sent again: time for both.
 _START_S = 25.0
@@ -35,19 +35,42 @@ class _Asking:
     _link: KeeperLink | None
 
     async def write(self, process_id: ProcessId, data: bytes) -> None:
-        """Write at most 64 KiB to the input; never repeated."""
-        try:
-            await _opened(self._link).request(
-                {"op": "write", "id": process_id}, data, deadline_s=_WRITE_S, is_repeatable=False
-            )
-        except BackendUnavailable as error:
-            if error.code != "timeout":
-                raise
+        """Write to the input; never repeated. Pieces follow each other without waiting: the keeper takes them in order."""
+        pieces = [data[at : at + _PIECE_BYTES] for at in range(0, len(data), _PIECE_BYTES)]
+        if len(pieces) > 1:
+            outcomes = await asyncio.gather(*(self._write(process_id, piece) for piece in pieces))
+        else:  # sent before anything else that the caller asks for next
+            outcomes = [await self._write(process_id, data)]
+        written = waiting = 0
+        failed: OutliveError | None = None
+        for piece, outcome in zip(pieces, outcomes, strict=True):
+            if outcome is None:
+                written += len(piece)
+            elif isinstance(outcome, BackendUnavailable) and outcome.code == "timeout":
+                waiting += len(piece)
+            else:
+                failed = failed or outcome
+        if isinstance(failed, LimitExceeded):
+            raise LimitExceeded(
+                failed.code, failed.message, hint=failed.hint, details=_counted(written, waiting)
+            ) from failed
+        if failed is not None:
+            raise failed
+        if waiting:
             raise LimitExceeded(
                 "stdin_full",
-                f"The process has not read its input for {_WRITE_S:.0f} s; these bytes still wait for it.",
-                details={"waiting_bytes": len(data)},
-            ) from error
+                f"The process has not read all of its input for {_WRITE_S:.0f} s; these bytes still wait for it.",
+                details=_counted(written, waiting),
+            )
+
+    async def _write(self, process_id: ProcessId, piece: bytes) -> OutliveError | None:
+        """Write one piece and return why it failed, None when it is in."""
+        message: Reply = {"op": "write", "id": process_id}
+        try:
+            await _opened(self._link).request(message, piece, deadline_s=_WRITE_S, is_repeatable=False)
+        except OutliveError as error:
+            return error
+        return None
 
     async def close_stdin(self, process_id: ProcessId) -> None:
         """Close the input."""
@@ -229,6 +252,10 @@ def _started(reply: Reply) -> Started:
         started_ns=int(str(reply["started_ns"])),
         is_existing=bool(reply.get("existing")),
     )
+
+
+def _counted(written: int, waiting: int) -> dict[str, int]:
+    return {"written_bytes": written, "waiting_bytes": waiting}
 
 
 def _opened(link: KeeperLink | None) -> KeeperLink:

@@ -1,23 +1,27 @@
 """approvals, approve, deny: what waits for a person, and that person's answer. They speak over the Unix socket."""
 
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 
-from outlive.cli.naming import short_name
 from outlive.cli.output import say, show, show_json
 from outlive.cli.process_verbs import act_on
 from outlive.cli.tables import age, plain
 from outlive.client import Client, InvalidRequest, ProcessNotFound
 from outlive.client.results import PendingApproval, ProcessInfo
 
-__all__ = ["answer", "list_approvals"]
+__all__ = ["approve", "deny", "list_approvals"]
 
-_MAX_SHOWN = 4000  # characters of a command; --json shows all
+_MAX_SHOWN = 4000  # characters of one fact about a command
+_SERVER_SHOWS = 64 * 1024  # bytes of a script
+# 48 bits of a SHA-256 over an id that the server has drawn, too: nobody makes another command that begins so.
+_DIGEST_LETTERS = 12
+_HOW = "`outlive approvals` shows what waits, and behind `yes` the words that approve exactly that."
 
 
 def list_approvals(client: Client, *, raw: bool, as_json: bool) -> int:
-    """Print what waits for an approval, oldest first; `raw` hides no secrets."""
+    """Print what waits for an approval, oldest first; `raw` hides no secrets and no values."""
     waiting = client.approvals(raw=raw)
     if as_json:
         show_json({"approvals": [_document(one) for one in waiting]})
@@ -29,50 +33,106 @@ def list_approvals(client: Client, *, raw: bool, as_json: bool) -> int:
     return 0
 
 
-def answer(
-    client: Client,
-    names: Sequence[str],
-    verb: Callable[[str], ProcessInfo],
-    *,
-    said: str,
-    as_json: bool,
-) -> int:
-    """Approve or deny each of `names`: ids, or ends of ids, of what waits."""
+def approve(client: Client, names: Sequence[str], *, as_json: bool) -> int:
+    """Approve each of `names`: the beginning of a digest, or at a terminal, where it is shown and asked, an id or its end."""
+
+    def find(name: str) -> Callable[[], PendingApproval]:
+        return lambda: _looked_at(name, client.approvals())
+
+    def verb(one: PendingApproval) -> ProcessInfo:
+        return client.approve(one.process_id, one.digest)
+
+    targets = [(name, find(name)) for name in names]
+    return act_on(targets, verb, lambda one: one.process_id, said="is approved", as_json=as_json)
+
+
+def deny(client: Client, names: Sequence[str], *, reason: str, as_json: bool) -> int:
+    """Deny each of `names`: ids, ends of ids, or beginnings of digests, of what waits."""
 
     def find(name: str) -> Callable[[], str]:
-        return lambda: _meant(name, client.approvals())
+        return lambda: _meant(name, client.approvals()).process_id
 
-    return act_on([(name, find(name)) for name in names], verb, str, said=said, as_json=as_json)
+    targets = [(name, find(name)) for name in names]
+    return act_on(targets, lambda one: client.deny(one, reason), str, said="is denied", as_json=as_json)
 
 
-def _meant(name: str, waiting: Sequence[PendingApproval]) -> str:
-    ids = [one.process_id for one in waiting if name and one.process_id.endswith(name.lower())]
-    if not ids:
+def _looked_at(name: str, waiting: Sequence[PendingApproval]) -> PendingApproval:
+    """Return what somebody has looked at, by its digest or here and now.
+
+    Raises:
+        InvalidRequest: It was not looked at. What an id stands for may be another command than the one that was listed
+            under its last letters, so an id alone approves nothing.
+    """
+    one = _meant(name, waiting)
+    if _names_digest(name, one):
+        return one
+    if not (sys.stdin is not None and sys.stdin.isatty()):
+        text = f"What {name[:60]!r} stands for would have to be shown first, and nobody can be asked here."
+        raise InvalidRequest("invalid_params", text, hint=_HOW)
+    say(_described(one, datetime.now(UTC)))
+    sys.stderr.write("Approve exactly this? [y/N] ")
+    sys.stderr.flush()
+    if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
+        raise InvalidRequest("invalid_params", "It was not approved, and goes on waiting.", hint=_HOW)
+    return one
+
+
+def _names_digest(name: str, one: PendingApproval) -> bool:
+    return len(name) >= _DIGEST_LETTERS and one.digest.startswith(name.lower())
+
+
+def _meant(name: str, waiting: Sequence[PendingApproval]) -> PendingApproval:
+    found = [
+        one for one in waiting if name and (one.process_id.endswith(name.lower()) or _names_digest(name, one))
+    ]
+    if not found:
         text = f"Nothing called {name[:60]!r} waits for an approval."
         raise ProcessNotFound("process_not_found", text, hint="`outlive approvals` lists what waits.")
-    if len(ids) > 1:
-        text = f"{len(ids)} waiting processes are called so."
-        raise InvalidRequest("process_ambiguous", text, hint=f"Type more of one: {', '.join(ids[:5])}.")
-    return ids[0]
+    if len(found) > 1:
+        ids = ", ".join(one.process_id for one in found[:5])
+        text = f"{len(found)} waiting processes are called so."
+        raise InvalidRequest("process_ambiguous", text, hint=f"Type more of one: {ids}.")
+    return found[0]
 
 
 def _described(one: PendingApproval, now: datetime) -> str:
     """Return what a person has to know, a line each; no character of a command can draw over another one."""
     rest_s = max(0.0, (one.expires_at - now).total_seconds()) if one.expires_at is not None else 0.0
     facts = [
-        ("id", f"{one.process_id} (outlive approve {short_name(one.process_id)})"),
+        ("id", one.process_id),
         ("words", " ".join(map(repr, one.argv))),
-        ("script", None if one.script is None else repr(one.script)),
+        ("script", _script(one)),
         ("folder", one.cwd),
-        ("sets", " ".join(one.variables) or None),
+        ("sets", " ".join(_variable(name, value) for name, value in one.env.items()) or None),
+        ("profile", one.profile),
+        ("where", None if one.location is None else " ".join(map(str, one.location.values()))),
         ("why", one.reason),
         ("who", one.principal),
         ("since", f"{age(one.since, now)}, refused in {rest_s:.0f} s"),
         ("group", one.group),
+        ("yes", f"outlive approve {one.digest[:_DIGEST_LETTERS]}"),
     ]
-    return "\n".join(
-        f"{name:<9}{plain(str(value), _MAX_SHOWN)}" for name, value in facts if value is not None
-    )
+    return "\n".join(f"{name:<9}{_whole(value)}" for name, value in facts if value is not None)
+
+
+def _variable(name: str, value: str | None) -> str:
+    return f"-{name}" if value is None else f"{name}={value!r}"
+
+
+def _script(one: PendingApproval) -> str | None:
+    if one.script is None:
+        return None
+    size = len(one.script.encode("utf-8", "replace"))
+    is_cut = one.script_bytes > max(size, _SERVER_SHOWS)
+    return (f"(CUT: the beginning of {one.script_bytes} bytes) " if is_cut else "") + repr(one.script)
+
+
+def _whole(text: str) -> str:
+    """Return a text without characters that a terminal would obey: whole, or saying that it is cut."""
+    shown = plain(text, len(text) + 1)
+    if len(shown) <= _MAX_SHOWN:
+        return shown
+    return f"{shown[:_MAX_SHOWN]} (CUT: {len(shown) - _MAX_SHOWN} more characters, which --json shows)"
 
 
 def _document(one: PendingApproval) -> dict[str, object]:

@@ -13,12 +13,13 @@ from outlive.core.layout import Layout
 from outlive.policy.tokens import Token
 from outlive.store.audit_chain import FIRST
 from outlive.store.audit_trail import AuditTrail
+from outlive.store.schema import AUDIT_LOG, peek_counter
 
 __all__ = ["enter_token", "show_audit", "verify_audit"]
 
 _SHOWN = ("principal", "address", "door", "decision", "reason", "process_id", "exit", "command")
 _NO_BOUND = 1 << 60
-_TOLD_BY_ITSELF = {"n", "at", "what", "prev", "connection", "request"}
+_TOLD_BY_ITSELF = {"n", "at", "what", "prev", "mac", "connection", "request"}
 
 
 def verify_audit(layout: Layout, *, known: str | None, as_json: bool) -> int:
@@ -32,7 +33,8 @@ def verify_audit(layout: Layout, *, known: str | None, as_json: bool) -> int:
     Raises:
         InvalidRequest: `known` is not of that form.
     """
-    report = AuditTrail(layout.audit).verify(known=None if known is None else _known(known))
+    registered = peek_counter(layout.registry, AUDIT_LOG)
+    report = _trail(layout).verify(known=None if known is None else _known(known), registered=registered)
     if as_json:
         show_json(
             {
@@ -71,7 +73,7 @@ def show_audit(
         InvalidRequest: `since` is no moment.
     """
     begin = None if since is None else _moment(since)
-    for entry in AuditTrail(layout.audit).entries():
+    for entry in _trail(layout).entries():
         if begin is not None and str(entry.get("at", "")) < begin:
             continue
         if principal is not None and entry.get("principal") != principal:
@@ -93,10 +95,20 @@ def enter_token(layout: Layout, what: str, token: Token) -> None:
         "scope": token.scope.name.lower(),
     }
     try:
-        # How long files grow, and how many are kept, is the server's business.
-        AuditTrail(layout.audit, max_bytes=_NO_BOUND, max_files=_NO_BOUND).append([entry])
+        _trail(layout).append([entry])
     except OSError as error:
         say(f"outlive: the audit log cannot be written: {error.strerror}")
+
+
+def _trail(layout: Layout) -> AuditTrail:
+    # How long files grow, how many are kept and when the log gets a key is the server's business.
+    return AuditTrail(
+        layout.audit,
+        key_file=layout.audit_key,
+        makes_key=False,
+        max_bytes=_NO_BOUND,
+        max_files=_NO_BOUND,
+    )
 
 
 def _line(entry: dict[str, Any]) -> str:

@@ -47,6 +47,7 @@ def _plain_verb(said: str, do: _Do) -> Callable[..., None]:
             do,
             names,
             said=said,
+            with_left=said == "is being killed",
             group=group,
             tag=tag,
             state_dir=state_dir,
@@ -75,6 +76,7 @@ def _stop(
         lambda process: process.cancel(grace),
         names,
         said="is being stopped",
+        with_left=True,
         group=group,
         tag=tag,
         state_dir=state_dir,
@@ -120,10 +122,11 @@ def _act(
     state_dir: str | None,
     no_start: bool,
     as_json: bool,
+    with_left: bool = False,
 ) -> None:
     from outlive.cli.process_verbs import Selection, act, connected  # noqa: PLC0415 -- start-up time of `--help`
 
-    selection = Selection(names or [], group=group, tags=tag or [])
+    selection = Selection(names or [], group=group, tags=tag or [], with_left=with_left)
     with connected(state_dir, no_start=no_start) as client:
         status = act(client, selection, do, said=said, as_json=as_json)
     raise typer.Exit(status)

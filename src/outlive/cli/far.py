@@ -64,13 +64,19 @@ def a_client(
     state_dir: str | None,
     *,
     no_start: bool,
+    after_stop: bool = False,
     say: Callable[[str], None] = say,
     patience_s: float = _PATIENCE_S,
 ) -> Client:
-    """Return a client of the server that was asked for, else of the state folder's, which is started where none runs."""
+    """Return a client of the server that was asked for, else of the state folder's, which is started where none runs.
+
+    With `after_stop` also where that was stopped in order, until the client's first start.
+    """
     url = far_url()
     if url is None:
-        return Client(state_dir, start_server=not no_start, say=say, patience_s=patience_s)
+        return Client(
+            state_dir, start_server=not no_start, after_stop=after_stop, say=say, patience_s=patience_s
+        )
     return Client(url=url, token=_token(), ca_file=os.environ.get(CA_FILE) or None, patience_s=patience_s)
 
 

@@ -24,14 +24,16 @@ _CANNOT_CONNECT = (FileNotFoundError, ConnectionRefusedError, BlockingIOError)
 class KeeperClient:
     """One connection to the supervisor of a state folder, introduced as "cli"."""
 
-    def __init__(self, layout: Layout) -> None:
-        """Connect and introduce ourselves.
+    def __init__(self, layout: Layout, *, greets: bool = True) -> None:
+        """Connect and introduce ourselves; not where `greets` is false: what outlive started is not greeted back.
 
         Raises:
             BackendUnavailable: `keeper_unavailable`: no keeper runs, or it does not answer.
         """
         self._req = 0
         self._socket = _connect(layout)
+        if not greets:
+            return
         try:
             self.ask({"op": "hello", "role": "cli", "version": VERSION, "pid": os.getpid()})
         except BaseException:

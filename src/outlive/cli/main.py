@@ -82,12 +82,14 @@ def _dispatch_plain(words: list[str]) -> int | None:
     """Run a verb that lasts or is asked often, without typer; None where typer has to understand the words."""
     if words[:1] == ["serve"]:
         from outlive.config import OPTIONS, read_flags  # noqa: PLC0415 -- as above
+        from outlive.presence.handover import SELF_STARTED  # noqa: PLC0415 -- as above
 
-        flags = read_flags(words[1:], OPTIONS)
+        is_self_started = words[1:2] == [SELF_STARTED]
+        flags = read_flags(words[1 + is_self_started :], OPTIONS)
         if flags is not None:
             from outlive.cli.serve import serve  # noqa: PLC0415 -- as above
 
-            return serve(flags)
+            return serve(flags, is_self_started=is_self_started)
     if words[:1] == ["mcp"]:
         from outlive.cli.mcp import relay_mcp  # noqa: PLC0415 -- as above
         from outlive.config import read_flags  # noqa: PLC0415 -- as above

@@ -6,7 +6,9 @@ import os
 import sys
 from collections.abc import Mapping
 
+from outlive.cli.tables import plain
 from outlive.core.errors import OutliveError
+from outlive.core.hints import hint_for
 
 __all__ = ["say", "show", "show_diff", "show_error", "show_json"]
 
@@ -42,6 +44,6 @@ def say(text: str) -> None:
 
 def show_error(error: OutliveError) -> None:
     """Print what is wrong, and what to do next, on stderr."""
-    say(f"outlive: {error.message}")
-    if error.hint:
-        say(f"  {error.hint}")
+    say(f"outlive: {plain(error.message)}")
+    if hint := hint_for(error, "cli"):
+        say(f"  {hint}")

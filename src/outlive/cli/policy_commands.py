@@ -31,7 +31,10 @@ def _policy() -> None:
 def _approvals(
     *,
     raw: Annotated[
-        bool, typer.Option("--raw", help="Hide no secrets in the words.", show_default=False)
+        bool,
+        typer.Option(
+            "--raw", help="Hide no secrets in the words, and no values of variables.", show_default=False
+        ),
     ] = False,
     state_dir: StateDir = None,
     no_start: NoStart = False,
@@ -46,14 +49,24 @@ def _approvals(
 
 
 def _approve(
-    names: _Names, *, state_dir: StateDir = None, no_start: NoStart = False, as_json: Json = False
+    names: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="DIGEST|ID...",
+            help="What `outlive approvals` shows behind yes; at a terminal also ids, or ends of ids: each is shown and asked.",
+        ),
+    ],
+    *,
+    state_dir: StateDir = None,
+    no_start: NoStart = False,
+    as_json: Json = False,
 ) -> None:
-    """Let commands start that wait for an approval."""
-    from outlive.cli.approval_verbs import answer  # noqa: PLC0415 -- as above
+    """Let commands start that wait for an approval, exactly as they were shown."""
+    from outlive.cli.approval_verbs import approve  # noqa: PLC0415 -- as above
     from outlive.cli.process_verbs import connected  # noqa: PLC0415 -- as above
 
     with connected(state_dir, no_start=no_start) as client:
-        raise typer.Exit(answer(client, names, client.approve, said="is approved", as_json=as_json))
+        raise typer.Exit(approve(client, names, as_json=as_json))
 
 
 def _deny(
@@ -68,13 +81,11 @@ def _deny(
     as_json: Json = False,
 ) -> None:
     """Refuse commands that wait for an approval: they never run."""
-    from outlive.cli.approval_verbs import answer  # noqa: PLC0415 -- as above
+    from outlive.cli.approval_verbs import deny  # noqa: PLC0415 -- as above
     from outlive.cli.process_verbs import connected  # noqa: PLC0415 -- as above
 
     with connected(state_dir, no_start=no_start) as client:
-        status = answer(
-            client, names, lambda name: client.deny(name, reason), said="is denied", as_json=as_json
-        )
+        status = deny(client, names, reason=reason, as_json=as_json)
     raise typer.Exit(status)
 
 

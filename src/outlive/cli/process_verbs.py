@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import TypeVar
 
 from outlive.cli.far import a_client
-from outlive.cli.naming import find_process
+from outlive.cli.naming import find_process, short_name
 from outlive.cli.output import say, show, show_error, show_json
 from outlive.cli.progress import progress
 from outlive.cli.tables import describe, exit_status, process_rows, table
@@ -59,7 +59,13 @@ class Selection:
     """Which processes a verb is about: names, or everything in a group or with tags."""
 
     def __init__(
-        self, names: Sequence[str], *, group: str | None, tags: Sequence[str], active: bool | None = True
+        self,
+        names: Sequence[str],
+        *,
+        group: str | None,
+        tags: Sequence[str],
+        active: bool | None = True,
+        with_left: bool = False,
     ) -> None:
         """Take what the command line said.
 
@@ -69,9 +75,12 @@ class Selection:
             tags: Instead of names: those with all of these, each as "name=value".
             active: Of a group or tags only those that live (True), that have ended (False), or all (None).
 
+            with_left: Of a group or tags also those that have ended and left something running.
+
         Raises:
             InvalidRequest: Nothing is named, or names and filters at once.
         """
+        self._with_left = with_left
         self._names = names
         self._group = group
         self._tags = parse_tags(tags)
@@ -87,6 +96,8 @@ class Selection:
             return
         found = [*every(client, active=self._active, group=self._group, tags=self._tags or None)]
         for info in found:
+            if self._active and info.descendants and not self._with_left:  # the command itself has ended
+                continue
             process_id = info.process_id
             yield process_id, lambda process_id=process_id: client.get(process_id)  # type: ignore[misc] # as above
 
@@ -127,6 +138,10 @@ def list_processes(
         show_json({"processes": [view(info) for info in infos]})
     elif infos:
         show(table(process_rows(infos, now=datetime.now(UTC))))
+        if left := next((info for info in infos if info.descendants), None):
+            say(
+                f"outlive: what a command has left running is ended by `outlive stop {short_name(left.process_id)}`."
+            )
     else:
         say("Nothing runs." if not all_of_them else "No process is known.")
     return 0

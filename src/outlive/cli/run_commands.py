@@ -135,6 +135,15 @@ _Isolation = Annotated[
         show_default=False,
     ),
 ]
+_Grant = Annotated[
+    str | None,
+    typer.Option(
+        "--grant",
+        metavar="SCOPE[:TIME]",
+        help="Let it use outlive itself while it runs, by a token in its OUTLIVE_TOKEN: read, run or admin; run:1h.",
+        show_default=False,
+    ),
+]
 _Grace = Annotated[
     float | None,
     typer.Option("--grace", metavar="SECONDS", help="Time between TERM and KILL.", show_default=False),
@@ -160,6 +169,7 @@ def _run(
     backend: _Backend = None,
     image: _Image = None,
     isolation: _Isolation = None,
+    grant: _Grant = None,
     grace: _Grace = None,
     detach_keys: _DetachKeys = "ctrl-p,ctrl-q",
     state_dir: StateDir = None,
@@ -193,6 +203,7 @@ def _run(
         backend=backend,
         image=image,
         isolation=isolation,
+        grant=grant,
         grace_s=grace,
         detach_keys=detach_keys,
         as_json=as_json,

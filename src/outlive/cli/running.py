@@ -27,6 +27,8 @@ from outlive.frontends.listeners import Listeners
 from outlive.frontends.tls import server_context
 from outlive.keeper.files import write_whole
 from outlive.observability.logs import logging_to
+from outlive.presence.handover import HAND_OVER
+from outlive.presence.ownership import Ownership
 
 __all__ = ["run_server"]
 
@@ -72,16 +74,16 @@ async def _serve(
     notifier: Notifier,
     service: _Service,
 ) -> int:
-    with _stop_signals() as stop:
+    with _stop_signals(layout) as stop:
         async with application as app:
             async with service(app.asgi, listeners.sockets):
                 with _published(layout, listeners), collecting_when_quiet():
                     _announce(settings, layout, listeners)
                     notifier.tell("READY=1", f"STATUS=Serves {layout.root}")
-                    await stop.wait()
+                    is_handed_over = await stop
                     notifier.tell("STOPPING=1")
                     say("outlive: stopping (once more forces it).")
-                    if settings.stop_processes:
+                    if settings.stop_processes and not is_handed_over:
                         await app.stop_processes()
                     app.hang_up()
             living = app.living_count
@@ -90,26 +92,33 @@ async def _serve(
 
 
 @contextlib.contextmanager
-def _stop_signals() -> Iterator[asyncio.Event]:
-    """Yield an event that the first SIGINT or SIGTERM sets; the second ends this process on the spot.
+def _stop_signals(layout: Layout) -> Iterator[asyncio.Future[bool]]:
+    """Yield what the first SIGINT or SIGTERM sets, or a call to hand over (True); a second ends this process on the spot.
 
-    That is safe at any time: whatever must survive us is on disk already, or with the keeper.
+    That is safe at any time: whatever must survive us is on disk already, or with the keeper. An ordered stop is noted before
+    anything is closed: clients that lose us must not start the next server.
     """
     loop = asyncio.get_running_loop()
-    stop = asyncio.Event()
+    stop: asyncio.Future[bool] = loop.create_future()
 
     def heed() -> None:
-        if stop.is_set():
+        if stop.done():
             say("outlive: forced; the processes live on.")
             os._exit(_FORCED)
-        stop.set()
+        Ownership(layout).note_stop()
+        stop.set_result(False)
 
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, heed)
+    def hand_over() -> None:
+        if not stop.done():
+            stop.set_result(True)
+
+    handlers = {signal.SIGINT: heed, signal.SIGTERM: heed, HAND_OVER: hand_over}
+    for number, handler in handlers.items():
+        loop.add_signal_handler(number, handler)
     try:
         yield stop
     finally:
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in handlers:
             loop.remove_signal_handler(number)
 
 
@@ -153,11 +162,23 @@ def _announce(settings: Settings, layout: Layout, listeners: Listeners) -> None:
         lines.append(f"  REST         http{s}://{host}:{listeners.ports['rest']}/v1   (/docs describes it)")
     if "bridge" in listeners.ports:
         lines.append(f"  VS Code      ws{s}://{host}:{listeners.ports['bridge']}   (docs/bridge.md)")
+    if listeners.ports:
+        lines.append(f"  Web pages    {_pages(settings)}")
     if port is not None:
         command = os.path.join(os.path.dirname(sys.executable), "websockets")
         lines.append(f"Try: {command} ws{s}://{host}:{port}/ws/mcp   and type {_TRY}")
     lines.append("Ctrl-C stops the server; what runs lives on (--stop-processes ends it too).")
     say("\n".join(lines))
+
+
+def _pages(settings: Settings) -> str:
+    """Return what web pages in a browser may do here, in some words (promise S4.10)."""
+    if settings.mcp_api_key:
+        return "show the key or a token   (docs/access.md)"
+    unknown = "show a token" if settings.hello_off else "of this machine may list the MCP tools, no more"
+    if settings.allow_origin:
+        return f"of {', '.join(settings.allow_origin)} act as you; others {unknown}   (docs/access.md)"
+    return f"{unknown}; --allow-origin lets some act as you   (docs/access.md)"
 
 
 def _farewell(living: int) -> str:

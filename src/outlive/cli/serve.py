@@ -13,40 +13,51 @@ from collections.abc import Mapping
 
 from outlive.cli.output import say
 from outlive.cli.reach import check_reach
-from outlive.config import Resolution, Settings, misspelt_names, resolve
+from outlive.config import OPTIONS, Resolution, Settings, misspelt_names, resolve
 from outlive.core.errors import ConfigInvalid, OutliveError
 from outlive.core.layout import Layout
 from outlive.frontends.listeners import Listeners
+from outlive.keeper.kernel import set_dumpable
 from outlive.keeper.spawn import remember_soft_limit
 from outlive.presence.config_files import read_config_files
 from outlive.presence.keeper import ensure_keeper
-from outlive.presence.state_folder import ServerLock, open_state_folder, working_folder
+from outlive.presence.ownership import Ownership
+from outlive.presence.state_folder import ServerLock, layout_of, open_state_folder, working_folder
 
 __all__ = ["serve"]
 
+_OF_THIS_START = frozenset({"state_dir", "print_json"})  # no rule, and no door
+_PORTS = ("jsonrpc_port", "mcp_port", "rest_port", "bridge_port")
 
-def serve(flags: Mapping[str, str]) -> int:
+
+def serve(flags: Mapping[str, str], *, is_self_started: bool = False) -> int:
     """Run the server until it is stopped; return the exit code.
 
     Args:
         flags: Option name to text, as given on the command line.
+        is_self_started: A client has started it: it obeys the settings of the folder's operator, and yields to an operator's.
 
     Raises:
         ConfigInvalid: A setting, the state folder or a port asked for by name cannot be used, or another server
             serves this state folder.
     """
+    set_dumpable(is_dumpable=False)  # keys and tokens are in our environment and memory
     folder = working_folder()
-    files = read_config_files(os.environ, working_folder=folder, say=say)
-    resolution = resolve(flags, os.environ, working_folder=folder, files=files)
+    resolution = _resolution(flags, folder, is_self_started=is_self_started)
     for name, meant in misspelt_names(os.environ):
         say(f"outlive: {name} is not a setting; did you mean {meant}?")
     layout = open_state_folder(resolution.settings.state_dir)
     check_reach(resolution.settings, layout)
     _check_tls(resolution.settings)
     _allow_many_descriptors()
-    with ServerLock(layout), Listeners() as listeners:
+    ownership = Ownership(layout)
+    with ServerLock(layout, say=None if is_self_started else say), Listeners() as listeners:
+        ownership.forget_stop()
         listeners.add_unix(layout.server_socket)
         _open_ports(listeners, resolution)
+        if not is_self_started:
+            ownership.note_service(os.environ)
+            ownership.remember(_told(resolution, listeners, folder), os.environ)
         _start_keeper_meanwhile(layout)
         # Collecting garbage while importing costs a tenth of the time and finds nothing.
         gc.disable()
@@ -55,6 +66,41 @@ def serve(flags: Mapping[str, str]) -> int:
 
         collect_sometimes()
         return run_server(resolution.settings, layout, listeners, working_folder=folder)
+
+
+def _resolution(flags: Mapping[str, str], folder: str, *, is_self_started: bool) -> Resolution:
+    operator = None
+    if is_self_started:
+        operator = Ownership(layout_of(flags.get("state_dir"))).operator_settings()
+    environ: Mapping[str, str] = os.environ if operator is None else operator.config
+    return resolve(
+        flags,
+        environ,
+        working_folder=folder,
+        files=read_config_files(environ, working_folder=folder, say=say),
+        remembered=None if operator is None else operator.settings,
+    )
+
+
+def _told(resolution: Resolution, listeners: Listeners, folder: str) -> Mapping[str, str]:
+    """Return what flags and environment say, as a server that is started elsewhere has to be told it."""
+    found = {}
+    for option in OPTIONS:
+        origin = resolution.origins[option.name]
+        if origin.source not in {"flag", "environment"} or option.name in _OF_THIS_START:
+            continue
+        text = origin.text
+        if option.kind in {"file", "folder"} and text:
+            text = os.path.join(folder, text)
+        found[option.name] = text
+    left_out = {option.name for option in OPTIONS if option.is_secret and found.pop(option.name, "")}
+    if "mcp_api_key" in left_out:
+        # A key lies in no file. Without it a server could keep no caller out, so what a client starts opens no ports.
+        return found | dict.fromkeys(_PORTS, "off")
+    for door, port in listeners.ports.items():
+        if found.get(f"{door}_port") == "0":  # whoever knows the door finds it there again
+            found[f"{door}_port"] = str(port)
+    return found
 
 
 def _allow_many_descriptors() -> None:
@@ -92,13 +138,24 @@ def _open_ports(listeners: Listeners, resolution: Resolution) -> None:
             listeners.add_port(door, settings.host, port)
         except ConfigInvalid as error:
             flag = f"--{door}-port"
-            if resolution.sources[option] != "default":
+            if resolution.sources[option] not in {"default", "operator"}:
                 raise ConfigInvalid(
                     error.code,
                     error.message,
-                    hint=f"Choose another one: {flag} N, or {flag} 0 for any free one.",
+                    hint=f"Choose another one: {flag} N, or {flag} 0 for any free one.{_instead(door)}",
                 ) from error
-            say(f"outlive: {error.message} Skipped: {door} is not reachable there ({flag} chooses another).")
+            say(
+                f"outlive: {error.message} Skipped: {door} is not reachable there ({flag} chooses another).{_instead(door)}"
+            )
+
+
+def _instead(door: str) -> str:
+    """Return what may stand behind a taken port: at the bridge's often an extension that listens itself (promise S3.9)."""
+    if door != "bridge":
+        return ""
+    return (
+        " Is it an extension of VS Code that listens there? --bridge-dial ws://127.0.0.1:PORT connects to it."
+    )
 
 
 def _start_keeper_meanwhile(layout: Layout) -> None:

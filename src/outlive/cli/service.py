@@ -124,6 +124,7 @@ def _plan(scope: Scope, *, account: str, state_dir: str | None) -> UnitPlan:
         scope=scope,
         program=program_words(),
         state_dir=_state_dir(scope, state_dir),
+        unit_file=_path(scope, SERVER_UNIT),
         account=account if scope == "system" else "",
         owns_state_dir=scope == "system" and state_dir is None,
     )

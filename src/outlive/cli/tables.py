@@ -54,7 +54,16 @@ def table(rows: Sequence[tuple[str, ...]]) -> str:
 
 
 def outcome(info: ProcessInfo) -> str:
-    """Return one word or two: the state, or how it ended."""
+    """Return some words: the state, or how it ended; that output is lost; and how many processes it has left running."""
+    words = [_outcome(info)]
+    if info.output_lost:
+        words.append("output lost")
+    if info.descendants:
+        words.append(f"left {info.descendants}")
+    return ", ".join(words)
+
+
+def _outcome(info: ProcessInfo) -> str:
     if info.state == "exited":
         return f"exit {info.exit_code}" if info.cause is None else f"{info.cause} (exit {info.exit_code})"
     if info.state == "signaled":
@@ -92,7 +101,7 @@ def describe(info: ProcessInfo) -> str:
     """Return everything about a process, a line each; what is not there is left out."""
     facts: list[tuple[str, object]] = [
         ("id", info.process_id),
-        ("command", plain(info.command, 2000)),
+        ("command", info.command),
         ("state", outcome(info)),
         ("error", info.error),
         ("hint", info.hint),
@@ -104,6 +113,7 @@ def describe(info: ProcessInfo) -> str:
         ("ended", _moment(info.ended_at)),
         ("output", f"{info.cursor.stdout} bytes stdout, {info.cursor.stderr} bytes stderr"),
         ("gaps", "yes: parts of the output were released" if info.has_gaps else None),
+        ("lost", _loss(info)),
         ("stdio", info.stdio),
         ("stdin", info.stdin),
         ("timeout", None if info.timeout_s is None else f"{info.timeout_s:g} s"),
@@ -116,7 +126,14 @@ def describe(info: ProcessInfo) -> str:
         ("secrets", " ".join(info.secret_names) or None),
         ("left", f"{info.descendants} descendants" if info.descendants else None),
     ]
-    return "\n".join(f"{name:<9}{value}" for name, value in facts if value is not None)
+    # Any of them may hold what a terminal would obey: a folder's name, a tag, an error that quotes the command.
+    return "\n".join(f"{name:<9}{plain(str(value))}" for name, value in facts if value is not None)
+
+
+def _loss(info: ProcessInfo) -> str | None:
+    if not info.output_lost:
+        return None
+    return "some of its output" if info.lost_bytes is None else f"{info.lost_bytes} bytes of its output"
 
 
 def _sandbox(info: ProcessInfo) -> str | None:

@@ -37,19 +37,28 @@ def _create(
             "--expires", metavar="TIME", help="When it ends: 30d, 12h; else never.", show_default=False
         ),
     ] = None,
+    as_user: Annotated[
+        bool,
+        typer.Option(
+            "--as-user", help="What shows it acts as you, and sees your processes; else its own ones only."
+        ),
+    ] = False,
     state_dir: StateDir = None,
     as_json: Json = False,
 ) -> None:
     """Make a token and show it, this once."""
     from outlive.cli.token_verbs import create_token, parse_scope  # noqa: PLC0415 -- start-up time of `outlive --help`
     from outlive.config.values import parse_seconds  # noqa: PLC0415 -- as above
+    from outlive.policy.access import Scope  # noqa: PLC0415 -- as above
 
     try:
         wanted = parse_scope(scope)
         expires_s = None if expires is None else parse_seconds(expires)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
-    create_token(state_dir, name, wanted, expires_s=expires_s, as_json=as_json)
+    if as_user and wanted is Scope.BRIDGE:
+        raise typer.BadParameter("a token of the scope bridge is an extension's: it never acts as you")
+    create_token(state_dir, name, wanted, expires_s=expires_s, acts_as_user=as_user, as_json=as_json)
 
 
 def _list(*, state_dir: StateDir = None, as_json: Json = False) -> None:

@@ -13,6 +13,9 @@ from outlive.store.token_file import TokenFile
 __all__ = ["create_token", "list_tokens", "parse_scope", "revoke_token"]
 
 
+_SCOPES = {one.name.lower(): one for one in Scope if one is not Scope.HELLO}  # that one needs no token
+
+
 def parse_scope(text: str) -> Scope:
     """Return the scope of that name.
 
@@ -20,24 +23,33 @@ def parse_scope(text: str) -> Scope:
         ValueError: There is none; says which there are.
     """
     try:
-        return Scope[text.strip().upper()]
+        return _SCOPES[text.strip().lower()]
     except KeyError:
         raise ValueError(f"a scope is read, run, admin or bridge, not {text[:20]!r}") from None
 
 
 def create_token(
-    state_dir: str | None, name: str | None, scope: Scope, *, expires_s: float | None, as_json: bool
+    state_dir: str | None,
+    name: str | None,
+    scope: Scope,
+    *,
+    expires_s: float | None,
+    acts_as_user: bool,
+    as_json: bool,
 ) -> None:
     """Make a token; its secret goes to stdout, alone, so that a script can keep it."""
     now = datetime.now(UTC)
     expires_at = None if expires_s is None else now + timedelta(seconds=expires_s)
-    token, secret = _file(state_dir).create(name, scope, now=now, expires_at=expires_at)
+    token, secret = _file(state_dir).create(
+        name, scope, now=now, expires_at=expires_at, acts_as_user=acts_as_user
+    )
     enter_token(layout_of(state_dir), "token_create", token)
     if as_json:
         show_json({**_view(token), "token": secret})
         return
     until = "for ever" if token.expires_at is None else f"until {token.expires_at:%Y-%m-%d %H:%M} UTC"
-    say(f"Token {token.name!r} (scope {scope.name.lower()}) counts {until}. It is not shown again:")
+    acting = ", acts as you" if token.acts_as_user else ""
+    say(f"Token {token.name!r} (scope {scope.name.lower()}{acting}) counts {until}. It is not shown again:")
     show(secret)
 
 
@@ -57,7 +69,7 @@ def list_tokens(state_dir: str | None, *, as_json: bool) -> None:
         rows.append(
             (
                 token.name,
-                token.scope.name.lower(),
+                token.scope.name.lower() + (" as you" if token.acts_as_user else ""),
                 age(token.created_at, now),
                 f"{expires} (over)" if token.is_over(now) else expires,
             )
@@ -86,4 +98,5 @@ def _view(token: Token) -> dict[str, object]:
         "created_at": token.created_at.isoformat(),
         "expires_at": None if token.expires_at is None else token.expires_at.isoformat(),
         "expired": token.is_over(datetime.now(UTC)),
+        "as_user": token.acts_as_user,
     }

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from outlive.core.errors import ConfigInvalid
-from outlive.keeper.launch import EXTERNAL_VARIABLE
+from outlive.keeper.launch import EXTERNAL_VARIABLE, SERVICE_VARIABLE
 
 __all__ = ["KEEPER_UNIT", "MARK", "SERVER_UNIT", "Scope", "UnitPlan", "unit_texts"]
 
@@ -50,7 +50,8 @@ Type=notify
 NotifyAccess=main
 {account}\
 # The keeper lies in its own unit, and only there: the server waits for it and never starts one in here.
-Environment={external}=1
+# Clients that find no server wait for this unit instead of starting one.
+Environment={external}=1 {service}
 ExecStart={program} serve --state-dir {state_dir}
 KillMode=mixed
 Restart=always
@@ -79,7 +80,6 @@ _HARDENING: Mapping[Scope, Sequence[str]] = {
         "RestrictNamespaces=yes",
         "RestrictRealtime=yes",
         "RestrictSUIDSGID=yes",
-        "UMask=0077",
     ),
 }
 
@@ -89,12 +89,13 @@ class UnitPlan:
     """What the units are made from.
 
     `program` are the words that run outlive, the first one absolute; `account` is who runs a system's units;
-    `owns_state_dir` lets systemd make /var/lib/outlive for it.
+    `unit_file` is where the server's unit will lie; `owns_state_dir` lets systemd make /var/lib/outlive for it.
     """
 
     scope: Scope
     program: Sequence[str]
     state_dir: str
+    unit_file: str
     account: str = ""
     owns_state_dir: bool = False
 
@@ -120,6 +121,7 @@ def unit_texts(plan: UnitPlan) -> Mapping[str, str]:
         state_dir=state_dir,
         keeper=KEEPER_UNIT,
         external=EXTERNAL_VARIABLE,
+        service=_word(f"{SERVICE_VARIABLE}={plan.unit_file}", expands=False),
         hardening=hardening,
         target="default.target" if plan.scope == "user" else "multi-user.target",
     )

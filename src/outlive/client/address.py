@@ -24,6 +24,7 @@ class Address:
     Attributes:
         is_started_here: Whether a server is started where none runs.
         was_reached: Whether it has ever answered: then it is waited for.
+        starts: How many commands are being started: then a server that was stopped in order is started, too.
     """
 
     def __init__(
@@ -56,6 +57,7 @@ class Address:
         self._say = say
         self._server: Server | None = None
         self.was_reached = False
+        self.starts = 0
         self.is_started_here = starts_server and self._is_local
 
     def __str__(self) -> str:
@@ -81,7 +83,10 @@ class Address:
             server = self._server
             connection = server.dial()
             if connection is None and self.is_started_here:
-                connection = await world.reach(lambda gone: server.connect(is_abandoned=gone))
+                after_stop = self.starts > 0
+                connection = await world.reach(
+                    lambda gone: server.connect(is_abandoned=gone, after_stop=after_stop)
+                )
             if connection is None:
                 raise Unreachable(f"Nobody serves {self}.")
         return await world.open(url, connection, self._headers, ca_file=self._ca_file)

@@ -21,15 +21,16 @@ class AsyncApprovals:
         result = await self._link.request("approvals", {"raw": raw})
         return [read_approval(view) for view in result["approvals"]]
 
-    async def approve(self, process_id: str) -> ProcessInfo:
-        """Let a process start that waits for an approval.
+    async def approve(self, process_id: str, digest: str) -> ProcessInfo:
+        """Let a process start that waits for an approval, if it is what was looked at: `PendingApproval.digest`.
 
         Raises:
             AccessDenied: `scope_missing`: this needs the scope `admin`, and nothing that was started here may do it.
-            InvalidState: `approval_settled`: it does not wait (any more).
+            InvalidState: `approval_settled`: it does not wait (any more). `approval_changed`: it is something else.
             ProcessNotFound: There is none.
         """
-        return read_info(await self._link.request("approve", {"process_id": process_id}, is_repeatable=False))
+        params = {"process_id": process_id, "digest": digest}
+        return read_info(await self._link.request("approve", params, is_repeatable=False))
 
     async def deny(self, process_id: str, reason: str = "") -> ProcessInfo:
         """End a process that waits for an approval; it never runs, and `reason` is what its caller reads.

@@ -24,9 +24,9 @@ class _Wire:
     def __init__(self, connection: ClientConnection) -> None:
         self._connection = connection
 
-    async def send(self, text: str) -> None:
+    async def send(self, frame: str | bytes) -> None:
         try:
-            await self._connection.send(text)
+            await self._connection.send(frame)
         except ConnectionClosed as error:
             raise ConnectionLost(was_sent=False) from error
 

@@ -230,6 +230,7 @@ class Client:
         token: str | None = None,
         ca_file: str | os.PathLike[str] | None = None,
         start_server: bool = True,
+        after_stop: bool = False,
         patience_s: float = 30.0,
         say: Callable[[str], None] = say_nothing,
     ) -> None:
@@ -240,6 +241,7 @@ class Client:
             token=token,
             ca_file=ca_file,
             start_server=start_server,
+            after_stop=after_stop,
             patience_s=patience_s,
             say=say,
             world=ThreadWorld(),
@@ -293,9 +295,9 @@ class Client:
         """Return what waits for an approval; see `AsyncClient.approvals`."""
         return run(self._client.approvals(raw=raw))
 
-    def approve(self, process_id: str) -> ProcessInfo:
+    def approve(self, process_id: str, digest: str) -> ProcessInfo:
         """Let a process start that waits for an approval; see `AsyncClient.approve`."""
-        return run(self._client.approve(process_id))
+        return run(self._client.approve(process_id, digest))
 
     def deny(self, process_id: str, reason: str = "") -> ProcessInfo:
         """End a process that waits for an approval; see `AsyncClient.deny`."""

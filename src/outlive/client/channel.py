@@ -4,6 +4,7 @@ There is no task and no thread that reads. Whoever waits reads, one at a time, a
 theirs; when nobody waits nothing is read, the socket fills, and the server waits: that is the whole back-pressure.
 """
 
+import base64
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -15,6 +16,9 @@ from outlive.core.errors import BackendUnavailable, OutliveError, ProtocolViolat
 
 __all__ = ["Channel", "greet"]
 
+_TEXT_INPUT_BYTES = (
+    64 * 1024
+)  # what an earlier server hands over at once: of less nothing needs to be counted
 _GREETING_S = 30.0  # a server that has just started recovers first
 
 
@@ -52,6 +56,28 @@ class Channel:
         with self._lock:
             request_id, text = self._conversation.ask(method, params)
         return await self._settle(request_id, text, answer_s)
+
+    async def write(self, process_id: str, data: memoryview, *, answer_s: float) -> int:
+        """Write the beginning of `data` to a process's input and return how many bytes that was.
+
+        Raises:
+            LimitExceeded: `stdin_full`: the details tell what was written, and what waits in the keeper's hands.
+            What `request` raises, too.
+
+        Cancellation: what was sent may be written all the same.
+        """
+        limit_bytes = self.hello.input_bytes
+        if not limit_bytes:  # an earlier server
+            piece = data[:_TEXT_INPUT_BYTES]
+            text = base64.b64encode(piece).decode("ascii")
+            params = {"process_id": process_id, "data": text, "encoding": "base64"}
+            await self.request("write", params, answer_s=answer_s)
+            return len(piece)
+        piece = data[:limit_bytes]
+        with self._lock:
+            request_id, frame = self._conversation.ask_input(process_id, piece)
+        await self._settle(request_id, frame, answer_s)
+        return len(piece)
 
     async def attach(
         self, process_id: str, cursor: Cursor, *, answer_s: float, raw: bool = False, beside: bool = False
@@ -99,10 +125,10 @@ class Channel:
         """End the connection. Safe to repeat."""
         await self._wire.close()
 
-    async def _settle(self, request_id: int, text: str, answer_s: float) -> Mapping[str, Any]:
+    async def _settle(self, request_id: int, frame: str | bytes, answer_s: float) -> Mapping[str, Any]:
         conversation = self._conversation
         try:
-            await self._wire.send(text)
+            await self._wire.send(frame)
             await self._read_until(request_id, lambda: conversation.answer(request_id) is not None, answer_s)
             answer = conversation.answer(request_id)
         except TimeoutError:

@@ -18,6 +18,7 @@ from outlive.client.results import ProcessInfo
 from outlive.client.world import World
 from outlive.core.cursor import BEGINNING, Cursor
 from outlive.core.identity import RANDOM_BYTES, ProcessId, new_process_id
+from outlive.presence.own_kind import own_nice, own_umask
 
 __all__ = ["AsyncClient"]
 
@@ -42,6 +43,7 @@ class AsyncClient(AsyncApprovals, Places):
         token: str | None = None,
         ca_file: str | os.PathLike[str] | None = None,
         start_server: bool = True,
+        after_stop: bool = False,
         patience_s: float = _PATIENCE_S,
         say: Callable[[str], None] = say_nothing,
         world: World | None = None,
@@ -54,7 +56,9 @@ class AsyncClient(AsyncApprovals, Places):
             url: A `ws://…/ws/mcp` or `wss://…/ws/mcp` address instead of a state folder.
             token: Sent as `Authorization: Bearer …`; by default the one in `OUTLIVE_TOKEN`, if any.
             ca_file: PEM file of the authorities that count for a `wss://` address; by default the system's.
-            start_server: Start the server of the state folder where none runs; it outlives this program.
+            start_server: Start the server of the state folder where none runs; it outlives this program. Where it was stopped
+                in order only `start` does that; the unit of a service is never taken the place of.
+            after_stop: Until the first `start`, every request may start a server that was stopped in order.
             patience_s: How long a server that went away is waited for.
             say: Told in one line when a server is started.
             world: How to wait, and how to open sockets; asyncio's way by default.
@@ -69,6 +73,8 @@ class AsyncClient(AsyncApprovals, Places):
         self._address = Address(
             state_dir, url=url, token=token, ca_file=ca_file, starts_server=start_server, say=say
         )
+        self._is_first = after_stop
+        self._address.starts += after_stop
         self._world = world
         self._patience_s = patience_s
         self._is_closed = False
@@ -110,8 +116,14 @@ class AsyncClient(AsyncApprovals, Places):
         is_private = not options.get("detach", True)
         link = self._new_link(keeps_session=True) if is_private else self._link
         try:
-            params = execute_params(command, options, process_id=process_id)
-            result = await link.request("execute", params)
+            ours: StartOptions = {"umask": own_umask(), "nice": own_nice()}
+            params = execute_params(command, {**ours, **options}, process_id=process_id)
+            self._address.starts += 1
+            try:
+                result = await link.request("execute", params)
+            finally:
+                self._address.starts -= 1 + self._is_first
+                self._is_first = False
         except BaseException:
             if is_private:
                 await self._drop(link)

@@ -6,7 +6,17 @@ Knows neither sockets nor who waits: `channel` does.
 from collections import deque
 from collections.abc import Mapping
 
-from outlive.client.messages import Answer, Ended, Heard, Hello, Missing, Piece, encode_request, read_frame
+from outlive.client.messages import (
+    Answer,
+    Ended,
+    Heard,
+    Hello,
+    Missing,
+    Piece,
+    encode_input,
+    encode_request,
+    read_frame,
+)
 from outlive.client.results import ProcessEvent
 from outlive.core.cursor import Cursor
 
@@ -45,6 +55,12 @@ class Conversation:
         self._asked += 1
         self._answers[self._asked] = None
         return self._asked, encode_request(self._asked, method, params)
+
+    def ask_input(self, process_id: str, data: bytes | memoryview) -> tuple[int, bytes]:
+        """Do the same for a `write` whose bytes go as they are."""
+        self._asked += 1
+        self._answers[self._asked] = None
+        return self._asked, encode_input(self._asked, process_id, data)
 
     def ask_attach(
         self, process_id: str, cursor: Cursor, *, raw: bool = False, beside: bool = False

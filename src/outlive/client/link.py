@@ -1,7 +1,7 @@
 """A connection that comes back: `Link` opens a channel when one is needed, and again when it was lost."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, TypeVar
 
 from outlive.client.address import Address
 from outlive.client.channel import Channel, greet
@@ -10,6 +10,8 @@ from outlive.client.world import ConnectionLost, Unreachable, World
 from outlive.core.errors import BackendUnavailable, OutliveError
 
 __all__ = ["ANSWER_S", "Link"]
+
+_T = TypeVar("_T")
 
 ANSWER_S = 60.0  # longer than any deadline inside the server
 
@@ -55,10 +57,30 @@ class Link:
                 `server_unavailable`: there is no server, or it did not come back in time.
             OutliveError: What the server answered.
         """
+
+        async def ask(channel: Channel) -> Mapping[str, Any]:
+            return await channel.request(method, params, answer_s=answer_s)
+
+        return await self._over(ask, method, is_repeatable=is_repeatable)
+
+    async def write(self, process_id: str, data: memoryview) -> int:
+        """Write the beginning of `data` to a process's input and return how many bytes that was.
+
+        Raises:
+            LimitExceeded: `stdin_full`, as `Channel.write` says.
+            BackendUnavailable: As `request` for what cannot be repeated.
+        """
+
+        async def ask(channel: Channel) -> int:
+            return await channel.write(process_id, data, answer_s=ANSWER_S)
+
+        return await self._over(ask, "write", is_repeatable=False)
+
+    async def _over(self, ask: Callable[[Channel], Awaitable[_T]], method: str, *, is_repeatable: bool) -> _T:
         while True:
             channel = await self.channel()
             try:
-                result = await channel.request(method, params, answer_s=answer_s)
+                result = await ask(channel)
             except ConnectionLost as lost:
                 if lost.was_sent and not is_repeatable and not self._is_closed:
                     await self.forget(channel)
@@ -129,7 +151,9 @@ class Link:
             await self.rest(error)
             return None
         except OutliveError as error:
-            if not is_passing(error):
+            # One that was there may be stopped in order and started again by its operator.
+            is_back_soon = self._address.was_reached and error.code == "server_unavailable"
+            if not (is_passing(error) or is_back_soon):
                 raise
             await self.rest(error)
             return None
@@ -139,6 +163,10 @@ class Link:
         self._address.was_reached = True
         self._session_id = channel.hello.session_id
         return channel
+
+    async def pause(self, seconds: float) -> None:
+        """Wait before asking the same again."""
+        await self._world.sleep(seconds)
 
     async def rest(self, reason: Exception) -> None:
         """Rest before another attempt.

@@ -35,6 +35,7 @@ __all__ = [
     "Missing",
     "Piece",
     "Told",
+    "encode_input",
     "encode_request",
     "read_approval",
     "read_error",
@@ -43,16 +44,25 @@ __all__ = [
     "read_page",
 ]
 
+# A megabyte is copied in a millisecond, beside which a question and its answer are nothing; the server holds it twice.
+_MAX_INPUT_BYTES = 1024 * 1024
+_INPUT_HEAD_BYTES = 4096  # more than the line of JSON before the bytes can take
+
 _Object = Mapping[str, Any]  # a JSON object that the server made; a member that is not there is a KeyError
 
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """The server's first message; `backend` is where commands run that name none."""
+    """The server's first message.
+
+    `backend` is where commands run that name none. `input_bytes`: how much input a binary frame may bring; 0 for an
+    earlier server, which takes text frames only.
+    """
 
     session_id: str
     is_resumed: bool
     backend: str = LOCAL
+    input_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +107,11 @@ Heard = Told | ProcessEvent
 Message = Hello | Answer | Heard | None
 
 
+def encode_input(request_id: int, process_id: str, data: bytes | memoryview) -> bytes:
+    """Return a `write` as one binary frame: a line of JSON, then the bytes as they are."""
+    return b"".join((encode_request(request_id, "write", {"process_id": process_id}).encode(), b"\n", data))
+
+
 def encode_request(request_id: int, method: str, params: Mapping[str, object]) -> str:
     """Return a request as the text of one frame."""
     return json.dumps({"jsonrpc": "2.0", "id": request_id, "method": method, "params": params})
@@ -126,8 +141,9 @@ def _read_message(message: _Object) -> Message:
     params = message["params"]
     match message["method"]:
         case "connected":
-            backend = params.get("capabilities", {}).get("backend", LOCAL)  # an earlier server has no other
-            return Hello(params["session_id"], params["resumed"], backend)
+            offered = params.get("capabilities", {})
+            backend = offered.get("backend", LOCAL)  # an earlier server has no other
+            return Hello(params["session_id"], params["resumed"], backend, _input_bytes(offered))
         case "process.gap":
             return Missing(params["process_id"], params["type"], params["from"], params["to"])
         case "process.completed":
@@ -137,10 +153,22 @@ def _read_message(message: _Object) -> Message:
     return None
 
 
+def _input_bytes(offered: _Object) -> int:
+    if "binary" not in offered.get("input", ()):
+        return 0
+    return max(0, min(_MAX_INPUT_BYTES, int(offered["max_message_bytes"]) - _INPUT_HEAD_BYTES))
+
+
 def _read_completion(params: _Object) -> Completion:
     exit_code, exit_signal = _read_end(params["exit_code"])
     cursor = Cursor.parse(params["cursor"])
-    return Completion(exit_code=exit_code, exit_signal=exit_signal, error=params["error"], cursor=cursor)
+    return Completion(
+        exit_code=exit_code,
+        exit_signal=exit_signal,
+        error=params["error"],
+        cursor=cursor,
+        output_lost=params.get("output_lost", False),
+    )
 
 
 def _read_event(params: _Object) -> ProcessEvent:
@@ -205,6 +233,8 @@ def read_info(view: _Object) -> ProcessInfo:
         hint=view.get("hint"),
         location=view.get("location"),
         is_unknown=view.get("unknown", False),
+        output_lost=view.get("output_lost", False),  # an earlier server does not say so
+        lost_bytes=view.get("lost_bytes"),
         profile=view["sandbox"]["profile"],
         features=tuple(view["sandbox"]["features"]),
         secret_names=tuple(view["env_secrets"]),
@@ -216,11 +246,16 @@ def read_approval(view: _Object) -> PendingApproval:
     """Return what waits for an approval, as `approvals` shows it."""
     return PendingApproval(
         process_id=ProcessId(view["process_id"]),
+        digest=view["digest"],
         command=view["command"],
         argv=tuple(view["argv"]),
         script=view["script"],
+        script_bytes=view["script_bytes"],
         cwd=view["cwd"],
         variables=tuple(view["variables"]),
+        env=view["env"],
+        profile=view["profile"],
+        location=view["location"],
         reason=view["reason"],
         principal=view["principal"],
         since=datetime.fromisoformat(view["since"]),

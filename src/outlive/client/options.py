@@ -5,6 +5,8 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Literal, TypedDict
 
+from outlive.core.umask import umask_text
+
 __all__ = ["StartOptions", "execute_params"]
 
 
@@ -34,6 +36,8 @@ class StartOptions(TypedDict, total=False):
     script: With a program and its arguments: the content of a file whose path becomes the last of them.
     backend: Where it runs: "local", "docker", or the name of a node; the server's default otherwise. image, isolation
         ("session" or "strict"): of what image its container is, and whether it has one of its own.
+    grant: What it may do with the server itself, by a token of its own that counts while it runs: "run", "read:1h".
+    umask, nice: What it begins with (0o022; -20 to 19, as far as its server may); this program's own by default.
     process_id: Its name, a ULID in lower case; one is made otherwise. Starting with it again starts nothing twice.
     """
 
@@ -62,6 +66,9 @@ class StartOptions(TypedDict, total=False):
     backend: str | None
     image: str | None
     isolation: Literal["session", "strict"] | None
+    grant: str | None
+    umask: int | None
+    nice: int | None
     process_id: str
 
 
@@ -86,6 +93,8 @@ def execute_params(
         params["env_secrets"] = dict(options["env_secrets"])
     if "limits" in options:
         params["limits"] = dict(options["limits"])
+    if (umask := options.get("umask")) is not None:
+        params["umask"] = umask_text(umask)
     if "tags" in options:
         params["tags"] = dict(options["tags"])
     # Side by side with other starts of this client, which its answers tell apart by number.

@@ -8,7 +8,7 @@ _FIRST_S = 0.02  # a server that was started again may listen already
 _LONGEST_S = 0.5
 _FACTOR = 1.6
 # Errors that another moment may bring to nothing; every other one is an answer.
-_PASSING = frozenset({"connection_limit", "keeper_unavailable", "timeout"})
+_PASSING = frozenset({"caller_undetermined", "connection_limit", "keeper_unavailable", "timeout"})
 
 
 class Patience:

@@ -1,7 +1,5 @@
 """A process's pipes and terminal, from the outside: what goes in, and what its output's reader gives back."""
 
-import base64
-
 from outlive.client.link import Link
 from outlive.client.results import Stream
 from outlive.core.cursor import Cursor
@@ -10,7 +8,8 @@ from outlive.core.identity import ProcessId
 
 __all__ = ["AsyncPlumbing"]
 
-_PIECE_BYTES = 64 * 1024  # what the server hands over at once: of less nothing needs to be counted
+
+_FULL_PAUSE_S = 0.25
 
 
 class AsyncPlumbing:
@@ -28,27 +27,23 @@ class AsyncPlumbing:
 
         Raises:
             InvalidState: It has no input (`stdin_closed`), or has ended.
-            BackendUnavailable: `server_lost`: whether the last 64 KiB of it were written is not known.
+            BackendUnavailable: `server_lost`: whether the last megabyte of it was written is not known.
 
-        Cancellation: up to 64 KiB behind what was written so far may be written all the same.
+        Cancellation: up to a megabyte behind what was written so far may be written all the same.
         """
-        view = memoryview(data)
+        view = memoryview(data).cast("B")
         while view:
-            piece = view[:_PIECE_BYTES]
-            params = {
-                "process_id": self.process_id,
-                "data": base64.b64encode(piece).decode("ascii"),
-                "encoding": "base64",
-            }
             try:
-                await self._link.request("write", params, is_repeatable=False)
+                view = view[await self._link.write(self.process_id, view) :]
             except LimitExceeded as error:
                 if error.code != "stdin_full":
                     raise
-                waiting = error.details.get("waiting_bytes", 0)  # in the keeper's hands: not to be sent again
-                view = view[waiting if isinstance(waiting, int) else 0 :]
-            else:
-                view = view[len(piece) :]
+                # What waits is in the keeper's hands already: not to be sent again.
+                counts = (error.details.get(name, 0) for name in ("written_bytes", "waiting_bytes"))
+                moved = sum(count for count in counts if isinstance(count, int))
+                if not moved:  # the keeper holds all that it takes: ask again in a while
+                    await self._link.pause(_FULL_PAUSE_S)
+                view = view[moved:]
 
     async def close_stdin(self) -> None:
         """Let it read end-of-file behind what was written.

@@ -47,13 +47,14 @@ class Completion:
     """How a process ended.
 
     At most one of `exit_code` (0 to 255) and `exit_signal` is set; none when nobody can know it. `error` is None for
-    a natural end, else one sentence.
+    a natural end, else one sentence. `output_lost`: some of what it wrote is not in the log.
     """
 
     exit_code: int | None
     exit_signal: int | None
     error: str | None
     cursor: Cursor
+    output_lost: bool = False
 
     @property
     def returncode(self) -> int | None:
@@ -101,7 +102,7 @@ class ProcessInfo:
     tree besides itself. `session_id` names the connection that started it. `profile` is its sandbox and
     `features` what took effect of it; `secret_names` are its `env_secrets`. `location` says where it runs
     ("backend", "image", "container"), None on the server's own machine. `is_unknown`: it runs on a node that is away, and everything
-    else is what was known last. `stats` is there where it was asked for.
+    else is what was known last. `output_lost`: some of what it wrote is not in the log, `lost_bytes` of it where that is known. `stats` is there where it was asked for.
     """
 
     process_id: ProcessId
@@ -138,6 +139,8 @@ class ProcessInfo:
     hint: str | None = None
     location: Mapping[str, str] | None = None
     is_unknown: bool = False
+    output_lost: bool = False
+    lost_bytes: int | None = None
     stats: ProcessStats | None = None
 
     @property
@@ -150,16 +153,22 @@ class ProcessInfo:
 class PendingApproval:
     """What waits for a person's approval. Times are aware UTC.
 
-    `argv` are the words that would be executed, whatever `command` calls itself; `script` is the beginning of the script
-    that would run, `variables` names what the caller set in the environment.
+    `digest` stands for all that decides what runs; `Client.approve` takes it. `argv` are the words that would be executed,
+    whatever `command` calls itself. `script` is what would run of `script_bytes` bytes, whole up to 64 KiB. `env` is what the
+    caller set, values masked unless they were asked for (None: the variable is taken away), `variables` its names.
     """
 
     process_id: ProcessId
+    digest: str
     command: str
     argv: tuple[str, ...]
     script: str | None
+    script_bytes: int
     cwd: str
     variables: tuple[str, ...]
+    env: Mapping[str, str | None]
+    profile: str
+    location: Mapping[str, str] | None
     reason: str
     principal: str
     since: datetime

@@ -19,10 +19,10 @@ class ThreadWire:
         """Take over an open connection."""
         self._connection = connection
 
-    async def send(self, text: str) -> None:
-        """Send a text frame."""
+    async def send(self, frame: str | bytes) -> None:
+        """Send a text frame, or a binary one."""
         try:
-            self._connection.send(text)
+            self._connection.send(frame)
         except ConnectionClosed as error:
             raise ConnectionLost(was_sent=False) from error
 

@@ -30,8 +30,8 @@ class Unreachable(Exception):
 class Wire(Protocol):
     """An open WebSocket. One caller receives at a time; sending is open to all."""
 
-    async def send(self, text: str) -> None:
-        """Send a text frame; returns when there is room for more.
+    async def send(self, frame: str | bytes) -> None:
+        """Send a text frame, or a binary one; returns when there is room for more.
 
         Raises:
             ConnectionLost: The connection has ended.

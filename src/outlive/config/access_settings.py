@@ -3,9 +3,17 @@
 from dataclasses import dataclass
 
 from outlive.config.declaring import option
-from outlive.config.values import parse_folder, parse_names, parse_text
+from outlive.config.values import parse_folder, parse_names, parse_origins, parse_switch, parse_text
 
 __all__ = ["AccessSettings"]
+
+
+def _parse_callbacks(text: str) -> str:
+    """Return off, read or run."""
+    word = text.strip().lower()
+    if word not in {"off", "read", "run"}:
+        raise ValueError("off, read or run is needed")
+    return word
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,6 +29,14 @@ class AccessSettings:
         flag="--mcp-api-key",
         env=("MCP_API_KEY",),
         example="a-long-random-word",
+    )
+    callbacks: str = option(
+        "scope",
+        _parse_callbacks,
+        "off",
+        "What commands may do here, by a token of their own in OUTLIVE_TOKEN: off, read or run; never more than who starts them.",
+        flag="--callbacks",
+        example="run",
     )
     tls_cert: str = option(
         "file",
@@ -46,11 +62,28 @@ class AccessSettings:
         flag="--tls-client-ca",
         example="/etc/outlive/clients.pem",
     )
+    allow_origin: tuple[str, ...] = option(
+        "words",
+        parse_origins,
+        "",
+        "Origins, separated by commas, whose web pages act as you (start, control and read your processes) without a token.",
+        flag="--allow-origin",
+        example="http://localhost:5173",
+    )
+    hello_off: bool = option(
+        "switch",
+        parse_switch,
+        "off",
+        "Refuse pages of this machine that show no token even what they need to learn which tools there are.",
+        flag="--no-hello",
+        example="on",
+    )
     public_name: tuple[str, ...] = option(
         "words",
         parse_names,
         "",
-        "What the server is called by others, separated by commas, beside the names in its certificate: other Hosts are refused.",
+        "What the server is called by others, HOST or HOST:PORT (that port only), separated by commas, "
+        "beside the names in its certificate: other Hosts are refused.",
         flag="--public-name",
         example="box.example.org",
     )

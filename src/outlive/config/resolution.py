@@ -18,7 +18,7 @@ from outlive.core.errors import ConfigInvalid
 
 __all__ = ["Origin", "Resolution", "Source", "misspelt_names", "resolve"]
 
-Source = Literal["flag", "environment", "project", "user", "system", "default"]
+Source = Literal["flag", "environment", "operator", "project", "user", "system", "default"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +50,7 @@ def resolve(
     working_folder: str,
     files: Sequence[ConfigFile] = (),
     options: Iterable[Option] = OPTIONS,
+    remembered: Mapping[str, str] | None = None,
 ) -> Resolution:
     """Return the settings.
 
@@ -59,6 +60,8 @@ def resolve(
         working_folder: Absolute; what a relative state folder is relative to.
         files: The configuration files, in any order, at most one of each kind.
         options: Those that are looked at; the others keep their defaults, whatever is said about them.
+        remembered: Option name to text, as the operator's server of this folder was told. They come before what files say, and
+            the environment does not count; a project's file may tighten them, and what would loosen them is left alone.
 
     Raises:
         ConfigInvalid: A value cannot be understood, a file has a key that is none, or a project file loosens
@@ -73,7 +76,9 @@ def resolve(
         said = (
             [places[option.name] for places in _files(entries) if option.name in places] if is_wanted else []
         )
-        origin = _given(option, flags, environ) if is_wanted else None
+        origin = _given(option, flags, environ if remembered is None else {}) if is_wanted else None
+        if origin is None and remembered is not None and option.name in remembered:
+            origin = _of_operator(option, remembered[option.name], said)
         if origin is None and said:
             origin = _of_files(option, said)
         if origin is None:
@@ -113,6 +118,17 @@ def _given(option: Option, flags: Mapping[str, str], environ: Mapping[str, str])
         if environ.get(name):
             return Origin("environment", name, environ[name])
     return None
+
+
+def _of_operator(option: Option, text: str, said: list[Entry]) -> Origin:
+    """Return what the operator's server was told, or the project's word where that is tighter."""
+    origin = Origin("operator", option.flag, text)
+    entry = said[0] if said and said[0].file.kind == "project" else None
+    if entry is None or option.project is None:
+        return origin
+    tighter = Origin("project", f"{entry.file.path}: {option.key}", entry.text)
+    is_allowed = is_tighter(option.project, _parsed(option, tighter), than=_parsed(option, origin))
+    return tighter if is_allowed else origin
 
 
 def _of_files(option: Option, said: list[Entry]) -> Origin:

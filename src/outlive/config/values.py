@@ -5,6 +5,7 @@ the option's name and the source.
 """
 
 import math
+import re
 
 from outlive.core.sandbox import MIN_CPUS, Profile
 
@@ -23,6 +24,7 @@ __all__ = [
     "parse_lines",
     "parse_log_form",
     "parse_names",
+    "parse_origins",
     "parse_port",
     "parse_profile_name",
     "parse_seconds",
@@ -192,20 +194,38 @@ def parse_verdict(text: str) -> str:
     return word
 
 
+# One name, `*.` before it at most, or an IPv4 or [IPv6] address; a port behind a colon.
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+_NAME = re.compile(
+    r"(?:(?:\*\.)?[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?|\[[0-9a-f:.]+\])(?::(?P<port>[0-9]{1,5}))?", re.ASCII
+)
+
+
 def parse_names(text: str) -> tuple[str, ...]:
-    """Return host names between commas, in lower case."""
+    """Return host names between commas, in lower case, each with a port or without."""
     names = tuple(word.lower() for word in parse_words(text))
     for name in names:
-        if (
-            not name.replace("*.", "", 1)
-            .replace(".", "")
-            .replace("-", "")
-            .replace(":", "")
-            .strip("[]")
-            .isalnum()
-        ):
-            raise ValueError(f"{name[:60]!r} is no host name: without scheme, port and path")
+        match = _NAME.fullmatch(name)
+        if match is None or not 0 < int(match["port"] or 1) <= _MAX_PORT:
+            raise ValueError(
+                f"{name[:60]!r} is no host name, nor one with a port: HOST or HOST:PORT, IPv6 in brackets"
+            )
     return names
+
+
+def parse_origins(text: str) -> tuple[str, ...]:
+    """Return origins between commas as browsers send them: in lower case, without the scheme's own port."""
+    found = []
+    for word in parse_words(text):
+        scheme, separator, authority = word.lower().partition("://")
+        match = _NAME.fullmatch(authority)
+        if not separator or not scheme or match is None or "*" in authority:
+            raise ValueError(
+                f"{word[:60]!r} is no origin: scheme://host or scheme://host:port, without a path"
+            )
+        default = _DEFAULT_PORTS.get(scheme)
+        found.append(f"{scheme}://{authority.removesuffix(f':{default}') if default else authority}")
+    return tuple(found)
 
 
 def parse_switch(text: str) -> bool:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from outlive.core.frozen import made_quickly
+from outlive.core.grant import Grant
 from outlive.core.location import Isolation
 from outlive.core.sandbox import NO_LIMITS, Limits
 from outlive.core.terminal import TerminalNote
@@ -32,8 +33,10 @@ class Command:
     `env` is added to the server's clean environment (without `inherits_env` it is all there is); a None value removes
     a name. `env_secrets` come on top and are never written down. `profile` and `limits` bound what it may do (None: as the
     server's default). `backend` is where it runs ("local", "docker", or the name of a node), `image` and `isolation` in
-    what container. With stdin "lent" a descriptor was handed to the keeper beforehand, under the process id. Times are
+    what container. `umask` and `nice` (-20 to 19) are the caller's; None: those the server was started with. With stdin "lent" a descriptor was handed to the keeper beforehand, under the process id. Times are
     seconds, sizes bytes; None takes the server's default.
+
+    `grant` asks for a token of its own ("run", "read:1h"); `granted` is what the engine has made of that, and no caller sets it.
     """
 
     line: str | None = None
@@ -65,6 +68,10 @@ class Command:
     backend: str | None = None
     image: str | None = None
     isolation: Isolation | None = None
+    grant: str | None = None
+    granted: Grant | None = None
+    umask: int | None = None
+    nice: int | None = None
 
     @property
     def text(self) -> str:

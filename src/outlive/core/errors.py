@@ -95,7 +95,7 @@ SLUGS: Mapping[str, tuple[type[OutliveError], str]] = MappingProxyType(
         "command_not_allowed": (CommandRefused, "Ask the operator to add the program to ALLOWED_COMMANDS."),
         "command_opaque": (
             CommandRefused,
-            "With an allow list write only words, quotes, &&, ||, ; and |: no substitutions, no redirections.",
+            "With an allow list write only words, quotes, &&, ||, ;, |, &, redirections and $NAME: no substitutions.",
         ),
         "command_denied": (
             CommandRefused,
@@ -104,6 +104,10 @@ SLUGS: Mapping[str, tuple[type[OutliveError], str]] = MappingProxyType(
         "approval_denied": (CommandRefused, "A person said no: do something else, or ask that person."),
         "approval_expired": (CommandRefused, "Start it again while somebody is there to approve it."),
         "approval_settled": (InvalidState, "`outlive approvals` lists what waits."),
+        "approval_changed": (
+            InvalidState,
+            "Look at what waits (`outlive approvals`), and approve what is shown there.",
+        ),
         "approval_limit": (LimitExceeded, "Approve or deny what waits (`outlive approvals`)."),
         "foreign_origin": (
             AccessDenied,
@@ -119,8 +123,9 @@ SLUGS: Mapping[str, tuple[type[OutliveError], str]] = MappingProxyType(
         "token_invalid": (AccessDenied, "`outlive token list` shows those that count; create another one."),
         "inside_process": (
             AccessDenied,
-            "Create a token outside (`outlive token create`), and give it to the command as OUTLIVE_TOKEN.",
+            "Start the command with `outlive run --grant run`, or let the operator set --callbacks run.",
         ),
+        "caller_undetermined": (LimitExceeded, "The machine is busy: try again, or show a token."),
         "token_not_found": (ProcessNotFound, "`outlive token list` shows those that there are."),
         "scope_missing": (
             AccessDenied,
@@ -215,7 +220,10 @@ SLUGS: Mapping[str, tuple[type[OutliveError], str]] = MappingProxyType(
             ProtocolViolation,
             "Use execute, control, attach, list, get, read, write, wait.",
         ),
-        "binary_frame": (ProtocolViolation, "Send requests as text frames."),
+        "binary_frame": (
+            ProtocolViolation,
+            "Send requests as text frames; only `write` may bring its bytes behind a line of JSON.",
+        ),
         "cursor_expired": (CursorExpired, "Continue from the oldest cursor that the details name."),
         "store_corrupt": (StoreCorrupt, "`outlive doctor` tells which file is damaged."),
         "config_invalid": (ConfigInvalid, "See `outlive serve --help`."),

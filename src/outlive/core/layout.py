@@ -88,6 +88,21 @@ class Layout:
         return f"{self.root}/server.json"
 
     @property
+    def server_stopped(self) -> str:
+        """There after an ordered stop of the server, with the boot id; `presence.ownership` reads it."""
+        return f"{self.root}/server.stopped"
+
+    @property
+    def operator_settings(self) -> str:
+        """What the last `outlive serve` was told, for servers that clients start."""
+        return f"{self.root}/operator.json"
+
+    @property
+    def service(self) -> str:
+        """Which unit of systemd owns this folder's server."""
+        return f"{self.root}/service.json"
+
+    @property
     def keeper_log(self) -> str:
         """What the keeper has to say, for people."""
         return f"{self.root}/keeper.log"
@@ -133,9 +148,19 @@ class Layout:
         return f"{self.root}/redact.extra"
 
     @property
+    def retention_clock(self) -> str:
+        """What is known of the clocks: by it finished processes grow old."""
+        return f"{self.root}/retention-clock"
+
+    @property
     def audit(self) -> str:
         """Folder of the audit log: files named by the number of their first entry, and a note of the newest one."""
         return f"{self.root}/audit"
+
+    @property
+    def audit_key(self) -> str:
+        """The key of the audit log: who has it can forge entries."""
+        return f"{self.root}/audit.key"
 
     @property
     def nodes(self) -> str:

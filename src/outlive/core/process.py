@@ -8,6 +8,7 @@ from typing import Literal
 from outlive.core.approval import Approval
 from outlive.core.cursor import Cursor
 from outlive.core.frozen import made_quickly
+from outlive.core.grant import Grant
 from outlive.core.identity import ProcessId
 from outlive.core.lifecycle import ENDED, Cause, State
 from outlive.core.location import HERE, Location
@@ -49,8 +50,9 @@ class ProcessRecord:
     `error` is None for a natural end, else one sentence. `is_complete`: ended and its output is whole.
     `is_unknown`: it runs on a node that is away, and the rest is what was known last.
     `is_closed`: nothing can write to its streams any more. `secret_names` are variables whose values no file holds.
+    `output_lost`: some of what it wrote is not in the log, and no gap stands for it; `lost_bytes` says how much where that is known.
     `approval`: what policy asked a person about; not known any more of a process that the index alone remembers. `terminal`:
-    it is the shell of one. Times are aware UTC, sizes bytes.
+    it is the shell of one. `grant`: the token of its own, while it runs. Times are aware UTC, sizes bytes.
     """
 
     process_id: ProcessId
@@ -76,6 +78,8 @@ class ProcessRecord:
     is_stalled: bool = False
     is_unknown: bool = False
     has_gaps: bool = False
+    output_lost: bool = False
+    lost_bytes: int | None = None
     descendants: int = 0
     is_detached: bool = False
     timeout_s: float | None = None
@@ -84,6 +88,7 @@ class ProcessRecord:
     group: str | None = None
     command_id: str | None = None
     approval: Approval | None = None
+    grant: Grant | None = None
     sandbox: Sandbox = _UNBOUND
     secret_names: tuple[str, ...] = ()
     terminal: TerminalNote | None = None

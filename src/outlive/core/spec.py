@@ -18,6 +18,8 @@ class Spec:
     are the steps that `keeper.confine` takes before the program runs (None: none), `groups` the control groups that they make.
     `container` is the name of the container that it runs in (empty: none).
 
+    `umask` and `nice` are what the command begins with (None: 0o022, and its shim's own niceness).
+
     `shared_env` is what many commands have in their environment beside `env`, which has none of its names; read again, a spec has
     all of it in `env`.
 
@@ -44,4 +46,6 @@ class Spec:
     confinement: tuple[str, ...] | None = None
     groups: tuple[str, ...] = ()
     container: str = ""
+    umask: int | None = None
+    nice: int | None = None
     meta: Mapping[str, object] = field(default_factory=dict)

@@ -14,14 +14,14 @@ _WAS_ENDED = frozenset({Cause.CANCEL, Cause.TIMEOUT, Cause.SHUTDOWN, Cause.OUTPU
 
 
 def status_of(record: ProcessRecord) -> Status:
-    """Return the word: a paused process is still running, a lost one has failed."""
+    """Return the word: a paused process is still running, one that is lost or has lost output has failed."""
     if not record.is_ended:
         return "running"
     if record.cause is Cause.TIMEOUT:
         return "timeout"
     if record.cause in {Cause.CANCEL, Cause.SHUTDOWN}:
         return "terminated"
-    return "completed" if record.exit_code == 0 else "failed"
+    return "completed" if record.exit_code == 0 and not record.output_lost else "failed"
 
 
 def termination_signal(record: ProcessRecord) -> Literal["SIGTERM", "SIGKILL"] | None:

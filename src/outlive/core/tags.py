@@ -4,11 +4,21 @@ from collections.abc import Mapping
 
 from outlive.core.errors import InvalidRequest
 
-__all__ = ["MAX_TAGS", "MAX_TAG_NAME", "MAX_TAG_VALUE", "merge_tags"]
+__all__ = ["MAX_TAGS", "MAX_TAG_NAME", "MAX_TAG_VALUE", "check_tags", "merge_tags"]
 
 MAX_TAGS = 64
 MAX_TAG_NAME = 128  # characters
 MAX_TAG_VALUE = 1024  # characters
+
+
+def check_tags(tags: Mapping[str, str]) -> None:
+    """Let tags pass that a process may have, whichever door they came through.
+
+    Raises:
+        InvalidRequest: As `merge_tags`.
+    """
+    if tags:
+        merge_tags({}, tags)
 
 
 def merge_tags(tags: Mapping[str, str], changes: Mapping[str, str | None]) -> dict[str, str]:

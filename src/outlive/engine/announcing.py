@@ -6,12 +6,13 @@ from outlive.core.events import Deed, Event, StartRejected
 from outlive.core.process import Owner
 from outlive.engine.announcer import Announcer
 from outlive.engine.asked import Asked
+from outlive.engine.queries import Queries
 from outlive.engine.queueing import Queueing
 
 __all__ = ["Announcing"]
 
 
-class Announcing(Queueing):
+class Announcing(Queueing, Queries):
     """One part of `Engine`: events."""
 
     _announcer: Announcer
@@ -31,7 +32,7 @@ class Announcing(Queueing):
 
     def on_behalf(self, by: Owner) -> Asked:
         """Return the verbs on a process, for a caller: what is asked there is announced."""
-        return Asked(self, by, announce=self.announce)
+        return Asked(self, self, by, announce=self.announce)
 
     def _announce_rejection(
         self, owner: Owner, code: str, *, command: str, process_id: str | None = None

@@ -5,8 +5,10 @@ callers with the scope `admin` only. Under one uid nothing proves that a person 
 """
 
 import asyncio
+import hmac
 import os
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Literal
@@ -33,7 +35,7 @@ from outlive.store.waiting import WaitingCommand, WaitingRoom
 __all__ = ["Approving", "PendingApproval"]
 
 _MAX_SCRIPT_BYTES = 64 * 1024  # of a script that is shown
-_MAX_NAMES = 200  # of variables
+_MASKED = "****"
 _MAX_ASKED = 1000  # a person does not read more; each is a file and some 10 KB of memory
 # What readline and an interactive bash take for something else than text: keys, and history expansion (bash(1)).
 _NOT_TYPED = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f!]")
@@ -43,11 +45,19 @@ _ENDS: dict[_Verdict, Cause] = {"denied": Cause.APPROVAL_DENIED, "expired": Caus
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingApproval:
-    """What somebody has to decide about: the words that would be executed, whatever the command calls itself."""
+    """What somebody has to decide about: the words that would be executed, whatever the command calls itself.
+
+    `digest` stands for all that decides what runs (`WaitingCommand.digest`). `script` is whole where its size is
+    `script_bytes`, else its first 64 KiB. `env` holds what the caller has set, by name: a masked value, or None for a variable that is
+    taken away.
+    """
 
     record: ProcessRecord
+    digest: str
     argv: tuple[str, ...]
     script: str
+    script_bytes: int
+    env: Mapping[str, str | None]
 
 
 class Approving(Announcing):
@@ -72,21 +82,50 @@ class Approving(Announcing):
     def _shown(self, record: ProcessRecord, command: WaitingCommand, *, raw: bool) -> PendingApproval:
         hide = str if raw else self.hider.texts(self.secrets.of(record.process_id))
         script = command.script[:_MAX_SCRIPT_BYTES].decode("utf-8", "replace")
-        argv = tuple(map(hide, decode_spec(command.spec).argv))
+        spec = decode_spec(command.spec)
+        argv = tuple(map(hide, spec.argv))
+        given = {**spec.env, **command.secrets}
+        names = () if record.approval is None else record.approval.variables
+        env = {name: given.get(name) if raw or given.get(name) is None else _MASKED for name in names}
         if record.approval is not None:  # it may name one of the words
             approval = replace(record.approval, reason=hide(record.approval.reason))
             record = replace(record, approval=approval)
-        return PendingApproval(record=record, argv=argv, script=hide(script))
+        return PendingApproval(
+            record=record,
+            digest=command.digest,
+            argv=argv,
+            script=hide(script),
+            script_bytes=len(command.script),
+            env=env,
+        )
 
-    async def approve(self, process: Process, *, by: str) -> None:
+    async def approve(self, process: Process, *, digest: str, by: str) -> None:
         """Let a process start that waits for an approval; it may have to wait for its group's turn yet.
 
         Returns when that is on disk: a crash behind it does not ask again, and starts it exactly once.
 
+        Args:
+            process: What is approved,
+            digest: and what it was when it was looked at (`PendingApproval.digest`).
+            by: Who approves, for the record.
+
         Raises:
-            InvalidState: `approval_settled`: it does not wait (any more).
+            InvalidState: `approval_settled`: it does not wait (any more). `approval_changed`: what waits is not what was
+                looked at; details tell what it is.
             LimitExceeded: `disk_full`: it cannot be kept, and goes on waiting.
         """
+        waiting = self._asked.of(process)
+        if waiting is not None and not hmac.compare_digest(waiting.digest.encode(), digest.encode()):
+            shown = self._shown(process.record, waiting, raw=False)
+            text = f"What waits as {process.process_id} is not what was approved: nothing is started."
+            details = {
+                "digest": shown.digest,
+                "argv": [word.encode("utf-8", "replace").decode() for word in shown.argv],
+                "cwd": shown.record.cwd,
+                "variables": list(shown.env),
+                "profile": shown.record.sandbox.profile.value,
+            }
+            raise InvalidState("approval_changed", text, details=details)
         await self._carry_out(process, "approved", by=by)
 
     async def deny(self, process: Process, *, by: str, reason: str = "") -> None:
@@ -174,7 +213,7 @@ class Approving(Announcing):
         return Approval(
             reason=decision.reason,
             expires_at=expires_at,
-            variables=tuple(sorted({*command.env, *command.env_secrets}))[:_MAX_NAMES],
+            variables=tuple(sorted({*command.env, *command.env_secrets})),
         )
 
     async def _queue(self, process: Process, command: WaitingCommand) -> None:
@@ -188,7 +227,7 @@ class Approving(Announcing):
         """Keep a command until somebody decides about it; False when the disk does not take it."""
         async with self._undecided.decision_on(process):
             try:
-                await asyncio.to_thread(self._room.put, command)
+                await asyncio.to_thread(self._room.put_asked, command)
             except OSError:
                 return False
             self._intake.enter(process)

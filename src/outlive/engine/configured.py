@@ -7,9 +7,10 @@ from outlive.core.sandbox import Limits, Profile
 from outlive.engine.lists import command_policy
 from outlive.engine.sandbox import SandboxSettings
 from outlive.engine.settings import EngineSettings
-from outlive.keeper.launch import EXTERNAL_VARIABLE
+from outlive.keeper.launch import EXTERNAL_VARIABLE, SERVICE_VARIABLE
 from outlive.keeper.spawn import SOFT_LIMIT_VARIABLE
 from outlive.policy.commands import AllowedCommands
+from outlive.policy.granting import GRANTED_SCOPES
 from outlive.policy.redaction import Redactor
 from outlive.store.retention import Retention
 
@@ -21,6 +22,7 @@ _OF_THE_SERVER = frozenset(
     {
         EXTERNAL_VARIABLE,
         SOFT_LIMIT_VARIABLE,
+        SERVICE_VARIABLE,
         "INVOCATION_ID",
         "JOURNAL_STREAM",
         "NOTIFY_SOCKET",
@@ -59,6 +61,7 @@ def engine_settings(
         sandbox=_sandbox_settings(settings),
         policy=command_policy(settings),
         approval_timeout_s=settings.approval_timeout_s,
+        callbacks=GRANTED_SCOPES.get(settings.callbacks),
         retention=Retention(
             max_age_s=settings.retention_s,
             max_count=settings.retention_count,

@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import functools
 import signal
+from collections.abc import AsyncIterable, AsyncIterator
 from weakref import WeakKeyDictionary
 
 from outlive.backends.contract import Backend
@@ -25,7 +26,7 @@ __all__ = ["Controls"]
 
 _GONE_S = 10.0  # a tree is gone this soon after KILL, or something holds it in the kernel
 _DECIDED_S = 25.0  # as long as the backend waits for the keeper's answer to a start
-_PIECE_BYTES = 64 * 1024  # of an input; what one message to the backend may carry
+_PIECE_BYTES = 1024 * 1024  # of an input; what a backend takes at once
 
 
 class Controls:
@@ -113,35 +114,51 @@ class Controls:
             raise _ended(process)
         await self._backend.signal(process.process_id, number, whole_tree=whole_tree, whole_group=whole_group)
 
-    async def write(self, process: Process, data: bytes) -> None:
-        """Write to the process's input; returns when all of it is in the pipe or terminal.
+    async def write(self, process: Process, data: bytes | AsyncIterable[bytes]) -> int:
+        """Write to the process's input; returns how many bytes that was when all of it is in the pipe or terminal.
 
-        Calls for one process are served one after the other, whole. Any length.
+        Calls for one process are served one after the other, whole. Any length; what an iterable brings goes in as fast
+        as the process reads, and no more than one piece of it is held.
 
         Raises:
             InvalidState: `stdin_closed`: started without "stdin": "pipe", or already closed.
             LimitExceeded: `stdin_full`: the process did not read within 30 s; details tell `written_bytes`.
             BackendUnavailable: `keeper_restarted`: nobody knows whether the last piece went in; never repeated.
+
+        Cancellation: what was handed over goes in.
         """
         _check_input(process)
         written = 0
         async with self._input_lock(process):
-            while written < len(data):
-                piece = data[written : written + _PIECE_BYTES]
-                try:
-                    await self._backend.write(process.process_id, piece)
-                except LimitExceeded as error:
-                    details = {**error.details, "written_bytes": written}
-                    raise LimitExceeded(
-                        error.code, error.message, hint=error.hint, details=details
-                    ) from error
-                written += len(piece)
+            async for piece in _pieces(data):
+                for at in range(0, len(piece), _PIECE_BYTES):
+                    part = piece[at : at + _PIECE_BYTES]
+                    try:
+                        await self._backend.write(process.process_id, part)
+                    except LimitExceeded as error:
+                        before = error.details.get("written_bytes", 0)
+                        written += before if isinstance(before, int) else 0
+                        details = {**error.details, "written_bytes": written}
+                        raise LimitExceeded(
+                            error.code, error.message, hint=error.hint, details=details
+                        ) from error
+                    written += len(part)
+        return written
 
     async def close_stdin(self, process: Process) -> None:
-        """Close the process's input after what was written: it reads end-of-file. Repeating it is a success."""
+        """Close the process's input after what was written: it reads end-of-file. Repeating it is a success.
+
+        So is closing the input of a process that has ended: its input is closed.
+        """
+        if process.has_stdin and process.is_ended:
+            return
         _check_input(process)
         async with self._input_lock(process):
-            await self._backend.close_stdin(process.process_id)
+            try:
+                await self._backend.close_stdin(process.process_id)
+            except InvalidState as error:
+                if error.code != "process_ended":  # it ended meanwhile
+                    raise
 
     async def resize(self, process: Process, rows: int, cols: int) -> None:
         """Set the terminal's window size.
@@ -233,6 +250,14 @@ def _check_input(process: Process) -> None:
         raise _ended(process)
     if not process.has_stdin:
         raise InvalidState("stdin_closed", "The process was started without an input.")
+
+
+async def _pieces(data: bytes | AsyncIterable[bytes]) -> AsyncIterator[bytes]:
+    if isinstance(data, bytes):
+        yield data
+    else:
+        async for piece in data:
+            yield piece
 
 
 def _ended(process: Process) -> InvalidState:

@@ -64,6 +64,7 @@ def new_record(
         sandbox=sandbox,
         secret_names=tuple(command.env_secrets),
         approval=approval,
+        grant=command.granted,
         terminal=command.terminal,
         location=resolved.location,
     )
@@ -81,8 +82,11 @@ def new_spec(
     *,
     output_limit: int | None,
     confined: Confined,
+    settings: EngineSettings,
 ) -> Spec:
     """Return what the keeper is asked to run."""
+    # A node has defaults of its own.
+    umask, nice = (None, None) if record.location.is_node else (settings.umask, settings.nice)
     return Spec(
         program=resolved.program,
         argv=resolved.argv,
@@ -102,5 +106,7 @@ def new_spec(
         confinement=confined.steps,
         groups=confined.groups,
         container=record.location.container or "",
+        umask=umask if command.umask is None else command.umask,
+        nice=nice if command.nice is None else command.nice,
         meta={**encode_meta(record), **resolved.meta},
     )

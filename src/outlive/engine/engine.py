@@ -32,6 +32,7 @@ from outlive.engine.approving import Approving
 from outlive.engine.command_ids import CommandIds
 from outlive.engine.drafts import new_record, new_spec
 from outlive.engine.filing import Filing
+from outlive.engine.grants import Grants
 from outlive.engine.groups import Groups
 from outlive.engine.headcount import check_headcount
 from outlive.engine.hiding import Hider, hide_error
@@ -41,7 +42,6 @@ from outlive.engine.places import Places
 from outlive.engine.policing import Policing
 from outlive.engine.preparation import Preparation
 from outlive.engine.process import Change, Process
-from outlive.engine.queries import Queries
 from outlive.engine.recovery import Recovery
 from outlive.engine.resolve import clean_environment, find_shell
 from outlive.engine.sandbox import Sandboxes
@@ -62,7 +62,7 @@ _SYNC_S = (
 _ENDING = int(Change.COMPLETED | Change.CLOSED)
 
 
-class Engine(Approving, Queries):
+class Engine(Approving):
     """Starts, controls, finds and remembers processes.
 
     `async with Engine(...)` opens the registry, connects to the keeper (starting it when nobody listens) and
@@ -90,6 +90,7 @@ class Engine(Approving, Queries):
         self._policing = Policing(settings.policy, environment=self.environment)
         self._groups = Groups(room, self._undecided, admit=self._admit)
         self._folder_of = self._layout.process
+        self.grants = Grants(self.live, settings)
         self._registry.on_committed = self._filing.committed
         self.hider = Hider(settings.redactor, secrets := Secrets(), hides_values=settings.hides_secrets)
         self.secrets = secrets  # values by process id, for whoever hides them in what is shown
@@ -105,7 +106,7 @@ class Engine(Approving, Queries):
             self._intake,
             recovered=self._adopted,
             settled=self._changed,
-            secrets=self.secrets,
+            secrets=secrets,
             hider=self.hider,
         )
         self._upkeep = Upkeep(self._layout, self._registry, self._intake, removed=self._removed)
@@ -167,7 +168,7 @@ class Engine(Approving, Queries):
         await self._recovery.catch_up()
         await self._open_groups()
         await self._recovery.settle_rows()
-        await self._upkeep.index_newest()
+        await self._upkeep.open()
         self._recovered = {one.connection_id for one in self.live() if one.connection_id is not None}
         group = await self._stack.enter_async_context(asyncio.TaskGroup())
         for task in (
@@ -208,6 +209,8 @@ class Engine(Approving, Queries):
             process_id = new_process_id(now_ns, os.urandom(RANDOM_BYTES))
         elif (known := self._intake.live.get(_key_of(process_id))) is not None:
             return _own(known, owner)
+        self._room.spent.check(process_id)
+        command = self.grants.give(command, owner)
         async with self._places.of(owner.principal):
             return await self._start(self._preparation, command, owner, process_id=process_id, now_ns=now_ns)
 
@@ -241,18 +244,21 @@ class Engine(Approving, Queries):
         limit = self._settings.output_limit if command.output_limit is None else command.output_limit
         process = Process(record, self._layout.process(process_id), output_limit=limit, hider=self.hider)
         self.secrets.keep(process_id, secrets)
-        spec = encode_spec(new_spec(command, resolved, record, output_limit=limit, confined=confined))
+        spec = encode_spec(
+            new_spec(
+                command, resolved, record, output_limit=limit, confined=confined, settings=self._settings
+            )
+        )
         if record.state is State.QUEUED:
             await self._queue(process, WaitingCommand(process_id, spec, resolved.script, secrets))
             return process
         self._intake.enter(process)
         self._groups.enter(process)
-        settle = functools.partial(self._settle, process)
         await self._backend.start(
             process_id,
             spec,
             resolved.script,
-            settle=settle,
+            settle=functools.partial(self._settle, process),
             secrets=secrets,
             backend=record.location.backend,
         )

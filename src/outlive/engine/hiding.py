@@ -7,6 +7,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 
 from outlive.core.errors import OutliveError
 from outlive.core.process import ProcessRecord
@@ -87,9 +88,23 @@ class Hider:
 
 
 def hide_error(error: OutliveError, hide: Callable[[str], str]) -> None:
-    """Take secrets out of an error's sentence: it may name the command's words."""
+    """Take secrets out of an error: its sentence, its hint and its details may name the command's words."""
     error.message = hide(error.message)
+    error.hint = hide(error.hint)
+    error.details = MappingProxyType({name: _hidden(value, hide) for name, value in error.details.items()})
     error.args = (error.message,)
+
+
+def _hidden(value: object, hide: Callable[[str], str]) -> object:
+    """Return a detail without secrets: text, or lists and objects of it; numbers and all else stay."""
+    match value:
+        case str():
+            return hide(value)
+        case list() | tuple():
+            return [_hidden(one, hide) for one in value]
+        case Mapping():
+            return {name: _hidden(one, hide) for name, one in value.items()}
+    return value
 
 
 def _bytes_of(value: str) -> bytes:

@@ -35,6 +35,10 @@ class Pending:
         """Return how many wait."""
         return len(self._waiting)
 
+    def of(self, process: Process) -> WaitingCommand | None:
+        """Return the command of a process that waits here; None for every other."""
+        return self._waiting.get(process)
+
     def add(self, process: Process, command: WaitingCommand) -> None:
         """Note that a process waits until its approval's time is up."""
         self._waiting[process] = command

@@ -1,17 +1,16 @@
 """What is decided about a command before it is started: whether it may be, what it resolves to, what bounds it."""
 
-import contextlib
 from collections.abc import Callable
 
 from outlive.core.command import Command
-from outlive.core.errors import ProcessNotFound
 from outlive.core.identity import ProcessId
 from outlive.core.layout import Layout
 from outlive.core.location import DOCKER, LOCAL
-from outlive.core.process import Owner, ProcessRecord
+from outlive.core.process import Owner
 from outlive.core.sandbox import Profile
 from outlive.engine.containers import ContainerStarts
 from outlive.engine.elsewhere import resolve_elsewhere
+from outlive.engine.inside import record_inside
 from outlive.engine.queries import Queries
 from outlive.engine.resolve import Resolved, Resolver, clean_environment
 from outlive.engine.sandbox import Confined, Sandboxes
@@ -65,8 +64,8 @@ class Preparation:
         if backend != LOCAL:
             self._check_backend(backend)
         self._settings.allowed_commands.check(command, self._environment)
-        check_secrets(command.env_secrets)
-        inside = None if owner.inside is None else await self._inside(owner.inside)
+        check_secrets(command.env_secrets, is_granted=command.granted is not None)
+        inside = None if owner.inside is None else await record_inside(self._queries, owner.inside)
         if backend == DOCKER:
             resolved, confined = await self._containers.prepare(command, owner, process_id)
             await self._sandboxes.check_folder(resolved.cwd, inside)
@@ -92,12 +91,5 @@ class Preparation:
         Raises:
             CommandRefused: `profile_too_weak`.
         """
-        inside = None if owner.inside is None else await self._inside(owner.inside)
+        inside = None if owner.inside is None else await record_inside(self._queries, owner.inside)
         self._sandboxes.choose(Command(profile=Profile.OPEN.value), owner, inside)
-
-    async def _inside(self, process_id: str) -> ProcessRecord | None:
-        """Return the process in whose tree the caller lives; where nobody can say which, the one with the closest bounds."""
-        with contextlib.suppress(ProcessNotFound):
-            return (await self._queries.find(process_id)).record
-        records = [process.record for process in self._queries.live()]
-        return max(records, key=lambda record: record.sandbox.profile.strength, default=None)

@@ -17,13 +17,15 @@ from outlive.core.location import Location
 from outlive.core.process import ProcessRecord
 from outlive.core.terminal import TerminalNote
 from outlive.engine.hiding import Hider
+from outlive.engine.retention_time import boot_time
 from outlive.engine.told import CAUSES, Change
 from outlive.engine.watched import Watched
 from outlive.policy.redaction import Redactor
 from outlive.store.log_mask import REST_S, Hiding
 from outlive.store.output_log import OutputLog
+from outlive.store.retention_clock import BootTime
 from outlive.store.rows import StoredProcess, at_time
-from outlive.store.wording import ended_sentence
+from outlive.store.wording import ended_sentence, loss_sentence
 
 __all__ = ["Change", "Process"]
 
@@ -44,6 +46,7 @@ class Process(Watched):
     __slots__ = (
         "__weakref__",
         "_base",
+        "_ended_boot",
         "_hider",
         "_log",
         "_note",
@@ -78,6 +81,7 @@ class Process(Watched):
         self._raw_log: OutputLog | None = None
         self._waking: asyncio.TimerHandle | None = None
         self._snapshot: ProcessRecord | None = None
+        self._ended_boot: BootTime | None = None
 
     @classmethod
     def from_stored(cls, stored: StoredProcess, folder: str, *, hider: Hider | None = None) -> "Process":
@@ -86,6 +90,7 @@ class Process(Watched):
         if stored.complete is not None:
             process.complete_stdout_bytes = stored.complete.stdout
             process.complete_stderr_bytes = stored.complete.stderr
+        process._ended_boot = stored.ended_boot
         return process
 
     @property
@@ -185,6 +190,7 @@ class Process(Watched):
         record.is_stalled = self.is_stalled
         record.is_unknown = self.is_unknown
         record.has_gaps = self.has_gaps
+        record.output_lost = self.output_lost
         record.descendants = self._descendants
         if base.error is None and self.is_ended:
             record.error = ended_sentence(
@@ -194,6 +200,7 @@ class Process(Watched):
                 timeout_s=base.timeout_s,
                 output_limit=self.output_limit,
                 errno=self._code,
+                loss=loss_sentence(base.lost_bytes) if self.output_lost else None,
             )
         made: ProcessRecord = frozen(record)
         return made
@@ -204,7 +211,14 @@ class Process(Watched):
         complete = None
         if self.complete_stdout_bytes is not None and self.complete_stderr_bytes is not None:
             complete = Cursor(self.complete_stdout_bytes, self.complete_stderr_bytes)
-        return StoredProcess(record=self.record, complete=complete, output_limit=self.output_limit)
+        if self._ended_boot is None and self.is_ended and not self._base.is_ended:
+            self._ended_boot = boot_time()
+        return StoredProcess(
+            record=self.record,
+            complete=complete,
+            output_limit=self.output_limit,
+            ended_boot=self._ended_boot,
+        )
 
     @property
     def log(self) -> OutputLog:
@@ -253,6 +267,7 @@ class Process(Watched):
     def settle_from(self, stored: StoredProcess) -> int:
         """Take over an end that the files tell and no doorbell told; return the `Change` bits. Engine only."""
         self._base = replace(self._base, error=stored.record.error)
+        self._ended_boot = self._ended_boot or stored.ended_boot
         self._snapshot = None
         return self.settle(Process.from_stored(stored, self.folder))
 

@@ -27,7 +27,7 @@ class ProcessInfo:
 
     `request_id` is the name it was registered under, else the id of the request that started it, else its
     process id. `exit_code` is minus the signal's number after a signal. `terminated_at` and `termination_signal`
-    are set when it was ended by us.
+    are set when it was ended by us. `output_lost`: some of what it wrote is not in the log.
     """
 
     pid: int | None
@@ -39,6 +39,7 @@ class ProcessInfo:
     exit_code: int | None
     terminated_at: datetime | None
     termination_signal: str | None
+    output_lost: bool = False
 
 
 class Termination(TypedDict):
@@ -113,9 +114,10 @@ class ProcessRegistry:
         process = self._by_pid(pid) or await self._ended_by_pid(pid)
         return None if process is None else _info(process.record)
 
-    async def list_all(self, *, limit: int = 1000) -> list[ProcessInfo]:
-        """Return the newest registered processes, running or ended, newest first."""
-        records = await self._engine.list(ProcessFilter(principal=self._principal), limit=limit)
+    async def list_all(self, *, limit: int = 1000, running: bool | None = None) -> list[ProcessInfo]:
+        """Return the newest registered processes, newest first: running (True), ended (False), or both (None)."""
+        wanted = ProcessFilter(principal=self._principal, active=running)
+        records = await self._engine.list(wanted, limit=limit)
         return [_info(record) for record in records if self._is_registered(record)]
 
     async def terminate_gracefully(
@@ -157,7 +159,9 @@ class ProcessRegistry:
 
     async def _name(self, process: Process, name: str) -> ProcessInfo:
         record = process.record
-        await self._engine.relabel(process, tags={**record.tags, _NAME_TAG: name}, group=record.group)
+        await self._engine.on_behalf(self._by).relabel(
+            process, tags={**record.tags, _NAME_TAG: name}, group=record.group
+        )
         return _info(process.record)
 
     async def _find(self, request_id: str | None, pid: int | None) -> Process:
@@ -224,6 +228,7 @@ def _info(record: ProcessRecord) -> ProcessInfo:
         exit_code=record.wire_exit_code,
         terminated_at=record.ended_at if signal is not None else None,
         termination_signal=signal,
+        output_lost=record.output_lost,
     )
 
 

@@ -1,5 +1,6 @@
 """The questions about processes: live, find, list, read, wait. Changes nothing."""
 
+import asyncio
 from collections.abc import Iterable
 from typing import Literal
 
@@ -16,9 +17,10 @@ from outlive.engine.process import Process
 from outlive.engine.recovery import Recovery
 from outlive.engine.resolve import clean_environment
 from outlive.engine.settings import EngineSettings
+from outlive.store.losses import with_missing
 from outlive.store.output_log import MAX_PREAD_BYTES, OutputChunk
 from outlive.store.registry import Registry
-from outlive.store.rows import ProcessFilter
+from outlive.store.rows import ProcessFilter, StoredProcess
 
 __all__ = ["Queries"]
 
@@ -26,6 +28,7 @@ __all__ = ["Queries"]
 _Chunks = list[OutputChunk]
 _Processes = list[Process]
 _Records = list[ProcessRecord]
+_Rows = list[StoredProcess]
 
 _MAX_ENDED = 1000
 
@@ -85,6 +88,7 @@ class Queries:
                 ProcessId(process_id)
             )
             if stored is not None:
+                stored = (await self._as_they_are([stored]))[0]
                 return Process.from_stored(stored, self._layout.process(process_id), hider=self.hider)
         raise ProcessNotFound("process_not_found", f"No process {process_id[:40]!r} is known.")
 
@@ -105,7 +109,7 @@ class Queries:
         # Taken before the rows are read: a process that is filed away meanwhile must not fall between the two.
         live = sorted(self._intake.live.values(), key=lambda one: one.process_id, reverse=True)
         rows = await self._registry.list(wanted, limit=limit, without=[one.process_id for one in live])
-        records = [row.record for row in rows]
+        records = [row.record for row in await self._as_they_are(rows)]
         found = 0
         for process in live:
             if wanted.connection_id in {None, process.connection_id} and wanted.matches(
@@ -156,12 +160,21 @@ class Queries:
         Together with an `of_connection` right after it this misses nobody.
         """
         rows = await self._registry.list(ProcessFilter(connection_id=connection_id), limit=_MAX_ENDED)
+        rows = await self._as_they_are(rows)
         live = {process.process_id for process in self.of_connection(connection_id)}
         return [
             Process.from_stored(row, self._layout.process(row.record.process_id), hider=self.hider)
             for row in reversed(rows)
             if row.record.process_id not in live
         ]
+
+    async def _as_they_are(self, rows: _Rows) -> _Rows:
+        """Return ended processes with what their logs lack now: a row does not know who cut them since."""
+
+        def look() -> _Rows:
+            return [with_missing(row, self._layout.process(row.record.process_id)) for row in rows]
+
+        return await asyncio.to_thread(look) if rows else rows
 
     def connections_waiting(self) -> set[str]:
         """Return the connections whose live, not detached processes were recovered from an earlier server."""

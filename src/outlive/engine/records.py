@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import functools
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from outlive.backends.contract import Backend, NodeState
 from outlive.core.errors import BackendUnavailable, InvalidState, ProcessNotFound, StoreCorrupt
@@ -21,6 +21,7 @@ from outlive.engine.upkeep import Upkeep
 from outlive.engine.waiting import until
 from outlive.store.labels import write_labels
 from outlive.store.registry import Registry
+from outlive.store.schema import AUDIT_LOG
 
 __all__ = ["Records"]
 
@@ -61,6 +62,11 @@ class Records(Controls):
         process.relabel(tags, group)
         self._groups.enter(process)
         self._registry.put(process.stored)
+
+    async def remember_audit_log(self, tell_name: Callable[[Callable[[int], None]], None]) -> None:
+        """Have the registry keep which audit log is this folder's, unless it knows one: a new one is told from it."""
+        if not await self._registry.counter(AUDIT_LOG):
+            tell_name(functools.partial(self._registry.count_to, AUDIT_LOG))
 
     async def remove(self, process: Process, *, force: bool = False, note: str = "") -> None:
         """Forget a finished process: record, output and folder are gone when this returns.

@@ -19,6 +19,7 @@ from outlive.core.identity import ProcessId
 from outlive.core.layout import Layout
 from outlive.core.location import HERE, Location
 from outlive.core.sandbox import listed_environment
+from outlive.core.tags import check_tags
 from outlive.engine.programs import check_folder, find_program
 
 __all__ = [
@@ -213,7 +214,7 @@ def check_words(command: Command) -> None:
     """Let a command pass that can be written down and handed to a program.
 
     Raises:
-        InvalidRequest: `invalid_params`: empty, both forms at once, NUL, text that is no text.
+        InvalidRequest: `invalid_params`: empty, both forms at once, NUL, text that is no text, tags that are none.
         StartFailed: `argument_too_long`.
     """
     if (command.line is None) == (command.argv is None):
@@ -231,6 +232,7 @@ def check_words(command: Command) -> None:
     for word in command.argv or ():
         _check_text(word, "argv")
         _check_length(word, "An argument")
+    check_tags(command.tags)
     if command.cwd is not None:
         _check_text(command.cwd, "cwd")
     for name, value in command.env.items():

@@ -10,16 +10,17 @@ from outlive.core.errors import InvalidRequest
 from outlive.core.process import ProcessRecord
 from outlive.store.secret_values import read_values
 
-__all__ = ["Secrets", "check_secrets"]
+__all__ = ["TOKEN_NAME", "Secrets", "check_secrets"]
 
 _MAX_COUNT = 64
 _MAX_BYTES = 64 * 1024  # together; they travel in one packet to the keeper (208 KiB)
 _MAX_KEPT_BYTES = 4 * 1024 * 1024  # of all processes; beyond it those of the oldest starts are forgotten
 _OURS = "OUTLIVE_"
+TOKEN_NAME = "OUTLIVE_TOKEN"  # noqa: S105 -- the variable's name
 
 
-def check_secrets(secrets: Mapping[str, str]) -> None:
-    """Refuse what no environment can hold, or what would take a variable of ours.
+def check_secrets(secrets: Mapping[str, str], *, is_granted: bool = False) -> None:
+    """Refuse what no environment can hold, or what would take a variable of ours but a token that was granted.
 
     Raises:
         InvalidRequest: A name or a value is impossible, or there are too many; no message holds a value.
@@ -28,6 +29,8 @@ def check_secrets(secrets: Mapping[str, str]) -> None:
         raise InvalidRequest("invalid_params", f"env_secrets: more than {_MAX_COUNT} variables.")
     size = 0
     for name, value in secrets.items():
+        if is_granted and name == TOKEN_NAME:
+            continue
         if not name or "=" in name or "\0" in name or not name.isascii() or name.startswith(_OURS):
             raise InvalidRequest("invalid_params", f"env_secrets: not a name for a secret: {name[:40]!r}.")
         try:

@@ -37,6 +37,8 @@ _ENDS = tuple(  # indexed by those flags
     for flags in range(_END + 1)
 )
 _OPEN, _GAPS = int(Flags.OUT_OPEN | Flags.ERR_OPEN), int(Flags.GAPS)
+_HOLDER_LOST = int(Flags.HOLDER_LOST)
+_FOR_GOOD = _GAPS | _HOLDER_LOST  # what was released or lost never comes back
 _UNKNOWN = int(Flags.UNKNOWN)
 _STALLED, _BLOCKED = int(Flags.STALLED), int(Flags.BLOCKED)
 _STARTING, _RUNNING, _PAUSED = int(Phase.STARTING), int(Phase.RUNNING), int(Phase.PAUSED)
@@ -99,6 +101,8 @@ class Told:
         self._flags = int(_END_FLAGS.get(record.state, 0)) | (0 if record.is_closed else _OPEN)
         if record.has_gaps:
             self._flags |= _GAPS
+        if record.output_lost:
+            self._flags |= _HOLDER_LOST
         self._code = record.exit_code or record.exit_signal or 0
         self._cause = CAUSES.index(record.cause)
         self._descendants = record.descendants
@@ -157,6 +161,11 @@ class Told:
         """Whether output was released from the log (`log.gap` tells which)."""
         return bool(self._flags & _GAPS)
 
+    @property
+    def output_lost(self) -> bool:
+        """Whether some of what it wrote is not in the log, and no gap stands for it."""
+        return bool(self._flags & _HOLDER_LOST)
+
     def absorb(
         self,
         out: int,
@@ -189,7 +198,7 @@ class Told:
         self._has_news = True
         self._pid = pid or self._pid
         self._phase, self._cause, self._descendants = phase, cause or self._cause, descendants
-        self._flags = flags | (self._flags & _GAPS)  # what was released never comes back
+        self._flags = flags | (self._flags & _FOR_GOOD)
         if phase >= _EXITED:
             self._code = code
             self._ended_ns = self._ended_ns or now_ns

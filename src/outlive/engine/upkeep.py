@@ -5,7 +5,6 @@ import contextlib
 import logging
 import os
 import shutil
-import time
 from collections.abc import Callable
 
 from outlive.core.errors import OutliveError
@@ -13,6 +12,7 @@ from outlive.core.identity import ProcessId, id_to_bytes, is_process_id
 from outlive.core.layout import Layout
 from outlive.core.process import ProcessRecord
 from outlive.engine.intake import Intake
+from outlive.engine.retention_time import RetentionTime
 from outlive.store.folder import read_folder
 from outlive.store.registry import Registry
 from outlive.store.retention import Retention, select_removable
@@ -42,6 +42,17 @@ class Upkeep:
         self._registry = registry
         self._intake = intake
         self._removed = removed
+        self._time = RetentionTime(layout, registry)
+
+    async def open(self) -> None:
+        """Take up what earlier servers knew. To be awaited before anybody asks.
+
+        The newest forgotten folders are entered: what an earlier server started and had not written yet when it died. A
+        client that returns after a crash wants just these.
+        """
+        await self._time.open()
+        await self.index_folders(newest=_SLICE)
+        await self._registry.flush()
 
     async def run(self, rule: Retention, *, interval_s: float) -> None:
         """Index forgotten folders once, then apply retention from time to time, for ever."""
@@ -52,38 +63,40 @@ class Upkeep:
                 if not is_indexed:
                     await self.index_folders()
                     is_indexed = True
-                await self.prune(rule, now_ns=time.time_ns())
+                await self.prune(rule)
             except (OutliveError, OSError):
                 _logger.exception("upkeep failed; it is tried again")
             await asyncio.sleep(interval_s)
 
-    async def index_newest(self) -> None:
-        """Enter the newest forgotten folders: what an earlier server started and had not written yet when it died.
-
-        To be awaited before anybody asks: a client that returns after a crash wants just these.
-        """
-        await self.index_folders(newest=_SLICE)
-        await self._registry.flush()
-
     async def index_folders(self, *, newest: int | None = None) -> None:
         """Enter folders that the registry does not know: it was lost, or the server died before it wrote."""
-        known = await self._registry.known_ids()
         names = await asyncio.to_thread(_names, self._layout.processes)
-        forgotten = [ProcessId(name) for name in names if name not in known and is_process_id(name)]
-        if newest is not None:
-            forgotten = forgotten[-newest:]
-        for begin in range(0, len(forgotten), _SLICE):
-            part = [one for one in forgotten[begin : begin + _SLICE] if not self._is_live(one)]
-            for stored in await asyncio.to_thread(self._read, part):
-                process_id = stored.record.process_id
-                # Started after the names were listed: not forgotten at all.
-                if not self._is_live(process_id) and await self._registry.find(process_id) is None:
-                    self._registry.put(stored)
+        entered = 0
+        # From the newest on, which are forgotten first: what was written is known without looking at all the rest.
+        for end in range(len(names), 0, -_SLICE):
+            part = names[max(0, end - _SLICE) : end]
+            known = await self._registry.known_of(part)
+            forgotten = [ProcessId(one) for one in part if one not in known and is_process_id(one)]
+            entered += len(forgotten)
+            await self._enter([one for one in forgotten if not self._is_live(one)])
+            if newest is not None and (not forgotten or entered >= newest):
+                return
 
-    async def prune(self, rule: Retention, *, now_ns: int) -> None:
+    async def _enter(self, process_ids: list[ProcessId]) -> None:
+        for stored in await asyncio.to_thread(self._read, process_ids):
+            process_id = stored.record.process_id
+            # Started after the names were listed: not forgotten at all.
+            if not self._is_live(process_id) and await self._registry.find(process_id) is None:
+                self._registry.put(stored)
+
+    async def prune(self, rule: Retention) -> None:
         """Remove the ended processes that retention does not keep: the folder first, then the row."""
-        candidates = [one for one in await self._registry.removable() if not self._is_live(one.process_id)]
-        for name in select_removable(candidates, rule, now_ns=now_ns):
+        clock = await self._time.look()
+        ended = await self._registry.removable(clock)
+        removable = await asyncio.to_thread(select_removable, ended, rule, now_ns=clock.now_ns)
+        for name in removable:
+            if self._is_live(name):
+                continue
             stored = await self._registry.find(name)
             await self.remove(ProcessId(name), None if stored is None else stored.record)
 

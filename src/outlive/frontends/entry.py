@@ -1,9 +1,11 @@
 """Who may come in, and as whom: `Entry`, which decides for each request and upgrade (decision 70).
 
 In this order: a token counts everywhere; the API key over TCP; else our own uid, over the Unix socket or loopback
-TCP, where nobody forwards, no web page asks, and the process is none that we have started.
+TCP, where nobody forwards and the process is none that we have started. A web page there acts as the user only where its
+origin was allowed; of this machine it gets the scope hello (decision 72).
 """
 
+import asyncio
 import hmac
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -11,13 +13,15 @@ from urllib.parse import parse_qs
 
 from starlette.types import Scope
 
+from outlive.core.errors import LimitExceeded
 from outlive.frontends.peers import PEER, Peer, Peers, Place, Standing
 from outlive.frontends.token_book import TokenBook
-from outlive.policy.access import Access
+from outlive.frontends.web_pages import is_from_page, is_navigation, local_origin, values_of
+from outlive.policy.access import PAGE_HINT, Access
 from outlive.policy.access import Scope as AccessScope
 from outlive.policy.tokens import PREFIX, Token
 
-__all__ = ["Admission", "Entry", "Refusal", "credentials", "is_forwarded", "values_of", "without_tokens"]
+__all__ = ["Admission", "Entry", "Refusal", "credentials", "is_forwarded", "without_tokens"]
 
 # A subprotocol that is a token: this, and the token behind it (any HTTP token is a name, RFC 6455, section 4.1).
 _OFFERED = "outlive.token."
@@ -26,13 +30,16 @@ _OFFERED = "outlive.token."
 _PROXY_HEADERS = frozenset({b"forwarded", b"via", b"x-real-ip"})
 _PROXY_PREFIX = b"x-forwarded-"
 
+_PATIENCE_S = 60.0  # as long as clients commonly wait; a busy machine is no reason to refuse a caller
+
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a caller is not let in: the error's slug and a sentence."""
+    """Why a caller is not let in: the error's slug, a sentence, and what to do where the slug's own hint does not fit."""
 
     error: str
     message: str
+    hint: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +62,8 @@ class Entry:
         api_key: str = "",
         bridge_paths: frozenset[str] = frozenset(),
         offering_paths: tuple[str, ...] = (),
+        origins: frozenset[str] = frozenset(),
+        hello_paths: frozenset[str] = frozenset(),
     ) -> None:
         """Take what finds out about callers.
 
@@ -67,6 +76,8 @@ class Entry:
                 there may have no other place for one (promise S3.1).
             offering_paths: What the paths of WebSockets begin with that may show a token as one of their subprotocols:
                 web pages dial them, and cannot send a header.
+            origins: Whose pages act as the user, as `scheme://host[:port]` in lower case.
+            hello_paths: Where pages of this machine without a token get the scope hello (promise S4.10).
         """
         self._peers = peers
         self._tokens = tokens
@@ -74,6 +85,8 @@ class Entry:
         self._api_key = api_key
         self._bridge_paths = bridge_paths
         self._offering_paths = offering_paths
+        self._origins = origins
+        self._hello_paths = hello_paths
 
     async def admit(self, scope: Scope) -> Admission | Refusal:
         """Decide about one request or upgrade, whose Host and Origin were looked at before.
@@ -81,7 +94,13 @@ class Entry:
         Cancellation: safe.
         """
         peer: Peer = scope["state"][PEER]
-        standing = await self._peers.standing(peer)
+        try:
+            async with asyncio.timeout(_PATIENCE_S):
+                standing = await self._peers.standing(peer)
+        except TimeoutError:
+            return Refusal("caller_undetermined", "Whose connection this is could not be told in time.")
+        except LimitExceeded as error:
+            return Refusal(error.code, error.message)
         if peer.is_unix and standing.uid != self._own_uid:
             return Refusal("foreign_user", "This socket belongs to another user.")
         if standing.inside == "":  # and what it starts might be bound less than it is itself
@@ -98,6 +117,8 @@ class Entry:
         refusal = self._distrust(scope, standing)
         if refusal is not None:
             return refusal
+        if is_from_page(scope):
+            return self._page(scope, peer, standing)
         # Whoever is on the Unix socket could read the state folder as well; over TCP comes what others may forward.
         return Admission(self._own(peer, standing, AccessScope.ADMIN if peer.is_unix else AccessScope.RUN))
 
@@ -112,12 +133,17 @@ class Entry:
             token = await self._tokens.find(secret)
             if token is None:
                 continue
+            if token.process_id not in {None, standing.inside}:
+                return Refusal("token_invalid", "This token counts only in the process that it was made for.")
             if token.scope is AccessScope.BRIDGE and not is_bridge:
                 return Refusal(
                     "scope_missing", "A token of the scope bridge is for the terminal bridge only."
                 )
             access = Access(
-                principal=token.principal, scope=token.scope, address=str(peer), inside=standing.inside
+                principal=token.principal(self._own_uid),
+                scope=token.scope,
+                address=str(peer),
+                inside=standing.inside,
             )
             return Admission(access, token)
         return Refusal("token_invalid", "The token is unknown, has expired or was revoked.")
@@ -133,8 +159,6 @@ class Entry:
             return Refusal(
                 "inside_process", "A process that outlive has started is not let in by its user alone."
             )
-        if values_of(scope, b"origin"):
-            return Refusal("token_missing", "A web page has to show a token.")
         if is_forwarded(scope):
             return Refusal("token_missing", "A request that somebody forwards has to show a token.")
         if standing.uid != self._own_uid:
@@ -144,6 +168,20 @@ class Entry:
                 "token_missing", "Whose connection this is cannot be told: it has to show a token."
             )
         return None
+
+    def _page(self, scope: Scope, peer: Peer, standing: Standing) -> Admission | Refusal:
+        """Decide about a page in the user's own browser that shows no token."""
+        origin = next((one.lower() for one in values_of(scope, b"origin")), "")
+        if origin in self._origins:
+            return Admission(self._own(peer, standing, AccessScope.RUN))
+        local = local_origin(scope) if self._greets(scope) else None
+        if local is None and not is_navigation(scope):
+            return Refusal("token_missing", "A web page has to show a token.", hint=PAGE_HINT)
+        named = f"page:{local}" if local else "page"
+        return Admission(Access(principal=named, scope=AccessScope.HELLO, address=str(peer)))
+
+    def _greets(self, scope: Scope) -> bool:
+        return scope["type"] == "http" and scope["path"] in self._hello_paths
 
     def _own(self, peer: Peer, standing: Standing, scope: AccessScope) -> Access:
         return Access(
@@ -186,11 +224,6 @@ def _is_token(subprotocol: str) -> bool:
 def is_forwarded(scope: Scope) -> bool:
     """Tell whether a proxy says that it stands between."""
     return any(name in _PROXY_HEADERS or name.startswith(_PROXY_PREFIX) for name, _ in scope["headers"])
-
-
-def values_of(scope: Scope, name: bytes) -> list[str]:
-    """Return the values of a header, one for each time it was sent."""
-    return [value.decode("latin-1") for key, value in scope["headers"] if key == name]
 
 
 def _has_key(shown: list[str], api_key: str) -> bool:

@@ -7,30 +7,42 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from outlive.frontends.answers import send_error, send_json
 from outlive.frontends.dialects import SendError
+from outlive.frontends.guard import access_of
+from outlive.policy.access import Scope as AccessScope
 
 __all__ = ["HEALTH_PATH", "front_routes", "refuse_method", "unknown_path"]
 
 HEALTH_PATH = "/health"
+_ALIVE = {"status": "ok"}
 
 
 def front_routes(
     describe: Callable[[], Mapping[str, object]], health: Callable[[], Mapping[str, object]]
 ) -> list[BaseRoute]:
-    """Return the routes of / and /health; both functions are called for each request and must be quick."""
-    return [Route("/", _Page(describe)), Route(HEALTH_PATH, _Page(health))]
+    """Return the routes of / and /health; both functions are called for each request and must be quick.
+
+    A caller that was not let in learns at /health that the server lives, and nothing else (promise S4.9.health).
+    """
+    return [Route("/", _Page(describe)), Route(HEALTH_PATH, _Page(health, brief=_ALIVE))]
 
 
 class _Page:
     """An ASGI application that answers GET and HEAD with one JSON document."""
 
-    def __init__(self, answer: Callable[[], Mapping[str, object]]) -> None:
-        """Ask `answer` for each request."""
+    def __init__(
+        self, answer: Callable[[], Mapping[str, object]], *, brief: Mapping[str, object] | None = None
+    ) -> None:
+        """Ask `answer` for each request; below the scope read it is `brief`, where there is one."""
         self._answer = answer
+        self._brief = brief
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002 -- ASGI
         """Serve one request."""
         if scope["method"] in {"GET", "HEAD"}:
-            await send_json(scope, send, status=200, body=self._answer())
+            body = self._answer() if self._brief is None else self._brief
+            if self._brief is not None and access_of(scope).scope >= AccessScope.READ:
+                body = self._answer()
+            await send_json(scope, send, status=200, body=body)
             return
         await refuse_method(scope, send, send_error)
 

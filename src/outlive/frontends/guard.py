@@ -1,13 +1,12 @@
 """The outermost ASGI layer, on every route and upgrade: `Guard`.
 
-Refuses foreign Hosts (421: DNS rebinding) and foreign Origins (403: a web page must not start commands), asks `entry`
+Refuses foreign Hosts (421: DNS rebinding) and foreign pages (403: a web page must not start commands), asks `entry`
 who the caller is, and tells the doors (`access_of`). Decides by the parsed value, never by a prefix. In which shape a
 refusal is told, `dialects` knows.
 """
 
 import asyncio
 import contextlib
-import re
 from dataclasses import dataclass
 
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -15,35 +14,49 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from outlive.core.errors import SLUGS
 from outlive.frontends.answers import CLOSE, STATUS, Headers, send_error
 from outlive.frontends.dialects import SendError
-from outlive.frontends.entry import Entry, Refusal, values_of, without_tokens
+from outlive.frontends.entry import Admission, Entry, Refusal, without_tokens
 from outlive.frontends.peers import PEER
+from outlive.frontends.web_pages import (
+    AUTHORITY,
+    LOCAL,
+    is_cross_site,
+    is_from_page,
+    is_local,
+    is_navigation,
+    is_preflight,
+    preflight_headers,
+    readable_by_page,
+    values_of,
+)
 from outlive.policy.access import Access
+from outlive.policy.access import Scope as AccessScope
 
-__all__ = ["ACCESS", "Guard", "Names", "access_of", "is_preflight", "judge"]
+__all__ = ["ACCESS", "Guard", "Names", "access_of", "judge"]
 
 ACCESS = "outlive.access"  # in scope["state"]: who asks, as the guard found out
 
-# uri-host [":" port] of RFC 9110, section 7.2.
-_AUTHORITY = re.compile(
-    r"(?P<host>[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?|\[[0-9a-f:.]+\])(?::(?P<port>[0-9]{1,5}))?",
-    re.IGNORECASE | re.ASCII,
-)
-_LOCAL = frozenset({"localhost", "127.0.0.1", "[::1]"})  # the only three hosts that always mean this machine
+_LATER: Headers = (*CLOSE, (b"retry-after", b"1"))  # RFC 9110, section 10.2.3
 _MAX_DRAINED = 64 * 1024
 _DRAIN_S = 1.0
+_CHALLENGE: Headers = (*CLOSE, (b"www-authenticate", b"Bearer"))  # RFC 9110, section 11.6.1
+_ORIGIN_HINT = "Pages of another origin are let in with --allow-origin ORIGIN, by who starts the server."
 _DEFAULT_PORTS = {"http": 80, "https": 443}  # RFC 9110, sections 4.2.1 and 4.2.2
 
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """What the server is called by others: DNS names, `*.example.org` for all of one level, and [IPv6] or IPv4."""
+    """What the server is called by others: DNS names, `*.example.org` for all of one level, and [IPv6] or IPv4.
+
+    A name stands for every port of it, `name:port` for that one only: others forward ports.
+    """
 
     public: frozenset[str] = frozenset()
 
-    def include(self, host: str) -> bool:
-        """Tell whether a host, in lower case, is one of them."""
+    def include(self, host: str, port: int) -> bool:
+        """Tell whether a host, in lower case, is one of them at the port that the caller has dialled."""
         _, _, domain = host.partition(".")
-        return host in self.public or f"*.{domain}" in self.public
+        known = (host, f"*.{domain}")
+        return any(name in self.public or f"{name}:{port}" in self.public for name in known)
 
 
 class Guard:
@@ -55,7 +68,8 @@ class Guard:
         entry: Entry,
         *,
         names: Names = Names(),
-        page_paths: frozenset[str] = frozenset(),
+        origins: frozenset[str] = frozenset(),
+        open_paths: frozenset[str] = frozenset(),
         answer: SendError = send_error,
     ) -> None:
         """Stand before `app`.
@@ -64,13 +78,15 @@ class Guard:
             app: What is guarded.
             entry: Decides who comes in.
             names: What the server is called beyond this machine.
-            page_paths: Where pages of any server on this machine may ask, with a token or the key.
+            origins: Pages of which other servers may ask, as `scheme://host[:port]` in lower case.
+            open_paths: What answers a GET by whatever may reach it, with what everybody may know.
             answer: Gives a refusal its shape.
         """
         self._app = app
         self._entry = entry
         self._names = names
-        self._page_paths = page_paths
+        self._origins = origins
+        self._open_paths = open_paths
         self._answer = answer
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -78,12 +94,15 @@ class Guard:
         if scope["type"] not in {"http", "websocket"}:
             await self._app(scope, receive, send)
             return
-        refusal = judge(scope, names=self._names, page_paths=self._page_paths)
+        refusal = judge(scope, names=self._names, origins=self._origins)
         if refusal is None:
-            if is_preflight(scope) and scope["path"] in self._page_paths:
-                await self._app(scope, receive, send)  # it cannot show anything, and does nothing
+            send = readable_by_page(scope, send)
+            if is_preflight(scope):  # it cannot show anything, and does nothing
+                await _answer_preflight(send)
                 return
             found = await self._entry.admit(scope)
+            if isinstance(found, Refusal) and self._is_open(scope):
+                found = Admission(Access(principal="", scope=AccessScope.HELLO))
             if not isinstance(found, Refusal):
                 state = {**scope["state"], ACCESS: found.access}
                 if scope["type"] == "websocket":
@@ -95,6 +114,9 @@ class Guard:
         await _drain(scope, receive)
         await self._refuse(scope, send, refusal)
 
+    def _is_open(self, scope: Scope) -> bool:
+        return scope.get("method") in {"GET", "HEAD"} and scope["path"] in self._open_paths
+
     async def _refuse(self, scope: Scope, send: Send, refusal: Refusal) -> None:
         status = STATUS[refusal.error]
         await self._answer(
@@ -103,8 +125,8 @@ class Guard:
             status=status,
             error=refusal.error,
             message=refusal.message,
-            hint=SLUGS[refusal.error][1],
-            headers=_challenge(scope) if status == 401 else CLOSE,
+            hint=refusal.hint or SLUGS[refusal.error][1],
+            headers=_CHALLENGE if status == 401 else _LATER if status == 503 else CLOSE,
         )
 
 
@@ -128,67 +150,55 @@ def access_of(scope: Scope) -> Access:
     return access
 
 
-def judge(
-    scope: Scope,
-    *,
-    names: Names = Names(),
-    page_paths: frozenset[str] = frozenset(),
-) -> Refusal | None:
+def judge(scope: Scope, *, names: Names = Names(), origins: frozenset[str] = frozenset()) -> Refusal | None:
     """Return what is wrong with the Host or the Origin of a request, None when nothing is. Pure."""
-    origins = values_of(scope, b"origin")
-    port = (scope.get("server") or (None, None))[1]
-    if port is None:
-        if origins:  # no browser dials a Unix socket: somebody forwards for a web page
-            return Refusal("foreign_origin", f"Requests of that Origin are refused ({origins[0][:100]!r}).")
+    shown = values_of(scope, b"origin")
+    if (scope.get("server") or (None, None))[1] is None:
+        if is_from_page(scope):  # no browser dials a Unix socket: something forwards for a web page
+            return _foreign_page(scope)
         return None
+    is_secure = scope.get("scheme") in {"https", "wss"}
+    scheme = "https" if is_secure else "http"
     hosts = values_of(scope, b"host")
-    if len(hosts) != 1 or not _is_own(hosts[0], port, names):
-        shown = ", ".join(map(repr, hosts))[:100] or "none"
-        return Refusal("foreign_host", f"This server does not answer for that Host ({shown}).")
-    if len(origins) > 1 or (origins and not _is_welcome(origins[0], port, scope, names, page_paths)):
-        shown = ", ".join(map(repr, origins))[:100]
-        return Refusal("foreign_origin", f"Requests of that Origin are refused ({shown}).")
+    if len(hosts) != 1 or not _is_own(hosts[0], names, default_port=_DEFAULT_PORTS[scheme]):
+        found = ", ".join(map(repr, hosts))[:100] or "none"
+        return Refusal("foreign_host", f"This server does not answer for that Host ({found}).")
+    if len(shown) > 1 or (shown and not _is_welcome(shown[0], scheme, names, origins)):
+        return _foreign_page(scope)
+    if not shown and is_cross_site(scope) and not is_navigation(scope):
+        return _foreign_page(scope)
     return None
 
 
-def is_preflight(scope: Scope) -> bool:
-    """Tell whether a browser asks what it may send: it cannot show a key (Fetch standard, "CORS-preflight request")."""
-    return scope.get("method") == "OPTIONS" and bool(values_of(scope, b"access-control-request-method"))
+def _foreign_page(scope: Scope) -> Refusal:
+    origins = values_of(scope, b"origin")
+    found = ", ".join(map(repr, origins))[:100] or "Sec-Fetch-Site tells of one that is not named"
+    text = f"Requests of that Origin are refused ({found})."
+    return Refusal("foreign_origin", text, hint=f"Connect without an Origin header. {_ORIGIN_HINT}")
 
 
-def _challenge(scope: Scope) -> Headers:
-    """Return the headers of a 401 (RFC 9110, section 11.6.1), which the page that asked may read."""
-    readable = [
-        (b"access-control-allow-origin", one.encode("latin-1")) for one in values_of(scope, b"origin")
-    ]
-    return (*CLOSE, (b"www-authenticate", b"Bearer"), *readable, (b"vary", b"origin"))
+async def _answer_preflight(send: Send) -> None:
+    await send({"type": "http.response.start", "status": 204, "headers": list(preflight_headers())})
+    await send({"type": "http.response.body", "body": b""})
 
 
-def _is_own(authority: str, port: int, names: Names, *, default: int | None = None) -> bool:
-    """Tell whether an authority is ours; our public names may have any port: others forward those."""
-    match = _AUTHORITY.fullmatch(authority)
+def _is_own(authority: str, names: Names, *, default_port: int) -> bool:
+    """Tell whether an authority is ours, by its name: which port of ours stands behind it, a forwarding decides."""
+    match = AUTHORITY.fullmatch(authority)
     if match is None:
         return False
-    host, named = match["host"].lower(), match["port"]
-    if host not in _LOCAL:
-        return names.include(host)
-    meant = int(named) if named else default
-    return meant is None or meant == port
+    host = match["host"].lower()
+    return host in LOCAL or names.include(host, int(match["port"] or default_port))
 
 
-def _is_welcome(origin: str, port: int, scope: Scope, names: Names, page_paths: frozenset[str]) -> bool:
-    scheme, separator, authority = origin.partition("://")
-    scheme = scheme.lower()
-    if not separator or scheme not in _DEFAULT_PORTS:
+def _is_welcome(origin: str, scheme: str, names: Names, origins: frozenset[str]) -> bool:
+    """Tell whether a page of that origin may ask at all: of this machine, of our names, or one that was allowed."""
+    if origin.lower() in origins:
+        return True
+    said, separator, authority = origin.partition("://")
+    said = said.lower()
+    if not separator or said not in _DEFAULT_PORTS:
         return False
-    if scope.get("path") in page_paths and _is_local(authority):
-        return True  # whatever server of this machine the page is from (promise S4.10)
-    is_secure = scope.get("scheme") in {"https", "wss"}
-    return scheme == ("https" if is_secure else "http") and _is_own(
-        authority, port, names, default=_DEFAULT_PORTS[scheme]
-    )
-
-
-def _is_local(authority: str) -> bool:
-    match = _AUTHORITY.fullmatch(authority)
-    return match is not None and match["host"].lower() in _LOCAL
+    if is_local(authority):
+        return True  # whatever server of this machine the page is from (promise S4.10): it needs a token
+    return said == scheme and _is_own(authority, names, default_port=_DEFAULT_PORTS[said])

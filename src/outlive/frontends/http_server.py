@@ -5,6 +5,7 @@ Owns connections from accept to close. Signals, readiness and what is served bel
 
 import asyncio
 import contextlib
+import re
 import socket
 import ssl
 import time
@@ -29,6 +30,7 @@ _MOST_HEAD_BYTES = 64 * 1024  # of a request line and its headers; beyond it not
 # libuv accepts one connection of a listening socket in each turn of the loop: a health check would wait as many turns as
 # connections came before it (decision 91). Each duplicate of a socket accepts one more.
 _ACCEPTED_A_TURN = 8
+_ABSOLUTE = re.compile(rb"([^/?#]*)(.*)", re.DOTALL)  # authority, and what follows it (RFC 3986, section 3)
 _HANDSHAKE_S = 10.0  # of TLS; who says nothing for so long is no client
 
 
@@ -43,6 +45,7 @@ class HttpProtocol(HttpToolsProtocol):
         super().__init__(**uvicorns)
         self._turnstile = turnstile
         self._head_bytes = 0
+        self._peer: Peer | None = None
         self._answering: Any = None  # the request whose answer is being made; `cycle` is the newest
         self.phase = Phase.HEAD
         self.since = 0.0
@@ -59,16 +62,19 @@ class HttpProtocol(HttpToolsProtocol):
         self._turnstile.enter(self)
         connection = transport.get_extra_info("socket")
         if connection is not None and connection.family == socket.AF_UNIX:
-            peer = Peer.of_unix(connection, transport.abort)
+            peer = Peer.of_unix(connection, transport.abort, self._turnstile.turns)
         else:
             local, remote = transport.get_extra_info("sockname"), transport.get_extra_info("peername")
             peer = Peer(local=local and local[:2], remote=remote and remote[:2], hang_up=transport.abort)
+        self._peer = peer
         self.app_state = {**self.app_state, PEER: peer}
 
     def connection_lost(self, exc: Exception | None) -> None:
         """End a connection."""
         self._turnstile.leave(self)
         self._forget_requests()
+        if self._peer is not None:
+            self._peer.close()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -88,6 +94,8 @@ class HttpProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """Begin a request's body, and the work on it."""
         self._turnstile.begin(self, Phase.BODY)
+        if not self.url.startswith(b"/"):
+            self._heed_target()
         super().on_headers_complete()
         if len(self.pipeline) > _MOST_PIPELINED:
             self.drop()
@@ -110,6 +118,20 @@ class HttpProtocol(HttpToolsProtocol):
         self._turnstile.leave(self)
         super().handle_websocket_upgrade()
         self.parser = None  # type: ignore[assignment]  # as uvicorn does where a connection ends: each refers to the other
+
+    def _heed_target(self) -> None:
+        """Take the path from an absolute-form target, whose host counts beside the Host (RFC 9112, section 3.2.2).
+
+        Where the two disagree they stand there as two Hosts, which the guard refuses.
+        """
+        scheme, separator, rest = self.url.partition(b"://")
+        if not separator or not scheme.isalnum():
+            return
+        authority, path = _ABSOLUTE.fullmatch(rest).groups()  # type: ignore[union-attr] # it matches everything
+        hosts = [value.strip(b" \t").lower() for name, value in self.headers if name == b"host"]
+        if authority.lower() not in hosts:
+            self.headers.append((b"host", authority))
+        self.url = path if path.startswith(b"/") else b"/" + path
 
     def turn_away(self, status: int) -> None:
         """End the connection, with a status and no body unless an answer is on its way."""

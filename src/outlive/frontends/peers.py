@@ -4,28 +4,25 @@ Facts only, from the kernel: the user, and whether the process lives in a tree t
 them is decided by `entry`. Whatever cannot be told counts against the caller.
 """
 
-import asyncio
-import contextlib
-import errno
 import os
-import signal
 import socket
-import threading
 from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from enum import Enum
 from functools import partial
-from typing import TypeVar
 
+from outlive.core.errors import LimitExceeded
 from outlive.core.layout import Layout
 from outlive.engine.places import Places
+from outlive.frontends.looks import Looks
 from outlive.frontends.socket_holders import Holders, is_held_by
 from outlive.frontends.socket_table import Address, SocketOwner, SocketTable
-from outlive.keeper.kernel import BOOT_ID, start_ticks
+from outlive.keeper.callers import AcceptTurns, Caller
+from outlive.keeper.kernel import BOOT_ID, start_ticks, stat_fields
 from outlive.keeper.kinship import Kinship, Verdict
 from outlive.keeper.locks import holder_of
 from outlive.keeper.records import read_pid
-from outlive.keeper.sockets import peer_of
 
 __all__ = ["PEER", "Living", "Peer", "Peers", "Place", "Standing", "still_lives"]
 
@@ -34,15 +31,11 @@ PEER = "outlive.peer"  # in scope["state"]; set by `http_server` for each connec
 # What lives of ours now: the pid of each command (None while it starts) and its process id.
 Living = Callable[[], Iterable[tuple[int | None, str]]]
 
-_SO_PEERPIDFD = 77  # asm-generic/socket.h, Linux 6.5
 # Who has come before comes again: so many are looked at first for a socket, and so many before all others.
 _MAX_LIKELY = 4
 _MAX_HOLDERS = 64
-_PATIENCE_S = 2.0  # for files of /proc that another process can make slow
+_NO_ROOM = "The server has no descriptor left to know callers by."
 _MAX_ENVIRONMENT = 256 * 1024
-_CANNOT_SAY = frozenset({errno.ENOPROTOOPT})
-
-_T = TypeVar("_T")
 
 
 class Place(Enum):
@@ -59,47 +52,64 @@ class Standing:
 
     uid: int | None = None
     pid: int | None = None
+    ticks: int = 0  # when it started, in clock ticks since boot
     place: Place = Place.UNKNOWN
     inside: str | None = None
 
 
 class Peer:
-    """One connection's other end. `standing` is None until somebody has asked; `hang_up` cuts the connection."""
+    """One connection's other end. `standing` is None until it was asked for; `hang_up` cuts the connection."""
 
-    __slots__ = ("hang_up", "local", "pid", "remote", "standing", "uid")
+    __slots__ = ("_caller", "hang_up", "is_unix", "local", "remote", "standing")
 
     def __init__(
         self,
         *,
-        uid: int | None = None,
-        pid: int | None = None,
+        caller: Caller | None = None,
         local: Address | None = None,
         remote: Address | None = None,
+        is_unix: bool = False,
         hang_up: Callable[[], None] = lambda: None,
     ) -> None:
-        """Take user and process behind a Unix socket (no process: it is gone), or both ends of a TCP connection."""
-        self.uid = uid
-        self.pid = pid
+        """Take the process behind a Unix socket (none: there was no room to know it), or both ends of a TCP connection."""
         self.local = local
         self.remote = remote
+        self.is_unix = is_unix
         self.hang_up = hang_up
         self.standing: Standing | None = None
+        self._caller = caller
 
     @classmethod
-    def of_unix(cls, connection: socket.SocketType, hang_up: Callable[[], None]) -> "Peer":
-        """Return the peer of a Unix socket that was just accepted; later its number may be another one's."""
-        pid, uid = peer_of(connection)
-        return cls(uid=uid, pid=pid if _is_still(connection) else None, hang_up=hang_up)
+    def of_unix(
+        cls, connection: socket.SocketType, hang_up: Callable[[], None], turns: AcceptTurns
+    ) -> "Peer":
+        """Return the peer of a Unix socket that was just accepted; `close` it with the connection."""
+        try:
+            caller = Caller.behind(connection, turns)
+        except OSError:
+            caller = None
+        return cls(caller=caller, is_unix=True, hang_up=hang_up)
 
     @property
-    def is_unix(self) -> bool:
-        """Whether it came over the Unix socket."""
-        return self.uid is not None
+    def caller(self) -> Caller:
+        """Who connected to the Unix socket.
+
+        Raises:
+            LimitExceeded: The server has no descriptors left.
+        """
+        if self._caller is None:
+            raise LimitExceeded("caller_undetermined", _NO_ROOM)
+        return self._caller
+
+    def close(self) -> None:
+        """Let go of the process at the other end."""
+        if self._caller is not None:
+            self._caller.close()
 
     def __str__(self) -> str:
         """Return where it is, for people: "unix pid 4711" or "127.0.0.1:50124"."""
         if self.is_unix:
-            return f"unix pid {self.pid}"
+            return f"unix pid {self._caller and self._caller.pid}"
         return "unknown" if self.remote is None else f"{self.remote[0]}:{self.remote[1]}"
 
 
@@ -116,6 +126,7 @@ class Peers:
         self._kinship = Kinship(self._of_ours)
         self._latest: dict[int, None] = {}  # pids of those who came, the latest last
         self._holders = Holders()
+        self._looks = Looks()
         self._judged = Places(1)
         self._table = SocketTable()
 
@@ -128,28 +139,34 @@ class Peers:
     async def standing(self, peer: Peer) -> Standing:
         """Return what the kernel says about a peer; asked once for each connection.
 
+        However long that takes: how long a caller waits is for `entry` to say.
+
+        Raises:
+            LimitExceeded: There is no room to find out now.
+
         Cancellation: safe.
         """
         if peer.standing is None:
             peer.standing = await (self._of_unix(peer) if peer.is_unix else self._of_tcp(peer))
+            peer.close()
         return peer.standing
 
     async def identity(self, peer: Peer) -> str:
-        """Return a name that only the process at the other end has on this machine; "" where nobody can say.
+        """Return a name that only the process at the other end has on this machine; "" where that cannot be told.
 
         Cancellation: safe.
         """
-        pid = (await self.standing(peer)).pid
-        if pid is None and (owner := await self._owner(peer)) is not None:
-            pid = await self._holder(owner.inode)
-        ticks = 0 if pid is None else start_ticks(pid)
+        standing = await self.standing(peer)
+        pid, ticks = standing.pid, standing.ticks
+        if not peer.is_unix and not ticks and (owner := await self._owner(peer)) is not None:
+            with closing(await self._holding(owner)) as caller:
+                pid, ticks = caller.pid, _ticks_of(caller)
         return f"{BOOT_ID}.{pid}.{ticks}" if ticks else ""
 
     async def _of_unix(self, peer: Peer) -> Standing:
-        if peer.uid != self._own_uid or peer.pid is None:
-            return Standing(uid=peer.uid, pid=peer.pid)
-        place, inside = await self._place(peer.pid)
-        return Standing(uid=peer.uid, pid=peer.pid, place=place, inside=inside)
+        if peer.caller.uid != self._own_uid:
+            return Standing(uid=peer.caller.uid, pid=peer.caller.pid)
+        return await self._of_process(peer.caller)
 
     async def _of_tcp(self, peer: Peer) -> Standing:
         owner = await self._owner(peer)
@@ -157,11 +174,18 @@ class Peers:
             return Standing(uid=None if owner is None else owner.uid)
         if not any(True for _ in self._living()):
             return Standing(uid=owner.uid, place=Place.OUTSIDE)  # there is no tree to be in
-        pid = await self._holder(owner.inode)
-        if pid is None:
-            return Standing(uid=owner.uid)
-        place, inside = await self._place(pid)
-        return Standing(uid=owner.uid, pid=pid, place=place, inside=inside)
+        with closing(await self._holding(owner)) as caller:
+            return await self._of_process(caller)
+
+    async def _of_process(self, caller: Caller) -> Standing:
+        if not caller.is_there():
+            return Standing(uid=caller.uid)
+        ticks = start_ticks(caller.pid)
+        place, inside = await self._place(caller.pid)
+        # Still there: what was read about its pid was about this process. Else it counts as one that is gone.
+        if not caller.is_there():
+            return Standing(uid=caller.uid)
+        return Standing(uid=caller.uid, pid=caller.pid, ticks=ticks, place=place, inside=inside)
 
     async def _owner(self, peer: Peer) -> SocketOwner | None:
         """Return whose the other end of a TCP connection within this machine is."""
@@ -171,20 +195,20 @@ class Peers:
         find = partial(
             self._table.find, _plain(remote), _plain(local)
         )  # the other end's own end is our other one
-        return find() if self._table.is_quick else await _aside(find)
+        return find() if self._table.is_quick else await self._looks.look(find)
 
-    async def _holder(self, inode: int) -> int | None:
-        """Return the process that holds a socket."""
+    async def _holding(self, owner: SocketOwner) -> Caller:
+        """Return the process that holds a socket; close it."""
         latest = list(reversed(self._latest))
-        pid = next((one for one in latest[:_MAX_LIKELY] if is_held_by(inode, one)), None)
+        pid = next((one for one in latest[:_MAX_LIKELY] if is_held_by(owner.inode, one)), None)
         if pid is None:
-            pid = await self._holders.find(inode, latest)
+            pid = await self._holders.find(owner.inode, latest)
         if pid is not None:
             self._latest.pop(pid, None)
             self._latest[pid] = None
             if len(self._latest) > _MAX_HOLDERS:
                 del self._latest[next(iter(self._latest))]
-        return pid
+        return _caller(owner, pid)
 
     async def _place(self, pid: int) -> tuple[Place, str | None]:
         # One connection of a process after another: who was judged by its ancestors only is not known to the next one before
@@ -200,11 +224,25 @@ class Peers:
             return Place.INSIDE, await self._name(verdict, pid)
         if verdict.is_known or not any(True for _ in self._living()):
             return Place.OUTSIDE, None
+        if await self._is_led_from_outside(verdict, pid):
+            return Place.OUTSIDE, None
         carried = await self._carried(pid)
         if carried == "":
             return Place.OUTSIDE, None
         self._kinship.forget(pid)
         return (Place.UNKNOWN, None) if carried is None else (Place.INSIDE, carried)
+
+    async def _is_led_from_outside(self, verdict: Verdict, pid: int) -> bool:
+        """Tell whether the leader of a process's POSIX session lives, and outside.
+
+        Then so does the process: it was forked in that session (setsid(2) makes new ones, nothing joins another), and
+        commands lead their own. So the environment of a shell is read once, not that of each program that it starts.
+        """
+        leader = verdict.chain[0].session if verdict.chain else 0
+        if leader in {0, pid}:  # 0: one that a pid namespace hides
+            return False
+        place, _ = await self._place(leader)
+        return place is Place.OUTSIDE and _is_alive(leader)
 
     def _of_ours(self, sessions: Collection[int]) -> Collection[int]:
         """Return those of some POSIX sessions that belong to the keeper or to a command of ours."""
@@ -224,13 +262,13 @@ class Peers:
                 return commands[one.session]
         folders = {process_id: self._layout.process(process_id) for process_id in commands.values()}
         above = {one.pid for one in verdict.chain}
-        served = await _aside(partial(_served_by, above, folders))
+        served = await self._looks.look(partial(_served_by, above, folders))
         carried = served or await self._carried(pid)
         return carried if carried in folders else ""
 
     async def _carried(self, pid: int) -> str | None:
         """Return the process id in a process's environment, "" when it has none of ours, None when that is not told."""
-        raw = await _aside(partial(_environment_of, pid))
+        raw = await self._looks.look(partial(_environment_of, pid))
         if raw is None:
             return None
         variables = dict(entry.partition(b"=")[::2] for entry in raw.split(b"\0"))
@@ -245,19 +283,23 @@ def still_lives(identity: str) -> bool:
     return boot_id == BOOT_ID and start_ticks(int(pid)) == int(ticks)
 
 
-def _is_still(connection: socket.SocketType) -> bool:
-    """Tell whether who connected still lives, or is a zombie: then its pid is its own. Older kernels cannot say."""
+def _is_alive(pid: int) -> bool:
+    """Tell whether a process lives and its first thread does: a zombie's environment is empty, whatever it was."""
+    fields = stat_fields(pid)
+    return bool(fields) and fields[0] not in {b"Z", b"X"}
+
+
+def _caller(owner: SocketOwner, pid: int | None) -> Caller:
     try:
-        pidfd = connection.getsockopt(socket.SOL_SOCKET, _SO_PEERPIDFD)
+        return Caller.holding(owner.inode, pid or 0, owner.uid)
     except OSError as error:
-        return error.errno in _CANNOT_SAY
-    try:
-        signal.pidfd_send_signal(pidfd, 0)
-    except OSError:
-        return False
-    finally:
-        os.close(pidfd)
-    return True
+        raise LimitExceeded("caller_undetermined", _NO_ROOM) from error
+
+
+def _ticks_of(caller: Caller) -> int:
+    """Return when a process started, 0 when it is gone."""
+    ticks = start_ticks(caller.pid)
+    return ticks if caller.is_there() else 0
 
 
 def _is_loopback(host: str) -> bool:
@@ -282,35 +324,7 @@ def _served_by(pids: Collection[int], folders: Mapping[str, str]) -> str | None:
 def _environment_of(pid: int) -> bytes | None:
     try:
         with open(f"/proc/{pid}/environ", "rb") as file:
-            return file.read(_MAX_ENVIRONMENT)
+            raw = file.read(_MAX_ENVIRONMENT)
     except OSError:
         return None
-
-
-async def _aside(work: Callable[[], _T]) -> _T | None:
-    """Return what `work` returns, from a thread of its own; None when it fails, or takes too long.
-
-    Not from the pool: what blocks there for ever (reading a process's memory can) would keep everybody waiting.
-    """
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[_T | None] = loop.create_future()
-
-    def settle(result: _T | None) -> None:
-        if not done.done():
-            done.set_result(result)
-
-    def run() -> None:
-        result: _T | None = None
-        with contextlib.suppress(
-            OSError, ValueError
-        ):  # a file of /proc, or of a process, that vanishes or is cut
-            result = work()
-        with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile
-            loop.call_soon_threadsafe(settle, result)
-
-    threading.Thread(target=run, name="peer", daemon=True).start()
-    try:
-        async with asyncio.timeout(_PATIENCE_S):
-            return await done
-    except TimeoutError:
-        return None
+    return raw if _is_alive(pid) else None

@@ -176,6 +176,13 @@ class RawWebSocketProtocol(WebSocketsSansIOProtocol):
                 "is_closed": self.is_closed,
             }
 
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End a connection."""
+        peer: Peer | None = self.app_state.get(PEER)
+        if peer is not None:
+            peer.close()
+        super().connection_lost(exc)
+
     def dismiss(self) -> None:
         """End the connection because its caller may no longer be here (1008); what it has not read is lost."""
         if not self.close_sent and self.handshake_complete:

@@ -10,11 +10,12 @@ import itertools
 import os
 from collections.abc import Iterable, Iterator
 
+from outlive.keeper.callers import sockets_of
+
 __all__ = ["Holders", "is_held_by"]
 
 _EACH_TURN = 2000  # descriptors, 4 us each: most searches end in the turn in which they begin
 _FEW = 64
-_SOCKET = "socket:["
 
 
 class Holders:
@@ -70,7 +71,7 @@ class Holders:
 
 def is_held_by(inode: int, pid: int) -> bool:
     """Tell whether the socket is among the first 64 descriptors of a process: 2 us each."""
-    return any(held == inode for held in itertools.islice(_held_by(pid), _FEW))
+    return inode in itertools.islice(sockets_of(pid), _FEW)
 
 
 def _sockets(likely: Iterable[int]) -> Iterator[tuple[int, int]]:
@@ -78,28 +79,10 @@ def _sockets(likely: Iterable[int]) -> Iterator[tuple[int, int]]:
     tried = set()
     for pid in likely:
         tried.add(pid)
-        for inode in _held_by(pid):
+        for inode in sockets_of(pid):
             yield pid, inode
     for pid in sorted((int(name) for name in os.listdir("/proc") if name.isdigit()), reverse=True):
         if pid not in tried:
             yield pid, 0
-            for inode in _held_by(pid):
+            for inode in sockets_of(pid):
                 yield pid, inode
-
-
-def _held_by(pid: int) -> Iterator[int]:
-    """Yield for each descriptor of a process the inode of its socket, 0 where it is none (proc_pid_fd(5))."""
-    try:
-        with os.scandir(f"/proc/{pid}/fd") as entries:
-            for entry in entries:
-                yield _socket_inode(entry.path)
-    except OSError:  # another user's, or gone
-        return
-
-
-def _socket_inode(path: str) -> int:
-    try:
-        target = os.readlink(path)
-    except OSError:
-        return 0
-    return int(target[len(_SOCKET) : -1]) if target.startswith(_SOCKET) else 0

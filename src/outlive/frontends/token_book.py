@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Self
 
 from outlive.core.errors import StoreCorrupt
-from outlive.policy.tokens import Token, find_token
+from outlive.policy.tokens import Token, digest_of, find_token
 from outlive.store.token_file import TokenFile
 
 __all__ = ["TokenBook"]
@@ -26,8 +26,11 @@ _Mark = tuple[int, int, int]
 class TokenBook:
     """Finds tokens and ends what their holders have open. `async with` keeps it up to date; used on one event loop."""
 
-    def __init__(self, file: TokenFile) -> None:
-        """Take the file; nothing is read yet."""
+    def __init__(
+        self, file: TokenFile, granted: Callable[[str], Token | None] = lambda _digest: None
+    ) -> None:
+        """Take the file (nothing is read yet), and what finds the tokens of running commands by their hash."""
+        self._granted = granted
         self._file = file
         self._fd = -1
         self._mark: _Mark = (0, 0, 0)
@@ -54,12 +57,12 @@ class TokenBook:
             self._fd = -1
 
     async def find(self, secret: str) -> Token | None:
-        """Return the token of this secret; None when it is unknown, revoked or expired.
+        """Return the token of this secret; None when it is unknown, revoked or expired, or its command has ended.
 
         Cancellation: safe.
         """
         await self._refresh()
-        return find_token(self._tokens, secret, now=_now())
+        return find_token(self._tokens, secret, now=_now()) or self._granted(digest_of(secret))
 
     @contextlib.contextmanager
     def using(self, token: Token, hang_up: Callable[[], None]) -> Iterator[None]:
@@ -80,7 +83,7 @@ class TokenBook:
             now = _now()
             valid = {token.digest for token in self._tokens if not token.is_over(now)}
             for key, (token, hang_up) in list(self._uses.items()):
-                if token.digest not in valid:
+                if token.digest not in valid and self._granted(token.digest) is None:
                     self._uses.pop(key, None)
                     hang_up()
             if not self._uses:

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from enum import Enum, auto
 from typing import Protocol
 
+from outlive.keeper.callers import AcceptTurns
+
 __all__ = ["Guest", "Phase", "Turnstile"]
 
 _HEAD_S = 10.0  # from the connection, or a request's first byte, to the end of its head
@@ -47,6 +49,7 @@ class Turnstile:
     def __init__(self, most: int, clock: Callable[[], float]) -> None:
         """Let at most `most` in at a time."""
         self._most = most
+        self.turns = AcceptTurns()  # of Unix sockets
         self._clock = clock
         self._guests: dict[Guest, None] = {}
 

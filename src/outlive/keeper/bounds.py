@@ -27,11 +27,16 @@ DEVICES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """What `offers` found out: Landlock's version (0: none), whether we are root, who may make namespaces."""
+    """What `offers` found out: Landlock's version (0: none), whether we are root, who may make namespaces.
+
+    `own_ipc`: an IPC namespace can be had, by a user namespace if need be; `own_proc`: a /proc that hides processes.
+    """
 
     landlock: int = 0
     is_root: bool = False
     can_unshare: bool = False  # without a user namespace of its own
+    own_ipc: bool = False
+    own_proc: bool = False
     # Path of a group's limit file, {} for the group's name; empty where there is none.
     cpu_file: str = ""
     memory_file: str = ""
@@ -77,26 +82,26 @@ def bounds_of(
     features += ["no_new_privileges", "clean_environment"]
     if profile is Profile.GUARDED:
         return Bounds(steps=(*steps, "no_new_privileges", *last), features=tuple(features), groups=groups)
+    steps.append("keyring")  # before a user namespace, in which the one of the others could not be found
     if profile is Profile.SEALED:
         steps += _sealed(machine, place)
-        features += ["files", "secrets_hidden", "no_network", "no_foreign_processes", "own_tmp"]
+        features += ["files", "secrets_hidden", "no_network", "no_foreign_processes", "own_tmp", "own_ipc"]
     else:
-        if profile is Profile.OFFLINE:
-            steps += _namespaces(machine, _NEWNET)
-            features.append("no_network")
-        steps += [f"read {path}" for path in (*place.readable, *place.shown)]
-        steps += [f"write {path}" for path in place.writable]
-        steps += [f"device {path}" for path in DEVICES]
+        steps += _shared(profile, machine, place)
         features += ["files", "secrets_hidden", "no_foreign_trace"]
-        if machine.landlock >= 6:
-            features.append("no_foreign_signals")
-    if machine.is_root or profile is not Profile.WORKSPACE:
+        features += ["no_network"] if profile is Profile.OFFLINE else []
+        features += ["own_ipc" if machine.own_ipc else "no_ipc"]
+        features += ["processes_hidden"] if machine.own_proc else []
+        features += ["no_foreign_signals"] if machine.landlock >= 6 else []
+    if machine.is_root or any(step.startswith("unshare") for step in steps):
         steps.append(f"capabilities {_ROOT_KEEPS if machine.is_root else 0}")
         features.append("capabilities")
     steps.append("no_new_privileges")
     if profile is not Profile.SEALED:
         steps.append(f"landlock {machine.landlock}")
         features.append(f"landlock_{machine.landlock}")
+    steps.append("seccomp own" if "own_ipc" in features else "seccomp none")
+    features += ["seccomp", "keyring"]
     return Bounds(steps=(*steps, *last), features=tuple(features), groups=groups)
 
 
@@ -144,10 +149,24 @@ def _limits(limits: Limits, profile: Profile) -> tuple[list[str], list[str]]:
     return steps, [f"rlimit_{name}" for name, _, value in wanted if value is not None]
 
 
+def _shared(profile: Profile, machine: Machine, place: Place) -> list[str]:
+    """Return what makes a profile in which files are those that everybody sees, and Landlock decides about them."""
+    own_ipc, own_proc = (_NEWIPC if machine.own_ipc else 0), (_NEWNS if machine.own_proc else 0)
+    network = _NEWNET if profile is Profile.OFFLINE else 0
+    return [
+        *_namespaces(machine, own_ipc | own_proc | network),
+        *(["processes"] if own_proc else []),
+        *(f"read {path}" for path in (*place.readable, *place.shown)),
+        *(f"write {path}" for path in place.writable),
+        *(f"device {path}" for path in DEVICES),
+    ]
+
+
 def _namespaces(machine: Machine, flags: int) -> list[str]:
-    if not machine.can_unshare:
-        flags |= _NEWUSER
-    return [f"unshare {flags}", "loopback"]
+    if not flags:
+        return []
+    user = 0 if machine.can_unshare else _NEWUSER
+    return [f"unshare {flags | user}", *(["loopback"] if flags & _NEWNET else [])]
 
 
 def _sealed(machine: Machine, place: Place) -> list[str]:

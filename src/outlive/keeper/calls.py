@@ -1,4 +1,4 @@
-"""System calls of a sandbox that the standard library does not wrap: namespaces, mounts, Landlock, capabilities.
+"""System calls of a sandbox that the standard library does not wrap: namespaces, mounts, Landlock, seccomp, keys.
 
 Each raises OSError. Used by processes that are about to become a command, and by `offers`; a shim itself calls none
 of them. Numbers from 424 on are the same on every architecture (syscalls(2)).
@@ -12,6 +12,8 @@ import errno
 import os
 import struct
 
+from outlive.keeper.syscalls import ARCHITECTURES, filter_program, numbers
+
 __all__ = [
     "LANDLOCK_DEVICE",
     "LANDLOCK_READ",
@@ -20,6 +22,8 @@ __all__ = [
     "clone_for_parent",
     "drop_capabilities",
     "forbid_new_privileges",
+    "install_filter",
+    "join_keyring",
     "landlock_ruleset",
     "landlock_version",
     "make_read_only",
@@ -31,7 +35,7 @@ __all__ = [
     "unshare",
 ]
 
-# A test's way to a lesser machine: OUTLIVE_DEGRADE=landlock,namespaces in the environment.
+# A test's way to a lesser machine: OUTLIVE_DEGRADE=landlock,namespaces,seccomp,keyring in the environment.
 _MISSING = os.environ.get("OUTLIVE_DEGRADE", "").split(",")
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _SYSCALL = _LIBC.syscall
@@ -50,6 +54,7 @@ _AT_FDCWD = -100
 _AT_RECURSIVE, _OPEN_TREE_CLONE, _MOVE_MOUNT_F_EMPTY_PATH, _AT_EMPTY_PATH = 0x8000, 1, 4, 0x1000
 _MOUNT_ATTR_RDONLY, _MOUNT_ATTR_NOSUID = 1, 2
 _PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS, _PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL = 24, 38, 47, 4
+_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER = 22, 2
 _CLONE_PARENT = 0x8000
 _CAPABILITY_VERSION = 0x20080522  # _LINUX_CAPABILITY_VERSION_3
 
@@ -193,3 +198,55 @@ def add_landlock_rule(ruleset: int, path: bytes, rights: int, *, version: int) -
 def restrict_self(ruleset: int) -> None:
     """Put a ruleset into force for us and our descendants, for good."""
     _checked(_SYSCALL(_LANDLOCK_RESTRICT, ruleset, 0))
+
+
+# -- seccomp and keys
+
+_MACHINE = os.uname().machine
+_KEYCTL = numbers(_MACHINE)["keyctl"] if _MACHINE in ARCHITECTURES else -1
+_JOIN_SESSION_KEYRING, _SETPERM, _SESSION_KEYRING = 1, 5, -3
+_KEYRING_NAME = b"outlive-sandbox"
+# Whoever possesses it may do everything, its user look at it and find it (keyctl_setperm(3)).
+_KEYRING_RIGHTS = 0x3F000000 | 0x00010000 | 0x00080000
+_INSTRUCTION_BYTES = 8
+
+
+class _Program(ctypes.Structure):
+    """struct sock_fprog: how many instructions, and where."""
+
+    _fields_ = (("length", ctypes.c_ushort), ("instructions", ctypes.c_char_p))
+
+
+def _filter(*, has_own_ipc: bool) -> _Program | None:
+    if _MACHINE not in ARCHITECTURES or "seccomp" in _MISSING:
+        return None
+    program = filter_program(_MACHINE, has_own_ipc=has_own_ipc)
+    return _Program(len(program) // _INSTRUCTION_BYTES, program)
+
+
+_FILTERS = {has_own_ipc: _filter(has_own_ipc=has_own_ipc) for has_own_ipc in (False, True)}
+
+
+def install_filter(*, has_own_ipc: bool) -> None:
+    """Have the kernel deny us and our descendants what `syscalls` names, for good (seccomp(2))."""
+    program = _FILTERS[has_own_ipc]
+    if program is None:
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+    _checked(_PRCTL(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.byref(program), 0, 0))
+
+
+def join_keyring() -> None:
+    """Leave the session keyring for an empty one (keyctl_join_session_keyring(3)).
+
+    It is the same for all commands of a user: he may have 200 keys (keyrings(7)), and an own one for each command would be
+    an end of starts. None of them can put anything into it, as `syscalls` denies all that asks for keys.
+    """
+    if "keyring" in _MISSING:
+        raise OSError(errno.EDQUOT, os.strerror(errno.EDQUOT))
+    if _SYSCALL(_KEYCTL, _JOIN_SESSION_KEYRING, _KEYRING_NAME) < 0:
+        number = ctypes.get_errno()
+        # A kernel without keys, or a container that denies them: then the command has none either.
+        if number in {errno.ENOSYS, errno.EPERM}:
+            return
+        raise OSError(number, os.strerror(number))
+    _checked(_SYSCALL(_KEYCTL, _SETPERM, _SESSION_KEYRING, _KEYRING_RIGHTS))  # for the next one to find

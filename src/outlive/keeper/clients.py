@@ -11,6 +11,7 @@ from functools import partial
 
 from outlive.keeper import sockets
 from outlive.keeper.bells import Bells
+from outlive.keeper.callers import AcceptTurns, Caller
 from outlive.keeper.kept import Answer, Kept
 from outlive.keeper.loop import Loop
 from outlive.protocols.keeper import (
@@ -24,21 +25,22 @@ from outlive.protocols.keeper import (
 __all__ = ["Client", "Clients", "Handle"]
 
 _SYNC = RECORD.pack(bytes(16), 0, 0, 0, 0, 0, 0, int(Flags.SYNC), 0)
+_MAX_INSIDE = 256  # connections of commands, which may only lend: they must not take all our descriptors
 _MAX_UNSENT = 4096  # replies to a client that does not read; then it is dropped
 
 
 class Client:
     """One connection; `bells` holds the newest unsent state by key."""
 
-    __slots__ = ("bells", "is_inside", "is_server", "is_waiting", "pid", "replies", "socket")
+    __slots__ = ("bells", "caller", "is_inside", "is_server", "is_waiting", "replies", "socket")
 
-    def __init__(self, connection: socket.socket, pid: int, *, is_inside: bool) -> None:
+    def __init__(self, connection: socket.socket, caller: Caller, *, is_inside: bool) -> None:
         """Begin without doorbells; a hello with role "server" asks for them.
 
         `is_inside`: it lives in a tree that we started (or nobody can say), and may lend its stdin, nothing more.
         """
         self.socket = connection
-        self.pid = pid
+        self.caller = caller
         self.is_inside = is_inside
         self.is_server = False
         self.is_waiting = False
@@ -60,9 +62,9 @@ class Clients:
         *,
         handle: Handle,
         dropped: Callable[[Client], None],
-        is_inside: Callable[[int], bool],
+        is_inside: Callable[[Caller], bool],
     ) -> None:
-        """Watch the listener; `dropped` hears of every connection that ends, `is_inside` judges a pid."""
+        """Watch the listener; `dropped` hears of every connection that ends, `is_inside` judges a caller."""
         self._loop = loop
         self._listener = listener
         self._bells = bells
@@ -70,6 +72,7 @@ class Clients:
         self._handle = handle
         self._dropped = dropped
         self._is_inside = is_inside
+        self._turns = AcceptTurns()
         self._clients: set[Client] = set()
         loop.watch(listener.fileno(), self._meet)
 
@@ -79,17 +82,33 @@ class Clients:
 
     def _meet(self, _events: int) -> None:
         while (connection := sockets.accept(self._listener)) is not None:
-            pid, uid = sockets.peer_of(connection)
-            if uid not in {self._uid, 0}:
+            caller = self._welcome(connection)
+            if caller is None:
                 connection.close()
                 continue
-            client = Client(connection, pid, is_inside=self._is_inside(pid))
+            client = Client(connection, caller, is_inside=self._is_inside(caller))
+            if client.is_inside:  # and stays so
+                caller.close()
+                if sum(one.is_inside for one in self._clients) >= _MAX_INSIDE:
+                    connection.close()
+                    continue
             self._clients.add(client)
             self._loop.watch(connection.fileno(), partial(self._ready, client))
 
+    def _welcome(self, connection: socket.socket) -> Caller | None:
+        """Return who connected; None for another user, and when no descriptor is left to know the caller by."""
+        try:
+            caller = Caller.behind(connection, self._turns)
+        except OSError:
+            return None
+        if caller.uid in {self._uid, 0}:
+            return caller
+        caller.close()
+        return None
+
     def judge_again(self) -> None:
         """Look at everybody once more, and drop those who live inside after all: more is known now."""
-        for client in [one for one in self._clients if not one.is_inside and self._is_inside(one.pid)]:
+        for client in [one for one in self._clients if not one.is_inside and self._is_inside(one.caller)]:
             self.drop(client)
 
     def _ready(self, client: Client, events: int) -> None:
@@ -101,14 +120,13 @@ class Clients:
         if packet is None:
             return
         message, fds = packet
-        if not message:
+        understood = _understand(message)
+        if understood is None:
+            for fd in fds:  # or whoever may not ask anything could take all of ours
+                os.close(fd)
             self.drop(client)
             return
-        try:
-            request, payload = decode_message(message)
-        except ValueError:
-            self.drop(client)
-            return
+        request, payload = understood
         number = request.get("req")
 
         def answer(fields: dict[str, object]) -> None:
@@ -124,6 +142,7 @@ class Clients:
         self._clients.discard(client)
         self._loop.unwatch(client.socket.fileno())
         client.socket.close()
+        client.caller.close()
         self._dropped(client)
 
     def _reply(self, client: Client, packet: bytes) -> None:
@@ -190,3 +209,11 @@ class Clients:
             client.bells.update(bells)
             if not client.is_waiting:
                 self._send_bells(client)
+
+
+def _understand(message: bytes) -> tuple[dict[str, object], bytes] | None:
+    """Return what a packet asks; None at the connection's end, and for what is no question."""
+    try:
+        return decode_message(message) if message else None
+    except (ValueError, RecursionError):
+        return None

@@ -9,13 +9,16 @@ Steps are words (`engine.sandbox` chooses them), carried out in their order:
   set VALUE FILE           write one of its limits
   cgroup FOLDER            enter it
   limit NUMBER VALUE       set a resource limit, soft and hard (setrlimit(2))
+  keyring                  leave the user's keys for an empty session keyring
   unshare FLAGS            leave namespaces; with a new user namespace our ids are mapped to themselves
   loopback                 let 127.0.0.1 work in a new network namespace
   capabilities MASK        give up all others
   no_new_privileges
   read PATH | write PATH   what Landlock allows; a path that is not there is not allowed
   device PATH              to be read, written and asked (ioctl)
-  landlock VERSION         put these into force
+  processes                a /proc that shows the processes which may be traced
+  landlock VERSION         put what is allowed into force
+  seccomp IPC              deny system calls (`syscalls`); IPC is "own" (in a namespace) or "none"
   hide PATH | keep PATH | show PATH    for `sealing`: an empty folder there, the real one, the real one read-only
   seal                     go on as a process of new mount and PID namespaces
 """
@@ -34,12 +37,14 @@ from collections.abc import Callable
 from typing import NoReturn
 
 from outlive.keeper import calls
-from outlive.keeper.sealing import Sealing
+from outlive.keeper.kernel import set_dumpable
+from outlive.keeper.sealing import Sealing, mount_proc
 
 __all__ = ["Refused", "become", "spawn"]
 
 _CLONE_NEWUSER = 0x10000000
 _SIOCGIFFLAGS, _SIOCSIFFLAGS, _IFF_UP = 0x8913, 0x8914, 1  # netdevice(7)
+_MS_REC, _MS_SLAVE = 0x4000, 0x80000  # mount(2)
 _REPORT_BYTES = 512
 # Ignored by us: what started us ignored, what Python ignores, and what guardian and supervisor do. All the others are
 # default already, or become it by execve(2): 60 calls would be half of what a start costs here.
@@ -62,7 +67,14 @@ class Refused(OSError):
 
 
 def spawn(
-    steps: list[bytes], program: bytes, argv: list[bytes], env: dict[bytes, bytes], ends: dict[str, int]
+    steps: list[bytes],
+    program: bytes,
+    argv: list[bytes],
+    env: dict[bytes, bytes],
+    ends: dict[str, int],
+    *,
+    umask: int = 0o022,
+    nice: int | None = None,
 ) -> tuple[int, int]:
     """Start a program within bounds; return its pid, and that of its PID namespace's init (0: it has none of its own).
 
@@ -72,6 +84,8 @@ def spawn(
         argv: Its words.
         env: Its environment.
         ends: The command's own descriptors by the shim's letters.
+        umask: What it begins with.
+        nice: Its niceness, as far as that is allowed; None: ours.
 
     Raises:
         Refused: It does not run, and never did.
@@ -79,7 +93,8 @@ def spawn(
     reading, writing = os.pipe2(os.O_CLOEXEC)
     helper = os.fork()
     if not helper:
-        _begin(steps, program, argv, env, ends, writing)
+        _be_nice(nice)
+        _begin(steps, program, argv, env, ends, report=writing, umask=umask)
     os.close(writing)
     said = b""
     while chunk := os.read(reading, _REPORT_BYTES):  # until it executes the program, or dies
@@ -103,10 +118,12 @@ def _begin(
     argv: list[bytes],
     env: dict[bytes, bytes],
     ends: dict[str, int],
+    *,
     report: int,
+    umask: int,
 ) -> NoReturn:
     try:
-        become(steps, program, argv, env, ends, report=report)
+        become(steps, program, argv, env, ends, report=report, umask=umask)
     except Refused as error:
         os.write(report, b"failed %d %s\n" % (error.errno or errno.EIO, error.place))
     except BaseException:  # noqa: BLE001 - a forked child must never return into the shim's loop
@@ -123,6 +140,7 @@ def become(
     ends: dict[str, int],
     *,
     report: int = -1,
+    umask: int | None = None,
 ) -> NoReturn:
     """Take all steps and execute the program in this process (or, sealed, in a sibling of it).
 
@@ -149,11 +167,20 @@ def become(
         place = b"sandbox:streams"
         _take_streams(ends)
         place = b"program"
+        if umask is not None:  # as late as this: what the steps make is ours
+            os.umask(umask)
         os.execve(program, argv, env)
     except OSError as error:
         raise Refused(error.errno or errno.EIO, place) from error
     finally:
         sealing.give_up()
+
+
+def _be_nice(nice: int | None) -> None:
+    """Take a niceness before anything is given up; one that we may not have (setpriority(2)) leaves us ours."""
+    if nice is not None:
+        with contextlib.suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, 0, nice)
 
 
 def _take_streams(ends: dict[str, int]) -> None:
@@ -197,9 +224,13 @@ def _unshare(rest: bytes) -> None:
     uid, gid = os.geteuid(), os.getegid()
     calls.unshare(flags)
     if flags & _CLONE_NEWUSER:
+        set_dumpable(is_dumpable=True)  # or these files would be root's
         _write(b"/proc/self/setgroups", b"deny")  # user_namespaces(7): before an unprivileged gid_map
         _write(b"/proc/self/uid_map", b"%d %d 1" % (uid, uid))
         _write(b"/proc/self/gid_map", b"%d %d 1" % (gid, gid))
+        set_dumpable(
+            is_dumpable=False
+        )  # until it executes it has the shim's memory, and a sealed one's init for good
 
 
 def _drop(rest: bytes) -> None:
@@ -208,6 +239,20 @@ def _drop(rest: bytes) -> None:
 
 def _forbid(_rest: bytes) -> None:
     calls.forbid_new_privileges()
+
+
+def _hide_processes(_rest: bytes) -> None:
+    calls.mount(b"none", b"/", b"", _MS_REC | _MS_SLAVE)  # what is mounted outside later still appears
+    # 4: who may not be traced is not there (Linux 5.8). Landlock says who may be.
+    mount_proc(0, b"hidepid=4")
+
+
+def _join_keyring(_rest: bytes) -> None:
+    calls.join_keyring()
+
+
+def _filter(rest: bytes) -> None:
+    calls.install_filter(has_own_ipc=_IPC[rest])
 
 
 def _raise_loopback(_rest: bytes) -> None:
@@ -237,6 +282,7 @@ def _write(path: bytes, content: bytes) -> None:
         os.close(fd)
 
 
+_IPC = {b"own": True, b"none": False}
 _VIEWS = (b"hide", b"keep", b"show")
 _RIGHTS = {
     b"read": calls.LANDLOCK_READ,
@@ -251,5 +297,8 @@ _STEPS: dict[bytes, Callable[[bytes], None]] = {
     b"unshare": _unshare,
     b"loopback": _raise_loopback,
     b"capabilities": _drop,
+    b"keyring": _join_keyring,
     b"no_new_privileges": _forbid,
+    b"processes": _hide_processes,
+    b"seccomp": _filter,
 }

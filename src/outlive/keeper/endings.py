@@ -14,6 +14,7 @@ from outlive.keeper.cgroups import ran_out_of_memory, remove_groups
 from outlive.keeper.failpoints import hit
 from outlive.keeper.files import write_once, write_whole
 from outlive.keeper.kept import Kept
+from outlive.keeper.kernel import BOOT_ID, boottime_ns
 from outlive.keeper.loop import Loop
 from outlive.keeper.pump import Pump
 from outlive.keeper.records import read_end
@@ -140,6 +141,8 @@ class Endings:
             "cause": kept.cause,
             "note": kept.note,
             "at_ns": time.time_ns(),
+            "boot_id": BOOT_ID,
+            "boottime_ns": boottime_ns(),
             "descendants": kept.descendants,
             "gaps": bool(kept.flags & _GAPS),
             "holder_lost": bool(kept.flags & _HOLDER_LOST),

@@ -23,7 +23,8 @@ from outlive.keeper import failpoints, shim, sockets
 from outlive.keeper.failpoints import hit
 from outlive.keeper.files import remove_folder
 from outlive.keeper.image import fill_heap_holes
-from outlive.keeper.kernel import become_subreaper, stat_fields
+from outlive.keeper.kernel import become_subreaper, set_dumpable, stat_fields
+from outlive.keeper.lock_proof import WatchedLock, holds_lock_at
 from outlive.keeper.locks import forget_retirement, holder_of, is_in_place, is_retired, take_lock
 from outlive.keeper.shim_making import ShimMaker
 from outlive.keeper.shim_program import ShimProgram
@@ -48,6 +49,7 @@ _SHUTDOWN_S = float(os.environ.get("OUTLIVE_KEEPER_SHUTDOWN_S", "60")) + 5
 
 def main(state_dir: str, *, is_first: bool) -> None:
     """Run a guardian until it is retired; returns at once when another one serves this state folder."""
+    set_dumpable(is_dumpable=False)  # for our shims, too
     layout = Layout(state_dir)
     if is_first and os.fork():
         os._exit(
@@ -84,6 +86,7 @@ def main(state_dir: str, *, is_first: bool) -> None:
     armed, failpoints.armed = failpoints.armed, ""
     own_shim = warm_up(f"{state_dir}/warm-up.{os.getpid()}", wake=wake, alarm=alarm, log=log)
     failpoints.armed = armed
+    own_shim.lock = WatchedLock(layout.supervisor_lock)
     guardian = Guardian(layout, lock, own_shim, wake=wake, supervisor=supervisor)
     guardian.is_wanted = is_first and not supervisor
     gc.collect()  # empties the interpreter's free lists too, whose next objects lie anywhere
@@ -116,6 +119,7 @@ class Guardian:
         self._leaves_at = math.inf  # told to end: when the supervisor has ended, or then
         self._maker = ShimMaker(own_shim, ShimProgram(layout.root), self._own, log=log, given_up=self._greet)
         self._wake = wake
+        self._has_offered = False
         self._poll = select.poll()
 
     def run(self) -> None:
@@ -143,22 +147,21 @@ class Guardian:
         connection = sockets.accept(self._listener)
         if connection is None:
             return
-        pid, uid = sockets.peer_of(connection)
-        # Only the process that holds the supervisor's lock may ask for forks.
-        if uid != os.getuid() or pid != holder_of(self._layout.supervisor_lock):
+        if not _is_supervisor(connection, self._layout):
             connection.close()
             return
         if self._supervisor is not None:
             self._lose_supervisor()
         self._supervisor = connection
-        self._supervisor_pid = pid
+        self._supervisor_pid = sockets.peer_of(connection)[0]
         self.is_wanted = False
         self._unanswered = self._alone_ticks = 0
         self._poll.register(connection.fileno(), select.POLLIN)
         self._greet()
 
     def _greet(self) -> None:
-        self._say(b"hello %d%s forked" % (os.getpid(), b" exec" if self._maker.executes else b""))
+        self._has_offered = self._maker.executes
+        self._say(b"hello %d%s forked" % (os.getpid(), b" exec" if self._has_offered else b""))
 
     def _say(self, words: bytes) -> None:
         if self._supervisor is not None:
@@ -232,6 +235,8 @@ class Guardian:
             return True
         self._unanswered += 1
         self._say(b"ping")
+        if self._maker.executes and not self._has_offered:  # it was still being compiled
+            self._greet()
         return True
 
     def _wait_alone(self) -> bool:
@@ -299,3 +304,11 @@ class Guardian:
             os.write(fd, encode_exit(record))
             os.close(fd)
             os.rename(path + ".new", path)
+
+
+def _is_supervisor(connection: socket.socket, layout: Layout) -> bool:
+    """Tell whether the supervisor's lock is the peer's: nothing else may ask for shims."""
+    try:
+        return holds_lock_at(connection, layout.supervisor_lock)
+    except OSError:  # out of descriptors; it comes again
+        return False

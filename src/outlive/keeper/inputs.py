@@ -1,6 +1,7 @@
 """Bytes to a command's standard input or terminal: in order, answered when written, bounded."""
 
 import contextlib
+import fcntl
 import os
 import select
 
@@ -11,6 +12,9 @@ from outlive.keeper.loop import Loop
 __all__ = ["Inputs"]
 
 _MAX_WAITING_BYTES = 4 << 20
+# An input in full flow gets a larger pipe: one of the usual 64 KiB would wake us for each piece.
+_BUSY_BYTES = 256 * 1024
+_BUSY_PIPE_BYTES = 1024 * 1024
 _END_OF_FILE = b"\x04"  # VEOF: what closes the input of a program at a terminal
 
 
@@ -84,6 +88,9 @@ class Inputs:
             self._loop.later(0.005, lambda: self._push(kept))
             return
         fd = kept.fds[letter]
+        if sum(len(view) for view, _ in kept.inputs) > _BUSY_BYTES:
+            with contextlib.suppress(OSError):  # pipe-user-pages-soft (pipe(7)): it stays as it is
+                fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, _BUSY_PIPE_BYTES)
 
         def ready(_events: int) -> None:
             self._loop.unwatch(fd)

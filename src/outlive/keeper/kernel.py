@@ -21,6 +21,7 @@ __all__ = [
     "pid_behind",
     "pidfd_exit_status",
     "punch_hole",
+    "set_dumpable",
     "spread_folders",
     "start_ticks",
     "stat_fields",
@@ -29,6 +30,7 @@ __all__ = [
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _PR_SET_PDEATHSIG = 1
+_PR_SET_DUMPABLE = 4
 _PR_SET_CHILD_SUBREAPER = 36
 _SIGKILL = 9
 _FALLOC_FL_KEEP_SIZE_PUNCH_HOLE = 0x01 | 0x02
@@ -39,7 +41,8 @@ _PIDFD_INFO_EXIT = 1 << 3  # kernel >= 6.15
 _PIDFD_INFO_BYTES = 64
 # Bound once, and without ctypes' errno: looking it up costs each shim pages (decision 23).
 _PRCTL = ctypes.CDLL(None).prctl
-_READ = os.O_RDONLY | os.O_CLOEXEC
+# O_NONBLOCK says what is true: procfs does not make this wait.
+_READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
 _LIBC.fallocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
 
 
@@ -62,6 +65,15 @@ def become_subreaper() -> None:
     """Make orphaned descendants children of this process (prctl(2) PR_SET_CHILD_SUBREAPER; not inherited by fork)."""
     if _PRCTL(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
         raise OSError(errno.EINVAL, "PR_SET_CHILD_SUBREAPER")  # the only reason there is
+
+
+def set_dumpable(*, is_dumpable: bool) -> None:
+    """Open or close our memory, environment and descriptors to other processes of our user (prctl(2) PR_SET_DUMPABLE).
+
+    Forks inherit it, execve(2) opens them again. While they are closed our files in /proc are root's, so an ordinary
+    user's process cannot write its own id maps.
+    """
+    _PRCTL(_PR_SET_DUMPABLE, int(is_dumpable), 0, 0, 0)
 
 
 def boottime_ns() -> int:

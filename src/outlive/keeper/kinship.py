@@ -93,8 +93,9 @@ def lineage(first: Ancestor, *, known: Collection[tuple[int, int]] = ()) -> list
     chain = [first]
     while (parent := chain[-1].parent) > 1:
         found = _look(parent)
-        if found is None or len(chain) > _MAX_DEPTH:
-            # Its parent has ended meanwhile: whose child it is now is told by another look.
+        if found is None or found.ticks > chain[-1].ticks or len(chain) > _MAX_DEPTH:
+            # Its parent has ended meanwhile, and a younger process may have that pid (parents are older, also those
+            # that adopt: prctl(2) PR_SET_CHILD_SUBREAPER). Whose child it is now is told by another look.
             again = _look(chain[-1].pid)
             if again is None or again.ticks != chain[-1].ticks or again.parent == parent:
                 return None

@@ -18,10 +18,12 @@ from outlive.keeper.shim_program import SHIM_VARIABLE
 from outlive.keeper.sockets import connect_unix
 from outlive.keeper.spawn import keeper_argv, keeper_environment
 
-__all__ = ["EXTERNAL_VARIABLE", "ensure_keeper"]
+__all__ = ["EXTERNAL_VARIABLE", "SERVICE_VARIABLE", "ensure_keeper"]
 
 # Set in the server's unit: the keeper is somebody else's to start, always.
 EXTERNAL_VARIABLE = "OUTLIVE_KEEPER_EXTERNAL"
+# There, too: the path of the unit's file (`presence.ownership`).
+SERVICE_VARIABLE = "OUTLIVE_SERVICE_UNIT"
 _HOST_PATIENCE_S = 3.0  # one that hangs or is being started again must not keep commands from running
 
 

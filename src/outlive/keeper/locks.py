@@ -1,5 +1,9 @@
 """Exclusive locks on the state folder: one supervisor, one guardian, each with its pid inside the lock file.
 
+Behind the pid's line the file holds the pid and its start time once more: a pid is reused, both together are not. They
+lie where versions that know only the first line do not look; one of those that takes the lock leaves them as they
+are, and then their pid is not the first line's.
+
 Open file description locks (fcntl(2) F_OFD_SETLK): unlike flock they can be asked about without being taken, so
 looking never makes somebody else's attempt fail.
 
@@ -15,9 +19,11 @@ import struct
 __all__ = [
     "forget_retirement",
     "has_ended",
+    "holder_behind",
     "holder_of",
     "is_in_place",
     "is_retired",
+    "open_lock",
     "retire_lock",
     "take_lock",
 ]
@@ -25,6 +31,7 @@ __all__ = [
 _RETIRED = b"retired   \n"  # both as long as a pid's line
 _ENDED = b"ended     \n"
 _FLOCK = struct.Struct("hhqqi")
+_FIRST_BYTES, _LINE_BYTES = 32, 64  # what every version reads as a pid; all of it
 
 
 def _whole_file(kind: int) -> bytes:
@@ -45,7 +52,11 @@ def take_lock(path: str, *, unless_retired: bool = False) -> int | None:
     if unless_retired and _held_mark(fd):
         os.close(fd)
         return None
-    os.pwrite(fd, b"%-10d\n" % os.getpid(), 0)  # in place: a full disk must not keep anybody from taking over
+    from outlive.keeper.kernel import start_ticks  # noqa: PLC0415 - it loads ctypes; most commands take no lock
+
+    pid = os.getpid()
+    line = (b"%-10d\n" % pid).ljust(_FIRST_BYTES) + b"%d %d\n" % (pid, start_ticks(pid))
+    os.pwrite(fd, line.ljust(_LINE_BYTES), 0)  # in place: a full disk must not keep anybody from taking over
     return fd
 
 
@@ -62,6 +73,11 @@ def is_in_place(lock: int, path: str) -> bool:
     return (found.st_ino, found.st_dev) == (held.st_ino, held.st_dev)
 
 
+def open_lock(path: str) -> int:
+    """Return a descriptor of a lock, to ask about it (`holder_behind`); the file is made if need be."""
+    return os.open(path, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+
 def holder_of(path: str) -> int | None:
     """Return the pid of the process that holds the lock (0 before it wrote its pid), None when nobody does."""
     try:
@@ -69,13 +85,24 @@ def holder_of(path: str) -> int | None:
     except FileNotFoundError:
         return None
     try:
-        answer = fcntl.fcntl(fd, fcntl.F_OFD_GETLK, _whole_file(fcntl.F_WRLCK))
-        if _FLOCK.unpack(answer)[0] == fcntl.F_UNLCK:
-            return None
-        text = os.pread(fd, 32, 0).strip()
+        holder = holder_behind(fd)
     finally:
         os.close(fd)
-    return int(text) if text.isdigit() else 0
+    return None if holder is None else holder[0]
+
+
+def holder_behind(fd: int) -> tuple[int, int] | None:
+    """Return pid and start ticks of the process that holds the lock of an open file, None when none does.
+
+    The pid is 0 before the holder wrote it, or once it retired; the ticks are 0 where an older version holds it.
+    """
+    answer = fcntl.fcntl(fd, fcntl.F_OFD_GETLK, _whole_file(fcntl.F_WRLCK))
+    if _FLOCK.unpack(answer)[0] == fcntl.F_UNLCK:
+        return None
+    line = os.pread(fd, _LINE_BYTES, 0)
+    pid = line[:_FIRST_BYTES].strip()
+    again, _, ticks = line[_FIRST_BYTES:].strip().partition(b" ")
+    return int(pid) if pid.isdigit() else 0, int(ticks) if again == pid and ticks.isdigit() else 0
 
 
 def retire_lock(path: str, *, is_end: bool = False) -> None:

@@ -22,7 +22,7 @@ from outlive.keeper.spawn import keeper_argv, keeper_environment
 __all__ = ["Offers", "ask_offers", "main", "read_offers"]
 
 _DEADLINE_S = 20.0
-_NEWNET = 0x40000000
+_NEWNS, _NEWIPC, _NEWUSER, _NEWNET = 0x20000, 0x08000000, 0x10000000, 0x40000000
 _TRUE = next((path for path in ("/bin/true", "/usr/bin/true") if os.path.exists(path)), "/bin/true")
 
 
@@ -77,10 +77,13 @@ def main(state_dir: str) -> None:
     """Print what was found as JSON."""
     become_subreaper()
     is_root = os.geteuid() == 0
+    can_unshare = is_root and not _attempt((f"unshare {_NEWNET}",))
     machine = Machine(
         landlock=calls.landlock_version(),
         is_root=is_root,
-        can_unshare=is_root and not _attempt((f"unshare {_NEWNET}",)),
+        can_unshare=can_unshare,
+        own_ipc=not _attempt((f"unshare {_NEWIPC if can_unshare else _NEWIPC | _NEWUSER}",)),
+        own_proc=can_unshare and not _has_masks() and not _attempt((f"unshare {_NEWNS}", "processes")),
     )
     obstacles = {profile.value: _obstacle(profile, machine) for profile in Profile}
     limits = find_limits(holder_of(Layout(state_dir).supervisor_lock) or os.getpid())
@@ -91,8 +94,17 @@ def main(state_dir: str) -> None:
         "landlock": machine.landlock,
         "is_root": machine.is_root,
         "can_unshare": machine.can_unshare,
+        "own_ipc": machine.own_ipc,
+        "own_proc": machine.own_proc,
     }
     print(json.dumps({"machine": facts, "obstacles": obstacles}))  # noqa: T201 - this is its answer
+
+
+def _has_masks() -> bool:
+    """Tell whether something is mounted below /proc that a new /proc would uncover."""
+    with open("/proc/self/mountinfo", "rb") as file:
+        places = [line.split(b" ")[4] for line in file]
+    return any(place.startswith(b"/proc/") and place != b"/proc/sys/fs/binfmt_misc" for place in places)
 
 
 def _obstacle(profile: Profile, machine: Machine) -> str:
@@ -117,7 +129,12 @@ def _attempt(steps: tuple[str, ...]) -> str:
         pid, _ = confine.spawn(words, _TRUE.encode(), [b"true"], {}, ends)
     except confine.Refused as error:
         place = error.place.decode().removeprefix("sandbox:")
-        words_of = {"unshare": "namespaces cannot be made", "seal": "mounts cannot be made"}
+        words_of = {
+            "unshare": "namespaces cannot be made",
+            "seal": "mounts cannot be made",
+            "keyring": "no session keyring can be joined",
+            "seccomp": "no system calls can be denied",
+        }
         return f"{words_of.get(place, place)} ({error.strerror})"
     finally:
         os.close(null)

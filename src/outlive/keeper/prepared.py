@@ -43,15 +43,24 @@ class PreparedFolder:
     __slots__ = ("idx", "listener", "out", "path")
 
     def __init__(self, path: str) -> None:
-        """Create everything; raises OSError when the disk is full or descriptors run out."""
+        """Create everything, or nothing: raises OSError when the disk is full or descriptors run out."""
         self.path = path
         os.mkdir(path, 0o700)
-        self.listener: socket.socket = listen_unix(f"{path}/sock", backlog=4, is_new=True)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC
-        self.out = os.open(f"{path}/out", flags, 0o600)
-        self.idx = os.open(f"{path}/idx", flags | os.O_APPEND, 0o600)
-        for name in _LATER_FILES:
-            os.mknod(f"{path}/{name}", 0o600)  # a regular file, with one system call instead of two
+        self.out = self.idx = -1
+        try:
+            self.listener: socket.socket = listen_unix(f"{path}/sock", backlog=4, is_new=True)
+            flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC
+            self.out = os.open(f"{path}/out", flags, 0o600)
+            self.idx = os.open(f"{path}/idx", flags | os.O_APPEND, 0o600)
+            for name in _LATER_FILES:
+                os.mknod(f"{path}/{name}", 0o600)  # a regular file, with one system call instead of two
+        except OSError:
+            # A part of a folder would keep inodes and descriptors that the next attempt needs.
+            for fd in (self.out, self.idx):
+                if fd >= 0:
+                    os.close(fd)
+            remove_folder(path)
+            raise
 
 
 class PreparedFolders:
@@ -152,8 +161,10 @@ class PreparedFolders:
             self._old_shelves.append(self._shelf)
         self._old_shelves = [shelf for shelf in self._old_shelves if not _is_removed(shelf)]
         # No name that an earlier supervisor may have left: in a container each has the same pid.
-        self._shelf = f"{self._layout.prepared}/{os.urandom(6).hex()}"
-        os.mkdir(self._shelf, 0o700)
+        shelf = f"{self._layout.prepared}/{os.urandom(6).hex()}"
+        self._shelf = ""  # a shelf that could not be made is none: the next attempt makes another one
+        os.mkdir(shelf, 0o700)
+        self._shelf = shelf
         self._on_shelf = self._slow = 0
 
     def _refill_later(self, delay_s: float) -> None:

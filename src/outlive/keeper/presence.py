@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection
 
 from outlive.keeper import sockets
 from outlive.keeper.bells import Bells
+from outlive.keeper.callers import Caller
 from outlive.keeper.clients import Client, Clients, Handle
 from outlive.keeper.kept import Answer
 from outlive.keeper.kinship import Kinship
@@ -113,9 +114,10 @@ class Presence:
                     found.add(os.getsid(kept.shim.pid))
         return found
 
-    def is_inside(self, pid: int) -> bool:
-        """Tell whether a process lives in a tree that we started; also when nobody can say."""
-        return self._kinship.judge(pid).is_inside is not False
+    def is_inside(self, caller: Caller) -> bool:
+        """Tell whether a process lives in a tree that we started; also when that cannot be told."""
+        # Alive afterwards: what was read about its pid was about this process.
+        return self._kinship.judge(caller.pid).is_inside is not False or not caller.is_there()
 
     def _of_ours(self, sessions: Collection[int]) -> Collection[int]:
         found = self.sessions().intersection(sessions)

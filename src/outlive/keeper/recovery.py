@@ -180,6 +180,8 @@ class Recovery:
         grown = kept.streams[stream].offset - offset if stream < len(kept.streams) else -1
         if grown < 0 or start + grown != kept.total:
             self._log(f"{kept.process_id}: idx does not agree with the logs: {start}+{grown} != {kept.total}")
+            if grown < 0 or kept.total < start + grown:  # shorter than they were: somebody has cut them
+                kept.flags |= Flags.HOLDER_LOST
 
     def _answered(self, shim: ShimLink) -> None:
         """Take over what the shim holds: `state own|hold LETTERS PID TICKS KIND NUMBER EMPTY NS`."""
@@ -256,6 +258,7 @@ class Recovery:
         kept.is_orphan = kept.is_orphan or kept.shim is None
         kept.code = ended.number
         kept.flags |= EXIT_FLAGS.get(ended.kind, 0)
+        kept.flags |= Flags.HOLDER_LOST if done.get("holder_lost") else 0
         self._endings.was_done(kept, is_empty=is_empty, record=done)
         return True
 

@@ -220,7 +220,9 @@ class Requests:
     def _lend(self, client: Client, process_id: str, fds: list[int], answer: Answer) -> None:
         if not fds or not is_process_id(process_id):
             raise ValueError("lend one descriptor for a process id")
-        if not self._lending.lend(client, process_id, fds[0]):
+        if not self._lending.lend(
+            client, process_id, fds[0], pid=client.caller.pid, is_inside=client.is_inside
+        ):
             answer({"error": "process_limit", "message": "Too many starts wait for what was lent to them."})
             return
         fds.pop(0)
@@ -229,9 +231,7 @@ class Requests:
 
 def _is_harmless(message: _Message) -> bool:
     """Tell whether a process that we started may ask this: lending its stdin to what the server then starts for it."""
-    return message.get("op") in {"status", "lend"} or (
-        message.get("op") == "hello" and message.get("role") != "server"
-    )
+    return message.get("op") == "lend"
 
 
 def _read_all(fd: int) -> bytes:

@@ -12,9 +12,18 @@ from typing import NoReturn
 
 from outlive.keeper import calls
 
-__all__ = ["Sealing"]
+__all__ = ["Sealing", "mount_proc"]
 
-_MS_RDONLY, _MS_NOSUID, _MS_NODEV, _MS_NOEXEC, _MS_REC, _MS_PRIVATE = 1, 2, 4, 8, 0x4000, 0x40000
+_MS_RDONLY, _MS_NOSUID, _MS_NODEV, _MS_NOEXEC, _MS_BIND, _MS_REC, _MS_PRIVATE = (
+    1,
+    2,
+    4,
+    8,
+    0x1000,
+    0x4000,
+    0x40000,
+)
+_KEYS = (b"/proc/keys", b"/proc/key-users")
 _COMMANDS_PID = 2  # in its namespace: the second process there
 _DEVICES = (b"null", b"zero", b"full", b"random", b"urandom", b"tty")
 _LINKS = ((b"fd", b"/proc/self/fd"), (b"stdin", b"fd/0"), (b"stdout", b"fd/1"), (b"stderr", b"fd/2"))
@@ -46,7 +55,7 @@ class Sealing:
             os.write(tell, b"\0")
             os._exit(0)
         self._init = 0
-        calls.mount(b"proc", b"/proc", b"proc", _MS_RDONLY | _MS_NOSUID | _MS_NODEV | _MS_NOEXEC)
+        mount_proc(_MS_RDONLY)
         os.chdir(folder)  # as it is mounted now
 
     def give_up(self) -> None:
@@ -73,6 +82,14 @@ class Sealing:
         for path, tree, is_folder in trees:
             _make_place(path, is_folder=is_folder)
             calls.move_tree(tree, path)
+
+
+def mount_proc(flags: int, options: bytes = b"") -> None:
+    """Mount a new /proc, in which no keys of the user are listed: those are neither a process's nor a namespace's."""
+    calls.mount(b"proc", b"/proc", b"proc", flags | _MS_NOSUID | _MS_NODEV | _MS_NOEXEC, options)
+    for path in _KEYS:
+        if os.path.exists(path):
+            calls.mount(b"/dev/null", path, b"", _MS_BIND)
 
 
 def _make_place(path: bytes, *, is_folder: bool) -> None:

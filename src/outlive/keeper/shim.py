@@ -1,7 +1,8 @@
 """The small process beside each command: parent and subreaper of its tree, holder of its descriptors.
 
 It is in no data path. It spawns the command, keeps duplicates of the keeper's ends of the pipes, records the command's
-start and end in `pid`, reaps the tree, and hands everything to whichever supervisor connects to the folder's socket.
+start and end in `pid`, reaps the tree, and hands everything to whichever supervisor connects to the folder's socket:
+to the process that holds the supervisor's lock, and to no other.
 
 The protocol is frozen (old shims meet new supervisors). Packets are words separated by spaces, paths last:
 
@@ -31,23 +32,25 @@ import contextlib
 import errno
 import os
 import select
-import signal
 import socket
 import time
 from collections.abc import Iterable
 
-from outlive.keeper import confine, sockets
+from outlive.keeper import confine, plain_spawn, sockets
 from outlive.keeper.failpoints import hit
 from outlive.keeper.kernel import BOOT_ID, become_subreaper, boottime_ns, start_ticks
+from outlive.keeper.lock_proof import WatchedLock
 from outlive.keeper.shim_files import add_line, add_secrets, open_empty, read_whole
 from outlive.protocols.frames import (
     EXTENDED,
+    USUAL_UMASK,
     ExitRecord,
     decode_exec,
     encode_exit,
     pid_line,
     spec_exec_block,
     split_extended,
+    take_begins,
 )
 
 __all__ = ["Holdings", "Shim", "ignore_child_signal"]
@@ -59,10 +62,6 @@ _EXTENDED = EXTENDED.encode()
 _BOOT_ID = BOOT_ID.encode()
 _PIPE = os.O_CLOEXEC | os.O_NONBLOCK
 _LOOK = os.WEXITED | os.WNOHANG | os.WNOWAIT
-# What Python ignores must not be inherited by commands (signal(7): ignored dispositions survive exec).
-_DEFAULT_SIGNALS = tuple(
-    number for number in range(1, 65) if number not in {9, 19, 32, 33} and number in signal.valid_signals()
-)
 
 
 def ignore_child_signal(_number: int, _frame: object) -> None:
@@ -86,19 +85,22 @@ class Holdings:
         "_poll",
         "_ticks",
         "_wake",
+        "lock",
     )
 
-    def __init__(self, link: socket.SocketType, *, wake: int, alarm: int) -> None:
+    def __init__(self, link: socket.SocketType, *, lock: WatchedLock, wake: int, alarm: int) -> None:
         """Prepare, before the fork, what `run` then only puts other descriptors into.
 
         Args:
             link: Its number is where `run` puts the link to the supervisor.
+            lock: The lock that a supervisor holds.
             wake: The number for the read end of the pipe that tells of signals,
             alarm: and for its write end, which is `signal.set_wakeup_fd`'s already.
         """
         self._link = link
         self._wake = wake
         self._alarm = alarm
+        self.lock = lock
         self._is_linked = False
         self._poll = select.poll()
         self._poll.register(wake, _POLLIN)
@@ -149,10 +151,14 @@ class Holdings:
         self._forget()
 
     def _meet_supervisor(self) -> None:
-        connection = sockets.accept_from(self._listener)
+        try:
+            connection = sockets.accept_from(self._listener)
+        except OSError:
+            time.sleep(0.05)  # out of descriptors: again soon
+            return
         if connection is None:
             return
-        if sockets.peer_of(connection)[1] != os.getuid():
+        if not self.lock.is_held_by(connection):
             connection.close()
             return
         self._connect(connection.detach())
@@ -258,6 +264,8 @@ class Shim(Holdings):
             if program == _EXTENDED:
                 steps, program, argv = split_extended(argv)
                 add_secrets(env, self._fds.get("S", -1))
+            umask, nice = take_begins(env)
+            umask = USUAL_UMASK if umask is None else umask
             place = b"pid"
             record = open_empty(self._folder + b"/pid")
             try:
@@ -266,20 +274,15 @@ class Shim(Holdings):
                 os.chdir(cwd)
                 place = b"program"
                 hit("shim.starting")
-                if steps:
-                    self._pid, init = confine.spawn(steps, program, argv, env, self._fds)
+                # posix_spawn(3) cannot set a niceness, and what we raise for us we may not lower again.
+                if steps or (nice is not None and nice != os.getpriority(os.PRIO_PROCESS, 0)):
+                    self._pid, init = confine.spawn(
+                        steps, program, argv, env, self._fds, umask=umask, nice=nice
+                    )
                     if init:
                         add_line(self._folder + b"/init", b"%d %d\n" % (init, start_ticks(init)))
                 else:
-                    self._pid = os.posix_spawn(
-                        program,
-                        argv,
-                        env,
-                        file_actions=self._file_actions(),
-                        setsid=True,
-                        setsigmask=(),
-                        setsigdef=_DEFAULT_SIGNALS,
-                    )
+                    self._pid = plain_spawn.spawn(program, argv, env, self._fds, umask=umask)
                 hit("shim.spawned")
                 place = b"record"
                 self._ticks = start_ticks(self._pid)
@@ -302,27 +305,6 @@ class Shim(Holdings):
             os.chdir("/")
         hit("shim.recorded")
         self._say(b"spawned %d %d %d" % (self._pid, self._ticks, now))
-
-    def _file_actions(self) -> list[tuple[int, ...] | tuple[int, int, str, int, int]]:
-        fds = self._fds
-        if "T" in fds:
-            # The POSIX session leader's first open of a terminal makes it the controlling one (tty_ioctl(4)).
-            terminal = os.ttyname(fds["T"])
-            actions: list[tuple[int, ...] | tuple[int, int, str, int, int]] = [
-                (os.POSIX_SPAWN_OPEN, 0, terminal, os.O_RDWR, 0),
-                (os.POSIX_SPAWN_DUP2, 0, 1),
-                (os.POSIX_SPAWN_DUP2, 0, 2),
-            ]
-            if (
-                "I" in fds
-            ):  # its standard input was lent: the terminal is for what it writes, and for its keys
-                actions.append((os.POSIX_SPAWN_DUP2, fds["I"], 0))
-            return actions
-        return [
-            (os.POSIX_SPAWN_DUP2, fds["I"], 0),
-            (os.POSIX_SPAWN_DUP2, fds["O"], 1),
-            (os.POSIX_SPAWN_DUP2, fds.get("E", fds["O"]), 2),
-        ]
 
     def _failed(self, number: int, place: bytes) -> None:
         self._ended = ExitRecord(kind="failed", number=number, ended_ns=time.time_ns(), note=place.decode())

@@ -28,10 +28,12 @@ class ShimMaker:
         self._own = own
         self._log = log
         self._given_up = given_up
+        if program.is_awaited:
+            log(f"{program.path} is no shim here (it is not there yet): forking until it is")
 
     @property
     def executes(self) -> bool:
-        """Whether there is a program."""
+        """Whether there is a program now."""
         return self._program.is_usable
 
     def make(self, links: list[int], not_for_them: Collection[int], *, execute: bool) -> None:
@@ -80,5 +82,5 @@ class ShimMaker:
 
     def _give_up(self, reason: str) -> None:
         self._log(f"{self._program.path} is no shim here ({reason}): forking instead")
-        self._program.is_usable = False
+        self._program.give_up()
         self._given_up()

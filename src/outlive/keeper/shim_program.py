@@ -11,19 +11,33 @@ __all__ = ["SHIM_LINK", "SHIM_VARIABLE", "ShimProgram"]
 # In the environment of the keeper's processes: the absolute path of the program, or anything else for none ("off").
 SHIM_VARIABLE = "OUTLIVE_KEEPER_SHIM"
 SHIM_LINK = 3  # the descriptor that its link to the supervisor has
-_PASSED_ON = ("OUTLIVE_FAILPOINT",)
+_PASSED_ON = ("OUTLIVE_FAILPOINT", "OUTLIVE_DEGRADE")
 
 
 class ShimProgram:
-    """Spawns shims; `is_usable` until one could not be executed, or could not begin."""
+    """Spawns shims; `is_usable` once the program is there, until one could not be executed, or could not begin."""
 
     def __init__(self, state_dir: str) -> None:
-        """Take the path from the environment. The state folder stands in a shim's command line: for people."""
+        """Take the path from the environment. A shim serves whoever holds the supervisor's lock of the state folder."""
         self.path = os.environ.get(SHIM_VARIABLE, "")
-        self.is_usable = self.path.startswith("/")
+        self._is_wanted = self.path.startswith("/")
         self._argv = ["outlive-shim", "shim", state_dir]
         self._env = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
         self._spawned: set[int] = set()
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether shims can be the program: it may be compiled while the keeper runs already."""
+        return self._is_wanted and os.path.exists(self.path)
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether there should be a program, and there is none yet."""
+        return self._is_wanted and not os.path.exists(self.path)
+
+    def give_up(self) -> None:
+        """Never use it again."""
+        self._is_wanted = False
 
     def spawn(self, link: int) -> int:
         """Start a shim on a link, which stays open here; return its pid.
@@ -47,7 +61,7 @@ class ShimProgram:
             return None
         self._spawned.discard(child.si_pid)
         # It ends with 0 when it has nothing to hold, and heeds no signal that can be ignored.
-        if not self.is_usable or (child.si_code == os.CLD_EXITED and child.si_status == 0):
+        if not self._is_wanted or (child.si_code == os.CLD_EXITED and child.si_status == 0):
             return None
         if child.si_code != os.CLD_EXITED and child.si_status == signal.SIGKILL:
             return None

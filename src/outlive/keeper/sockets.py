@@ -1,15 +1,27 @@
-"""Unix sockets of the keeper: any path length, descriptors in messages, the peer's uid.
+"""Unix sockets of the keeper: any path length, descriptors in messages, which process is the peer.
 
 `sun_path` holds 107 bytes (unix(7)); longer paths go through /proc/self/fd/<folder>/<name>.
 """
 
 import contextlib
+import errno
 import os
+import select
 import socket
 import struct
 from collections.abc import Iterator, Sequence
 
-__all__ = ["accept", "accept_from", "connect_unix", "listen_unix", "peer_of", "receive", "send"]
+__all__ = [
+    "accept",
+    "accept_from",
+    "connect_unix",
+    "has_exited",
+    "listen_unix",
+    "peer_of",
+    "peer_pidfd",
+    "receive",
+    "send",
+]
 
 _SUN_PATH_BYTES = 107
 _MAX_FDS = 16
@@ -18,6 +30,10 @@ _UCRED = struct.Struct("3i")
 _FDS_SPACE = socket.CMSG_SPACE(_MAX_FDS * 4)
 _CLOEXEC = int(socket.MSG_CMSG_CLOEXEC)  # plain numbers: enumerations cost each shim pages (decision 23)
 _RIGHTS = int(socket.SCM_RIGHTS)
+_SO_PEERPIDFD = 77  # asm-generic/socket.h, Linux 6.5
+_WANTS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
+# A test's way to an older kernel: OUTLIVE_DEGRADE=peer_pidfd in the environment.
+_HAS_PEER_PIDFD = "peer_pidfd" not in os.environ.get("OUTLIVE_DEGRADE", "").split(",")
 
 
 def _is_short(path: str) -> bool:
@@ -92,14 +108,17 @@ def accept_from(listener: int) -> socket.SocketType | None:
     """Do the same for a listener's bare descriptor, without Python's own socket class.
 
     That class costs each shim 120 KB when it meets a new supervisor (decision 23).
+
+    Raises:
+        OSError: We are out of descriptors or memory.
     """
-    bare = socket.SocketType(fileno=os.dup(listener))
+    bare = socket.SocketType(fileno=listener)
     try:
         fd, _ = bare._accept()  # type: ignore[attr-defined]  # noqa: SLF001 - the C class has this one only
     except (BlockingIOError, ConnectionAbortedError):
         return None
     finally:
-        bare.close()
+        bare.detach()
     connection = socket.SocketType(fileno=fd)
     connection.setblocking(False)  # noqa: FBT003 - positional only
     return connection
@@ -110,6 +129,42 @@ def peer_of(connection: socket.SocketType) -> tuple[int, int]:
     raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size)
     pid, uid, _ = _UCRED.unpack(raw)
     return pid, uid
+
+
+def peer_pidfd(connection: socket.SocketType) -> int | None:
+    """Return a pidfd of the process that connected (or, for our own connection, of the one that listens); close it.
+
+    A pidfd stands for one process for ever; a pid may be another process's by the time we look. What was learned
+    by the pid in between holds when `has_exited` still says no afterwards.
+
+    Returns:
+        A descriptor with close-on-exec; None where the kernel cannot tell (before Linux 6.5).
+
+    Raises:
+        ProcessLookupError: The process has exited.
+        OSError: We are out of descriptors or memory (EMFILE, ENFILE, ENOMEM); it says nothing about the peer.
+    """
+    if not _HAS_PEER_PIDFD:
+        return None
+    try:
+        pidfd = connection.getsockopt(socket.SOL_SOCKET, _SO_PEERPIDFD)
+    except OSError as error:
+        if error.errno == errno.ENOPROTOOPT:
+            return None
+        if error.errno in _WANTS:
+            raise
+        raise ProcessLookupError(errno.ESRCH, "the peer has exited") from error
+    if has_exited(pidfd):
+        os.close(pidfd)
+        raise ProcessLookupError(errno.ESRCH, "the peer has exited")
+    return pidfd
+
+
+def has_exited(pidfd: int) -> bool:
+    """Tell whether the process that a pidfd stands for has exited, reaped or not (pidfd_open(2))."""
+    poll = select.poll()
+    poll.register(pidfd, select.POLLIN)
+    return bool(poll.poll(0))
 
 
 def send(connection: socket.SocketType, message: bytes, fds: Sequence[int] = ()) -> bool:

@@ -19,7 +19,7 @@ from outlive.keeper.hearing import Hearing
 from outlive.keeper.inputs import Inputs
 from outlive.keeper.journal import Journal, read_journal
 from outlive.keeper.kept import Kept, ShimLink
-from outlive.keeper.kernel import become_subreaper
+from outlive.keeper.kernel import become_subreaper, set_dumpable
 from outlive.keeper.lending import Lending
 from outlive.keeper.limits import Limits
 from outlive.keeper.locks import is_in_place, is_retired, take_lock
@@ -48,6 +48,7 @@ def main(state_dir: str) -> None:
 
     Also when the one before left for good while this one was being started.
     """
+    set_dumpable(is_dumpable=False)
     layout = Layout(state_dir)
     use_standard_files(layout)
     for name in (signal.SIGINT, signal.SIGHUP):

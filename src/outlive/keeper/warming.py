@@ -5,10 +5,12 @@ import os
 import socket
 from collections.abc import Callable
 
-from outlive.keeper import failpoints, kernel, shim, shim_files, sockets
+from outlive.keeper import failpoints, kernel, lock_proof, locks, shim, shim_files, sockets
 from outlive.keeper.files import remove_folder
 from outlive.keeper.image import Recorder
 from outlive.keeper.kernel import die_with
+from outlive.keeper.lock_proof import WatchedLock
+from outlive.keeper.locks import take_lock
 from outlive.protocols import frames
 from outlive.protocols.frames import SPEC_VERSION, encode_exec
 
@@ -18,6 +20,8 @@ _SHIM_PARTS = (
     failpoints,
     frames,
     kernel,
+    lock_proof,
+    locks,
     shim_files,
     sockets,
     shim,
@@ -30,7 +34,10 @@ _COMMANDS = 16
 
 
 def warm_up(folder: str, *, wake: int, alarm: int, log: Callable[[str], None]) -> shim.Shim:
-    """Run commands through a shim in this very process; a forked child plays the supervisor. Returns the shim."""
+    """Run commands through a shim in this very process; a forked child plays the supervisor.
+
+    Returns the shim, which gets its `lock` from the caller.
+    """
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     os.mkdir(folder, 0o700)
     guardian = os.getpid()
@@ -39,13 +46,15 @@ def warm_up(folder: str, *, wake: int, alarm: int, log: Callable[[str], None]) -
         try:
             die_with(guardian)  # else it would go on holding the guardian's lock
             ours.close()
+            assert take_lock(f"{folder}/lock") is not None
             _drive(theirs, folder)
         finally:
             os._exit(0)
     theirs.close()
     ours.setblocking(False)  # noqa: FBT003 - positional only
     link = socket.SocketType(fileno=ours.detach())
-    warm = shim.Shim(link, wake=wake, alarm=alarm)
+    lock = WatchedLock(f"{folder}/lock")
+    warm = shim.Shim(link, lock=lock, wake=wake, alarm=alarm)
     recorder = Recorder()
     try:
         for turn in range(_COMMANDS):
@@ -54,6 +63,7 @@ def warm_up(folder: str, *, wake: int, alarm: int, log: Callable[[str], None]) -
             warm.run(os.dup(link.fileno()))
     except (OSError, AssertionError) as error:
         log(f"warm-up failed: {error!r}")
+    lock.close()
     remove_folder(folder)
     with contextlib.suppress(ChildProcessError):
         os.waitpid(driver, 0)

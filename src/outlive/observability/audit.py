@@ -47,6 +47,10 @@ class AuditLog:
         self._is_refused = False  # the disk took nothing at the last try
         self._lost = 0
         self._thread: threading.Thread | None = None
+        self._naming = threading.Lock()
+        self._name: Callable[[int], None] | None = None
+        self._number = 0  # of the log, once an entry of ours is in its files
+        self._has_begun = threading.Event()
 
     def open(self) -> None:
         """Begin to write."""
@@ -67,6 +71,17 @@ class AuditLog:
     def enter(self, what: str, **fields: str | int | None) -> None:
         """Enter something that is no event: the server's start, its end."""
         self._put({"what": what, **fields})
+
+    def tell_name(self, hear: Callable[[int], None]) -> None:
+        """Call `hear` with the log's number once something is in it; from any thread, or at once."""
+        with self._naming:
+            self._name = hear
+            if self._number:
+                hear(self._number)
+
+    def wait_begun(self) -> None:
+        """Return when something is in the log, or soon where the disk refuses it. Blocks."""
+        self._has_begun.wait(_PATIENCE_S)
 
     def _put(self, happened: Event | Entry) -> None:
         now_ns = time.time_ns()
@@ -130,10 +145,20 @@ class AuditLog:
             return False
         if self._is_refused:
             _logger.warning("the audit log is written again", extra={"lost": lost})
+        self._begun()
         self._is_refused = False
         self._lost -= lost
         waiting.clear()
         return True
+
+    def _begun(self) -> None:
+        if self._number:
+            return
+        with self._naming:
+            self._number = self._trail.log_number()
+            if self._name is not None and self._number:
+                self._name(self._number)
+        self._has_begun.set()
 
 
 def _words(error: Exception) -> str:

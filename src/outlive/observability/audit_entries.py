@@ -46,7 +46,16 @@ class Entries:
         """Return what is written of something that has happened at this time (nanoseconds)."""
         match happened:
             case ProcessStarted(record=record):
-                return (self._about(at_ns, "start", record, decision="allowed", command=record.command),)
+                return (
+                    self._about(
+                        at_ns,
+                        "start",
+                        record,
+                        decision="allowed",
+                        command=record.command,
+                        grant=None if record.grant is None else record.grant.scope,
+                    ),
+                )
             case ProcessCompleted(record=record):
                 counted = self._tally.of_process(record.process_id)
                 return (

@@ -19,7 +19,7 @@ def approver_of(access: Access) -> str:
     if access.inside is not None:
         raise AccessDenied(
             "scope_missing",
-            "What was started here cannot approve anything.",
+            "What was started here cannot approve anything, nor see the secrets of what waits.",
             hint="A person approves from a terminal of his own: `outlive approve`.",
             details={"inside": access.inside},
         )

@@ -63,4 +63,9 @@ class AllowedCommands:
         commands = parse_line(command.line)
         if commands is None:
             raise CommandRefused("command_opaque", "It is not certain which programs this line would run.")
+        if any(simple.writes for simple in commands):
+            text = "Output into a file needs a rule that says write = true; this list has no rules."
+            raise CommandRefused(
+                "command_not_allowed", text, hint="Ask the operator for `allow` rules (docs/policy.md)."
+            )
         return tuple(simple.argv[0] for simple in commands)

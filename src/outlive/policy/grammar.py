@@ -1,18 +1,22 @@
 """A shell line as simple commands, if and only if it is certain what the shell will run: `parse_line`.
 
-Understood: words of plain characters, single and double quotes without expansions, `&&`, `||`, `;` and `|`.
-Everything else (substitutions, redirections, escapes, compound commands, assignments, comments, background jobs, line
-breaks, more than 64 Ki characters …) makes the whole line opaque: this module then says nothing about it. Its promise is one-sided: what it accepts
-means to bash and to a POSIX shell what it says (a property test compares it with the real bash).
+Understood: words of plain characters, single and double quotes without expansions, `&&`, `||`, `;`, `|` and `&`; `$NAME` as
+an argument of a program that is not known to start others; `2>&1` and the like, `< FILE`, `> FILE`, `>> FILE`, `&> FILE` behind the
+program; assignments before it of a few harmless names with literal values. Everything else (substitutions, here-documents,
+escapes, compound commands, other assignments, comments, line breaks, more than 64 Ki characters …) makes the whole line opaque:
+this module then says nothing about it. Its promise is one-sided: what it accepts means to bash and to a POSIX shell what it says (a
+property test compares it with the real bash).
 """
 
 import re
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
+from outlive.policy.starters import reason_for
+
 __all__ = ["Joint", "SimpleCommand", "parse_line"]
 
-Joint = Literal["", "&&", "||", ";", "|"]
+Joint = Literal["", "&&", "||", ";", "|", "&"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,12 +25,14 @@ class SimpleCommand:
 
     `argv` holds its words with the quotes removed; the first is plain text. `joint` is the operator before it, ""
     for the first. `open_words` are the places of words behind the first that the shell may still replace by any
-    number of others: an unquoted pattern (`*.py`) or tilde stands in them.
+    number of others: an unquoted pattern (`*.py`), a tilde or a variable stands in them (a variable as `*`). `writes`: output
+    goes into a file other than /dev/null.
     """
 
     joint: Joint = ""
     argv: tuple[str, ...]
     open_words: tuple[int, ...] = ()
+    writes: bool = False
 
     @property
     def is_literal(self) -> bool:
@@ -35,12 +41,27 @@ class SimpleCommand:
 
 
 _BLANKS = " \t"
-_OPERATORS: tuple[Joint, ...] = ("&&", "||", ";", "|")
+_OPERATORS: tuple[Joint, ...] = ("&&", "||", ";", "|", "&")
+_ENDS_WORD = frozenset(" \t;|&<>")
 # Characters that mean themselves wherever they stand in an unquoted word; "=", "!", "#" and "~" depend on the place.
 _PLAIN = re.compile(r"[A-Za-z0-9_./:,@%+\-^=!#]+|[^\x00-\x7f]+")
 _PATTERN = re.compile(r"[*?\[\]~]+")
 _SINGLE_QUOTED = re.compile(r"'([^'\x00]*)'")
 _DOUBLE_QUOTED = re.compile(r'"([^"$`\\\x00]*)"')  # history expansion ("!") is for interactive shells only
+# A name that the environment can hold; "_" alone, digits and signs are the shell's own. In braces nothing but the name.
+_NAME = r"(?!_\b)[A-Za-z_][A-Za-z0-9_]*"
+_VARIABLE = re.compile(rf"\$(?:{_NAME}|\{{{_NAME}\}})")
+_QUOTED_VARIABLES = re.compile(rf'"((?:[^"$`\\\x00]|\$(?:{_NAME}|\{{{_NAME}\}}))*)"')
+
+# Names that decide neither what runs nor what a line means, and values that cannot name a file (but of a time zone).
+_ASSIGNMENT = re.compile(
+    r"(?:(?:LANG|LC_[A-Z]+|CI|NO_COLOR|TERM)=[A-Za-z0-9_.@:,+\-]*|TZ=[A-Za-z0-9_.@:,+\-/]*)(?=[ \t])"
+)
+# Duplicates of one digit each (bash: "2>&12" and "2>&1x" are something else), then what opens a file.
+_DUPLICATE = re.compile(r"[0-9]?>&[0-9](?=[ \t;|&]|\Z)")
+_OPENING = re.compile(r"(?:(&>>?)|([0-9]?)(>>|>\||>)|(<))(?![<>&(|])")
+_NETWORK = ("/dev/tcp/", "/dev/udp/")  # bash opens a connection (bash(1), "REDIRECTION")
+_NOWHERE = "/dev/null"
 
 # Words that begin or shape compound commands when they stand first (bash 5.2 manual, section 3.2.5; POSIX.1-2017,
 # 2.4); bash's further ones included. Quoting takes that meaning away, but a quoted one is refused all the same.
@@ -51,14 +72,23 @@ _RESERVED = frozenset(
 
 
 # A whole word of plain characters: nearly all are, and one match costs a fifth of the loop below.
-_PLAIN_WORD = re.compile(r"[A-Za-z0-9_./:,@%+\-^]+(?=[ \t;|]|&&|\Z)")
+_PLAIN_WORD = re.compile(r"[A-Za-z0-9_./:,@%+\-^]+(?=[ \t;|&]|\Z)")
 # Longer lines are opaque: some 30 ms of the event loop at worst, and nobody writes them by hand.
 _MAX_CHARACTERS = 64 * 1024
 
 
 class _Word(NamedTuple):
     text: str
-    has_pattern: bool
+    is_open: bool
+    end: int
+    has_variable: bool = False
+
+
+class _Parts(NamedTuple):
+    """What stands between two operators."""
+
+    words: list[_Word]
+    writes: bool
     end: int
 
 
@@ -74,24 +104,19 @@ def parse_line(line: str) -> tuple[SimpleCommand, ...] | None:
     joint: Joint = ""
     position = _skip_blanks(line, 0)
     while position < len(line):
-        words: list[_Word] = []
-        while position < len(line) and not line.startswith(_OPERATORS, position):
-            word = _read_word(line, position)
-            if word is None:
-                return None
-            words.append(word)
-            position = _skip_blanks(line, word.end)
-        command = _simple_command(joint, words)
-        if command is None:
+        parts = _read_parts(line, position)
+        command = None if parts is None else _simple_command(joint, parts)
+        if parts is None or command is None:
             return None
         commands.append(command)
+        position = parts.end
         following = next((operator for operator in _OPERATORS if line.startswith(operator, position)), None)
         if following is None:
             return tuple(commands)
         joint = following
         position = _skip_blanks(line, position + len(following))
-    # The line is empty, or ended behind an operator: only a last semicolon may stand there.
-    return tuple(commands) if joint == ";" else None
+    # The line is empty, or ended behind an operator: only a last semicolon or ampersand may stand there.
+    return tuple(commands) if joint in {";", "&"} else None
 
 
 def _skip_blanks(line: str, position: int) -> int:
@@ -100,20 +125,65 @@ def _skip_blanks(line: str, position: int) -> int:
     return position
 
 
+def _read_parts(line: str, position: int) -> _Parts | None:
+    """Read words and redirections up to an operator or the end; None for anything unknown."""
+    while (assigned := _ASSIGNMENT.match(line, position)) is not None:
+        position = _skip_blanks(line, assigned.end())
+    words: list[_Word] = []
+    writes = is_over = False
+    while position < len(line):
+        if words and (duplicate := _DUPLICATE.match(line, position)) is not None:
+            position = _skip_blanks(line, duplicate.end())
+            continue
+        if line.startswith(_OPERATORS, position) and not line.startswith("&>", position):
+            break
+        if is_over:
+            return None
+        opening = _OPENING.match(line, position) if words else None
+        if opening is not None:
+            file = _read_file(line, opening.end())
+            if file is None:
+                return None
+            writes |= opening[4] is None and file.text != _NOWHERE
+            position = _skip_blanks(line, file.end)
+            # A shell that does not know "&>" takes it for "&" and ">": a word behind it would be a program there.
+            is_over = opening[1] is not None
+            continue
+        word = _read_word(line, position)
+        if word is None:
+            return None
+        if line[word.end : word.end + 1] in {"<", ">"} and line[position : word.end].isdigit():
+            return None  # a descriptor of several digits, or one of what is read
+        words.append(word)
+        position = _skip_blanks(line, word.end)
+    return _Parts(words, writes, position)
+
+
+def _read_file(line: str, position: int) -> _Word | None:
+    """Read the word behind a redirection, which names exactly one file, and no connection."""
+    position = _skip_blanks(line, position)
+    if position >= len(line) or line.startswith(_OPERATORS, position):
+        return None
+    file = _read_word(line, position)
+    if file is None or not file.text or file.is_open or file.text.startswith(_NETWORK):
+        return None
+    if line[file.end : file.end + 1] in {"<", ">"} and line[position : file.end].isdigit():
+        return None
+    return file
+
+
 def _read_word(line: str, start: int) -> _Word | None:
     """Read quoted and unquoted pieces up to a blank, an operator or the end; None for anything unknown."""
     plain = _PLAIN_WORD.match(line, start)
     if plain is not None:
-        return _Word(plain.group(), has_pattern=False, end=plain.end())
+        return _Word(plain.group(), is_open=False, end=plain.end())
     if line[start] == "#":
         return None  # a comment
     pieces: list[str] = []
-    has_pattern = False
+    is_open = has_variable = is_split = False
     position = start
-    while (
-        position < len(line) and line[position] not in _BLANKS and not line.startswith(_OPERATORS, position)
-    ):
-        for shape in (_PLAIN, _PATTERN, _SINGLE_QUOTED, _DOUBLE_QUOTED):
+    while position < len(line) and line[position] not in _ENDS_WORD:
+        for shape in (_PLAIN, _PATTERN, _SINGLE_QUOTED, _DOUBLE_QUOTED, _VARIABLE, _QUOTED_VARIABLES):
             found = shape.match(line, position)
             if found is not None:
                 break
@@ -122,10 +192,16 @@ def _read_word(line: str, start: int) -> _Word | None:
         text = found.group(found.lastindex or 0)
         if not _is_visible(text):
             return None
-        has_pattern |= shape is _PATTERN
+        if shape in {_VARIABLE, _QUOTED_VARIABLES}:
+            has_variable = is_open = True
+            is_split |= shape is _VARIABLE  # into any number of words, which begin as they like
+            text = _VARIABLE.sub("*", text)
+        is_open |= shape is _PATTERN
         pieces.append(text)
         position = found.end()
-    return _Word("".join(pieces), has_pattern, position)
+    if position == start:
+        return None
+    return _Word("*" if is_split else "".join(pieces), is_open, position, has_variable)
 
 
 def _is_visible(text: str) -> bool:
@@ -133,16 +209,21 @@ def _is_visible(text: str) -> bool:
     return text.replace("\n", "").replace("\t", "").isprintable()
 
 
-def _simple_command(joint: Joint, words: list[_Word]) -> SimpleCommand | None:
+def _simple_command(joint: Joint, parts: _Parts) -> SimpleCommand | None:
+    words = parts.words
     if not words:
         return None
     first = words[0]
-    if not first.text or first.has_pattern or "=" in first.text or first.text in _RESERVED:
+    if not first.text or first.is_open or "=" in first.text or first.text in _RESERVED:
         return None  # nothing to run, a program chosen by a pattern, an assignment, a compound command
     if first.text.startswith("%"):
         return None  # job control: bash takes "%1" for "fg %1"
+    # What a variable holds nobody knows here: a program that starts others could be told to start anything.
+    if any(word.has_variable for word in words) and reason_for(first.text.rpartition("/")[2]) is not None:
+        return None
     return SimpleCommand(
         joint=joint,
         argv=tuple(word.text for word in words),
-        open_words=tuple(place for place, word in enumerate(words) if word.has_pattern),
+        open_words=tuple(place for place, word in enumerate(words) if word.is_open),
+        writes=parts.writes,
     )

@@ -154,6 +154,9 @@ def _hit(
 def _words(finding: Finding) -> tuple[str, str]:
     """Return the slug and the sentence for a verdict that is not "allow"."""
     program = finding.command.argv[0][:80]
+    if finding.rule is None and finding.command.writes:
+        text = f"No allow rule lets {program!r} with these words write into a file (`; write = true`)."
+        return "command_not_allowed", text
     if finding.rule is None:
         return "command_not_allowed", f"The program {program!r} with these words is not on the allow list."
     if finding.verdict is Verdict.DENY:

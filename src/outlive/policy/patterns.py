@@ -24,9 +24,7 @@ _STARTERS = _SHELLS | frozenset(
 # A word of its own, with or without a path before it; for text that the grammar does not understand.
 _SUPERUSER_WORD = re.compile(r"(?:^|[\s;&|(){}`\"'=!])(?:[\w./-]*/)?(?:sudo|sudoedit)(?=$|[\s;&|()}`\"'])")
 
-_OPAQUE_HINT = (
-    "While patterns are in force write only words, quotes, &&, ||, ; and |: nothing else can be checked."
-)
+_OPAQUE_HINT = "While patterns are in force write only words, quotes, &&, ||, ;, |, & and $NAME: nothing else can be checked."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +47,7 @@ class CommandPatterns:
             CommandRefused: With one of the texts of promise S1.7.
         """
         commands = parse_line(line)
-        if commands is None:
+        if commands is None or any(command.writes for command in commands):
             self._check_opaque(line)
         else:
             self._check(commands)

@@ -29,7 +29,7 @@ _PREPARATION = re.compile(rf"{_STEP}(?:; {_STEP})*")
 _BECOME = '; exec "$@"'
 _SHAPE_WORDS = 5  # /bin/sh -c TEXT NAME PROGRAM
 _TOO_MUCH = "there is too much of it, or too deeply nested, to be read"
-_OPAQUE_LINE = "the line holds more than words, quotes, &&, ||, ; and |"
+_OPAQUE_LINE = "the line holds more than words, quotes, &&, ||, ;, |, &, redirections, and variables as arguments of programs that start no others"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,7 +146,9 @@ class _Reader:
             self.reasons.append(_TOO_MUCH if self.is_tired else _OPAQUE_LINE)
             return []
         return [
-            JudgedCommand(argv=one.argv, open_words=one.open_words, is_line=True, is_inner=is_inner)
+            JudgedCommand(
+                argv=one.argv, open_words=one.open_words, is_line=True, is_inner=is_inner, writes=one.writes
+            )
             for one in commands
         ]
 

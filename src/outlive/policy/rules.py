@@ -17,6 +17,8 @@ __all__ = ["JudgedCommand", "Rule"]
 _GLOB = re.compile(r"[*?\[]")
 _QUOTES = re.compile(r"['\"`\\]")
 _OPERATORS = frozenset({"&", "&&", "|", "||", ";"})
+_OPTION = re.compile(r"(.*?)\s+;\s*(.*)", re.DOTALL)  # "sort * ; write = true"
+_WRITES = re.compile(r"write\s*=\s*(true|false)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +27,8 @@ class JudgedCommand:
 
     `open_words` are the places of words that the shell may replace by any number of others. `ends_open`: further words
     will follow that nobody knows (xargs). `is_line`: a shell looks its program up, builtins first. `is_inner`: it is
-    what another command of the same line would start, and counts for deny and ask only.
+    what another command of the same line would start, and counts for deny and ask only. `writes`: the shell puts its output
+    into a file.
     """
 
     argv: tuple[str, ...]
@@ -33,6 +36,7 @@ class JudgedCommand:
     is_line: bool = False
     is_inner: bool = False
     ends_open: bool = False
+    writes: bool = False
 
     @property
     def name(self) -> str:
@@ -54,13 +58,14 @@ class _Word:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """One rule; `text` is how it was written, `program` its first word."""
+    """One rule; `text` is how it was written, `program` its first word. `writes`: it allows output into files, too."""
 
     text: str
     program: str
     words: tuple[_Word, ...]
     is_path: bool  # it names a file rather than a name
     names_one_program: bool  # its first word is no pattern
+    writes: bool = False
 
     @classmethod
     def parse(cls, text: str) -> "Rule":
@@ -69,6 +74,7 @@ class Rule:
         Raises:
             ValueError: It is none; the sentence says why.
         """
+        text, writes = _without_option(text)
         program, *words = text.split() or [""]
         if not program:
             raise ValueError("a rule begins with a program's name")
@@ -80,11 +86,12 @@ class Rule:
             raise ValueError(f"{text!r}: ** stands for further words, not for a program")
         shapes = [_word(word, is_last=place == len(words)) for place, word in enumerate(words, 1)]
         return cls(
-            text=" ".join((program, *words)),
+            text=" ".join((program, *words, *(("; write = true",) if writes else ()))),
             program=program,
             words=tuple(shapes) or _WHATEVER,
             is_path="/" in program,
             names_one_program=_GLOB.search(program) is None,
+            writes=writes,
         )
 
     def may_match(
@@ -108,7 +115,9 @@ class Rule:
         self, command: JudgedCommand, file: ProgramFile | None, own: ProgramFile | None = None
     ) -> bool:
         """Tell whether a command is what the rule is about, whatever the shell makes of its words: for allow."""
-        if command.ends_open or not self._is_program(command, file, own):
+        if command.ends_open or (command.writes and not self.writes):
+            return False
+        if not self._is_program(command, file, own):
             return False
         if self.words is _WHATEVER:
             return True
@@ -151,6 +160,21 @@ class Rule:
 
 _ANY_WORDS = _Word("**", None)
 _WHATEVER = (_ANY_WORDS,)
+
+
+def _without_option(text: str) -> tuple[str, bool]:
+    """Return a rule without what stands behind its semicolon, and whether that lets it write.
+
+    Raises:
+        ValueError: Something else stands there.
+    """
+    found = _OPTION.fullmatch(text)
+    if found is None:
+        return text, False
+    option = _WRITES.fullmatch(found[2].strip())
+    if option is None:
+        raise ValueError(f"{text!r}: behind the semicolon of a rule only write = true can stand")
+    return found[1], option[1] == "true"
 
 
 def _word(text: str, *, is_last: bool) -> _Word:

@@ -34,7 +34,7 @@ SHELL_BUILTINS = frozenset(
 # They run the words behind their own: what those words name is judged as well.
 WORD_STARTERS = frozenset(
     "builtin busybox catchsegv chronic chroot chrt command coproc dbus-run-session doas env exec faketime fakeroot find "  # noqa: SIM905 -- a table of words
-    "firejail flock gdb gtime i386 ionice linux32 linux64 logsave ltrace memusage nice nocache nohup nsenter numactl "
+    "firejail flock gdb gtime i386 ionice jobs linux32 linux64 logsave ltrace memusage nice nocache nohup nsenter numactl "
     "parallel perf prlimit proot proxychains runcon runuser setarch setpriv setsid setuidgid softlimit ssh-agent "
     "start-stop-daemon stdbuf strace sudo systemd-inhibit systemd-run taskset time timeout toybox torsocks trickle "
     "unbuffer unshare uvx valgrind watch x86_64 xargs xvfb-run bwrap entr".split()
@@ -58,6 +58,7 @@ STARTERS: Mapping[str, str] = _table(
         "export declare typeset local readonly read mapfile readarray getopts": "can set PATH, LD_PRELOAD or BASH_ENV, and runs $(…) within a subscript",
         "printf test [ unset let wait": "bash runs $(…) within a subscript among its words (printf -v, test -v, unset)",
         "set shopt": "changes how the shell reads what follows",
+        "jobs": "jobs -x runs the words behind it",
         "cd pushd popd": "decides what a relative path means from then on",
         "bind complete compgen fc": "runs lines (bind -x, complete -C, fc -s)",
         "python pypy perl ruby node nodejs deno bun php lua luajit tclsh wish expect guile racket R Rscript julia ghci "

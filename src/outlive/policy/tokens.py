@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 
 from outlive.core.errors import StoreCorrupt
 from outlive.policy.access import Scope
@@ -21,7 +22,9 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
 class Token:
     """A token without its secret: `digest` is the SHA-256 of that, in hex. `expires_at` None: never.
 
-    A plain hash is enough: 256 bits of randomness leave nothing to guess.
+    A plain hash is enough: 256 bits of randomness leave nothing to guess. `acts_as_user`: what shows it is the user whose
+    state folder this is, and sees that user's processes. `process_id`: it counts in that process only, and acts for `acts_for`,
+    whose process that is; such a one is in no file.
     """
 
     name: str
@@ -29,11 +32,15 @@ class Token:
     digest: str
     created_at: datetime
     expires_at: datetime | None = None
+    acts_as_user: bool = False
+    process_id: str | None = None
+    acts_for: str | None = None
 
-    @property
-    def principal(self) -> str:
-        """Who shows it."""
-        return f"token:{self.name}"
+    def principal(self, own_uid: int) -> str:
+        """Return the principal of what shows it to the server of that user."""
+        if self.acts_for is not None:
+            return self.acts_for
+        return f"uid:{own_uid}" if self.acts_as_user else f"token:{self.name}"
 
     def is_over(self, now: datetime) -> bool:
         """Tell whether it has expired."""
@@ -54,13 +61,14 @@ def find_token(tokens: Sequence[Token], secret: str, *, now: datetime) -> Token 
 
 def encode_tokens(tokens: Sequence[Token]) -> bytes:
     """Return the content of the file that keeps them."""
-    rows: list[dict[str, str | None]] = [
+    rows: list[dict[str, str | bool | None]] = [
         {
             "name": token.name,
             "scope": token.scope.name.lower(),
             "sha256": token.digest,
             "created_at": token.created_at.isoformat(),
             "expires_at": None if token.expires_at is None else token.expires_at.isoformat(),
+            **({"as_user": True} if token.acts_as_user else {}),
         }
         for token in tokens
     ]
@@ -87,7 +95,7 @@ def decode_tokens(content: bytes) -> tuple[Token, ...]:
         ) from None
 
 
-def _token(row: dict[str, str]) -> Token:
+def _token(row: dict[str, Any]) -> Token:
     expires: str | None = row["expires_at"]
     return Token(
         name=row["name"],
@@ -95,6 +103,7 @@ def _token(row: dict[str, str]) -> Token:
         digest=row["sha256"],
         created_at=_time(row["created_at"]),
         expires_at=None if expires is None else _time(expires),
+        acts_as_user=row.get("as_user") is True,
     )
 
 

@@ -1,6 +1,7 @@
 """The keeper, found or started with what this installation has for it: `ensure_keeper`, `find_shim`."""
 
 import os
+from pathlib import Path
 
 from outlive.keeper import launch
 
@@ -13,17 +14,30 @@ def ensure_keeper(state_dir: str, *, deadline_s: float = 8.0) -> None:
     Raises:
         BackendUnavailable: `keeper_unavailable`, nobody listened in time.
     """
-    launch.ensure_keeper(state_dir, deadline_s=deadline_s, find_shim=find_shim)
+    launch.ensure_keeper(state_dir, deadline_s=deadline_s, find_shim=lambda: find_shim() or _awaited_shim())
 
 
 def find_shim() -> str | None:
     """Return the path of the program that this installation has for shims, None if none is there; makes none."""
     # Only who really starts a keeper waits for this.
-    from outlive.backends.docker.building import cache_folder, present_runner  # noqa: PLC0415
+    from outlive.backends.docker.building import present_runner  # noqa: PLC0415
+
+    found = present_runner(os.uname().machine, _cache())
+    return None if found is None else str(found)
+
+
+def _awaited_shim() -> str | None:
+    """Return where the program will be once it is compiled: the keeper takes it from then on."""
+    from outlive.backends.docker.building import compiled_runner  # noqa: PLC0415
+
+    cache = _cache()
+    return None if cache is None else str(compiled_runner(os.uname().machine, cache))
+
+
+def _cache() -> Path | None:
+    from outlive.backends.docker.building import cache_folder  # noqa: PLC0415
 
     try:
-        cache = cache_folder(os.environ)
+        return cache_folder(os.environ)
     except RuntimeError:  # an account without a home folder
-        cache = None
-    found = present_runner(os.uname().machine, cache)
-    return None if found is None else str(found)
+        return None

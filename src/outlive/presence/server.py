@@ -16,11 +16,14 @@ from outlive.core.errors import BackendUnavailable, ConfigInvalid
 from outlive.core.layout import Layout
 from outlive.keeper.locks import holder_of
 from outlive.keeper.sockets import connect_unix
+from outlive.presence.handover import SELF_STARTED
+from outlive.presence.ownership import Ownership, Service
 
 __all__ = ["Server"]
 
 _START_PATIENCE_S = 20.0  # ten times what a start takes on a busy machine
 _RETURN_PATIENCE_S = 1.0  # whoever looks after a server that was there before starts it again within that
+_SERVICE_PATIENCE_S = 10.0  # ten times what systemd needs to start a server that died
 _POLL_S = 0.01
 _LOG_BYTES = 1024 * 1024
 _ALIVE_FD = 3
@@ -36,6 +39,7 @@ class Server:
     def __init__(self, layout: Layout, *, say: Callable[[str], None]) -> None:
         """Take the state folder, which exists; `say` tells people that a server is started."""
         self._layout = layout
+        self._ownership = Ownership(layout)
         self._say = say
         self._starting = threading.Lock()
         self._was_there = False
@@ -45,20 +49,24 @@ class Server:
         """The state folder."""
         return self._layout.root
 
-    def connect(self, *, is_abandoned: Callable[[], bool] = lambda: False) -> socket.socket:
+    def connect(
+        self, *, is_abandoned: Callable[[], bool] = lambda: False, after_stop: bool = False
+    ) -> socket.socket:
         """Return a blocking connection to the server, started if nobody listens (then up to 20 s).
 
         Args:
             is_abandoned: Asked while this waits; True ends the waiting (a server that was started goes on starting).
+            after_stop: Start it also where the last one was stopped in order.
 
         Raises:
             ConfigInvalid: The server that was started ended at once; the message says why.
-            BackendUnavailable: `timeout`, nobody listened in time, or nobody waits for it any more.
+            BackendUnavailable: `timeout`, nobody listened in time, or nobody waits for it any more; `server_unavailable`, the
+                server was stopped in order, or a unit of systemd owns it and it did not come back in 10 s.
         """
         connection = self.dial()
         if connection is None:
             with self._starting:
-                connection = self._start(is_abandoned)
+                connection = self._start(is_abandoned, after_stop=after_stop)
         return connection
 
     def dial(self) -> socket.socket | None:
@@ -71,7 +79,7 @@ class Server:
         self._was_there = True
         return connection
 
-    def _start(self, is_abandoned: Callable[[], bool]) -> socket.socket:
+    def _start(self, is_abandoned: Callable[[], bool], *, after_stop: bool) -> socket.socket:
         begun = time.monotonic()
         waits_until = begun + (_RETURN_PATIENCE_S if self._was_there else 0.0)
         alive: int | None = None
@@ -85,7 +93,12 @@ class Server:
                         f"The server of {self._layout.root} did not answer within {now - begun:.1f} s.",
                         hint=f"See {self._layout.server_log} and `outlive doctor`.",
                     )
-                if alive is None and now >= waits_until and not is_served:
+                if alive is None and not is_served and (service := self._ownership.service()) is not None:
+                    if now > begun + _SERVICE_PATIENCE_S:
+                        raise self._owned(service)
+                elif alive is None and not is_served and self._ownership.is_stopped and not after_stop:
+                    raise self._stopped()
+                elif alive is None and now >= waits_until and not is_served:
                     self._say(f"outlive: starting the server of {self._layout.root}")
                     alive = _launch(self._layout)
                 elif alive is not None and not is_served and _has_ended(alive):
@@ -95,6 +108,20 @@ class Server:
             if alive is not None:
                 os.close(alive)
         return connection
+
+    def _owned(self, service: Service) -> BackendUnavailable:
+        return BackendUnavailable(
+            "server_unavailable",
+            f"The server of {self._layout.root} belongs to the unit {service.unit}, which does not run.",
+            hint=f"Start it: {service.start}",
+        )
+
+    def _stopped(self) -> BackendUnavailable:
+        return BackendUnavailable(
+            "server_unavailable",
+            f"The server of {self._layout.root} was stopped on purpose, and this starts none.",
+            hint="`outlive serve` starts it, and so does the next `outlive run`; what runs lives on.",
+        )
 
     def _refusal(self) -> ConfigInvalid:
         with open(self._layout.server_log, "rb") as log:
@@ -110,7 +137,7 @@ class Server:
 def _launch(layout: Layout) -> int:
     """Start `outlive serve`, detached; return a descriptor that becomes readable when it ends."""
     python = sys.executable
-    serve = [python, "-P", "-m", "outlive", "serve", "--state-dir", layout.root]
+    serve = [python, "-P", "-m", "outlive", "serve", SELF_STARTED, "--state-dir", layout.root]
     alive, held = os.pipe()
     log = _open_log(layout.server_log)
     actions = [

@@ -2,6 +2,7 @@
 
 import os
 import stat
+from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
@@ -10,6 +11,7 @@ from outlive.core.errors import ConfigInvalid
 from outlive.core.layout import Layout
 from outlive.keeper.locks import holder_of, take_lock
 from outlive.presence.config_files import read_config_files
+from outlive.presence.handover import take_over
 
 __all__ = ["STATE_DIR", "ServerLock", "layout_of", "open_state_folder", "working_folder"]
 
@@ -31,20 +33,23 @@ def layout_of(state_dir: str | None) -> Layout:
     Looks only at the settings that name the folder: a bad MAX_SESSIONS must not keep anybody from `keeper stop`.
 
     Raises:
-        ConfigInvalid: The folder's name cannot be used.
+        ConfigInvalid: The folder's name cannot be used, or one of its locks is no file.
     """
     flags = {} if state_dir is None else {"state_dir": state_dir}
     folder = working_folder()
     files = read_config_files(os.environ, working_folder=folder, with_project=False)
     resolution = resolve(flags, os.environ, working_folder=folder, files=files, options=[STATE_DIR])
-    return Layout(resolution.settings.state_dir)
+    layout = Layout(resolution.settings.state_dir)
+    _check_locks(layout)
+    return layout
 
 
 def open_state_folder(path: str) -> Layout:
     """Create the folder if it is missing, make sure that it is ours alone, and return its layout.
 
     Raises:
-        ConfigInvalid: `state_folder`: something else is there, another user's, or it cannot be written.
+        ConfigInvalid: `state_folder`: something else is there, another user's, or it cannot be written; or one of
+            its locks is no file.
     """
     try:
         os.makedirs(path, mode=_PRIVATE, exist_ok=True)
@@ -62,15 +67,18 @@ def open_state_folder(path: str) -> Layout:
         os.chmod(path, _PRIVATE)
     if not os.access(path, os.W_OK | os.X_OK) or _is_read_only(path):
         raise _refusal(path, "it is not writable")
-    return Layout(path)
+    layout = Layout(path)
+    _check_locks(layout)
+    return layout
 
 
 class ServerLock:
     """The exclusive right to serve a state folder; held until `__exit__` or death, whatever kind."""
 
-    def __init__(self, layout: Layout) -> None:
-        """Name the folder; nothing is locked yet."""
+    def __init__(self, layout: Layout, *, say: Callable[[str], None] | None = None) -> None:
+        """Name the folder; nothing is locked yet. With `say` a server that a client has started has to yield, which is said."""
         self._layout = layout
+        self._say = say
         self._fd = -1
 
     def __enter__(self) -> Self:
@@ -81,6 +89,8 @@ class ServerLock:
         """
         try:
             fd = take_lock(self._layout.server_lock)
+            if fd is None and self._say is not None:
+                fd = take_over(self._layout, say=self._say)
         except OSError as error:
             raise _refusal(self._layout.root, f"its lock cannot be opened ({error.strerror})") from error
         if fd is None:
@@ -88,6 +98,7 @@ class ServerLock:
             raise ConfigInvalid(
                 "server_running",
                 f"Another outlive server (pid {pid or 'unknown'}) already serves {self._layout.root}.",
+                hint="Stop that one first, or serve another folder: --state-dir FOLDER.",
                 details={"pid": pid},
             )
         self._fd = fd
@@ -102,6 +113,22 @@ class ServerLock:
 
 def _refusal(path: str, reason: str) -> ConfigInvalid:
     return ConfigInvalid("state_folder", f"The state folder {path} cannot be used: {reason}.")
+
+
+def _check_locks(layout: Layout) -> None:
+    """Name a lock that cannot be taken before anything waits for the process that would take it."""
+    for lock in (layout.server_lock, layout.supervisor_lock, layout.guardian_lock, layout.keeper_lock):
+        try:
+            mode = os.stat(lock).st_mode
+        except OSError:
+            continue  # missing is as it should be; what cannot be looked at is told where it is opened
+        if not stat.S_ISREG(mode):
+            kind = "a folder" if stat.S_ISDIR(mode) else "no file"
+            raise ConfigInvalid(
+                "state_folder",
+                f"The state folder {layout.root} cannot be used: {lock} is {kind}, and has to be a file.",
+                hint=f"Remove it: the next start makes {os.path.basename(lock)} anew.",
+            )
 
 
 def _is_read_only(path: str) -> bool:

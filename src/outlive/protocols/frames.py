@@ -11,10 +11,12 @@ import struct
 from collections.abc import Iterator, Mapping
 
 __all__ = [
+    "BEGINS",
     "EXTENDED",
     "IDX",
     "OUT_OF_MEMORY",
     "SPEC_VERSION",
+    "USUAL_UMASK",
     "WITHDRAWN",
     "ExitRecord",
     "IdxRecord",
@@ -33,6 +35,7 @@ __all__ = [
     "pid_line",
     "spec_exec_block",
     "split_extended",
+    "take_begins",
 ]
 
 SPEC_VERSION = b"outlive-spec-1"
@@ -40,6 +43,10 @@ SPEC_VERSION = b"outlive-spec-1"
 # execute, so that one of an earlier version starts nothing rather than a part of it.
 EXTENDED = "/dev/null/outlive-exec-2"
 _EXTENDED_WORD = EXTENDED.encode() + b"\0"
+# The name that umask ("022") and niceness ("-5") of a command have in an exec block; "-": none is asked for.
+BEGINS = "OUTLIVE_UMASK_NICE"
+_BEGINS = BEGINS.encode()
+USUAL_UMASK = 0o022  # of a command that asks for none
 _STARTING = b"starting"
 OUT_OF_MEMORY = "oom"  # an exit record's note: the memory of its container was used up
 WITHDRAWN = "withdrawn"  # an exit record's note: cancelled before the keeper had started it
@@ -122,21 +129,25 @@ def encode_exec(
     *,
     steps: tuple[str, ...] | None = None,
     shared: str = "",
+    umask: int | None = None,
+    nice: int | None = None,
 ) -> bytes:
     """Return what the shim needs, separated by NUL so that it needs no parser; with `steps` as an extended block.
 
-    `shared` are words of the environment that stand before those of `env`, joined by NUL already.
+    `shared` are words of the environment that stand before those of `env`, joined by NUL already. `umask` and `nice` are the
+    last word: a shim of an earlier version takes it for a variable, and starts the command with its own.
     """
     if steps is not None:
         argv = (str(len(steps)), *steps, program, *argv)
         program = EXTENDED
     before = (shared,) if shared else ()
-    words = (program, cwd, str(len(argv)), *argv, *before, *map("=".join, env.items()))
+    begins = f"{BEGINS}={'-' if umask is None else format(umask, '03o')} {'-' if nice is None else nice}"
+    words = (program, cwd, str(len(argv)), *argv, *before, *map("=".join, env.items()), begins)
     return "\0".join(words).encode("utf-8", "surrogateescape")
 
 
 def decode_exec(block: bytes) -> tuple[bytes, bytes, list[bytes], dict[bytes, bytes]]:
-    """Return program, cwd, argv and environment of an exec block."""
+    """Return program, cwd, argv and environment of an exec block; the latter with the word that `take_begins` takes out."""
     words = block.split(b"\0")
     end = 3 + int(words[2])
     env: dict[bytes, bytes] = {}
@@ -144,6 +155,12 @@ def decode_exec(block: bytes) -> tuple[bytes, bytes, list[bytes], dict[bytes, by
         name, _, value = word.partition(b"=")
         env[name] = value
     return words[0], words[1], words[3:end], env
+
+
+def take_begins(env: dict[bytes, bytes]) -> tuple[int | None, int | None]:
+    """Take umask and niceness out of what `decode_exec` returned; None for what is not said."""
+    umask, _, nice = env.pop(_BEGINS, b"- -").partition(b" ")
+    return None if umask == b"-" else int(umask, 8), None if nice == b"-" else int(nice)
 
 
 def split_extended(words: list[bytes]) -> tuple[list[bytes], bytes, list[bytes]]:

@@ -12,7 +12,14 @@ from dataclasses import dataclass
 from enum import IntEnum, IntFlag
 
 from outlive.core.spec import Spec
-from outlive.protocols.frames import EXTENDED, SPEC_VERSION, decode_exec, encode_exec, split_extended
+from outlive.protocols.frames import (
+    EXTENDED,
+    SPEC_VERSION,
+    decode_exec,
+    encode_exec,
+    split_extended,
+    take_begins,
+)
 
 __all__ = [
     "DOORBELLS_PER_PACKET",
@@ -74,7 +81,7 @@ class Flags(IntFlag):
     STALLED = 32  # the disk is full; the process waits
     BLOCKED = 64  # on_limit "block": the process waits until output is released
     GAPS = 128  # output was released from the log
-    HOLDER_LOST = 256  # the shim died; the supervisor alone held the descriptors for a moment
+    HOLDER_LOST = 256  # output is lost: shim and supervisor died at the same instant, or its log was cut
     SYNC = 512  # not a process: everything live has been told
     UNKNOWN = 1024  # it runs on a node that is away: the rest is what was known last (never from a keeper)
 
@@ -160,7 +167,16 @@ def encode_spec(spec: Spec) -> bytes:
     ).encode()
     steps = () if spec.confinement is None and spec.secrets else spec.confinement
     shared = "" if spec.shared_env is None else spec.shared_env.text
-    block = encode_exec(spec.program, spec.cwd, spec.argv, spec.env, steps=steps, shared=shared)
+    block = encode_exec(
+        spec.program,
+        spec.cwd,
+        spec.argv,
+        spec.env,
+        steps=steps,
+        shared=shared,
+        umask=spec.umask,
+        nice=spec.nice,
+    )
     return b"%s %d\n%s%s" % (SPEC_VERSION, len(head), head, block)
 
 
@@ -179,7 +195,10 @@ def decode_spec(raw: bytes, *, with_command: bool = True) -> Spec:
     steps: list[bytes] = []
     if program == EXTENDED.encode():
         steps, program, argv = split_extended(argv)
+    umask, nice = take_begins(env)
     return Spec(
+        umask=umask,
+        nice=nice,
         secrets=tuple(head.get("secrets", ())),
         groups=tuple(head.get("groups", ())),
         container=head.get("container", ""),

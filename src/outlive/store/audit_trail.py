@@ -8,6 +8,7 @@ what tells that lines are missing at an end: a chain alone cannot.
 
 import contextlib
 import fcntl
+import hmac
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from outlive.store.audit_chain import FIRST, ChainCheck, digest, make_line, read_line
+from outlive.store.audit_key import AuditKey
 
 __all__ = ["AuditReport", "AuditTrail"]
 
@@ -33,17 +35,21 @@ class _Head:
     file: str = ""
     size: int = 0
     first: int = 1
+    mac: str = ""
 
-    def noted(self) -> bytes:
-        """Return the note, always `_HEAD_BYTES` long."""
-        document = {
-            "n": self.n,
-            "hash": self.hash,
-            "file": self.file,
-            "size": self.size,
-            "first": self.first,
-        }
+    def noted(self, key: AuditKey | None) -> bytes:
+        """Return the note, always `_HEAD_BYTES` long; with a MAC where the log has a key."""
+        document = self._told()
+        if key is not None:
+            document["mac"] = key.mac(json.dumps(document).encode())
         return json.dumps(document).encode().ljust(_HEAD_BYTES - 1) + b"\n"
+
+    def is_of(self, key: AuditKey) -> bool:
+        """Tell whether the note was written with this key."""
+        return hmac.compare_digest(self.mac, key.mac(json.dumps(self._told()).encode()))
+
+    def _told(self) -> dict[str, object]:
+        return {"n": self.n, "hash": self.hash, "file": self.file, "size": self.size, "first": self.first}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,9 +76,27 @@ class AuditReport:
 class AuditTrail:
     """The audit log of one state folder. Not for several threads at once."""
 
-    def __init__(self, folder: str, *, max_bytes: int = 16 * 1024 * 1024, max_files: int = 8) -> None:
-        """Write into `folder`, which is made at the first append; nothing is opened yet."""
+    def __init__(
+        self,
+        folder: str,
+        *,
+        key_file: str,
+        makes_key: bool = True,
+        max_bytes: int = 16 * 1024 * 1024,
+        max_files: int = 8,
+    ) -> None:
+        """Write into `folder`, which is made at the first append; nothing is opened yet.
+
+        Args:
+            folder: Where the files lie.
+            key_file: Where the log's key lies; where it is missing, the MACs are not checked.
+            makes_key: Make the key where there is none: the server's business, as no earlier version's can run beside it.
+            max_bytes: Go on in a new file from this size on.
+            max_files: Keep so many.
+        """
         self._folder = folder
+        self._key_file = key_file
+        self._makes_key = makes_key
         self._max_bytes = max_bytes
         self._max_files = max(1, max_files)
 
@@ -84,10 +108,27 @@ class AuditTrail:
         """
         os.makedirs(self._folder, mode=0o700, exist_ok=True)
         with self._locked(fcntl.LOCK_EX), self._open("head", os.O_RDWR | os.O_CREAT) as head_fd:
-            head, surprise = self._settle(_read_head(head_fd))
+            key = AuditKey.read(self._key_file)
+            noted = _read_head(head_fd)
+            head, surprise = self._settle(noted, key)
+            if key is not None and key.has_begun and not head.n:
+                key, surprise = None, _surprise("log_missing", 0)  # what comes now is another log
+            elif key is not None and key.has_begun and (noted is None or not noted.is_of(key)):
+                surprise = _surprise("note_forged", 0)  # or removed: what it told is gone for good
+            elif key is None and noted is not None and noted.mac:
+                surprise = _surprise("key_missing", 0)
+            if key is None and self._makes_key:
+                key = AuditKey.make(self._key_file, first=head.n + 1)
             todo = [surprise, *entries] if surprise else list(entries)
             while todo:
-                head, todo = self._write_some(head, todo, head_fd)
+                head, todo = self._write_some(head, todo, head_fd, key)
+            if key is not None and not key.has_begun:
+                key.begin(self._key_file)
+
+    def log_number(self) -> int:
+        """Return what the registry is to know of this log; 0 before it has a key."""
+        key = AuditKey.read(self._key_file)
+        return 0 if key is None else key.number
 
     def sync(self) -> None:
         """Let the newest file and the note reach the disk (fdatasync)."""
@@ -108,17 +149,17 @@ class AuditTrail:
             if entry is not None:
                 yield entry
 
-    def verify(self, *, known: tuple[int, str] | None = None) -> AuditReport:
+    def verify(self, *, known: tuple[int, str] | None = None, registered: int = 0) -> AuditReport:
         """Read everything and tell whether it fits together.
 
         Args:
-            known: Number and digest of an entry that somebody noted earlier, elsewhere.
+            known: Number and digest of an entry that was noted earlier, elsewhere.
+            registered: The `log_number` that the registry knows; 0: none.
         """
+        check = ChainCheck(key=AuditKey.read(self._key_file))
+        breaks = _judge_log(check.key, registered)
         if not os.path.isdir(self._folder):
-            return AuditReport(
-                entries=0, first=1, last=0, head=FIRST, files=0, notes=["There is no audit log."]
-            )
-        check = ChainCheck()
+            return _nothing(check.key, breaks, registered)
         with self._locked(fcntl.LOCK_SH):
             head = self._noted_head()
             for number, wanted in [(head.n, head.hash)] if head else []:
@@ -129,8 +170,12 @@ class AuditTrail:
             for line in self.lines():
                 check.feed(line)
             torn = _torn_bytes(f"{self._folder}/{files[-1]}") if files else 0
+        if not check.count and (head is None or not head.n):
+            return _nothing(check.key, breaks, registered)
         notes = [f"The last line is torn ({torn} bytes): a crash; it was never acknowledged."] if torn else []
-        breaks = [*check.breaks, *_judge_ends(check, head, notes)]
+        if check.key is None and check.sealed:
+            notes.append("MACs were not checked: the log's key is not here.")
+        breaks += [*check.breaks, *_judge_ends(check, head, notes)]
         if known is not None and not _was_met(check, head, known):
             breaks.append(f"Entry {known[0]} is not the one that was noted.")
         return AuditReport(
@@ -143,7 +188,7 @@ class AuditTrail:
             notes=notes,
         )
 
-    def _settle(self, head: _Head | None) -> tuple[_Head, dict[str, object] | None]:
+    def _settle(self, head: _Head | None, key: AuditKey | None) -> tuple[_Head, dict[str, object] | None]:
         """Return where to go on, and an entry about what was found there that nobody noted; None when all is well."""
         files = self._files()
         if head is None:
@@ -161,9 +206,11 @@ class AuditTrail:
             newest = files[-1] if files else ""
             head = _Head(n=head.n, hash=head.hash, file=newest, size=_size(f"{self._folder}/{newest}"))
             return head, _surprise("entries_missing", 0)
-        return self._adopt(head, f"{self._folder}/{head.file}", size)
+        return self._adopt(head, f"{self._folder}/{head.file}", size, key)
 
-    def _adopt(self, head: _Head, path: str, size: int) -> tuple[_Head, dict[str, object] | None]:
+    def _adopt(
+        self, head: _Head, path: str, size: int, key: AuditKey | None
+    ) -> tuple[_Head, dict[str, object] | None]:
         """Take over what a writer has written without noting it: it was killed in between."""
         with open(path, "rb") as file:
             file.seek(head.size)
@@ -171,7 +218,8 @@ class AuditTrail:
         whole = rest[: rest.rfind(b"\n") + 1]
         for line in whole.splitlines(keepends=True):
             entry = read_line(line)
-            if entry is None or entry["n"] != head.n + 1 or entry["prev"] != head.hash:
+            is_next = entry is not None and entry["n"] == head.n + 1 and entry["prev"] == head.hash
+            if not is_next or (key is not None and not key.has_sealed(line)):
                 return replace(head, size=size), _surprise("foreign_lines", 0)
             head = replace(head, n=head.n + 1, hash=digest(line), size=head.size + len(line))
         torn = len(rest) - len(whole)
@@ -195,7 +243,7 @@ class AuditTrail:
         return head, _surprise("note_missing", torn)
 
     def _write_some(
-        self, head: _Head, entries: list[Mapping[str, object]], head_fd: int
+        self, head: _Head, entries: list[Mapping[str, object]], head_fd: int, key: AuditKey | None
     ) -> tuple[_Head, list[Mapping[str, object]]]:
         """Write as many entries as the file takes, at least one; return where the log stands and what is left."""
         if not head.file or head.size >= self._max_bytes:
@@ -206,7 +254,7 @@ class AuditTrail:
             if size >= self._max_bytes:
                 break
             number += 1
-            line = make_line(entry, number=number, prev=prev)
+            line = make_line(entry, number=number, prev=prev, key=key)
             prev, size = digest(line), size + len(line)
             lines.append(line)
         with self._open(head.file, os.O_WRONLY | os.O_APPEND | os.O_CREAT) as fd:
@@ -219,7 +267,7 @@ class AuditTrail:
         is_full = len(files) > self._max_files
         first = int(files[-self._max_files].removesuffix(_SUFFIX)) if is_full else head.first
         head = _Head(number, prev, head.file, size, first)
-        os.pwrite(head_fd, head.noted(), 0)
+        os.pwrite(head_fd, head.noted(key), 0)
         # Only now: a file that goes before the note says so looks like one that somebody has removed.
         for name in files[: -self._max_files] if is_full else ():
             os.unlink(f"{self._folder}/{name}")
@@ -254,11 +302,30 @@ class AuditTrail:
             yield
 
 
+def _judge_log(key: AuditKey | None, registered: int) -> list[str]:
+    """Compare the key, which names the log, with the one that the registry knows."""
+    if not registered:
+        return []
+    if key is None:
+        return ["The log's key is gone: the registry knows of it."]
+    return [] if key.number == registered else ["The log was begun anew: the registry knows another one."]
+
+
+def _nothing(key: AuditKey | None, breaks: list[str], registered: int) -> AuditReport:
+    """Return what is told where there is not one entry."""
+    if registered or (key is not None and key.has_begun):
+        breaks = [*breaks, "The audit log is gone: every entry was removed."]
+    notes = [] if breaks else ["There is no audit log."]
+    return AuditReport(entries=0, first=1, last=0, head=FIRST, files=0, breaks=breaks, notes=notes)
+
+
 def _judge_ends(check: ChainCheck, head: _Head | None, notes: list[str]) -> list[str]:
     """Compare the lines with the note; what a crash explains goes to `notes`."""
     if head is None:
         return ["The note of the newest entry is missing."] if check.count else []
     breaks = []
+    if check.key is not None and check.key.has_begun and not head.is_of(check.key):
+        breaks.append("The note of the newest entry was not written with the log's key.")
     if check.last < head.n:
         breaks.append(f"Entries {check.last + 1} to {head.n} are missing at the end.")
     elif not check.known[head.n][1] and head.n:
@@ -294,6 +361,7 @@ def _read_head(fd: int) -> _Head | None:
             file=str(document["file"]),
             size=int(document["size"]),
             first=int(document["first"]),
+            mac=str(document.get("mac", "")),
         )
     except (ValueError, LookupError, TypeError):
         return None

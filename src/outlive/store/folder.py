@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from outlive.core.approval import Approval
 from outlive.core.cursor import Cursor
+from outlive.core.grant import Grant
 from outlive.core.identity import ProcessId
 from outlive.core.lifecycle import Cause, State
 from outlive.core.location import Location
@@ -20,6 +21,8 @@ from outlive.core.spec import Spec
 from outlive.protocols.frames import ExitRecord, PidRecord, decode_end, decode_exit, decode_pid
 from outlive.protocols.keeper import decode_spec
 from outlive.store.labels import Labels, read_labels
+from outlive.store.losses import with_loss, with_missing
+from outlive.store.retention_clock import BootTime
 from outlive.store.rows import StoredProcess, at_time, encode_terminal, read_sandbox, read_terminal, to_ns
 from outlive.store.wording import NEVER_RAN, ended_sentence
 
@@ -51,6 +54,7 @@ def encode_meta(record: ProcessRecord) -> dict[str, object]:
         "tags": dict(record.tags),
         "group": record.group,
         **({} if record.approval is None else {"approval": _encode_approval(record.approval)}),
+        **({} if record.grant is None else {"grant": _encode_grant(record.grant)}),
         **({"sandbox": record.sandbox.view()} if record.sandbox.profile is not Profile.OPEN else {}),
         **({} if record.location.is_here else {"location": record.location.view()}),
         **({} if record.terminal is None else {"terminal": encode_terminal(record.terminal)}),
@@ -106,7 +110,13 @@ def read_folder(folder: str, process_id: ProcessId, *, is_live: bool) -> tuple[S
     complete = None
     if record.is_complete:
         complete = Cursor(*sizes) if done is None else Cursor(_number(done, "out"), _number(done, "err"))
-    return StoredProcess(record=record, complete=complete, output_limit=spec.output_limit), note
+    if done is not None and done.get("holder_lost"):
+        record = with_loss(record, None)
+    moment = _ended_boot(done, pid, ended) if record.is_ended else None
+    stored = StoredProcess(
+        record=record, complete=complete, output_limit=spec.output_limit, ended_boot=moment
+    )
+    return with_missing(stored, folder), note
 
 
 def base_record(spec: Spec, process_id: ProcessId, changed: Labels | None = None) -> ProcessRecord:
@@ -139,10 +149,27 @@ def base_record(spec: Spec, process_id: ProcessId, changed: Labels | None = None
         group=group,
         command_id=_text(meta.get("command_id")),
         approval=_approval(meta.get("approval")),
+        grant=_grant(meta.get("grant")),
         sandbox=read_sandbox(meta.get("sandbox")),
         secret_names=spec.secrets,
         terminal=read_terminal(meta.get("terminal")),
         location=Location.read(meta.get("location")),
+    )
+
+
+def _encode_grant(grant: Grant) -> dict[str, object]:
+    expires_ns = None if grant.expires_at is None else to_ns(grant.expires_at)
+    return {"scope": grant.scope, "sha256": grant.digest, "expires_ns": expires_ns}
+
+
+def _grant(meta: object) -> Grant | None:
+    if not isinstance(meta, dict):
+        return None
+    expires_ns = meta.get("expires_ns")
+    return Grant(
+        scope=str(meta["scope"]),
+        digest=str(meta["sha256"]),
+        expires_at=at_time(expires_ns) if isinstance(expires_ns, int) else None,
     )
 
 
@@ -216,6 +243,18 @@ def _life(folder: str) -> tuple[PidRecord | None, ExitRecord | None]:
     with contextlib.suppress(ValueError):
         ended = decode_end(raw) or decode_exit(_content(f"{folder}/exit") or b"")
     return pid, ended
+
+
+def _ended_boot(
+    done: dict[str, object] | None, pid: PidRecord | None, ended: ExitRecord | None
+) -> BootTime | None:
+    """Return when it ended by the clock since boot; the files of earlier versions tell it only roughly."""
+    if done is not None and isinstance(done.get("boottime_ns"), int):
+        return BootTime(str(done.get("boot_id")), _number(done, "boottime_ns"))
+    if pid is None:
+        return None
+    lasted_ns = 0 if ended is None else max(0, ended.ended_ns - pid.started_ns)
+    return BootTime(pid.boot_id, pid.boottime_ns + lasted_ns)
 
 
 def _size(path: str) -> int:

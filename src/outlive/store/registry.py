@@ -14,8 +14,10 @@ from typing import Self
 
 from outlive.core.errors import BackendUnavailable, StoreCorrupt
 from outlive.store.retention import Candidate
+from outlive.store.retention_clock import BootTime, RetentionClock
 from outlive.store.rows import COLUMNS, ProcessFilter, StoredProcess
 from outlive.store.schema import open_registry
+from outlive.store.selection import select_processes
 from outlive.store.writer import RegistryWriter
 
 __all__ = ["Registry"]
@@ -29,12 +31,13 @@ _Values = list[object]
 _SELECT = f"SELECT {', '.join(COLUMNS)} FROM processes"  # noqa: S608 - our own column names
 _MAX_READS = 64  # reads waiting for the one reading thread; more wait in the loop
 _DEADLINE_S = 10.0
+_SLICE = 1000  # rows read at once by whoever needs all of them: 2 ms
 # The size is what lies on disk: of a log with gaps no more than its limit is left.
 _REMOVABLE = """
     SELECT process_id, coalesce(ended_ns, created_ns), CASE
         WHEN has_gaps AND output_limit NOT NULL THEN min(stdout_bytes + stderr_bytes, output_limit)
-        ELSE stdout_bytes + stderr_bytes END
-    FROM processes WHERE is_closed = 1 AND descendants = 0
+        ELSE stdout_bytes + stderr_bytes END, ended_boot_id, ended_boottime_ns
+    FROM processes WHERE is_closed = 1 AND descendants = 0 AND process_id > ? ORDER BY process_id LIMIT ?
 """
 
 
@@ -111,7 +114,7 @@ class Registry:
         pending = self._opened.pending().get(process_id)
         if pending is not None or process_id in self._opened.removed():
             return pending
-        rows = await self._select("WHERE process_id = ?", [process_id])
+        rows = await self._select(f"{_SELECT} WHERE process_id = ?", [process_id])
         return rows[0] if rows else None
 
     async def list(self, wanted: ProcessFilter, *, limit: int, without: Iterable[str] = ()) -> _Stored:
@@ -119,31 +122,35 @@ class Registry:
         left_out = set(without)
         pending = {one: row for one, row in self._opened.pending().items() if one not in left_out}
         removed = self._opened.removed()
-        condition, values = wanted.where()
-        others = "process_id NOT IN (SELECT value FROM json_each(?)) ORDER BY process_id DESC LIMIT ?"
-        rows = await self._select(
-            f"WHERE {condition} AND {others}", [*values, json.dumps([*left_out, *pending, *removed]), limit]
-        )
+        query, values = select_processes(wanted, limit=limit, left_out=[*left_out, *pending, *removed])
+        rows = await self._select(query, values)
         rows += [row for row in pending.values() if wanted.matches(row.record)]
         rows.sort(key=lambda one: one.record.process_id, reverse=True)
         return rows[:limit]
 
     async def unfinished(self) -> _Stored:
         """Return the processes that were not closed when they were last written."""
-        return await self._select("WHERE is_closed = 0", [])
+        return await self._select(f"{_SELECT} WHERE is_closed = 0", [])
 
-    async def known_ids(self) -> set[str]:
-        """Return the ids of all processes."""
-        pending = set(self._opened.pending())  # before: what is committed meanwhile is among the rows
-        rows = await self._read("SELECT process_id FROM processes", [])
-        return {str(row[0]) for row in rows} | pending
+    async def known_of(self, process_ids: Iterable[str]) -> set[str]:
+        """Return those of these ids that have a row."""
+        asked = [*process_ids]
+        pending = (
+            self._opened.pending().keys() & asked
+        )  # before: what is committed meanwhile is among the rows
+        query = "SELECT process_id FROM processes WHERE process_id IN (SELECT value FROM json_each(?))"
+        return {str(row[0]) for row in await self._read(query, [json.dumps(asked)])} | pending
 
-    async def removable(self) -> _Candidates:
-        """Return what retention may choose from: ended and closed, with nothing left of the tree."""
-        rows = await self._read(_REMOVABLE, [])
-        return [
-            Candidate(str(process_id), int(str(ended)), int(str(size))) for process_id, ended, size in rows
-        ]
+    async def removable(self, clock: RetentionClock) -> _Candidates:
+        """Return what retention may choose from: ended and closed, with nothing left of the tree; ends by `clock`."""
+        candidates: _Candidates = []
+        after = ""
+        while rows := await self._read(
+            _REMOVABLE, [after, _SLICE]
+        ):  # other questions have their turns between
+            candidates += await asyncio.to_thread(_candidates, rows, clock)
+            after = str(rows[-1][0])
+        return candidates
 
     async def counter(self, name: str) -> int:
         """Return a counter's value; 0 when it was never set."""
@@ -160,9 +167,10 @@ class Registry:
             raise AssertionError("the registry is used inside `async with` only")
         return self._writer
 
-    async def _select(self, condition: str, values: _Values) -> _Stored:
-        rows = await self._read(f"{_SELECT} {condition}", values)
-        return [StoredProcess.from_row(row) for row in rows]
+    async def _select(self, query: str, values: _Values) -> _Stored:
+        rows = await self._read(query, values)
+        # A thousand rows take 20 ms to become records: not on the loop.
+        return await asyncio.to_thread(_stored, rows)
 
     async def _read(self, query: str, values: _Values) -> _Rows:
         def ask() -> _Rows:
@@ -177,3 +185,15 @@ class Registry:
             raise BackendUnavailable("timeout", "The registry did not answer within 10 s.") from error
         except sqlite3.Error as error:
             raise StoreCorrupt("store_corrupt", f"The registry cannot be read: {error}.") from error
+
+
+def _stored(rows: _Rows) -> _Stored:
+    return [StoredProcess.from_row(row) for row in rows]
+
+
+def _candidates(rows: _Rows, clock: RetentionClock) -> _Candidates:
+    found = []
+    for process_id, ended, size, boot, since in rows:
+        moment = None if boot is None else BootTime(str(boot), int(str(since)))
+        found.append(Candidate(str(process_id), clock.at(moment, wall_ns=int(str(ended))), int(str(size))))
+    return found

@@ -19,7 +19,7 @@ class Retention:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """An ended, closed process: its id, its end (Unix nanoseconds) and the bytes of output it holds."""
+    """An ended, closed process: its id, its end (nanoseconds of a `RetentionClock`) and the bytes of output it holds."""
 
     process_id: str
     ended_ns: int
@@ -29,11 +29,11 @@ class Candidate:
 def select_removable(candidates: Iterable[Candidate], rule: Retention, *, now_ns: int) -> list[str]:
     """Return the ids to remove so that what stays, taken newest first, satisfies the whole rule.
 
-    Ids sort by time; the oldest comes first in the answer.
+    The newest is the one that ended last; ids tell no more than what the wall clock said at a start. They are sorted.
     """
     removable: list[str] = []
     count = total = 0
-    for candidate in sorted(candidates, key=lambda one: one.process_id, reverse=True):
+    for candidate in sorted(candidates, key=lambda one: (one.ended_ns, one.process_id), reverse=True):
         is_old = rule.max_age_s is not None and candidate.ended_ns < now_ns - int(rule.max_age_s * 1e9)
         is_too_many = rule.max_count is not None and count >= rule.max_count
         is_too_much = rule.max_bytes is not None and total + candidate.size > rule.max_bytes
@@ -42,4 +42,4 @@ def select_removable(candidates: Iterable[Candidate], rule: Retention, *, now_ns
         else:
             count += 1
             total += candidate.size
-    return removable[::-1]
+    return sorted(removable)

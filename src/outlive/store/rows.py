@@ -14,7 +14,9 @@ from outlive.core.lifecycle import NOT_ENDED, Cause, State
 from outlive.core.location import Location
 from outlive.core.process import Owner, ProcessRecord
 from outlive.core.sandbox import Profile, Sandbox
+from outlive.core.tags import check_tags
 from outlive.core.terminal import ShellKind, TerminalNote
+from outlive.store.retention_clock import BootTime
 
 __all__ = [
     "COLUMNS",
@@ -29,6 +31,7 @@ __all__ = [
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
+_UNCOUNTED = -1  # in `lost_bytes`: output is lost, and how much is not known
 _SHELLS: Mapping[str, ShellKind] = {"bash": "bash", "zsh": "zsh", "fish": "fish"}
 
 
@@ -102,6 +105,9 @@ COLUMNS = (
     "secret_names",
     "terminal",
     "location",
+    "ended_boot_id",
+    "ended_boottime_ns",
+    "lost_bytes",
 )
 
 
@@ -109,12 +115,14 @@ COLUMNS = (
 class StoredProcess:
     """A record and what else the engine needs to serve the process again.
 
-    `complete` is the end of the output at completion: later bytes belong to descendants.
+    `complete` is the end of the output at completion: later bytes belong to descendants. `ended_boot` is the moment
+    when its end became known, by the clock since boot.
     """
 
     record: ProcessRecord
     complete: Cursor | None = None
     output_limit: int | None = None
+    ended_boot: BootTime | None = None
 
     def to_row(self) -> tuple[object, ...]:
         """Return the values of `COLUMNS`."""
@@ -157,6 +165,9 @@ class StoredProcess:
             json.dumps(record.secret_names) if record.secret_names else None,
             json.dumps(encode_terminal(record.terminal)) if record.terminal is not None else None,
             None if record.location.is_here else json.dumps(record.location.view()),
+            None if self.ended_boot is None else self.ended_boot.boot_id,
+            None if self.ended_boot is None else self.ended_boot.boottime_ns,
+            _lost(record),
         )
 
     @classmethod
@@ -192,6 +203,8 @@ class StoredProcess:
             is_complete=bool(row.count("is_complete")),
             is_closed=bool(row.count("is_closed")),
             has_gaps=bool(row.count("has_gaps")),
+            output_lost=(lost_bytes := row.number("lost_bytes")) is not None,
+            lost_bytes=None if lost_bytes == _UNCOUNTED else lost_bytes,
             descendants=row.count("descendants"),
             is_detached=bool(row.count("is_detached")),
             timeout_s=row.real("timeout_s"),
@@ -207,7 +220,11 @@ class StoredProcess:
         complete = None
         if complete_stdout is not None and complete_stderr is not None:
             complete = Cursor(complete_stdout, complete_stderr)
-        return cls(record=record, complete=complete, output_limit=row.number("output_limit"))
+        boot_id, boottime_ns = row.text("ended_boot_id"), row.number("ended_boottime_ns")
+        ended = None if boot_id is None or boottime_ns is None else BootTime(boot_id, boottime_ns)
+        return cls(
+            record=record, complete=complete, output_limit=row.number("output_limit"), ended_boot=ended
+        )
 
 
 def _text(text: str | None) -> str | None:
@@ -215,6 +232,12 @@ def _text(text: str | None) -> str | None:
     if text is None or text.isascii():
         return text
     return text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
+
+
+def _lost(record: ProcessRecord) -> int | None:
+    if not record.output_lost:
+        return None
+    return _UNCOUNTED if record.lost_bytes is None else record.lost_bytes
 
 
 def _lower(text: str) -> bytes:
@@ -247,7 +270,8 @@ class _Row(dict[str, object]):
 class ProcessFilter:
     """Which processes to list; None means any. `before` is the last id of the previous page.
 
-    `active` asks for processes whose main process has not ended (True) or has (False). `tags` must all match.
+    `active` asks for processes of which something runs: the main process, or what it has left behind (True); or for those whose
+    main process has ended (False). `tags` must all match.
     `since` is a process id: that one and later ones. `text` stands in the command, ASCII letters in either case.
     """
 
@@ -265,6 +289,14 @@ class ProcessFilter:
     since: str | None = None
     before: str | None = None
 
+    def __post_init__(self) -> None:
+        """Refuse what no process can have.
+
+        Raises:
+            InvalidRequest: A tag without a name.
+        """
+        check_tags(self.tags or {})
+
     def matches(self, record: ProcessRecord) -> bool:
         """Tell whether `record` is one of them (the same decision as `where`)."""
         owner = record.owner
@@ -276,7 +308,11 @@ class ProcessFilter:
             and (self.pid is None or record.pid == self.pid)
             and (self.group is None or record.group == self.group)
             and all(record.tags.get(name) == value for name, value in (self.tags or {}).items())
-            and (self.active is None or (record.state in NOT_ENDED) == self.active)
+            and (
+                self.active is None
+                or (record.state in NOT_ENDED) == self.active
+                or (self.active and record.descendants > 0)
+            )
             and (self.detached is None or record.is_detached == self.detached)
             and (self.states is None or record.state in self.states)
             and (self.text is None or _lower(self.text) in _lower(record.command))
@@ -306,7 +342,9 @@ class ProcessFilter:
             values += [name, value]
         if self.active is not None:
             states = ", ".join(f"'{state.value}'" for state in sorted(NOT_ENDED))
-            clauses.append(f"state {'IN' if self.active else 'NOT IN'} ({states})")
+            clauses.append(
+                f"(state IN ({states}) OR descendants > 0)" if self.active else f"state NOT IN ({states})"
+            )
         if self.states is not None:
             clauses.append("state IN (SELECT value FROM json_each(?))")
             values.append(json.dumps([state.value for state in self.states]))

@@ -7,8 +7,11 @@ program wrote, is set aside rather than repaired.
 import contextlib
 import os
 import sqlite3
+from urllib.parse import quote
 
-__all__ = ["MIGRATIONS", "open_registry"]
+__all__ = ["AUDIT_LOG", "MIGRATIONS", "open_registry", "peek_counter"]
+
+AUDIT_LOG = "audit_log"  # the counter that names the audit log (`AuditTrail.log_number`)
 
 # One script for each version; released ones never change. The columns are `rows.COLUMNS`, in that order.
 MIGRATIONS = (
@@ -63,6 +66,36 @@ MIGRATIONS = (
     """
     ALTER TABLE processes ADD COLUMN location TEXT;
     """,
+    """
+    ALTER TABLE processes ADD COLUMN ended_boot_id TEXT;
+    ALTER TABLE processes ADD COLUMN ended_boottime_ns INTEGER;
+    """,
+    """
+    ALTER TABLE processes ADD COLUMN lost_bytes INTEGER;
+    """,
+    """
+    CREATE INDEX processes_by_principal ON processes (principal, is_detached, process_id);
+    CREATE INDEX processes_by_state ON processes (principal, is_detached, state, process_id);
+    CREATE INDEX processes_by_pid ON processes (principal, pid, process_id) WHERE pid NOT NULL;
+    CREATE INDEX processes_by_group ON processes (principal, group_name, process_id) WHERE group_name NOT NULL;
+    CREATE TABLE process_tags (
+        owner TEXT NOT NULL,
+        tag TEXT NOT NULL,
+        content TEXT NOT NULL,
+        process_id TEXT NOT NULL,
+        PRIMARY KEY (owner, tag, content, process_id)
+    ) WITHOUT ROWID;
+    CREATE INDEX process_tags_by_process ON process_tags (process_id);
+    INSERT INTO process_tags
+        SELECT principal, one.key, one.value, process_id FROM processes, json_each(tags) AS one WHERE tags NOT NULL;
+    CREATE TRIGGER processes_tagged AFTER INSERT ON processes BEGIN
+        DELETE FROM process_tags WHERE process_id = new.process_id;
+        INSERT INTO process_tags SELECT new.principal, key, value, new.process_id FROM json_each(new.tags);
+    END;
+    CREATE TRIGGER processes_untagged AFTER DELETE ON processes BEGIN
+        DELETE FROM process_tags WHERE process_id = old.process_id;
+    END;
+    """,
 )
 
 
@@ -78,6 +111,18 @@ def open_registry(path: str, *, now_s: int) -> sqlite3.Connection:
             with contextlib.suppress(FileNotFoundError):
                 os.replace(path + suffix, f"{path}{suffix}.damaged-{now_s}")
         return _open(path)
+
+
+def peek_counter(path: str, name: str) -> int:
+    """Return a counter from a registry that may be another program's; 0 where there is none. Changes nothing."""
+    if not os.path.exists(path):
+        return 0
+    try:
+        with contextlib.closing(sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True)) as connection:
+            row = connection.execute("SELECT value FROM counters WHERE name = ?", [name]).fetchone()
+    except sqlite3.Error:
+        return 0
+    return int(row[0]) if row else 0
 
 
 class _NewerVersion(Exception):

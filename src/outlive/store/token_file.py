@@ -42,7 +42,13 @@ class TokenFile:
             return ()
 
     def create(
-        self, name: str | None, scope: Scope, *, now: datetime, expires_at: datetime | None = None
+        self,
+        name: str | None,
+        scope: Scope,
+        *,
+        now: datetime,
+        expires_at: datetime | None = None,
+        acts_as_user: bool = False,
     ) -> tuple[Token, str]:
         """Add a token and return it with its secret, which nobody can ever show again.
 
@@ -74,6 +80,7 @@ class TokenFile:
                     digest=digest_of(secret),
                     created_at=now,
                     expires_at=expires_at,
+                    acts_as_user=acts_as_user,
                 )
             )
             return (*tokens, *made)

@@ -7,6 +7,7 @@ files of commands that have a process folder: those were started, or withdrawn. 
 
 import contextlib
 import errno
+import hashlib
 import json
 import os
 import shutil
@@ -18,11 +19,13 @@ from outlive.core.layout import STREAM_FILES, Layout
 from outlive.core.lifecycle import Cause
 from outlive.protocols.frames import WITHDRAWN, ExitRecord, encode_exit
 from outlive.protocols.keeper import CauseCode
+from outlive.store.spent_ids import SpentIds
 
 __all__ = ["GroupKey", "WaitingCommand", "WaitingRoom"]
 
 GroupKey = tuple[str, str]  # principal, name: everybody's groups are his own
 _LIMITS = "limits.json"
+_SPENT = "spent-ids"  # of what has waited for an approval
 _END = ".end"  # ends the name of a process folder that is being made for a command that is withdrawn
 
 
@@ -35,6 +38,19 @@ class WaitingCommand:
     script: bytes
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
 
+    @property
+    def digest(self) -> str:
+        """The SHA-256, in hex, of all that decides what runs: who approves it approves exactly that.
+
+        Over the very bytes that the keeper will get (program, words, variables with values, folder, bounds, place), the
+        script and the secrets, each with its length before it, so that no two commands have the same bytes.
+        """
+        secrets = json.dumps(sorted(self.secrets.items())).encode()
+        digest = hashlib.sha256(b"outlive approval 1\0")
+        for part in (self.process_id.encode(), self.spec, self.script, secrets):
+            digest.update(b"%d\0" % len(part) + part)
+        return digest.hexdigest()
+
 
 class WaitingRoom:
     """The folder `waiting` of a state folder; one writer, the server."""
@@ -43,10 +59,12 @@ class WaitingRoom:
         """Make nothing yet."""
         self._layout = layout
         self._folder = layout.waiting
+        self.spent = SpentIds(f"{layout.waiting}/{_SPENT}")
 
     def open(self) -> tuple[list[WaitingCommand], dict[GroupKey, int]]:
         """Return who waits, oldest first, and the limits; a file that is damaged is left alone and ignored."""
         os.makedirs(self._folder, mode=0o700, exist_ok=True)
+        self.spent.open()
         waiting = []
         for name in sorted(os.listdir(self._folder)):
             if name.endswith(_END):  # a crash came before it was put in its place
@@ -59,12 +77,18 @@ class WaitingRoom:
                 continue
             with contextlib.suppress(OSError, ValueError):
                 waiting.append(_decode(process_id, _read(f"{self._folder}/{name}")))
+                self.spent.add(process_id)  # an earlier version did not
         return waiting, self._limits()
 
     def put(self, command: WaitingCommand) -> None:
         """Keep a command; raises OSError when the disk does not take it."""
         head = b"%d\n" % len(command.spec)
         _replace(f"{self._folder}/{command.process_id}", head + command.spec + command.script)
+
+    def put_asked(self, command: WaitingCommand) -> None:
+        """Keep a command whose id a person will be shown: it names no other one from now on. Raises as `put` does."""
+        self.spent.add(command.process_id)
+        self.put(command)
 
     def remove(self, process_id: ProcessId) -> None:
         """Forget a command; that it is not there is a success."""

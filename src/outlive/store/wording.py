@@ -4,7 +4,7 @@ import os
 
 from outlive.core.lifecycle import Cause, State
 
-__all__ = ["NEVER_RAN", "ended_sentence"]
+__all__ = ["NEVER_RAN", "ended_sentence", "loss_sentence"]
 
 NEVER_RAN = "The command was never started: server and keeper ended before they could."
 
@@ -17,10 +17,12 @@ def ended_sentence(
     timeout_s: float | None = None,
     output_limit: int | None = None,
     errno: int = 0,
+    loss: str | None = None,
 ) -> str | None:
     """Return the sentence for `ProcessRecord.error`; None for a natural end and for what still runs.
 
-    `note` says who asked for a cancel. The timeout's text is promise S1.7.
+    `note` says who asked for a cancel. The timeout's text is promise S1.7. `loss`: what a natural end says instead of
+    nothing (`loss_sentence`).
     """
     if state is State.LOST:
         return note or "How it ended cannot be known: the machine or the keeper was lost while it ran."
@@ -30,7 +32,7 @@ def ended_sentence(
         return None
     match cause:
         case Cause.NONE:
-            return None
+            return loss
         case Cause.CANCEL:
             return note or "Cancelled by the client."
         case Cause.TIMEOUT:
@@ -43,3 +45,12 @@ def ended_sentence(
             return note or "Ended because the server was told to stop its processes."
         case Cause.APPROVAL_DENIED | Cause.APPROVAL_EXPIRED:  # of what never ran: told by its state
             return note or "It was not approved."
+
+
+def loss_sentence(lost_bytes: int | None) -> str:
+    """Return what is said of a process whose output is not whole."""
+    if lost_bytes is None:
+        return "Some of its output may be lost: its shim and the supervisor died at the same instant, or its log was cut."
+    return (
+        f"{lost_bytes} bytes of its output are lost: the log is shorter than it was when the command ended."
+    )

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outlive.protocols.jsonrpc.requests import MAX_BATCH, Batch, Refusal, Request, parse_frame
+from outlive.protocols.jsonrpc.requests import MAX_BATCH, Batch, Refusal, Request, parse_binary, parse_frame
 
 
 def _request(**members: object) -> str:
@@ -134,3 +134,23 @@ _members = st.fixed_dictionaries(
 def test_no_frame_raises(frame: str) -> None:
     """Whatever comes, there is an answer to it."""
     assert isinstance(parse_frame(frame), Request | Refusal | Batch)
+
+
+@given(payload=st.binary(max_size=300))
+def test_a_binary_frame_is_a_request_and_its_bytes(payload: bytes) -> None:
+    parsed = parse_binary(_request(id=3, method="write").encode() + b"\n" + payload)
+    assert isinstance(parsed, Request)
+    assert (parsed.method, parsed.request_id, parsed.payload) == ("write", b"3", payload)
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [b"", b"abc", b'{"jsonrpc":"2.0","id":1,"method":"list"}', b"[{}]\nx", b"\nx", b'{"\xff"}\nx', b"{}\nx"],
+)
+def test_what_is_no_request_and_bytes_is_refused(frame: bytes) -> None:
+    assert isinstance(parse_binary(frame), Refusal)
+
+
+@given(frame=st.binary(max_size=300))
+def test_no_binary_frame_raises(frame: bytes) -> None:
+    assert isinstance(parse_binary(frame), Request | Refusal)

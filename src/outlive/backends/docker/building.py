@@ -22,6 +22,7 @@ __all__ = [
     "RUNNER_FLAGS",
     "cache_folder",
     "compile_runner",
+    "compiled_runner",
     "present_runner",
     "runner_binary",
     "runner_sources",
@@ -65,8 +66,13 @@ def present_runner(machine: str, cache_dir: Path | None) -> Path | None:
         return shipped
     if cache_dir is None:
         return None
-    cached = cache_dir / _cached_name(machine)
+    cached = compiled_runner(machine, cache_dir)
     return cached if os.access(cached, os.X_OK) else None
+
+
+def compiled_runner(machine: str, cache_dir: Path) -> Path:
+    """Return where the runner of these sources lies once it was compiled; it need not be there."""
+    return cache_dir / _cached_name(machine)
 
 
 def runner_binary(machine: str, cache_dir: Path) -> Path:

@@ -77,6 +77,10 @@ class NodeView(Protocol):
         """The disk there is full."""
 
     @property
+    def output_lost(self) -> bool:
+        """Some of what it wrote is not in the log there."""
+
+    @property
     def descendants(self) -> int:
         """What is left of its tree besides itself."""
 

@@ -60,6 +60,7 @@ class MirrorFolder:
     Attributes (written here only):
         sizes: Bytes of stdout and stderr, gaps included.
         released: The range of each stream that is not there any more; (0, 0) where there is none.
+        output_lost: The node lost some of the output (written by the mirror).
     """
 
     def __init__(self, folder: str, *, limit: int | None, punch: Punch) -> None:
@@ -77,6 +78,7 @@ class MirrorFolder:
         self._fds = [_CLOSED] * (len(STREAM_FILES) + 1)
         self.sizes = [_size(f"{folder}/{name}") for name in STREAM_FILES]
         self.released = _read_gaps(folder)
+        self.output_lost = False
         self._run_stream: int | None = None  # unknown after a kill: the next bytes begin a run
         self._run_ns = 0
         with contextlib.suppress(OSError):
@@ -164,7 +166,7 @@ class MirrorFolder:
             "at_ns": time.time_ns(),
             "descendants": descendants,
             "gaps": self.released != [(0, 0), (0, 0)],
-            "holder_lost": False,
+            "holder_lost": self.output_lost,
             "closed": is_closed,
         }
         _write_whole(path, json.dumps(record).encode())

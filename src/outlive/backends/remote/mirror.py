@@ -108,6 +108,7 @@ class Mirror:
                 self.completion = Cursor(done["out"], done["err"])
                 self._phase, self._descendants = Phase.DONE, int(done["descendants"])
                 self._cause = int(done["cause"])
+                self.files.output_lost = bool(done.get("holder_lost"))
                 self.is_closed = bool(done["closed"] or read_small(f"{self.folder}/closed"))
         return record is not None or self.is_ended
 
@@ -195,6 +196,7 @@ class Mirror:
         state = State(view.state)
         self._pid = view.pid or self._pid
         self._is_stalled_there = view.is_stalled
+        self.files.output_lost |= view.output_lost
         if not self.is_ended:
             self._phase = Phase.EXITED if state in ENDED else _PHASES[state]
         if state in ENDED:
@@ -230,6 +232,8 @@ class Mirror:
             flags |= Flags.STALLED
         if self.files.released != [(0, 0), (0, 0)]:
             flags |= Flags.GAPS
+        if self.files.output_lost:
+            flags |= Flags.HOLDER_LOST
         spec = self.spec
         limit = spec.output_limit
         if spec.on_limit == "block" and limit is not None and not self.is_ended:

@@ -9,11 +9,14 @@ from outlive.backends.remote.folder import write_stop
 from outlive.backends.remote.looking import NodeLooking
 from outlive.backends.remote.records import put_down_state
 from outlive.core.cursor import Cursor
+from outlive.core.errors import LimitExceeded
 from outlive.core.identity import ProcessId
 from outlive.core.lifecycle import Cause
 from outlive.protocols.keeper import CauseCode
 
 __all__ = ["NodeVerbs"]
+
+_PIECE_BYTES = 64 * 1024  # of an input: a node may take only small messages
 
 
 class NodeVerbs(NodeLooking):
@@ -56,8 +59,17 @@ class NodeVerbs(NodeLooking):
 
     async def write(self, process_id: ProcessId, data: bytes) -> None:
         """Write to the input; never repeated."""
-        text = base64.b64encode(data).decode("ascii")
-        await self._ask("write", process_id, is_repeatable=False, data=text, encoding="base64")
+        for at in range(0, len(data), _PIECE_BYTES):
+            text = base64.b64encode(data[at : at + _PIECE_BYTES]).decode("ascii")
+            try:
+                await self._ask("write", process_id, is_repeatable=False, data=text, encoding="base64")
+            except LimitExceeded as error:
+                written = error.details.get("written_bytes", 0)
+                details = {
+                    **error.details,
+                    "written_bytes": at + (written if isinstance(written, int) else 0),
+                }
+                raise LimitExceeded(error.code, error.message, hint=error.hint, details=details) from error
 
     async def close_stdin(self, process_id: ProcessId) -> None:
         """Close the input."""

@@ -28,6 +28,10 @@ def execute_words(spec: Spec, script: bytes, secrets: Mapping[str, str]) -> dict
         "on_limit": spec.on_limit,
         "after_exit": spec.after_exit,
     }
+    if spec.umask is not None:
+        words["umask"] = spec.umask
+    if spec.nice is not None:
+        words["nice"] = spec.nice
     if script:
         words["script"] = script.decode("utf-8", "surrogateescape")
     if secrets:

@@ -7,7 +7,8 @@ import signal
 import sys
 import threading
 
-from outlive.client import BackendUnavailable, Completion, OutliveError, Process, StartFailed
+from outlive.client import Completion, OutliveError, Process
+from outlive.core.hints import hint_for
 
 __all__ = [
     "CANNOT_EXECUTE",
@@ -28,6 +29,8 @@ NOT_FOUND = 127
 
 def exit_as(process: Process, completion: Completion) -> tuple[int, int]:
     """Return (exit code, signal to die of or 0) for a command that has ended; says what a code cannot say."""
+    if completion.output_lost:
+        _say(f"outlive: {completion.error or 'Some of the output is lost.'}")
     if completion.error is not None:
         cause = None
         with contextlib.suppress(OutliveError):
@@ -59,8 +62,8 @@ def failed_start(error: OutliveError, program: str) -> int:
             _say(f"outlive: {program}: Argument list too long")
             return CANNOT_EXECUTE
     _say(f"outlive: {error.message}")
-    if error.hint and not isinstance(error, StartFailed | BackendUnavailable):
-        _say(f"  {error.hint}")
+    if hint := hint_for(error, "cli"):
+        _say(f"  {hint}")
     return OURS_FAILED
 
 

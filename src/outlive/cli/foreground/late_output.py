@@ -10,6 +10,8 @@ import sys
 
 from outlive.cli.far import a_client
 from outlive.cli.foreground.delivery import Delivery
+from outlive.cli.foreground.ending import die_here
+from outlive.cli.foreground.signals import ENDING, Signals
 from outlive.client import Cursor, OutliveError, Process
 from outlive.client.results import Stream
 
@@ -31,15 +33,18 @@ def leave_behind(process: Process, cursor: Cursor, state_dir: str) -> None:
             words,
             os.environ,
             file_actions=[(os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0)],
-            setsigmask=(),
+            setsigmask=ENDING,  # until it can pass them on
         )
 
 
 def main(state_dir: str, process_id: str, cursor: Cursor) -> None:
     """Deliver until nothing can come any more, or nobody reads."""
     read: set[str] = set(_OUTPUTS)
+    signals = Signals()
+    signals.hold()
     with a_client(state_dir, no_start=False) as client:
         process = client.get(process_id)
+        signals.begin(lambda received: _pass_on(process, received.number))
 
         def gone(stream: Stream) -> None:
             read.discard(stream)
@@ -56,6 +61,14 @@ def main(state_dir: str, process_id: str, cursor: Cursor) -> None:
                 if is_closed:
                     return
                 is_closed = process.wait(_LOOK_S, until="closed").is_closed
+
+
+def _pass_on(process: Process, number: int) -> None:
+    """End as we are told to, and with us what the command has left running: it was told, too, if its caller's group was."""
+    if number in ENDING:
+        with contextlib.suppress(OutliveError):
+            process.signal(number, whole_tree=True)
+        die_here(number)
 
 
 if __name__ == "__main__":

@@ -32,6 +32,7 @@ class RunOptions:
     backend: str | None = None
     image: str | None = None
     isolation: str | None = None
+    grant: str | None = None
     grace_s: float | None = None
     detach_keys: str = "ctrl-p,ctrl-q"
     as_json: bool = False

@@ -52,7 +52,11 @@ class Readiness:
                 return None
             info = process.info()
             return Completion(
-                exit_code=info.exit_code, exit_signal=info.exit_signal, error=info.error, cursor=info.cursor
+                exit_code=info.exit_code,
+                exit_signal=info.exit_signal,
+                error=info.error,
+                cursor=info.cursor,
+                output_lost=info.output_lost,
             )
         with process.follow() as items:
             for item in items:

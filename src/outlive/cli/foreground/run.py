@@ -50,7 +50,7 @@ def run_command(options: RunOptions, *, state_dir: str | None, no_start: bool) -
     size = terminal.size if terminal is not None and plan.stdio == "pty" else None
     layout = layout_of(state_dir)
     with (
-        a_client(layout.root, no_start=no_start, say=say_nothing) as client,
+        a_client(layout.root, no_start=no_start, after_stop=True, say=say_nothing) as client,
         contextlib.ExitStack() as loan,
     ):
         early = None if options.is_detached else EarlySignals(terminal)

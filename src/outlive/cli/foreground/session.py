@@ -161,8 +161,11 @@ class Session:
                     self._send(number, by_terminal=received.by_kernel or self._is_hang_up(number))
 
     def _send(self, number: int, *, by_terminal: bool) -> None:
+        # What ends programs and was sent to us, or to our group as hosts do at a timeout, is for all that the command has
+        # started: without job control a shell has its background jobs in that group, too.
+        is_for_all = number in ENDING and not by_terminal
         try:
-            self._process.signal(number, whole_group=by_terminal)
+            self._process.signal(number, whole_tree=is_for_all, whole_group=by_terminal)
         except InvalidState as error:
             if error.code == "process_queued" and number in ENDING:
                 self._process.cancel(0.0)

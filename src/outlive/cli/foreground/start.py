@@ -152,6 +152,8 @@ def _common(options: RunOptions, plan: Plan, size: tuple[int, int] | None) -> St
         wanted["image"] = options.image
     if options.isolation is not None:
         wanted["isolation"] = parse_isolation(options.isolation)
+    if options.grant is not None:
+        wanted["grant"] = options.grant
     if options.limits:
         wanted["limits"] = parse_limits(options.limits)
     if plan.stdin in {"typed", "fed"} and plan.stdio == "pty":
@@ -195,10 +197,10 @@ def _secrets(names: tuple[str, ...], environment: dict[str, str | None]) -> dict
 def _lent(client: Client, layout: Layout, process_id: str) -> Iterator[None]:
     """Hand our stdin to the keeper while the block starts a process."""
     try:
-        keeper = KeeperClient(layout)
+        keeper = KeeperClient(layout, greets=False)
     except BackendUnavailable:
         client.list(limit=1)  # starts the server, and that the keeper
-        keeper = KeeperClient(layout)
+        keeper = KeeperClient(layout, greets=False)
     with keeper:
         try:
             keeper.ask({"op": "lend", "id": process_id}, fds=[0])

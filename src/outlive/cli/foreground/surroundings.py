@@ -1,6 +1,7 @@
-"""What a program inherits from its shell besides folder and environment: closed descriptors, ignored signals, umask.
+"""What a program inherits from its shell besides folder and environment: closed descriptors, ignored signals.
 
-The keeper spawns commands with none of that. Where ours is not the usual, a shell sets it and becomes the command.
+The keeper spawns commands with none of that. Where ours is not the usual, a shell sets it and becomes the command. Umask and
+niceness travel with every start (`client.options`).
 """
 
 import os
@@ -11,7 +12,6 @@ from outlive.presence.own_token import TOKEN_VARIABLE
 
 __all__ = ["Surroundings"]
 
-_USUAL_UMASK = 0o022
 _REDIRECTIONS = ("<&-", ">&-", "2>&-")
 # Python ignores these itself: whether they were ignored before nobody knows any more.
 _NOT_KNOWN = {signal.SIGPIPE, signal.SIGXFSZ}
@@ -20,14 +20,11 @@ _NOT_KNOWN = {signal.SIGPIPE, signal.SIGXFSZ}
 class Surroundings:
     """Ours, as they were found; `found` is to be called before anything else is opened."""
 
-    def __init__(
-        self, environment: Mapping[str, str], closed: Sequence[int], ignored: Sequence[int], umask: int
-    ) -> None:
-        """Keep the environment, closed standard descriptors, numbers of ignored signals, and the umask."""
+    def __init__(self, environment: Mapping[str, str], closed: Sequence[int], ignored: Sequence[int]) -> None:
+        """Keep the environment, closed standard descriptors and numbers of ignored signals."""
         self.environment = environment
         self.closed = tuple(closed)
         self.ignored = tuple(ignored)
-        self.umask = umask
 
     @classmethod
     def found(cls) -> "Surroundings":
@@ -47,16 +44,12 @@ class Surroundings:
             for number in signal.valid_signals() - _NOT_KNOWN
             if signal.getsignal(number) is signal.SIG_IGN
         ]
-        umask = os.umask(_USUAL_UMASK)
-        os.umask(umask)
-        return cls(_environment(), closed, sorted(ignored), umask)
+        return cls(_environment(), closed, sorted(ignored))
 
     @property
     def preparation(self) -> str:
         """The shell's words that make them so; empty where they are the usual ones."""
         words = []
-        if self.umask != _USUAL_UMASK:
-            words.append(f"umask {self.umask:04o}")
         if self.ignored:
             words.append(f"trap '' {' '.join(map(str, self.ignored))}")
         if self.closed:

@@ -36,7 +36,6 @@ from outlive.core.terminal import (
 )
 from outlive.engine.engine import Engine
 from outlive.engine.process import Process
-from outlive.engine.terminals.bounds import check_bounds
 from outlive.engine.terminals.contract import NewTerminal
 from outlive.engine.terminals.directory import Terminals
 from outlive.engine.terminals.execution import Execution, waiting_of
@@ -160,7 +159,7 @@ class EngineTerminals:
         process, note = await self._find(terminal_id, by)
         typed = typed_command(command, note.shell, note.key)
         try:
-            await check_bounds(self._engine, process, by)
+            await self._engine.on_behalf(by).check(process)
             cwd = await asyncio.to_thread(_folder_of, process)
             await self._engine.check_typed(command, cwd=cwd or process.record.cwd)
             self._states.check_ready(process, note)
@@ -200,7 +199,6 @@ class EngineTerminals:
             CommandRefused: `profile_too_weak`.
         """
         process, _ = await self._find(terminal_id, by)
-        await check_bounds(self._engine, process, by)
         await self._engine.on_behalf(by).write(process, data)
 
     async def resize(self, terminal_id: str, rows: int, cols: int, by: Owner) -> None:
@@ -211,6 +209,12 @@ class EngineTerminals:
     async def close(self, terminal_id: str, by: Owner) -> None:
         """Hang up, as a terminal that is closed does; what does not heed that is ended. Returns when all is gone."""
         process, _ = await self._find(terminal_id, by)
+        acting = self._engine.on_behalf(by)
+        try:
+            await acting.check(process)
+        except OutliveError as error:
+            self._tell("cancel", by, process, error=error)
+            raise
         if process.state is not State.QUEUED:
             with contextlib.suppress(InvalidState, TimeoutError):
                 await self._engine.signal(process, signal.SIGHUP, whole_tree=True)
@@ -221,7 +225,7 @@ class EngineTerminals:
             self._tell("cancel", by, process)
             return
         with contextlib.suppress(InvalidState):  # it ended meanwhile
-            await self._engine.on_behalf(by).end(process, grace_s=_GRACE_S, note=_CLOSED)
+            await acting.end(process, grace_s=_GRACE_S, note=_CLOSED)
 
     def _open(self, by: Owner) -> list[tuple[Process, TerminalNote]]:
         found = [

@@ -158,6 +158,7 @@ class VsCodeTerminals:
             await self._engines(terminal_id).close(terminal_id, by)
             return
         seat, terminal = found
+        await self._engine.check_elsewhere(None, by)
         with self._telling("close", terminal_id, by):
             outcome = await ask_seat(
                 seat,

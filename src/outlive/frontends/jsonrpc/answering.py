@@ -137,7 +137,7 @@ def _job(entry: Request | Refusal) -> _Job:
     if isinstance(entry, Refusal):
         return _Job(entry.request_id, None, None, entry.error)
     try:
-        call = prepare(entry.method, entry.params)
+        call = prepare(entry.method, entry.params, entry.payload)
     except OutliveError as error:
         return _Job(entry.request_id, None, None, error)
     return _Job(entry.request_id, entry.label, call, None)

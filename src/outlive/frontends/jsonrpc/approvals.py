@@ -1,27 +1,25 @@
 """The methods of approvals: approvals, approve, deny. For callers with the scope `admin` from outside of our trees."""
 
 from outlive.frontends.jsonrpc.context import Context, Reply
+from outlive.frontends.pending_approvals import pending_approvals
 from outlive.policy.approver import approver_of
-from outlive.protocols.jsonrpc.params import ApprovalsParams, DenyParams, ProcessIdParams
-from outlive.protocols.jsonrpc.views import approval_view, process_view
+from outlive.protocols.jsonrpc.params import ApprovalsParams, ApproveParams, DenyParams
+from outlive.protocols.jsonrpc.views import process_view
 
 __all__ = ["approvals", "approve", "deny"]
 
 
 async def approvals(context: Context, params: ApprovalsParams, _label: str | None) -> Reply:
     """List what waits for an approval, oldest first, whoever asked."""
-    waiting = [
-        approval_view(one.record, argv=one.argv, script=one.script)
-        for one in context.engine.approvals(raw=params.raw)
-    ]
+    waiting = pending_approvals(context.engine, context.access, raw=params.raw)
     return Reply(result={"approvals": waiting})
 
 
-async def approve(context: Context, params: ProcessIdParams, _label: str | None) -> Reply:
-    """Let a process start that waits for an approval."""
+async def approve(context: Context, params: ApproveParams, _label: str | None) -> Reply:
+    """Let a process start that waits for an approval, if it is what the caller has looked at."""
     by = approver_of(context.access)
     process = await context.engine.find(params.process_id)
-    await context.engine.approve(process, by=by)
+    await context.engine.approve(process, digest=params.digest, by=by)
     return Reply(result=process_view(process.record))
 
 

@@ -10,7 +10,7 @@ from typing import get_args
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from outlive.core.errors import InvalidRequest, LimitExceeded, OutliveError, ProtocolViolation
+from outlive.core.errors import InvalidRequest, LimitExceeded, OutliveError
 from outlive.engine import Engine
 from outlive.frontends.jsonrpc.answering import WORK_A_TURN, Answer, Work, work_of
 from outlive.frontends.jsonrpc.connection import Connection
@@ -28,7 +28,7 @@ from outlive.policy.access import Access
 from outlive.protocols.jsonrpc.answers import encode_error, encode_notification
 from outlive.protocols.jsonrpc.lines import FrameHeads
 from outlive.protocols.jsonrpc.params import OutputMode
-from outlive.protocols.jsonrpc.requests import NULL_ID, parse_frame
+from outlive.protocols.jsonrpc.requests import NULL_ID, parse_binary, parse_frame
 from outlive.protocols.jsonrpc.resumption import Resumption
 from outlive.protocols.jsonrpc.views import process_view
 from outlive.protocols.websocket_frames import text_frame
@@ -176,7 +176,9 @@ class Channel:
                 "capabilities": {
                     "methods": sorted(METHODS),
                     "output": list(get_args(OutputMode)),
+                    "input": ["text", "base64", "binary"],
                     "max_line_bytes": self._settings.max_line_bytes,
+                    "max_message_bytes": self._settings.max_message_bytes,
                     "reconnect_grace": self._settings.reconnect_grace_s,
                     "backend": self._engine.default_backend,
                 },
@@ -196,11 +198,7 @@ class Channel:
             if message["type"] == "websocket.disconnect":
                 return
             text = message.get("text")
-            if text is None:
-                error = ProtocolViolation("binary_frame", "A request is a text frame, this one was binary.")
-                await self._outbox.send(text_frame(encode_error(NULL_ID, error)))
-                continue
-            work = work_of(parse_frame(text))
+            work = work_of(parse_binary(message["bytes"]) if text is None else parse_frame(text))
             if early_s := self._take(context.access.principal, len(work)):
                 await asyncio.sleep(early_s)  # the client's further messages wait in its own buffers
             await self._serve(context, work)

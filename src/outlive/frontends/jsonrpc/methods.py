@@ -17,6 +17,7 @@ from outlive.frontends.terminal_calls import TerminalCalls
 from outlive.policy.access import Scope
 from outlive.protocols.jsonrpc.params import (
     ApprovalsParams,
+    ApproveParams,
     AttachParams,
     CloseOutputParams,
     ControlParams,
@@ -26,7 +27,6 @@ from outlive.protocols.jsonrpc.params import (
     GetParams,
     ListParams,
     NodesParams,
-    ProcessIdParams,
     ProcessParams,
     ReadParams,
     RelabelParams,
@@ -113,7 +113,7 @@ METHODS: Mapping[str, _Method] = MappingProxyType(
         "relabel": _method(Scope.RUN, RelabelParams, verbs.relabel),
         "remove": _method(Scope.RUN, RemoveParams, verbs.remove, lambda _: Lane.LONG),
         "approvals": _method(Scope.ADMIN, ApprovalsParams, approvals.approvals),
-        "approve": _method(Scope.ADMIN, ProcessIdParams, approvals.approve, lambda _: Lane.LONG),
+        "approve": _method(Scope.ADMIN, ApproveParams, approvals.approve, lambda _: Lane.LONG),
         "deny": _method(Scope.ADMIN, DenyParams, approvals.deny, lambda _: Lane.LONG),
         "events": _method(Scope.READ, EventsParams, questions.events),
         "nodes": _method(Scope.READ, NodesParams, questions.nodes),
@@ -129,14 +129,21 @@ METHODS: Mapping[str, _Method] = MappingProxyType(
 )
 
 
-def prepare(method: str, params: bytes) -> Call:
-    """Return the call that a request asks for.
+def prepare(method: str, params: bytes, payload: bytes | None = None) -> Call:
+    """Return the call that a request asks for; `payload` is what a binary frame brought with it.
 
     Raises:
-        ProtocolViolation: `method_not_found`.
+        ProtocolViolation: `method_not_found`; `binary_frame`: the method takes no bytes.
         InvalidRequest: The parameters are impossible.
     """
     known = METHODS.get(method)
     if known is None:
         raise ProtocolViolation("method_not_found", f"There is no method {method[:40]!r}.")
-    return known.bind(method, params)
+    if payload is None:
+        return known.bind(method, params)
+    if method != "write":
+        raise ProtocolViolation("binary_frame", f"{method} is asked for in a text frame.")
+    asked = decode_params(params, ProcessParams)
+    return Call(
+        method, lambda context, _label: verbs.write_bytes(context, asked, payload), Lane.LONG, known.scope
+    )

@@ -13,4 +13,5 @@ class DoorSettings:
     max_connections: int = 100
     reconnect_grace_s: float = 10.0
     max_line_bytes: int = 8192
+    max_message_bytes: int = 16 * 1024 * 1024
     wait_s: float = 45.0

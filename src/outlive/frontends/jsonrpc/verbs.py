@@ -48,6 +48,7 @@ __all__ = [
     "resize",
     "signal",
     "write",
+    "write_bytes",
 ]
 
 _WORDS = {"PAUSE": "paused", "RESUME": "resumed", "CANCEL": "cancelled"}
@@ -167,7 +168,11 @@ async def signal(context: Context, params: SignalParams, _label: str | None) -> 
 
 async def write(context: Context, params: WriteParams, _label: str | None) -> Reply:
     """Write to the process's input; answered when all of it is in the pipe or terminal."""
-    data = _input_bytes(params)
+    return await write_bytes(context, params, _input_bytes(params))
+
+
+async def write_bytes(context: Context, params: ProcessParams, data: bytes) -> Reply:
+    """Write bytes that came as they are, in a binary frame."""
     process = await context.find(params.process_id)
     await context.acting.write(process, data)
     return Reply(result={"written": len(data)})
@@ -201,7 +206,7 @@ async def release(context: Context, params: ReleaseParams, _label: str | None) -
     cursor = Cursor.parse(params.cursor)
     process = await context.find(params.process_id)
     check_within(process, cursor)
-    await context.engine.release(
+    await context.acting.release(
         process, stdout_bytes=cursor.stdout, stderr_bytes=cursor.stderr, unbound=params.unbound
     )
     return Reply(result={"status": "released"})

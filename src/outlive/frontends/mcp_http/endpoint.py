@@ -6,12 +6,13 @@ Raw callers send no MCP-Protocol-Version header. Everybody who does speaks a han
 
 import asyncio
 
-from starlette.types import Receive, Scope, Send
+from starlette.types import Receive, Send
+from starlette.types import Scope as AsgiScope
 
 from outlive.frontends.guard import access_of
-from outlive.frontends.mcp_http.access import cors_headers, is_preflight
 from outlive.frontends.mcp_http.calls import Calls
 from outlive.frontends.mcp_http.exchange import Exchange
+from outlive.frontends.mcp_http.greeting import greeting
 from outlive.frontends.mcp_http.handshake import HandshakeMessages
 from outlive.frontends.mcp_http.requests import (
     HANDSHAKE_REVISIONS,
@@ -24,12 +25,12 @@ from outlive.frontends.mcp_http.responses import (
     EventStream,
     error_body,
     gone,
-    send_body,
 )
 from outlive.frontends.mcp_http.sdk_loading import SdkLoading
 from outlive.frontends.mcp_http.sessions import McpSession, McpSessions
 from outlive.frontends.mcp_http.settings import McpHttpSettings
 from outlive.frontends.mcp_tools.contract import Caller, Toolbox
+from outlive.policy.access import Scope
 from outlive.protocols.sse import COMMENT
 
 __all__ = ["McpEndpoint"]
@@ -64,15 +65,11 @@ class McpEndpoint:
         """Let go of exchanges whose clients have left."""
         await self._messages.close()
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
         """Serve one HTTP request."""
         # The blanks around a value are no part of it (RFC 9110, section 5.5), and httptools leaves those behind it.
         headers = [(name, value.strip(b" \t")) for name, value in scope["headers"]]
         scope = {**scope, "headers": headers}
-        cors = cors_headers(scope)
-        if is_preflight(scope):
-            await send_body(send, status=204, headers=cors)
-            return
         revision = header(scope["headers"], b"mcp-protocol-version")
         exchange = Exchange(
             scope=scope,
@@ -81,11 +78,15 @@ class McpEndpoint:
             access=access_of(scope),
             revision=revision,
             wants=wants_of(header(scope["headers"], b"accept"), is_raw=revision is None),
-            headers=cors,
         )
+        if exchange.access.scope is Scope.HELLO:
+            greeted = await greeting(exchange, self._settings.max_message_bytes)
+            if greeted is None:
+                return
+            exchange = greeted
         if revision is not None and revision not in HANDSHAKE_REVISIONS:
             sdk = await self._sdk.get()
-            await sdk.serve_modern(Caller(access=exchange.access), scope, receive, send)
+            await sdk.serve_modern(Caller(access=exchange.access), scope, exchange.receive, send)
             return
         match scope["method"]:
             case "POST":
@@ -115,7 +116,7 @@ class McpEndpoint:
         if not exchange.wants.events:
             await exchange.refuse(406, "Not acceptable: this answers with text/event-stream.")
         elif (session := await self._session(exchange)) is not None:
-            stream = EventStream(exchange.send, (*exchange.headers, session.header))
+            stream = EventStream(exchange.send, (session.header,))
             await stream.write(COMMENT)
             leaving = asyncio.create_task(gone(exchange.receive), name="mcp stream, the other end")
             stopping = asyncio.create_task(self._hung_up.wait(), name="mcp stream, this end")

@@ -24,7 +24,6 @@ class Exchange:
     access: Access
     revision: str | None
     wants: Wants
-    headers: Headers
 
     @property
     def is_raw(self) -> bool:
@@ -33,7 +32,7 @@ class Exchange:
 
     async def answer(self, status: int, body: bytes = b"", headers: Headers = ()) -> None:
         """Answer with one JSON body, or with none."""
-        await send_body(self.send, status=status, body=body, headers=(*self.headers, *headers))
+        await send_body(self.send, status=status, body=body, headers=headers)
 
     async def refuse(self, status: int, message: str, *, code: int = _INVALID_REQUEST) -> None:
         """Answer with a JSON-RPC error that belongs to no message."""
@@ -44,7 +43,7 @@ class Exchange:
         if self.wants.json:
             await self.answer(200, response, headers)
         else:
-            stream = EventStream(self.send, (*self.headers, *headers))
+            stream = EventStream(self.send, headers)
             await stream.write(encode_event("message", response), is_last=True)
 
     async def body(self, limit_bytes: int) -> bytes | None:

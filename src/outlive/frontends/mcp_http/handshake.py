@@ -86,8 +86,8 @@ class HandshakeMessages:
         caller = _caller(exchange, session, message.request_id)
         request = self._calls.expect(caller)  # before anything is awaited: a cancel must find it from now on
         wants = exchange.wants
-        stream = EventStream(exchange.send, exchange.headers)
-        if exchange.is_raw and not wants.json and message.tool == BACKGROUND_TOOL:
+        stream = EventStream(exchange.send)
+        if exchange.is_raw and wants.events and message.tool == BACKGROUND_TOOL:
             with contextlib.closing(request):
                 await stream_background(
                     self._toolbox,
@@ -122,7 +122,13 @@ class HandshakeMessages:
         response = await self._outlast(work, exchange, stream)
         if response is None:
             return
-        if stream.has_begun:
+        if request.is_cancelled() and not exchange.is_raw:
+            # A cancelled request gets no response (MCP revision 2025-11-25, "Cancellation"); the HTTP one ends empty.
+            if wants.events:
+                await stream.write(b"", is_last=True)
+            else:
+                await exchange.answer(202)
+        elif stream.has_begun:
             await stream.write(encode_event("message", response), is_last=True)
         else:
             await exchange.respond(response)
@@ -153,4 +159,9 @@ class HandshakeMessages:
 
 
 def _caller(exchange: Exchange, session: McpSession, request_id: str | int) -> Caller:
-    return Caller(access=exchange.access, connection_id=session.connection_id, request_id=str(request_id))
+    return Caller(
+        access=exchange.access,
+        connection_id=session.connection_id,
+        request_id=str(request_id),
+        is_raw=exchange.is_raw,
+    )

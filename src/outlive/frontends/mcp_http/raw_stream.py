@@ -18,6 +18,7 @@ from outlive.frontends.mcp_http.plain_calls import result_of
 from outlive.frontends.mcp_http.requests import Message
 from outlive.frontends.mcp_http.responses import EventStream, gone
 from outlive.frontends.mcp_tools.contract import Caller, Outcome, Toolbox
+from outlive.protocols.mcp.texts import error_text
 from outlive.protocols.sse import COMMENT, encode_event
 
 __all__ = ["BACKGROUND_TOOL", "stream_background"]
@@ -47,7 +48,7 @@ async def stream_background(
         if request.note is not None:
             await calls.end(process, caller, note=request.note)
     except OutliveError as error:
-        outcome = Outcome(text=f"{error.message} {error.hint}".strip(), is_error=True)
+        outcome = Outcome(text=error_text(error), is_error=True)
         await stream.write(_result_event(message, outcome), is_last=True)
         return
     following = asyncio.create_task(_follow(process, caller, stream), name=f"raw stream {process.process_id}")

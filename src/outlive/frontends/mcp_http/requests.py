@@ -73,7 +73,8 @@ def header(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> str | None:
 def wants_of(accept: str | None, *, is_raw: bool) -> Wants:
     """Return what an Accept header asks for (RFC 9110, section 12.5.1, without weights).
 
-    A raw caller gets JSON unless it names event streams and not JSON (promises S4.3, S4.11).
+    A raw caller gets JSON unless it names event streams and not JSON; where both are named, a background call is
+    answered with events and every other one with JSON (promises S4.3, S4.11).
     """
     names = {part.partition(";")[0].strip().lower() for part in (accept or "").split(",")}
     if is_raw:

@@ -6,7 +6,16 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-__all__ = ["Envelope", "Malformed", "MessageId", "Session", "encode_error", "is_answer", "read_envelope"]
+__all__ = [
+    "Envelope",
+    "Malformed",
+    "MessageId",
+    "Session",
+    "encode_empty_result",
+    "encode_error",
+    "is_answer",
+    "read_envelope",
+]
 
 MessageId = str | int | None
 
@@ -129,6 +138,11 @@ def encode_error(request_id: MessageId, code: int, message: str) -> bytes:
     """Return a JSON-RPC error response on one line."""
     error = {"code": code, "message": message}
     return json.dumps({"jsonrpc": "2.0", "id": request_id, "error": error}).encode()
+
+
+def encode_empty_result(request_id: MessageId) -> bytes:
+    """Return the answer to a ping on one line (MCP 2025-11-25, "Ping")."""
+    return json.dumps({"jsonrpc": "2.0", "id": request_id, "result": {}}).encode()
 
 
 def is_answer(message: bytes) -> bool:

@@ -11,12 +11,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from outlive.core.errors import OutliveError
+from outlive.core.hints import hint_for
 from outlive.frontends.mcp_stdio.exchange import Answer, Exchange
 from outlive.frontends.mcp_stdio.handshake import Handshake
 from outlive.frontends.mcp_stdio.messages import (
     Envelope,
     Malformed,
     MessageId,
+    encode_empty_result,
     encode_error,
     is_answer,
     read_envelope,
@@ -46,8 +48,14 @@ class _Call:
     sent: threading.Event = field(default_factory=threading.Event)
     done: threading.Event = field(default_factory=threading.Event)
     is_abandoned: bool = False
+    is_cancelled: bool = False
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _exchange: Exchange | None = None
+
+    @property
+    def is_waited_for(self) -> bool:
+        """Whether the host still wants an answer: not to what it has cancelled."""
+        return not (self.is_abandoned or self.is_cancelled)
 
     def begin(self, exchange: Exchange) -> bool:
         """Note the connection that serves it; False when it has been abandoned before that."""
@@ -114,11 +122,16 @@ class Relay:
     def _serve(self, call: _Call) -> None:
         """Answer one request, whatever happens."""
         try:
-            if not self._exchange(call) and not call.is_abandoned:
+            if not self._exchange(call) and call.is_waited_for:
                 self._refuse(call.envelope, _LOST)
         except OutliveError as error:
+            if (
+                call.envelope.method == "ping"
+            ):  # we are there: hosts take a failed ping for our end, and start another relay
+                self._write(encode_empty_result(call.envelope.request_id))
+                return
             self._say(f"outlive: {error.message}")
-            self._refuse(call.envelope, f"{error.message} {error.hint}".strip())
+            self._refuse(call.envelope, f"{error.message} {hint_for(error, 'mcp')}".strip())
         except Exception as error:  # noqa: BLE001 -- the outermost frame of a thread; the host must hear of it
             self._say(f"outlive: a request failed: {error!r}")
             self._refuse(call.envelope, "Something went wrong in the relay.", code=_INTERNAL_ERROR)
@@ -138,7 +151,8 @@ class Relay:
             session = self._handshake.session
             is_whole = False
             try:
-                with Exchange(self._server.connect()) as exchange:
+                connection = self._server.connect(after_stop=self._is_start(call.envelope))
+                with Exchange(connection) as exchange:
                     if not call.begin(exchange):
                         return True
                     is_whole = exchange.post(call.envelope.body, call.envelope.headers(session))
@@ -160,13 +174,19 @@ class Relay:
         self._refuse(call.envelope, "The server does not know the MCP session any more: initialize again.")
         return True
 
+    def _is_start(self, envelope: Envelope) -> bool:
+        """Tell whether a message may bring a server back that was stopped in order: a call, or the host's very first word."""
+        return envelope.method == "tools/call" or (
+            envelope.method == "initialize" and self._handshake.session is None
+        )
+
     def _pass_on(self, call: _Call, exchange: Exchange, answer: Answer) -> None:
         if answer.is_stream:
             is_answered = False
             for message in exchange.read_messages():
                 is_answered = is_answered or is_answer(message)
                 self._write(message)
-            if not is_answered and not call.is_abandoned:
+            if not is_answered and call.is_waited_for:
                 self._refuse(call.envelope, "The server ended the stream without an answer.")
             return
         body = exchange.read_body()
@@ -207,6 +227,7 @@ class Relay:
             self._post(envelope)  # the request is over; what it has started may not be
 
     def _cancel_until_done(self, envelope: Envelope, call: _Call) -> None:
+        call.is_cancelled = True
         call.sent.wait(_SENT_PATIENCE_S)
         for pause_s in _CANCEL_PAUSES_S:
             self._post(envelope)

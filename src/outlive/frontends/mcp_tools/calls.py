@@ -20,13 +20,15 @@ class Caller:
     """Who calls a tool.
 
     `access`: who that is, and how much it may do. `connection_id`: the MCP session. `request_id`: the JSON-RPC id as a
-    string (promise M.ids). `has_tasks`: the request declares the tasks extension.
+    string (promise M.ids). `has_tasks`: the request declares the tasks extension. `is_raw`: the request names no MCP
+    revision, as the documents' own callers do.
     """
 
     access: Access
     connection_id: str | None = None
     request_id: str | None = None
     has_tasks: bool = False
+    is_raw: bool = False
 
     @property
     def owner(self) -> Owner:

@@ -2,12 +2,13 @@
 
 import shlex
 from collections.abc import Mapping
-from dataclasses import replace
 
 import orjson
 
 from outlive.core.command import Command
 from outlive.core.errors import InvalidRequest, OutliveError, ProcessNotFound
+from outlive.core.hints import hint_for
+from outlive.core.umask import parse_umask
 from outlive.engine import Process, ProcessFilter
 from outlive.frontends.mcp_tools.admission import Admission
 from outlive.frontends.mcp_tools.calls import Caller, Outcome, Progress, Unfinished
@@ -22,7 +23,7 @@ from outlive.protocols.mcp.arguments import (
     StatusArguments,
     read_arguments,
 )
-from outlive.protocols.mcp.results import command_status, history_entry, refusal
+from outlive.protocols.mcp.results import command_status, history_entry, refusal, still_running
 from outlive.protocols.mcp.tasks import TaskCall
 from outlive.protocols.mcp.texts import command_not_found, interpreter_not_found
 
@@ -113,10 +114,7 @@ class CommandTools:
 
     async def result(self, process: Process, call: TaskCall) -> Outcome:
         """Answer with the state of what a call of `execute` or `execute_script` has started."""
-        result = await self._status(process, cwd=process.record.cwd if call.has_cwd else None)
-        if call.interpreter is not None:
-            result |= {"script_path": f"{process.folder}/script", "interpreter": call.interpreter}
-        return _answer(result)
+        return _answer(await self._called(process, call))
 
     def _command(
         self,
@@ -146,6 +144,7 @@ class CommandTools:
             backend=asked.backend,
             image=asked.image,
             isolation=asked.isolation,
+            umask=parse_umask(asked.umask),
         )
 
     async def _run(
@@ -155,8 +154,9 @@ class CommandTools:
         caller: Caller,
         progress: Progress | None,
     ) -> Outcome:
-        default_s = self._settings.wait_s if asked.wait_s is None else asked.wait_s
-        wait_s = 0.0 if asked.background else default_s
+        wait_s = self._runner.patience_s(
+            caller, progress, asked_s=asked.wait_s, in_background=asked.background
+        )
         process = await self._runner.run(command, caller, wait_s=wait_s, progress=progress)
         is_complete = process.is_complete  # before the output: a complete process goes with all of it
         interpreter = asked.interpreter if isinstance(asked, ScriptArguments) else None
@@ -165,10 +165,17 @@ class CommandTools:
             has_cwd=command.cwd is not None,
             interpreter=interpreter,
         )
-        outcome = await self.result(process, call)
-        if is_complete or not asked.is_patient:
-            return outcome
-        return replace(outcome, unfinished=Unfinished(process, call))
+        result = await self._called(process, call)
+        if is_complete:
+            return _answer(result)
+        result |= still_running(process.record, waited_s=wait_s)
+        return _answer(result, unfinished=Unfinished(process, call) if asked.is_patient else None)
+
+    async def _called(self, process: Process, call: TaskCall) -> dict[str, object]:
+        result = await self._status(process, cwd=process.record.cwd if call.has_cwd else None)
+        if call.interpreter is not None:
+            result |= {"script_path": f"{process.folder}/script", "interpreter": call.interpreter}
+        return result
 
     async def _status(self, process: Process, *, cwd: str | None) -> dict[str, object]:
         record = process.record  # before the output: a complete record goes with all of it
@@ -200,8 +207,12 @@ def _words(command: str) -> tuple[str, ...]:
     return words
 
 
-def _answer(shape: dict[str, object], *, is_error: bool = False) -> Outcome:
-    return Outcome(text=orjson.dumps(shape).decode(), structured=shape, is_error=is_error)
+def _answer(
+    shape: dict[str, object], *, is_error: bool = False, unfinished: Unfinished | None = None
+) -> Outcome:
+    return Outcome(
+        text=orjson.dumps(shape).decode(), structured=shape, is_error=is_error, unfinished=unfinished
+    )
 
 
 def _refused(error: OutliveError, command: str | None) -> Outcome:
@@ -211,5 +222,5 @@ def _refused(error: OutliveError, command: str | None) -> Outcome:
 def _sentence(error: OutliveError) -> str:
     """Return the literal text of a refusal; for wrong arguments also what to do."""
     if isinstance(error, InvalidRequest):
-        return f"{error.message}. {error.hint}".replace("..", ".")
+        return f"{error.message}. {hint_for(error, 'mcp')}".replace("..", ".")
     return error.message

@@ -24,6 +24,7 @@ from outlive.frontends.terminal_calls import TerminalCalls
 from outlive.protocols.mcp.lean import LEAN_TOOLS
 from outlive.protocols.mcp.schemas import COMMAND_TOOLS, PROCESS_TOOLS, Schema
 from outlive.protocols.mcp.terminal_tools import TERMINAL_TOOLS
+from outlive.protocols.mcp.texts import error_text
 
 __all__ = ["Caller", "Outcome", "Progress", "Tasks", "ToolSet", "ToolSettings", "Toolbox", "UnknownTool"]
 
@@ -126,7 +127,7 @@ class Toolbox:
                     details={"path": f"/mcp {name}"},
                 )
             )
-            return Outcome(text=f"{error.message}\nHint: {error.hint}", is_error=True)
+            return Outcome(text=error_text(error), is_error=True)
         outcome = await tool.answer(arguments, caller, progress)
         return await self._tasks.adopt(outcome) if caller.has_tasks else outcome
 

@@ -13,6 +13,7 @@ from outlive.core.cursor import BEGINNING, Cursor
 from outlive.core.errors import OutliveError
 from outlive.core.identity import is_process_id
 from outlive.core.signals import signal_number
+from outlive.core.umask import parse_umask
 from outlive.engine import Process, ProcessFilter
 from outlive.frontends.mcp_tools.admission import Admission
 from outlive.frontends.mcp_tools.calls import Caller, Outcome, Progress, Unfinished
@@ -34,6 +35,7 @@ from outlive.protocols.mcp.lean import (
     WaitFor,
 )
 from outlive.protocols.mcp.tasks import TaskCall
+from outlive.protocols.mcp.texts import error_text
 from outlive.protocols.terminal.keys import typed_keys
 
 __all__ = ["LeanTools"]
@@ -173,11 +175,11 @@ class LeanTools:
         """List the caller's processes, one line each, newest first."""
         try:
             asked = read_arguments(arguments, ListArguments)
+            wanted = ProcessFilter(
+                principal=caller.principal, active=None if asked.all else True, tags=asked.tags, detached=True
+            )
         except OutliveError as error:
             return _failed(error)
-        wanted = ProcessFilter(
-            principal=caller.principal, active=None if asked.all else True, tags=asked.tags, detached=True
-        )
         records = await self._engine.list(wanted, limit=asked.limit)
         if not records:
             return Outcome(text="[no processes]")
@@ -224,6 +226,7 @@ class LeanTools:
             backend=asked.backend,
             image=asked.image,
             isolation=asked.isolation,
+            umask=parse_umask(asked.umask),
         )
 
     async def _find(self, name: str, caller: Caller) -> Process:
@@ -308,6 +311,4 @@ def _admitted_words(asked: RunArguments, admission: Admission) -> tuple[str, ...
 
 
 def _failed(error: OutliveError) -> Outcome:
-    return Outcome(
-        text=f"{error.message}\nHint: {error.hint}" if error.hint else error.message, is_error=True
-    )
+    return Outcome(text=error_text(error), is_error=True)

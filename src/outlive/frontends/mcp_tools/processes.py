@@ -7,6 +7,7 @@ from outlive.core.command import Command
 from outlive.core.errors import InvalidRequest, InvalidState, OutliveError
 from outlive.core.lifecycle import Cause
 from outlive.core.process import ProcessRecord
+from outlive.core.umask import parse_umask
 from outlive.engine import Process
 from outlive.frontends.mcp_tools.admission import Admission
 from outlive.frontends.mcp_tools.calls import Caller, Outcome, Progress, Unfinished
@@ -19,6 +20,7 @@ from outlive.protocols.mcp.tasks import TaskCall
 from outlive.protocols.mcp.texts import (
     TERMINATED,
     Block,
+    error_text,
     join_streams,
     list_text,
     started_text,
@@ -45,7 +47,7 @@ class ProcessTools:
         """Run a command; the text is both streams, isError tells whether the exit code is not 0."""
         try:
             asked = read_arguments(arguments, ShellArguments)
-            return await self._run(asked, caller, progress, wait_s=self._wait_s(asked))
+            return await self._run(asked, caller, progress)
         except OutliveError as error:
             return _failed(error)
 
@@ -61,7 +63,9 @@ class ProcessTools:
             asked = read_arguments(arguments, ShellArguments)
             if progress is None and asked.wait_s is None:
                 return Outcome(text=_started(process.record))
-            wait_s = self._wait_s(asked)
+            wait_s = self._settings.wait_s if asked.wait_s is None else asked.wait_s
+            if asked.background:
+                wait_s = 0.0
             await self._runner.wait(process, wait_s=wait_s, progress=progress)
         except OutliveError as error:
             return _failed(error)
@@ -158,16 +162,13 @@ class ProcessTools:
             backend=asked.backend,
             image=asked.image,
             isolation=asked.isolation,
+            umask=parse_umask(asked.umask),
         )
 
-    def _wait_s(self, asked: ShellArguments) -> float:
-        if asked.background:
-            return 0.0
-        return self._settings.wait_s if asked.wait_s is None else asked.wait_s
-
-    async def _run(
-        self, asked: ShellArguments, caller: Caller, progress: Progress | None, *, wait_s: float
-    ) -> Outcome:
+    async def _run(self, asked: ShellArguments, caller: Caller, progress: Progress | None) -> Outcome:
+        wait_s = self._runner.patience_s(
+            caller, progress, asked_s=asked.wait_s, in_background=asked.background
+        )
         process = await self._runner.run(self._command(asked), caller, wait_s=wait_s, progress=progress)
         is_complete = process.is_complete
         outcome = await self._result(process, waited_s=wait_s)
@@ -183,7 +184,8 @@ class ProcessTools:
         record = process.record
         text = still_running_text(record.pid, record.process_id, waited_s=waited_s, hint=record.hint)
         output = join_streams(stdout, stderr)
-        return Outcome(text=f"{text}\n\n{output}" if output else text)
+        structured = {"running": True, "id": record.process_id, "pid": record.pid}
+        return Outcome(text=f"{text}\n\n{output}" if output else text, structured=structured)
 
 
 def _started(record: ProcessRecord) -> str:
@@ -199,8 +201,9 @@ def _final(process: Process, stdout: str, stderr: str) -> Outcome:
         text = f"{TERMINATED}\n{text}" if text else TERMINATED
     elif error is not None:
         text = f"[{error}]\n{text}" if text else f"[{error}]"
-    # What was ended is no success, though it may have said goodbye with 0.
-    return Outcome(text=text, is_error=record.exit_code != 0 or record.cause is not Cause.NONE)
+    # What was ended is no success, though it may have said goodbye with 0; nor is output of which a part is missing.
+    is_error = record.exit_code != 0 or record.cause is not Cause.NONE or record.output_lost
+    return Outcome(text=text, is_error=is_error)
 
 
 def _block(process: Process) -> Block:
@@ -209,7 +212,7 @@ def _block(process: Process) -> Block:
         pid=record.pid or 0,
         request_id=_request_id(process),
         command=record.command,
-        status=status_word(record),
+        status=status_word(record) + (f", left {record.descendants}" if record.descendants else ""),
         started_at=local_time(record.started_at or record.created_at),
         process_id=record.process_id,
     )
@@ -220,6 +223,4 @@ def _request_id(process: Process) -> str:
 
 
 def _failed(error: OutliveError) -> Outcome:
-    return Outcome(
-        text=f"{error.message}\nHint: {error.hint}" if error.hint else error.message, is_error=True
-    )
+    return Outcome(text=error_text(error), is_error=True)

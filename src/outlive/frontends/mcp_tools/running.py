@@ -6,6 +6,7 @@ too long is left to run. Output is read from the log at a cursor: nothing is que
 
 import asyncio
 import logging
+import math
 import os
 import time
 
@@ -39,6 +40,21 @@ class Runner:
         """From now on a cancelled call ends nothing: it is the server that stops, and commands outlive it."""
         self._is_let_go = True
 
+    def patience_s(
+        self, caller: Caller, progress: Progress | None, *, asked_s: float | None, in_background: bool
+    ) -> float:
+        """Return how many seconds a call of a document's tool waits for the end of its command (promise S1.10).
+
+        Infinite for a raw caller and for a caller that gets progress: what ends such a call is the command's end or its
+        own timeout. Another client may give up after a minute and believe that the command failed, so it is answered
+        before that.
+        """
+        if in_background:
+            return 0.0
+        if asked_s is not None:
+            return asked_s
+        return math.inf if caller.is_raw or progress is not None else self.settings.wait_s
+
     async def start(self, command: Command, caller: Caller, *, in_background: bool) -> Process:
         """Start a command for a caller.
 
@@ -58,7 +74,7 @@ class Runner:
     async def run(
         self, command: Command, caller: Caller, *, wait_s: float, progress: Progress | None
     ) -> Process:
-        """Start a command and wait until it is complete, at most `wait_s`; 0 leaves it in the background.
+        """Start a command and wait until it is complete, at most `wait_s` (inf: to the end); 0 leaves it in the background.
 
         Raises:
             OutliveError: As `Engine.start`.
@@ -136,8 +152,12 @@ class Runner:
         raise ProcessNotFound("process_not_found", "No such process is known.")
 
     def active(self, caller: Caller) -> list[Process]:
-        """Return a caller's processes whose main process runs, oldest first."""
-        found = [one for one in self.engine.live() if not one.is_ended and is_visible(one, caller)]
+        """Return a caller's processes of which something runs, oldest first: the main process, or what it has left behind."""
+        found = [
+            one
+            for one in self.engine.live()
+            if (not one.is_ended or one.record.descendants) and is_visible(one, caller)
+        ]
         return sorted(found, key=lambda process: process.process_id)
 
     async def abandon(self, process_id: ProcessId) -> None:
@@ -174,7 +194,7 @@ def is_visible(process: Process, caller: Caller) -> bool:
 
 async def _woken(woken: asyncio.Event, *, at: float) -> None:
     try:
-        async with asyncio.timeout_at(at):
+        async with _until(at):
             await woken.wait()
     except TimeoutError:
         return
@@ -183,9 +203,14 @@ async def _woken(woken: asyncio.Event, *, at: float) -> None:
 async def _until_complete(process: Process, woken: asyncio.Event, *, at: float) -> None:
     """Return when the process is complete, or at that time; one timeout, however often it is woken."""
     try:
-        async with asyncio.timeout_at(at):
+        async with _until(at):
             while not process.is_complete:
                 woken.clear()
                 await woken.wait()
     except TimeoutError:
         return
+
+
+def _until(at: float) -> asyncio.Timeout:
+    """Return a timeout at a time of the loop's clock; infinity is no time that a timer takes."""
+    return asyncio.timeout_at(None if at == math.inf else at)

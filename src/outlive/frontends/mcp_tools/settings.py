@@ -22,10 +22,9 @@ class ToolSettings:
         allow_scripts: Whether scripts may be run.
         termination_timeout_s: Between TERM and KILL (promise S4.6).
         mcp_tools: Which tools are offered (promise S4.13).
-        wait_s: How long a call waits for the end before it answers "still running" (promise S1.10); many hosts
-            give up after 60 s.
-        heartbeat_s: After this long without output a waiting call reports progress all the same; the promise
-            is 60 s (M.progress), and half of it leaves room for the way.
+        wait_s: How long a call waits for the end before it answers "still running" (promise S1.10), where the client
+            is an official one that asked for no progress: many hosts give up after 60 s.
+        heartbeat_s: After this long without output a waiting call reports progress all the same (promise S1.10).
         kept_s: How long a process is kept after its end, as tasks tell it; None for ever.
     """
 
@@ -39,5 +38,5 @@ class ToolSettings:
     termination_timeout_s: float = 30.0
     mcp_tools: ToolSet = "all"
     wait_s: float = 45.0
-    heartbeat_s: float = 30.0
+    heartbeat_s: float = 20.0
     kept_s: float | None = None

@@ -13,6 +13,7 @@ from outlive.frontends.mcp_tools.calls import Answer, Caller, Outcome, Progress
 from outlive.frontends.terminal_calls import TerminalCalls
 from outlive.protocols.mcp.arguments import read_arguments
 from outlive.protocols.mcp.terminal_tools import executed_text, read_text, terminals_text
+from outlive.protocols.mcp.texts import error_text
 from outlive.protocols.terminal import requests
 
 __all__ = ["TerminalTools"]
@@ -60,7 +61,7 @@ def _answer(
         try:
             members = await call(read_arguments(arguments, shape), caller.owner)
         except OutliveError as error:
-            text = f"{error.message}\nHint: {error.hint}" if error.hint else error.message
+            text = error_text(error)
             return Outcome(text=text, is_error=True)
         return Outcome(text=text_of(members), structured=members)
 

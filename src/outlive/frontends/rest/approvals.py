@@ -5,15 +5,16 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from starlette.responses import Response
 
+from outlive.frontends.pending_approvals import pending_approvals
 from outlive.frontends.rest.context import ProcessIdPath, RestContext, json_answer, problems
 from outlive.policy.approver import approver_of
 from outlive.protocols.rest.answers import Approvals, ProcessView
-from outlive.protocols.rest.requests import Denial
-from outlive.protocols.rest.views import approval_view, process_view
+from outlive.protocols.rest.requests import Approving, Denial
+from outlive.protocols.rest.views import process_view
 
 __all__ = ["ApprovalRoutes"]
 
-_Raw = Annotated[bool, Query(description="Hide no secrets in the words that would be executed.")]
+_Raw = Annotated[bool, Query(description="Hide no secrets in the words, and no values of variables.")]
 
 
 class ApprovalRoutes:
@@ -32,7 +33,7 @@ class ApprovalRoutes:
             self.approve,
             methods=["POST"],
             response_model=ProcessView,
-            responses=problems(403, 404, 409, 507),
+            responses=problems(400, 403, 404, 409, 413, 415, 507),
         )
         router.add_api_route(
             f"{one}/deny",
@@ -44,15 +45,14 @@ class ApprovalRoutes:
 
     async def approvals(self, *, raw: _Raw = False) -> Response:
         """List what waits for an approval, oldest first, whoever asked."""
-        waiting = self._context.engine.approvals(raw=raw)
-        shown = [approval_view(one.record, argv=one.argv, script=one.script) for one in waiting]
+        shown = pending_approvals(self._context.engine, self._context.access, raw=raw)
         return json_answer({"approvals": shown})
 
-    async def approve(self, process_id: ProcessIdPath) -> Response:
-        """Let a process start that waits for an approval."""
+    async def approve(self, process_id: ProcessIdPath, body: Approving) -> Response:
+        """Let a process start that waits for an approval, if it is what was looked at."""
         by = approver_of(self._context.access)
         process = await self._context.engine.find(process_id)
-        await self._context.engine.approve(process, by=by)
+        await self._context.engine.approve(process, digest=body.digest, by=by)
         return json_answer(process_view(process.record))
 
     async def deny(self, process_id: ProcessIdPath, body: Denial) -> Response:

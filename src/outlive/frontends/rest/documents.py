@@ -1,6 +1,7 @@
 """The documented paths (promise S4.7): exact keys, five status words, local times without a zone."""
 
-from typing import Annotated
+from collections.abc import Awaitable, Callable
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query
 from starlette.responses import Response
@@ -23,7 +24,7 @@ _Pid = Annotated[int, Query(ge=1, le=_MAX_PID, description="Of a process that th
 
 
 class DocumentRoutes:
-    """The routes below /api; the slash at their end belongs to them."""
+    """The routes below /api, each with and without the slash at its end."""
 
     def __init__(self, context: RestContext) -> None:
         """Answer from `context`."""
@@ -31,37 +32,37 @@ class DocumentRoutes:
 
     def add_to(self, router: APIRouter) -> None:
         """Register the routes."""
+
+        def add(path: str, answer: Callable[..., Awaitable[Response]], **told: Any) -> None:  # noqa: ANN401 -- FastAPI's own
+            router.add_api_route(path, answer, **told)
+            # Callers of the document leave the last slash out, too; it is described once.
+            router.add_api_route(path.removesuffix("/"), answer, include_in_schema=False, **told)
+
         post, starts = ["POST"], problems(400, 403, 413, 415, 507)
-        router.add_api_route(
+        add(
             "/api/async/process/terminate_by_pid/",
             self.terminate_by_pid,
             methods=post,
             response_model=Terminated,
             responses=problems(404, 409),
         )
-        router.add_api_route(
-            "/api/async/processes/list/", self.list, response_model=TrackedProcesses, responses=problems()
-        )
-        router.add_api_route(
+        add("/api/async/processes/list/", self.list, response_model=TrackedProcesses, responses=problems())
+        add(
             "/api/async/execute/background/",
             self.execute_background,
             methods=post,
             response_model=Started,
             responses=starts,
         )
-        router.add_api_route(
-            "/api/async/process/{process_id}/", self.get, response_model=Finished, responses=problems(404)
-        )
-        router.add_api_route(
+        add("/api/async/process/{process_id}/", self.get, response_model=Finished, responses=problems(404))
+        add(
             "/api/async/process/terminate/{process_id}/",
             self.terminate,
             methods=post,
             response_model=Terminated,
             responses=problems(404, 409),
         )
-        router.add_api_route(
-            "/api/sync/execute/", self.execute, methods=post, response_model=Finished, responses=starts
-        )
+        add("/api/sync/execute/", self.execute, methods=post, response_model=Finished, responses=starts)
 
     async def terminate_by_pid(self, pid: _Pid) -> Response:
         """End a process's whole tree (TERM, the termination timeout, KILL) and answer when it is gone."""
@@ -69,8 +70,9 @@ class DocumentRoutes:
         return json_answer(await ended(pid=pid, reason="Terminated by pid."))
 
     async def list(self) -> Response:
-        """List the newest 1000 processes, running and ended, newest first."""
-        processes = [_entry(one) for one in await self._context.registry.list_all()]
+        """List the processes that run, newest first; of more than 1000 the newest."""
+        running = await self._context.registry.list_all(running=True)
+        processes = [_entry(one) for one in running if one.status == "running"]  # not what waits for its turn
         return json_answer({"processes": processes, "count": len(processes)})
 
     async def execute_background(self, body: BackgroundRequest) -> Response:
@@ -145,4 +147,5 @@ def _entry(info: ProcessInfo) -> dict[str, object]:
         "exit_code": info.exit_code,
         "terminated_at": None if ended is None else local_time(ended),
         "termination_signal": info.termination_signal,
+        **({"output_lost": True} if info.output_lost else {}),
     }

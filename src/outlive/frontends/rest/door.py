@@ -14,6 +14,7 @@ from starlette.routing import BaseRoute, Match, NoMatchFound, Route
 from starlette.types import Receive, Scope, Send
 
 from outlive.core.errors import OutliveError
+from outlive.core.hints import hint_for
 from outlive.frontends.answers import send_json
 from outlive.frontends.dialects import SendError
 from outlive.frontends.front_page import refuse_method
@@ -119,7 +120,7 @@ class _Probe:
         except OutliveError as error:
             # 503 whatever it is: that is what those who ask understand by "not ready".
             await send_problem(
-                scope, send, status=503, error=error.code, message=error.message, hint=error.hint
+                scope, send, status=503, error=error.code, message=error.message, hint=hint_for(error, "rest")
             )
         else:
             await send_json(scope, send, status=200, body=body)

@@ -14,6 +14,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.websockets import WebSocketDisconnect, WebSocketState
 
 from outlive.core.errors import OutliveError
+from outlive.core.hints import hint_for
 from outlive.engine import Process
 from outlive.frontends.positions import check_within
 from outlive.frontends.rest.context import ProcessIdPath, RestContext, problems
@@ -112,7 +113,7 @@ class FollowRoutes:
             process, place = await self._placed(process_id, cursor)
             log = self._context.log_of(process, raw=raw)
         except OutliveError as error:
-            body = problem(error.code, error.message, hint=error.hint, details=error.details)
+            body = problem(error.code, error.message, hint=hint_for(error, "rest"), details=error.details)
             await websocket.send_denial_response(problem_response(websocket.url.path, body))
             return
         await websocket.accept()

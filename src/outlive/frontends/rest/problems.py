@@ -18,6 +18,7 @@ from starlette.routing import compile_path
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from outlive.core.errors import AccessDenied, OutliveError
+from outlive.core.hints import hint_for
 from outlive.frontends.answers import CLOSE
 from outlive.frontends.boundary import ErrorBoundary
 from outlive.frontends.rest.refusals import send_problem
@@ -97,7 +98,7 @@ def _on_refusal(request: Request, error: Exception) -> Response:
     assert isinstance(error, OutliveError)
     if isinstance(error, AccessDenied):
         request.app.state.denied(request.url.path, error)
-    body = problem(error.code, error.message, hint=error.hint, details=error.details)
+    body = problem(error.code, error.message, hint=hint_for(error, "rest"), details=error.details)
     headers = {"Retry-After": "1"} if body["status"] == 503 else None
     return problem_response(request.url.path, body, headers)
 
@@ -152,8 +153,12 @@ def _methods(request: Request) -> list[str]:
     """Return what the path answers, as the OpenAPI document tells; a path without parameters goes before others."""
     paths: Mapping[str, Mapping[str, object]] = request.app.state.openapi()["paths"]
     wanted = request.url.path
-    found = paths.get(wanted) or next(
-        (methods for path, methods in paths.items() if compile_path(path)[0].match(wanted)), {"get": None}
+    found = (
+        paths.get(wanted)
+        or paths.get(f"{wanted}/")
+        or next(
+            (methods for path, methods in paths.items() if compile_path(path)[0].match(wanted)), {"get": None}
+        )
     )
     return sorted(method.upper() for method in found)
 

@@ -131,7 +131,9 @@ class ProcessRoutes:
         wanted = ProcessFilter(
             principal=self._context.access.principal,
             detached=True,
-            states=None if state is None else _states(state),
+            # What a command has left behind runs, too.
+            active=True if state == ["active"] else None,
+            states=None if state is None or state == ["active"] else _states(state),
             tags=None if tag is None else dict(_pair(one) for one in tag),
             group=group,
             since=None if since is None else _first_id(since),

@@ -18,7 +18,7 @@ _TERMINAL = "/v1/terminals/{terminal_id}"
 _ASYNC = "/api/async"
 _WEBSOCKET = "WEBSOCKET"  # in the place of the method
 
-SCOPES: Mapping[tuple[str, str], Scope] = MappingProxyType(
+_ROUTES: Mapping[tuple[str, str], Scope] = MappingProxyType(
     {
         ("POST", "/v1/processes"): Scope.RUN,
         ("GET", "/v1/processes"): Scope.READ,
@@ -52,9 +52,13 @@ SCOPES: Mapping[tuple[str, str], Scope] = MappingProxyType(
         ("POST", "/api/sync/execute/"): Scope.RUN,
         ("GET", "/healthz"): Scope.READ,
         ("GET", "/readyz"): Scope.READ,
-        ("GET", "/openapi.json"): Scope.READ,
-        ("GET", "/docs"): Scope.READ,
+        ("GET", "/openapi.json"): Scope.HELLO,  # static pages (`frontends.web_pages`)
+        ("GET", "/docs"): Scope.HELLO,
     }
+)
+# The documented paths are answered without their last slash, too.
+SCOPES: Mapping[tuple[str, str], Scope] = MappingProxyType(
+    {(method, path.removesuffix("/")): scope for (method, path), scope in _ROUTES.items()} | dict(_ROUTES)
 )
 
 

@@ -1,5 +1,6 @@
 """/v1/processes/{process_id}/…: control, signal, stdin, resize, wait."""
 
+from collections.abc import AsyncIterator
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Request
@@ -83,14 +84,19 @@ class VerbRoutes:
         *,
         eof: Annotated[bool, Query(description="Close the input behind these bytes.")] = False,
     ) -> Response:
-        """Write the body to the process's input; answered when all of it is in the pipe or terminal."""
+        """Write the body to the process's input while it comes; answered when all of it is in the pipe or terminal.
+
+        A body of any length: no more of it is held than one piece, and a process that does not read makes the sender wait.
+        """
         process = await self._context.find(process_id)
-        data = await request.body()
-        if data or not eof:
-            await self._context.acting.write(process, data)
+        body = aiter(request.stream())
+        first = await anext(body, b"")
+        written = 0
+        if first or not eof:
+            written = await self._context.acting.write(process, _behind(first, body))
         if eof:
             await self._context.acting.close_stdin(process)
-        return json_answer({"written": len(data), "eof": eof})
+        return json_answer({"written": written, "eof": eof})
 
     async def wait(
         self,
@@ -113,3 +119,11 @@ class VerbRoutes:
 
 def _shown(process: Process) -> Response:
     return json_answer(process_view(process.record))
+
+
+async def _behind(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """Yield `first`, then `rest` but for the empty piece that ends a body."""
+    yield first
+    async for piece in rest:
+        if piece:
+            yield piece

@@ -46,13 +46,13 @@ def encode_process_notification(word: str, record: ProcessRecord, *, cursor: str
     """Return `process.<word>`: started, paused, resumed, cancelled or completed (promises S0.5, S0.8, S0.10).
 
     All have one shape; `status` is the word itself, except that a process is "completed" only with exit code 0
-    and else "failed". Nothing but a completion tells an exit code or an error.
+    and its output whole, and else "failed". Nothing but a completion tells an exit code, an error, or `output_lost`.
     """
     status, exit_code, error = word, None, None
     if word == "completed":
         exit_code, error = record.wire_exit_code, record.error
-        status = "completed" if exit_code == 0 else "failed"
-    params = {
+        status = "completed" if exit_code == 0 and not record.output_lost else "failed"
+    params: dict[str, object] = {
         "status": status,
         "pid": record.pid,
         "pgid": record.pid,  # every command leads a POSIX session and group of its own (promise S0.3)
@@ -61,6 +61,8 @@ def encode_process_notification(word: str, record: ProcessRecord, *, cursor: str
         "process_id": record.process_id,
         "cursor": cursor,
     }
+    if word == "completed" and record.output_lost:
+        params["output_lost"] = True
     return encode_notification(f"process.{word}", params)
 
 

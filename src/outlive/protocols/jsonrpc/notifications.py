@@ -20,7 +20,10 @@ _STATUS: Mapping[str, str] = {
 
 # Members that are there only where they apply.
 OPTIONAL_MEMBERS: Mapping[str, Mapping[str, str]] = MappingProxyType(
-    {"process.output": {"partial": "true", "length": "integer"}}
+    {
+        "process.output": {"partial": "true", "length": "integer"},
+        "process.completed": {"output_lost": "true"},
+    }
 )
 
 NOTIFICATIONS: Mapping[str, Mapping[str, str]] = MappingProxyType(

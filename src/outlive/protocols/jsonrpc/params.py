@@ -14,6 +14,7 @@ from outlive.core.command import Command
 from outlive.core.errors import InvalidRequest
 from outlive.core.lifecycle import State
 from outlive.core.location import Isolation
+from outlive.core.umask import UMASK_PATTERN, parse_umask
 from outlive.protocols.jsonrpc.happenings import EventName
 from outlive.protocols.jsonrpc.views import Encoding
 from outlive.protocols.limits import LimitParams, to_limits
@@ -21,6 +22,7 @@ from outlive.protocols.limits import LimitParams, to_limits
 __all__ = [
     "MAX_LINE_BYTES",
     "ApprovalsParams",
+    "ApproveParams",
     "AttachParams",
     "CloseOutputParams",
     "ControlParams",
@@ -53,6 +55,8 @@ _Timeout = Annotated[float, Meta(gt=0, le=10 * 365 * 86400)]
 _Cells = Annotated[int, Meta(ge=1, le=65535)]  # struct winsize holds 16 bits (ioctl_tty(2))
 _LineBytes = Annotated[int, Meta(ge=1, le=MAX_LINE_BYTES)]
 _Bytes = Annotated[int, Meta(ge=1, le=2**62)]
+_Umask = Annotated[str, Meta(pattern=UMASK_PATTERN)]
+_Nice = Annotated[int, Meta(ge=-20, le=19)]  # setpriority(2)
 _Count = Annotated[int, Meta(ge=1, le=1_000_000)]
 
 
@@ -104,6 +108,9 @@ class ExecuteParams(msgspec.Struct, kw_only=True, frozen=True):
     backend: str | None = None
     image: str | None = None
     isolation: Isolation | None = None
+    umask: _Umask | None = None
+    nice: _Nice | None = None
+    grant: str | None = None
 
     def __post_init__(self) -> None:
         """Refuse what no shell and no kernel could run."""
@@ -152,7 +159,10 @@ class ExecuteParams(msgspec.Struct, kw_only=True, frozen=True):
             limits=to_limits(self.limits),
             backend=self.backend,
             image=self.image,
+            grant=self.grant,
             isolation=self.isolation,
+            umask=parse_umask(self.umask),
+            nice=self.nice,
             env_secrets={read(name): read(value) for name, value in self.env_secrets.items()},
         )
 
@@ -187,9 +197,15 @@ class ApprovalsParams(msgspec.Struct, kw_only=True, frozen=True):
 
 
 class ProcessIdParams(msgspec.Struct, kw_only=True, frozen=True):
-    """`approve`: exactly this process."""
+    """Exactly this process."""
 
     process_id: str
+
+
+class ApproveParams(ProcessIdParams, kw_only=True, frozen=True):
+    """`approve`: exactly this process, if it is what `approvals` has shown with this digest."""
+
+    digest: Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
 
 
 class DenyParams(ProcessIdParams, kw_only=True, frozen=True):

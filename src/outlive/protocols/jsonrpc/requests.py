@@ -1,4 +1,4 @@
-"""Text frames to requests (JSON-RPC 2.0, sections 4 and 6): one request, one refusal, or a batch of both.
+"""Frames to requests (JSON-RPC 2.0, sections 4 and 6): one request, one refusal, or a batch of both.
 
 Parameters stay undecoded bytes here: `params` gives them their shape once the method is known.
 """
@@ -10,7 +10,7 @@ import msgspec
 
 from outlive.core.errors import OutliveError, ProtocolViolation
 
-__all__ = ["MAX_BATCH", "NULL_ID", "Batch", "Refusal", "Request", "parse_frame"]
+__all__ = ["MAX_BATCH", "NULL_ID", "Batch", "Refusal", "Request", "parse_binary", "parse_frame"]
 
 MAX_BATCH = 1000  # requests in one array; the frame's size bounds their bytes
 NULL_ID = b"null"
@@ -19,11 +19,15 @@ _ID_STARTS = b'"-0123456789n'  # a string, a number or null; section 4 allows no
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """A well-formed request. `request_id` is the JSON text of the id, None for a notification; `params` JSON text."""
+    """A well-formed request. `request_id` is the JSON text of the id, None for a notification; `params` JSON text.
+
+    `payload` is what came behind the JSON of a binary frame; None for a request that came as text.
+    """
 
     method: str
     params: bytes
     request_id: bytes | None
+    payload: bytes | None = None
 
     @property
     def label(self) -> str | None:
@@ -79,6 +83,28 @@ def parse_frame(text: str) -> Request | Refusal | Batch:
     if not _may_be_id(request_id):
         return _parse_unusual(text)
     return _accepted(request.method, request_id, bytes(request.params))
+
+
+def parse_binary(frame: bytes) -> Request | Refusal:
+    """Return what a binary frame asks for; never raises.
+
+    Such a frame is the JSON text of one request, one newline (0x0A, which that JSON does not contain), then bytes up to
+    the end of the frame: the same form that binary output has.
+    """
+    head, newline, payload = frame.partition(b"\n")
+    refusal = Refusal(
+        request_id=NULL_ID,
+        error=ProtocolViolation("binary_frame", "A binary frame begins with the JSON text of one request."),
+    )
+    if not newline or not head.startswith(b"{"):
+        return refusal
+    try:
+        request = parse_frame(head.decode())
+    except UnicodeDecodeError:
+        return refusal
+    if isinstance(request, Batch):
+        return refusal
+    return msgspec.structs.replace(request, payload=payload) if isinstance(request, Request) else request
 
 
 def _parse_unusual(text: str) -> Request | Refusal | Batch:

@@ -31,7 +31,7 @@ _WORDS = {State.PAUSED: "paused", State.QUEUED: "queued"}
 def status_word(record: ProcessRecord) -> str:
     """Return S0's word for a state: started, paused, completed or failed; queued before its group's turn."""
     if record.is_ended:
-        return "completed" if record.wire_exit_code == 0 else "failed"
+        return "completed" if record.wire_exit_code == 0 and not record.output_lost else "failed"
     return _WORDS.get(record.state, "started")
 
 
@@ -65,6 +65,8 @@ def process_view(record: ProcessRecord) -> dict[str, object]:
         "descendants": record.descendants,
         "stalled": record.is_stalled,
         "gaps": record.has_gaps,
+        "output_lost": record.output_lost,
+        "lost_bytes": record.lost_bytes,
         "timeout": record.timeout_s,
         "grace": record.grace_s,
         "tags": dict(record.tags),
@@ -82,16 +84,38 @@ def place_view(record: ProcessRecord) -> dict[str, object]:
     return {**view, "unknown": True} if record.is_unknown else view
 
 
-def approval_view(record: ProcessRecord, *, argv: Sequence[str], script: str) -> dict[str, object]:
-    """Return what a person has to know to approve a start; `argv` are the words that would be executed."""
+def approval_view(
+    record: ProcessRecord,
+    *,
+    digest: str,
+    argv: Sequence[str],
+    script: str,
+    script_bytes: int,
+    env: Mapping[str, str | None],
+) -> dict[str, object]:
+    """Return what a person has to know to approve a start.
+
+    Args:
+        record: What waits.
+        digest: Stands for all that decides what runs; an approval carries it.
+        argv: The words that would be executed.
+        script: Its script, or the beginning of it;
+        script_bytes: and how long that is.
+        env: The variables that the caller has set (None: taken away), with masked values or without.
+    """
     approval = record.approval
     return {
         "process_id": record.process_id,
+        "digest": digest,
         "command": record.command,
-        "argv": [word.encode("utf-8", "surrogateescape").decode("utf-8", "replace") for word in argv],
+        "argv": [_shown(word) for word in argv],
         "script": script or None,
+        "script_bytes": script_bytes,
         "cwd": record.cwd,
-        "variables": [] if approval is None else list(approval.variables),
+        "variables": [_shown(name) for name in env],
+        "env": {_shown(name): None if value is None else _shown(value) for name, value in env.items()},
+        "profile": record.sandbox.profile.value,
+        "location": record.location.view() if not record.location.is_here else None,
         "reason": "" if approval is None else approval.reason,
         "principal": record.owner.principal,
         "since": record.created_at,
@@ -99,6 +123,10 @@ def approval_view(record: ProcessRecord, *, argv: Sequence[str], script: str) ->
         "tags": dict(record.tags),
         "group": record.group,
     }
+
+
+def _shown(word: str) -> str:
+    return word.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def stats_view(seen: Observation) -> dict[str, object]:

@@ -47,6 +47,8 @@ def header(record: ProcessRecord, now: Circumstances) -> str:
         parts.append(f"sandbox={record.sandbox.profile}({','.join(record.sandbox.features)})")
     if record.location != HERE:
         parts.append(f"on={record.location.backend}")
+    if record.output_lost:
+        parts.append("output lost" if record.lost_bytes is None else f"{record.lost_bytes}B of output lost")
     if record.is_unknown:
         parts.append("its node is away: this is what was known last")
     if now.workspace is not None:

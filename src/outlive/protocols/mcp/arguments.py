@@ -12,6 +12,7 @@ from msgspec import Meta
 
 from outlive.core.errors import InvalidRequest
 from outlive.core.location import Isolation
+from outlive.core.umask import UMASK_PATTERN
 from outlive.protocols.limits import LimitParams
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "ShellArguments",
     "StatusArguments",
     "TerminateArguments",
+    "Umask",
     "WaitSeconds",
     "WorkspaceName",
     "read_arguments",
@@ -34,6 +36,7 @@ Seconds = Annotated[float, Meta(ge=0, le=_MAX_S)]
 WaitSeconds = Annotated[float, Meta(ge=0, le=3600)]
 WorkspaceName = Annotated[str, Meta(pattern=r"^[\w.-]{1,100}\Z")]  # it is shown in a line of words
 GroupLimit = Annotated[int, Meta(ge=1, le=1_000_000)]
+Umask = Annotated[str, Meta(pattern=UMASK_PATTERN)]
 _WholeSeconds = Annotated[int, Meta(ge=1, le=_MAX_S)]
 
 
@@ -48,6 +51,7 @@ class _Options(msgspec.Struct, kw_only=True, frozen=True):
     backend: str | None = None
     image: str | None = None
     isolation: Isolation | None = None
+    umask: Umask | None = None
     wait_s: WaitSeconds | None = None
     background: bool = False
     grace: Seconds | None = None

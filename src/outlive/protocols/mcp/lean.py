@@ -8,7 +8,7 @@ from msgspec import Meta
 from outlive.core.location import Isolation
 from outlive.core.sandbox import Profile
 from outlive.protocols.limits import LimitParams
-from outlive.protocols.mcp.arguments import GroupLimit, Seconds, WaitSeconds, WorkspaceName
+from outlive.protocols.mcp.arguments import GroupLimit, Seconds, Umask, WaitSeconds, WorkspaceName
 from outlive.protocols.mcp.schemas import Schema, describe_tool
 from outlive.protocols.terminal.keys import check_keys
 
@@ -53,6 +53,7 @@ class RunArguments(_Lean, kw_only=True, frozen=True):
     backend: str | None = None
     image: str | None = None
     isolation: Isolation | None = None
+    umask: Umask | None = None
     stdin: Literal["none", "pipe"] = "none"
     pty: bool = False
     wait_s: WaitSeconds | None = None
@@ -188,6 +189,7 @@ LEAN_TOOLS: tuple[Schema, ...] = (
             backend=_text("Where: local, docker or a node's name."),
             image=_text(),
             isolation={"enum": list(get_args(Isolation))},
+            umask=_text("As 022."),
             stdin={"enum": ["none", "pipe"], "description": "pipe: send can write to it."},
             pty=_flag("Run in a terminal."),
             wait_s=_number("Seconds to wait for the end (45); 0 starts in the background."),

@@ -6,7 +6,7 @@ from outlive.core.lifecycle import ENDED, Cause, State
 from outlive.core.process import ProcessRecord
 from outlive.core.status import status_of
 
-__all__ = ["command_status", "error_sentence", "history_entry", "refusal", "status_word"]
+__all__ = ["command_status", "error_sentence", "history_entry", "refusal", "status_word", "still_running"]
 
 
 def command_status(
@@ -14,12 +14,14 @@ def command_status(
 ) -> dict[str, object]:
     """Return the 13 keys of promise S1.2.
 
-    `completed` tells that the command ended by itself: not while it runs, nor when it was ended or lost.
+    `completed` tells that the command ended by itself: not while it runs, nor when it was ended or lost. A command
+    whose output is not whole is no success, and has one key more: `output_lost`.
     """
+    lost = {"output_lost": True} if record.output_lost else {}
     return {
         "id": record.command_id,
         "command": record.command,
-        "success": _is_natural(record) and record.exit_code == 0,
+        "success": _is_natural(record) and record.exit_code == 0 and not record.output_lost,
         "stdout": stdout,
         "stderr": stderr,
         "return_code": record.wire_exit_code if record.is_complete else None,
@@ -30,7 +32,21 @@ def command_status(
         "timeout": None if record.timeout_s is None else round(record.timeout_s),
         "shell": record.shell is not None,
         "cwd": cwd,
+        **lost,
     }
+
+
+def still_running(record: ProcessRecord, *, waited_s: float) -> dict[str, object]:
+    """Return what replaces and follows the 13 keys in the answer of a call whose command goes on (promise S1.10).
+
+    `success` is null: nothing that runs has failed, or succeeded.
+    """
+    state = "still runs" if record.pid is not None else "waits for its start"
+    message = (
+        f"The command {state} after {waited_s:g} s and goes on; this answer is not its end. "
+        f"Call command_get_status with command_id {record.command_id} for its result."
+    )
+    return {"success": None, "running": True, "message": message}
 
 
 def _is_natural(record: ProcessRecord) -> bool:

@@ -5,6 +5,7 @@ from typing import get_args
 
 from outlive.core.location import Isolation
 from outlive.core.sandbox import MIN_CPUS, Profile
+from outlive.core.umask import UMASK_PATTERN
 
 __all__ = ["COMMAND_TOOLS", "PROCESS_TOOLS", "Schema", "describe_tool"]
 
@@ -93,6 +94,11 @@ _OPTIONS: Schema = {
         "enum": list(get_args(Isolation)),
         "description": "session: a container that others share; strict: one of its own.",
     },
+    "umask": {
+        "type": "string",
+        "pattern": UMASK_PATTERN,
+        "description": "Permissions that its new files do not get, as 022; those of the server's start else.",
+    },
     "wait_s": _described(
         _NUMBER, "Seconds this call waits for the end before it answers that the command goes on.", minimum=0
     ),
@@ -134,6 +140,15 @@ _STATUS_PROPERTIES: Schema = {
     "shell": _BOOLEAN,
     "cwd": _NULLABLE,
 }
+# Beside them where a call is answered before the command's end (promise S1.10).
+_UNFINISHED_PROPERTIES: Schema = {
+    "success": {
+        "type": ["boolean", "null"],
+        "description": "Whether it ended by itself with exit code 0; null: the command still runs.",
+    },
+    "running": {"const": True, "type": "boolean", "description": "There when the command still runs."},
+    "message": _described(_STRING, "What to do about a command that still runs."),
+}
 _SCRIPT_PROPERTIES: Schema = {"script_path": _STRING, "interpreter": _STRING}
 _REFUSAL: Schema = {
     "required": ["success", "error"],
@@ -145,7 +160,7 @@ def _or_refusal(properties: Schema) -> Schema:
     """Allow all of these keys, or a refusal: MCP wants one object schema for all that a tool may answer."""
     return {
         "type": "object",
-        "properties": properties,
+        "properties": {**properties, **_UNFINISHED_PROPERTIES},
         "anyOf": [{"required": list(properties)}, _REFUSAL],
         "additionalProperties": False,
     }
@@ -158,8 +173,8 @@ COMMAND_TOOLS: tuple[Schema, ...] = (
     describe_tool(
         "command_execute",
         "Execute a command",
-        description="Run a command and return its output and exit code. What takes longer than wait_s goes on: "
-        "ask command_get_status for it.",
+        description="Run a command and return its output and exit code. A call that is answered "
+        "before the end says running: true: ask command_get_status for the rest.",
         arguments=_object(
             {
                 "command": _described(_STRING, "The command line."),

@@ -3,12 +3,16 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from outlive.core.errors import OutliveError
+from outlive.core.hints import hint_for
+
 __all__ = [
     "EXECUTION_DISABLED",
     "SCRIPTS_DISABLED",
     "TERMINATED",
     "Block",
     "command_not_found",
+    "error_text",
     "interpreter_not_found",
     "join_streams",
     "list_text",
@@ -36,6 +40,12 @@ def command_not_found(command_id: str) -> str:
 def unknown_pid(pid: int) -> str:
     """Promise S4.4."""
     return f"No process with PID {pid} is running that this server started for you"
+
+
+def error_text(error: OutliveError) -> str:
+    """Return an error as a tool's text: what is wrong, and on a second line what to do next."""
+    hint = hint_for(error, "mcp")
+    return f"{error.message}\nHint: {hint}" if hint else error.message
 
 
 def join_streams(stdout: str, stderr: str) -> str:

@@ -89,6 +89,8 @@ class ProcessView(_Answer):
     descendants: int = Field(description="How many processes it has left running.")
     stalled: bool = Field(description="The disk is full; it waits.")
     gaps: bool = Field(description="Some of its output was released.")
+    output_lost: bool = Field(description="Some of its output is lost: `status` is never `completed` then.")
+    lost_bytes: int | None = Field(description="How much of it is lost, where that is known.")
     timeout: float | None
     grace: float
     tags: dict[str, str]
@@ -105,11 +107,18 @@ class Approval(_Answer):
     """What waits for a person's approval. `argv` are the words that would be executed, whatever `command` says."""
 
     process_id: str
+    digest: str = Field(description="Stands for all that decides what runs; approving it takes this.")
     command: str
     argv: list[str]
-    script: str | None = Field(description="The beginning of the script that would run.")
+    script: str | None = Field(description="The script that would run, or its first 64 KiB.")
+    script_bytes: int = Field(description="How long the script is, whole.")
     cwd: str
     variables: list[str] = Field(description="The names of the variables that the caller set.")
+    env: dict[str, str | None] = Field(
+        description="These with their values, masked without `raw`; null: the variable is taken away."
+    )
+    profile: Profile
+    location: LocationView | None = Field(description="Where it would run, if not on this machine.")
     reason: str = Field(description="Why it is asked about.")
     principal: str = Field(description="Who wants to start it.")
     since: datetime
@@ -240,6 +249,7 @@ class TrackedProcess(_Answer):
     exit_code: int | None
     terminated_at: str | None
     termination_signal: Literal["SIGTERM", "SIGKILL"] | None
+    output_lost: bool = Field(default=False, description="Some of its output is lost; absent where none is.")
 
 
 class TrackedProcesses(_Answer):

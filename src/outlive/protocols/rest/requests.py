@@ -12,8 +12,10 @@ from outlive.core.errors import InvalidRequest
 from outlive.core.location import Isolation
 from outlive.core.sandbox import MIN_CPUS, NO_LIMITS, Limits
 from outlive.core.tags import MAX_TAG_NAME, MAX_TAG_VALUE, MAX_TAGS
+from outlive.core.umask import UMASK_PATTERN, parse_umask
 
 __all__ = [
+    "Approving",
     "BackgroundRequest",
     "Changes",
     "ControlRequest",
@@ -120,6 +122,14 @@ class StartRequest(_Strict):
     isolation: Isolation | None = Field(
         None, description="`session`: a container that others share; `strict`: one of its own."
     )
+    grant: Annotated[str, Field(max_length=40)] | None = Field(
+        None,
+        description="What it may do here itself, by a token in its OUTLIVE_TOKEN while it runs: `run`, `read:1h`.",
+    )
+    umask: Annotated[str, Field(pattern=UMASK_PATTERN)] | None = Field(
+        None,
+        description="Permissions that its new files do not get, as `022`; those of the server's start else.",
+    )
     stdin: Literal["none", "pipe"] = Field("none", description="`pipe` lets you write to its input.")
     pty: bool = Field(default=False, description="Run it in a terminal of `rows` by `cols`.")
     rows: _Cells = 24
@@ -182,7 +192,9 @@ class StartRequest(_Strict):
             limits=NO_LIMITS if self.limits is None else self.limits.to_limits(),
             backend=self.backend,
             image=self.image,
+            grant=self.grant,
             isolation=self.isolation,
+            umask=parse_umask(self.umask),
         )
 
 
@@ -213,6 +225,17 @@ class SignalRequest(_Strict):
 
     signal: int | str
     whole_tree: bool = Field(default=False, description="Everything below the main process gets it, too.")
+
+
+class Approving(_Strict):
+    """What is approved."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"digest": "0f" * 32}]})
+
+    digest: Annotated[
+        str,
+        Field(pattern="^[0-9a-f]{64}$", description="As `/v1/approvals` has shown it: all that would run."),
+    ]
 
 
 class Denial(_Strict):

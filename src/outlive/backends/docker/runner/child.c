@@ -146,6 +146,7 @@ noreturn void become_command(const struct beginnings *from)
     }
     if (error != 0)
         fail_child(from->report, error, "spec");
+    begin_as(&command);
     if (chdir(command.cwd) != 0)
         fail_child(from->report, errno, "cwd");
     int report = take_streams(from);

@@ -228,8 +228,8 @@ int main(int argc, char **argv)
         return ferry(argv[2]);
     if (argc >= 4 && strcmp(argv[1], "stand") == 0)
         return stand_for(argv[2], argv + 3);
-    if (argc >= 2 && strcmp(argv[1], "shim") == 0)
-        return shim();
+    if (argc >= 3 && strcmp(argv[1], "shim") == 0)
+        return shim(argv[2]);
     dprintf(2, "outlive-runner: usage: outlive-runner serve SOCKET | outlive-runner --version\n");
     return USAGE;
 }

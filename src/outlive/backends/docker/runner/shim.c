@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -13,7 +14,10 @@
 #include <unistd.h>
 
 #include "failpoints.h"
+#include "holder.h"
 #include "kernel.h"
+
+#define LOCK_NAME "/supervisor.lock"
 
 enum {
     WORDS_BYTES = 256,
@@ -62,6 +66,9 @@ void shim_release(struct shim *shim)
     if (shim->listener >= 0)
         close(shim->listener);
     shim->listener = -1;
+    if (shim->unproven >= 0)
+        close(shim->unproven);
+    shim->unproven = -1;
     shim->serving = SERVES_NOTHING;
     shim->pid = 0;
     shim->ticks = 0;
@@ -88,11 +95,36 @@ static void tell_state(const struct shim *shim)
     send_packet(shim->link, words, shim->held, shim->held_count);
 }
 
-static void meet_supervisor(struct shim *shim, bool is_hung_up)
+static int open_lock(const struct shim *shim)
 {
-    uid_t uid = 0;
-    int link = accept4(shim->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    char path[PATH_MAX + sizeof LOCK_NAME];
 
+    snprintf(path, sizeof path, "%s" LOCK_NAME, shim->state_folder);
+    return open(path, O_RDONLY | O_CLOEXEC);
+}
+
+/* By the lock as it was when we began, wherever its folder lies now; else by the one that lies in its place. */
+static enum proof is_supervisor(struct shim *shim, int link)
+{
+    enum proof proof = shim->lock < 0 ? NO_HOLDER : holds_lock(link, shim->lock);
+    int lock = proof == NO_HOLDER ? open_lock(shim) : -1;
+
+    if (lock >= 0) {
+        proof = holds_lock(link, lock);
+        close(lock);
+    }
+    return proof;
+}
+
+/* Take the next connection, or the one whose proof could not be had. Returns -1 when there is none. */
+static int accept_one(struct shim *shim, bool is_hung_up)
+{
+    int link = shim->unproven;
+
+    shim->unproven = -1;
+    if (link >= 0)
+        return link;
+    link = accept4(shim->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (link < 0) {
         if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
             shim->is_listener_resting = true;
@@ -100,12 +132,23 @@ static void meet_supervisor(struct shim *shim, bool is_hung_up)
             close(shim->listener); /* shut down, which accept4 calls EAGAIN: it would be ready for ever */
             shim->listener = -1;
         }
-        return;
     }
-    if (peer_of(link, &uid) < 0 || uid != getuid()) {
+    return link;
+}
+
+/* The link is for the process that holds the supervisor's lock: any command can connect, and has our uid. */
+static void meet_supervisor(struct shim *shim, bool is_hung_up)
+{
+    int link = accept_one(shim, is_hung_up);
+    enum proof proof = link < 0 ? NO_HOLDER : is_supervisor(shim, link);
+
+    if (proof == CANNOT_TELL) {
+        shim->unproven = link;
+        shim->is_listener_resting = true;
+    } else if (proof == NO_HOLDER && link >= 0)
         close(link);
+    if (proof != IS_HOLDER)
         return;
-    }
     if (shim->link >= 0)
         close(shim->link);
     shim->link = link;
@@ -179,7 +222,7 @@ static bool turn(struct shim *shim)
         shim_reap(shim);
     if (polled[1].revents != 0 && !hear_supervisor(shim))
         return false;
-    if (polled[2].revents != 0 && polled[2].fd == shim->listener)
+    if (shim->unproven >= 0 || (polled[2].revents != 0 && polled[2].fd == shim->listener))
         meet_supervisor(shim, (polled[2].revents & ~POLLIN) != 0);
     return shim->link >= 0 || shim->serving != SERVES_NOTHING;
 }
@@ -196,13 +239,17 @@ static int open_wake(void)
     return signalfd(-1, &wanted, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-int shim(void)
+int shim(const char *state_folder)
 {
-    static struct shim self = {.link = SHIM_LINK, .listener = -1};
+    static struct shim self = {.link = SHIM_LINK, .listener = -1, .unproven = -1};
 
     arm_failpoints();
+    read_degrade();
+    self.state_folder = state_folder;
+    self.lock = open_lock(&self);
     environ = NULL; /* a command's is its spec's, and nothing else */
     prctl(PR_SET_NAME, "outlive-shim", 0, 0, 0);
+    prctl(PR_SET_DUMPABLE, 0, 0, 0, 0); /* what it holds is not for commands of its user; execve opens theirs again */
     self.wake = open_wake();
     if (self.wake < 0 || chdir("/") != 0 || fcntl(SHIM_LINK, F_SETFD, FD_CLOEXEC) != 0 ||
         prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0 ||

@@ -24,6 +24,9 @@ struct shim {
     int link;     /* to the supervisor, -1 without one */
     int wake;     /* signalfd(2): SIGCHLD */
     int listener; /* where the next supervisor connects, -1 while nothing is served */
+    int unproven; /* a connection of what may be one: there were no descriptors to find out with; else -1 */
+    int lock;     /* the supervisor's lock, to ask about it; -1 where it could not be opened */
+    const char *state_folder;
     bool must_look;           /* an end could not be recorded: again soon */
     bool is_listener_resting; /* out of descriptors: no new supervisor for a moment */
     bool is_patient;          /* wakes without interrupting anybody; its commands do not */
@@ -44,8 +47,9 @@ struct shim {
     char folder[PATH_MAX + SUFFIX_BYTES];
 };
 
-/* Serve until there is nothing left to hold and no supervisor. Returns the program's exit code. */
-int shim(void);
+/* Serve the supervisors of a state folder until there is nothing left to hold and none of them. Returns the program's exit
+   code. */
+int shim(const char *state_folder);
 
 /* Tell the supervisor something, if there is one that listens. */
 void shim_say(const struct shim *shim, const char *format, ...) __attribute__((format(printf, 2, 3)));

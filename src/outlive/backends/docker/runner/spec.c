@@ -14,7 +14,9 @@
 /* The words of src/outlive/protocols/frames.py, which old spec files hold: they change with a version word only. */
 static const char SPEC_VERSION[] = "outlive-spec-1 ";
 static const char EXTENDED[] = "/dev/null/outlive-exec-2";
+static const char BEGINS[] = "OUTLIVE_UMASK_NICE=";
 
+enum { USUAL_UMASK = 022, MOST_UMASK = 0777 };
 enum { FILE_BYTES = 32 << 20 }; /* execve(2) takes 6 MiB at the most; the spec's head is as long again, or longer */
 
 /* Words that lie behind each other in memory, each ended by NUL. */
@@ -175,6 +177,32 @@ static int take_argv(struct command *command, const struct words *words)
     return 0;
 }
 
+/* The last word of the environment, if it is the one that says umask and niceness ("-": it does not). True: it is none of
+   the command's. */
+static bool take_begins(struct command *command, const char *word)
+{
+    size_t prefix = sizeof BEGINS - 1;
+    char *end;
+
+    if (strncmp(word, BEGINS, prefix) != 0)
+        return false;
+    unsigned long mask = strtoul(word + prefix, &end, 8);
+    if (end != word + prefix && mask <= MOST_UMASK)
+        command->umask = (unsigned)mask;
+    const char *nice = strchr(word, ' ');
+    long wanted = nice == NULL ? 0 : strtol(nice, &end, 10);
+    command->has_nice = nice != NULL && end != nice && wanted >= -20 && wanted <= 19;
+    command->nice = (int)wanted;
+    return true;
+}
+
+void begin_as(const struct command *command)
+{
+    if (command->has_nice)
+        setpriority(PRIO_PROCESS, 0, command->nice); /* refused: it keeps ours */
+    umask((mode_t)command->umask);
+}
+
 int read_command(int spec, int secrets, struct command *command)
 {
     char *content, *hidden = NULL;
@@ -182,7 +210,7 @@ int read_command(int spec, int secrets, struct command *command)
     struct words all, more = {NULL, 0};
     unsigned long long argc;
 
-    *command = (struct command){0};
+    *command = (struct command){.umask = USUAL_UMASK};
     int error = read_whole(spec, &content, &size);
     if (error == 0 && secrets >= 0)
         error = read_whole(secrets, &hidden, &hidden_size);
@@ -198,6 +226,8 @@ int read_command(int spec, int secrets, struct command *command)
         return error;
     if (all.count < 3 || !read_number(all.first[2], &argc) || argc > all.count - 3)
         return EINVAL;
+    if (all.count > 3 + argc && take_begins(command, all.first[all.count - 1]))
+        all.count--;
     command->program = all.first[0];
     command->cwd = all.first[1];
     struct words argv = {all.first + 3, (size_t)argc};

@@ -2,6 +2,7 @@
 #ifndef OUTLIVE_SPEC_H
 #define OUTLIVE_SPEC_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/resource.h>
 
@@ -25,6 +26,9 @@ struct command {
     int alternative_count;
     struct limit limits[LIMITS];
     int limit_count;
+    unsigned umask;
+    bool has_nice;
+    int nice;
     unsigned long long step_count; /* also where one of them was refused */
     char refused[VERB_BYTES]; /* the verb of the step that cannot be taken, with the error that was returned */
 };
@@ -32,5 +36,8 @@ struct command {
 /* Read the exec block of a spec file, and the variables in `secrets` (-1: none), into memory that is claimed (memory.h).
    Returns 0 or an errno; whoever does not execute next has to `forget_claims`, in either case. */
 int read_command(int spec, int secrets, struct command *command);
+
+/* Give this process the command's umask and, as far as that is allowed, its niceness. */
+void begin_as(const struct command *command);
 
 #endif

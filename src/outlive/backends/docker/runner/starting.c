@@ -95,6 +95,7 @@ __attribute__((no_sanitize("address"))) static int become(void *argument)
     setsid();
     if (start->is_patient)
         be_patient(false);
+    begin_as(&start->command);
     start->place = "cwd";
     if (chdir(start->command.cwd) == 0) {
         start->place = "program";

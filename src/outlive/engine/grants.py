@@ -1,0 +1,83 @@
+"""Tokens of running commands: `Grants`, one mechanism for what a start asks for and for what the operator gives to all.
+
+The secret goes to the process with its other secrets: in memory, as a variable, in no words and no file. What is kept is the
+hash, with the process: the token counts while that runs, also for a server that is started anew, and in that process only.
+Nothing has to be revoked.
+"""
+
+import hmac
+import secrets
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+from outlive.core.command import Command
+from outlive.core.errors import AccessDenied, InvalidRequest
+from outlive.core.grant import Grant
+from outlive.core.location import LOCAL
+from outlive.core.process import Owner
+from outlive.engine.process import Process
+from outlive.engine.secrets import TOKEN_NAME
+from outlive.engine.settings import EngineSettings
+from outlive.policy.access import Scope
+from outlive.policy.granting import GRANTED_SCOPES, WantedGrant, parse_grant
+from outlive.policy.tokens import PREFIX, Token, digest_of
+
+__all__ = ["Grants"]
+
+_SECRET_BYTES = 32  # 256 bits
+
+
+class Grants:
+    """Gives tokens to commands, and finds them again. On the engine's loop only."""
+
+    def __init__(self, live: Callable[[], Iterable[Process]], settings: EngineSettings) -> None:
+        """Take what knows the live processes, and what every command gets that asks for nothing (`callbacks`)."""
+        self._live = live
+        self._to_all = settings.callbacks
+        self._default_backend = settings.containers.backend
+
+    def give(self, command: Command, owner: Owner) -> Command:
+        """Return a command with the token that it gets, if it gets one.
+
+        Raises:
+            InvalidRequest: `grant` makes no sense, or the command runs elsewhere.
+            AccessDenied: `scope_missing`: more is asked for than the caller may do itself.
+        """
+        most = Scope.ADMIN if owner.is_admin else Scope.RUN
+        wanted = None if command.grant is None else parse_grant(command.grant)
+        is_here = (command.backend or self._default_backend) == LOCAL
+        if wanted is None:
+            if self._to_all is None or not is_here or TOKEN_NAME in command.env:
+                return command
+            wanted = WantedGrant(scope=min(self._to_all, most))
+        if not is_here:
+            text = "grant: a command in a container or on a node does not reach this server."
+            raise InvalidRequest("invalid_params", text)
+        if wanted.scope > most:
+            text = f"grant: the scope {wanted.scope.name.lower()!r} is more than the caller's own."
+            raise AccessDenied("scope_missing", text)
+        secret = PREFIX + secrets.token_urlsafe(_SECRET_BYTES)
+        expires_at = None
+        if wanted.duration_s is not None:
+            expires_at = datetime.now(UTC) + timedelta(seconds=wanted.duration_s)
+        grant = Grant(scope=wanted.scope.name.lower(), digest=digest_of(secret), expires_at=expires_at)
+        return replace(command, granted=grant, env_secrets={**command.env_secrets, TOKEN_NAME: secret})
+
+    def find(self, digest: str) -> Token | None:
+        """Return the token with that hash, if its process runs and its time is not up."""
+        for process in self._live():
+            grant = process.identity_record.grant
+            if grant is None or process.is_ended or not hmac.compare_digest(grant.digest, digest):
+                continue
+            token = Token(
+                name=f"run-{process.process_id}",
+                scope=GRANTED_SCOPES[grant.scope],
+                digest=grant.digest,
+                created_at=process.record.created_at,
+                expires_at=grant.expires_at,
+                process_id=process.process_id,
+                acts_for=process.principal,
+            )
+            return None if token.is_over(datetime.now(UTC)) else token
+        return None

@@ -1,0 +1,29 @@
+"""What waits for a person's approval, as every door shows it: `pending_approvals`."""
+
+from outlive.engine import Engine
+from outlive.policy.access import Access
+from outlive.policy.approver import approver_of
+from outlive.protocols.jsonrpc.views import approval_view
+
+__all__ = ["pending_approvals"]
+
+
+def pending_approvals(engine: Engine, access: Access, *, raw: bool) -> list[dict[str, object]]:
+    """Return what waits, oldest first; with `raw` with secrets and values of variables.
+
+    Raises:
+        AccessDenied: `scope_missing`: what was started here sees no secrets of what waits.
+    """
+    if raw:
+        approver_of(access)
+    return [
+        approval_view(
+            one.record,
+            digest=one.digest,
+            argv=one.argv,
+            script=one.script,
+            script_bytes=one.script_bytes,
+            env=one.env,
+        )
+        for one in engine.approvals(raw=raw)
+    ]

@@ -1,0 +1,53 @@
+"""Starting a command without bounds: `spawn`, by posix_spawn(3), which copies nothing of a shim. See `confine` for the others."""
+
+import os
+import signal
+
+__all__ = ["spawn"]
+
+# What Python ignores must not be inherited by commands (signal(7): ignored dispositions survive exec).
+_DEFAULT_SIGNALS = tuple(
+    number for number in range(1, 65) if number not in {9, 19, 32, 33} and number in signal.valid_signals()
+)
+
+
+def spawn(
+    program: bytes, argv: list[bytes], env: dict[bytes, bytes], ends: dict[str, int], *, umask: int
+) -> int:
+    """Start a program in a POSIX session of its own and return its pid; `ends` are its descriptors by the shim's letters.
+
+    Raises:
+        OSError: It does not run, and never did.
+    """
+    own = os.umask(umask)  # inherited: posix_spawn(3) has no attribute for it
+    try:
+        return os.posix_spawn(
+            program,
+            argv,
+            env,
+            file_actions=_file_actions(ends),
+            setsid=True,
+            setsigmask=(),
+            setsigdef=_DEFAULT_SIGNALS,
+        )
+    finally:
+        os.umask(own)
+
+
+def _file_actions(ends: dict[str, int]) -> list[tuple[int, ...] | tuple[int, int, str, int, int]]:
+    if "T" in ends:
+        # The POSIX session leader's first open of a terminal makes it the controlling one (tty_ioctl(4)).
+        terminal = os.ttyname(ends["T"])
+        actions: list[tuple[int, ...] | tuple[int, int, str, int, int]] = [
+            (os.POSIX_SPAWN_OPEN, 0, terminal, os.O_RDWR, 0),
+            (os.POSIX_SPAWN_DUP2, 0, 1),
+            (os.POSIX_SPAWN_DUP2, 0, 2),
+        ]
+        if "I" in ends:  # its standard input was lent: the terminal is for what it writes, and for its keys
+            actions.append((os.POSIX_SPAWN_DUP2, ends["I"], 0))
+        return actions
+    return [
+        (os.POSIX_SPAWN_DUP2, ends["I"], 0),
+        (os.POSIX_SPAWN_DUP2, ends["O"], 1),
+        (os.POSIX_SPAWN_DUP2, ends.get("E", ends["O"]), 2),
+    ]

@@ -1,0 +1,27 @@
+"""What a command inherits from the program that asks for it, as far as the kernel tells it: umask and niceness of this process."""
+
+import os
+
+__all__ = ["own_nice", "own_umask"]
+
+_USUAL_UMASK = 0o022
+
+
+def own_umask() -> int:
+    """Return this process's umask, and leave it as it is.
+
+    umask(2) can only change it: another thread's new file would have the wrong mode meanwhile.
+    """
+    try:
+        with open("/proc/self/status", "rb") as file:
+            for line in file:
+                if line.startswith(b"Umask:"):  # from Linux 4.7 on
+                    return int(line[6:], 8)
+    except OSError:
+        pass
+    return _USUAL_UMASK
+
+
+def own_nice() -> int:
+    """Return this process's niceness, -20 to 19."""
+    return os.getpriority(os.PRIO_PROCESS, 0)

@@ -1,0 +1,193 @@
+"""Where an attack takes place: a real keeper of one user, victims of the same user, and a folder to attack from."""
+
+import asyncio
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Self
+
+import outlive
+from outlive.core.command import Command
+from outlive.core.sandbox import Profile
+from outlive.engine.sandbox import Sandboxes, SandboxSettings
+from outlive.keeper.offers import Offers, read_offers
+from outlive.keeper.shim_program import SHIM_VARIABLE
+from tests.keeper.house import House
+from tests.support.server import OutliveServer
+
+__all__ = ["SYSTEM_PYTHON", "Scene"]
+
+SYSTEM_PYTHON = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else os.path.realpath(sys.executable)
+_HERE = Path(__file__).parent
+_ATTACK = (
+    "import sys; sys.path.insert(0, sys.argv.pop(1)); from tests.escapes.attacker.run import main; main()"
+)
+_ENSURE = "import sys; sys.path.insert(0, sys.argv[1]); from outlive.keeper.launch import ensure_keeper; ensure_keeper(sys.argv[2], deadline_s=20.0)"
+
+
+class _House(House):
+    """A keeper that another user starts, from a copy of our source that he may read."""
+
+    def __init__(self, state_dir: Path, *, source: Path, user: int, env: Mapping[str, str]) -> None:
+        super().__init__(state_dir, env=env)
+        self._source, self.user, self._settings = source, user, env
+
+    def ensure(self) -> None:
+        """Start it as that user."""
+        words = [SYSTEM_PYTHON, "-S", "-s", "-P", "-c", _ENSURE, str(self._source), str(self.state_dir)]
+        env = {"PATH": "/usr/bin:/bin", "HOME": str(self.state_dir), SHIM_VARIABLE: "off", **self._settings}
+        subprocess.run(
+            words, env=env, cwd="/", user=self.user, group=self.user, extra_groups=[], timeout=60, check=True
+        )
+
+
+class Scene:
+    """All of it, in a folder that is removed in the end; a context manager."""
+
+    def __init__(self, *, user: int, degrade: str = "") -> None:
+        """Describe it: whose everything is; `degrade` is what the keeper is to do without (`OUTLIVE_DEGRADE`)."""
+        self.user = user
+        self._env = {"OUTLIVE_DEGRADE": degrade} if degrade else {}
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        """Start keeper and victims."""
+        # Neither in the tests' own folder, which other users cannot enter, nor in a folder that is a home.
+        self.folder = Path(tempfile.mkdtemp(prefix="outlive-escapes-", dir="/var/tmp"))
+        self._stack.callback(shutil.rmtree, self.folder, ignore_errors=True)
+        try:
+            self._build()
+        except BaseException:
+            self._stack.close()
+            raise
+        return self
+
+    def _build(self) -> None:
+        self.folder.chmod(0o755)
+        self.workspace = self.folder / "workspace"
+        own = [self.folder / name for name in ("state", "home", "workspace", "yard")]
+        for place in own:
+            place.mkdir(mode=0o700)
+        (self.folder / "home" / "private").write_text("private")
+        self._program = self.folder / "program"
+        packages = self._program / "tests" / "escapes"
+        shutil.copytree(
+            _HERE / "attacker", packages / "attacker", ignore=shutil.ignore_patterns("__pycache__")
+        )
+        for package in (packages.parent, packages):
+            (package / "__init__.py").touch()
+        shutil.copy(_HERE / "victim.py", self._program)
+        (self._program / "readable").write_text("readable")
+        for place in (*own, self.folder / "home" / "private", self._program / "readable"):
+            os.chown(place, self.user, self.user)
+        self.house = self._stack.enter_context(self._house(self.folder / "state"))
+        victim = subprocess.Popen(
+            [
+                SYSTEM_PYTHON,
+                "-I",
+                "-S",
+                str(self._program / "victim.py"),
+                str(self.folder / "yard" / "outside"),
+            ],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            user=self.user if os.geteuid() == 0 else None,
+            group=self.user if os.geteuid() == 0 else None,
+            extra_groups=[] if os.geteuid() == 0 else None,
+        )
+        self._victim = self._stack.enter_context(victim)
+        self._told: dict[str, Any] = json.loads(self._line())
+        if self.user == os.geteuid():  # another user cannot execute the environment that the tests run in
+            server = OutliveServer(self.house.state_dir).start()
+            self._stack.callback(server.stop)
+            self._told["pids"]["server"] = server.pid
+        bystander = self.house.start("/bin/sleep", "600")
+        self._told["pids"] |= {
+            "supervisor": self.house.supervisor(),
+            "guardian": self.house.guardian(),
+            "shim": self.house.shim_of(bystander),
+            "command": self.house.pid(bystander),
+        }
+        self._told |= {
+            "state": f"{self.house.folder(bystander)}/spec",
+            "home": str(self.folder / "home" / "private"),
+            "readable": str(self._program / "readable"),
+        }
+
+    def _house(self, state_dir: Path) -> House:
+        if self.user == os.geteuid():
+            return House(state_dir, env=self._env)
+        source = self.folder / "src"
+        for name in ("core", "keeper", "protocols"):
+            shutil.copytree(
+                Path(outlive.__file__).parent / name,
+                source / "outlive" / name,
+                ignore=shutil.ignore_patterns("*.pyc"),
+            )
+        shutil.copy(outlive.__file__, source / "outlive")
+        return _House(state_dir, source=source, user=self.user, env=self._env)
+
+    def _line(self) -> str:
+        assert self._victim.stdout is not None
+        return self._victim.stdout.readline().decode()
+
+    def __exit__(self, *_: object) -> None:
+        """End everything."""
+        assert self._victim.stdin is not None
+        self._victim.stdin.close()
+        self._victim.wait(timeout=20)
+        self._stack.close()
+
+    def victim(self) -> dict[str, Any]:
+        """Return how things stand with the victim, as it says itself."""
+        assert self._victim.stdin is not None
+        self._victim.stdin.write(b"look\n")
+        self._victim.stdin.flush()
+        found: dict[str, Any] = json.loads(self._line())
+        return found
+
+    def dead(self) -> list[str]:
+        """Return which of the processes that are attacked run no more."""
+        return [name for name, pid in self._told["pids"].items() if not os.path.exists(f"/proc/{pid}")]
+
+    def offers(self) -> Offers:
+        """Return what this keeper offers."""
+        reply = self.house.client.ask("offers")
+        return read_offers(str(reply["found"]))
+
+    def steps(self, profile: Profile) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return the steps of a profile as the engine chooses them, and what they promise."""
+        sandboxes = Sandboxes(
+            SandboxSettings(readable=(str(self._program),)),
+            state_dir=str(self.house.state_dir),
+            environment={"HOME": str(self.folder / "home"), "PATH": "/usr/bin:/bin"},
+        )
+        sandboxes.assume(self.offers())
+        command = Command(line="x")
+        confined = asyncio.run(
+            sandboxes.confine(command, profile, name="x", cwd=str(self.workspace), script=None)
+        )
+        return confined.steps or (), confined.sandbox.features
+
+    def attack(self, steps: Iterable[str]) -> dict[str, str]:
+        """Try everything within some steps; return the outcomes by name."""
+        plan = self.workspace / "plan"
+        plan.write_text(json.dumps(self._told))
+        plan.chmod(0o644)
+        words = (SYSTEM_PYTHON, "-I", "-S", "-c", _ATTACK, str(self._program), f"@{plan}")
+        code, out, err = self.run(steps, *words)
+        assert code == 0, (code, err[-2000:])
+        found: dict[str, str] = json.loads(out.splitlines()[-1])
+        return found
+
+    def run(self, steps: Iterable[str], *words: str) -> tuple[int, bytes, bytes]:
+        """Run a program in the workspace, within some steps; returns exit code, stdout and stderr."""
+        folder = str(self.workspace)
+        env = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": folder, "LC_ALL": "C.UTF-8"}
+        return self.house.run(*words, cwd=folder, env=env, confinement=tuple(steps) or None)

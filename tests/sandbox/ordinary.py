@@ -1,0 +1,80 @@
+"""A keeper that belongs to an ordinary user, for a test that runs as root."""
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import outlive
+from outlive.core.layout import Layout
+from outlive.keeper import sockets
+from outlive.keeper.shim_program import SHIM_VARIABLE
+from outlive.keeper.spawn import keeper_environment
+from tests.keeper.client import until
+from tests.keeper.house import House, shim_program
+
+__all__ = ["CAN_BECOME", "NOBODY", "SYSTEM_PYTHON", "OrdinaryHouse", "as_nobody", "open_folder"]
+
+NOBODY = 65534
+SYSTEM_PYTHON = "/usr/bin/python3"  # one that everybody may run
+_SETPRIV = shutil.which("setpriv") or ""
+CAN_BECOME = bool(os.geteuid() == 0 and _SETPRIV and os.path.exists(SYSTEM_PYTHON))
+
+
+def as_nobody(*words: str) -> list[str]:
+    """Return the words that run others as an ordinary user."""
+    user = str(NOBODY)
+    return [_SETPRIV, "--reuid", user, "--regid", user, "--clear-groups", *words]
+
+
+@contextmanager
+def open_folder() -> Iterator[Path]:
+    """Yield a folder that everybody may enter: pytest's own are closed to others."""
+    folder = Path(tempfile.mkdtemp(dir="/var/tmp", prefix="outlive-test-"))
+    folder.chmod(0o755)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+class OrdinaryHouse(House):
+    """A house whose keeper is an ordinary user's: it runs a copy of the keeper's source, which that user may read."""
+
+    def __init__(self, folder: Path, *, env: dict[str, str] | None = None) -> None:
+        """Copy the source; nothing runs yet."""
+        super().__init__(folder / "state")
+        self._source = folder / "src" / "outlive"
+        self._more = env or {}
+        for name in ("core", "keeper", "protocols"):
+            ignored = shutil.ignore_patterns("__pycache__")
+            shutil.copytree(Path(outlive.__file__).parent / name, self._source / name, ignore=ignored)
+        shutil.copy(outlive.__file__, self._source)
+        self.state_dir.mkdir(mode=0o700)
+        os.chown(self.state_dir, NOBODY, NOBODY)
+        self._shim = "off"
+        if shim_program() != "off":
+            self._shim = str(shutil.copy(shim_program(), folder / "shim"))
+            Path(self._shim).chmod(0o755)
+
+    def ensure(self) -> None:
+        """Start the keeper as that user if it is not served."""
+        layout = Layout(str(self.state_dir))
+
+        def is_served() -> bool:
+            try:
+                sockets.connect_unix(layout.keeper_socket).close()
+            except OSError:
+                return False
+            return True
+
+        if is_served():
+            return
+        entry = str(self._source / "keeper" / "__main__.py")
+        keeper = (SYSTEM_PYTHON, "-S", "-s", "-P", entry, "guardian", str(self.state_dir), "--first")
+        env = keeper_environment("guardian") | {SHIM_VARIABLE: self._shim, **self._more}
+        subprocess.run(as_nobody(*keeper), env=env, check=True, timeout=60, cwd="/")
+        until(is_served, "the ordinary user's keeper")
