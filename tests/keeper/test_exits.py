@@ -63,6 +63,13 @@ def test_a_background_grandchild_does_not_delay_completion(
     assert house.client.completions[id_to_bytes(process_id)] == 1
 
 
+def test_a_descendant_that_is_dead_is_not_left_over(house: House) -> None:
+    """`sleep` does not wait for the child that it has inherited: a zombie, until the shim reaps it."""
+    started = [house.start(*sh("true & exec sleep 0.2")) for _ in range(20)]
+    assert [house.client.wait_done(process_id).descendants for process_id in started] == [0] * 20
+    assert [house.done(process_id)["descendants"] for process_id in started] == [0] * 20
+
+
 def test_completion_stays_what_it_was_when_the_supervisor_dies(own_house: House, gate: Gate) -> None:
     house = own_house
     process_id = house.start(*sh(f"({gate.wait}; echo later) & echo now"))

@@ -11,12 +11,13 @@ import time
 
 from outlive.keeper.kernel import stat_fields
 
-__all__ = ["carriers_of", "children", "descendants", "freeze", "send_all", "signal_one"]
+__all__ = ["carriers_of", "children", "descendants", "freeze", "is_dead", "send_all", "signal_one"]
 
 _MAX_ROUNDS = 64
 _EAGER_ROUNDS = 8
 _ROUND_S = 0.0005
-_STOPPED = frozenset({b"T", b"t", b"Z", b"X"})
+_DEAD = frozenset({b"Z", b"X"})
+_STOPPED = _DEAD | {b"T", b"t"}
 
 
 def descendants(roots: list[int]) -> list[int]:
@@ -34,6 +35,12 @@ def descendants(roots: list[int]) -> list[int]:
                 found.append(child)
                 pending.append(child)
     return found
+
+
+def is_dead(pid: int) -> bool:
+    """Tell whether a process is gone or a zombie."""
+    fields = stat_fields(pid)
+    return not fields or fields[0] in _DEAD
 
 
 def children(pid: int) -> list[int]:
@@ -62,7 +69,7 @@ def signal_one(pid: int, parents: set[int], number: int) -> bool:
         return False
     try:
         fields = stat_fields(pid)
-        if not fields or fields[0] in {b"Z", b"X"} or int(fields[1]) not in parents:
+        if not fields or fields[0] in _DEAD or int(fields[1]) not in parents:
             return False
         signal.pidfd_send_signal(pidfd, number)
     except OSError:

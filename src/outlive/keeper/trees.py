@@ -99,9 +99,9 @@ class Trees:
         return not self.roots(kept)[1]
 
     def count(self, kept: Kept) -> int:
-        """Return how many of the command's processes live below the shim."""
-        found = tree.descendants(self.roots(kept)[0])
-        return len(found) - (_init_of(kept) in found)
+        """Return how many of the command's processes live below the shim; who is dead and not yet reaped does not."""
+        init = _init_of(kept)
+        return sum(pid != init and not tree.is_dead(pid) for pid in tree.descendants(self.roots(kept)[0]))
 
 
 def _init_of(kept: Kept) -> int:

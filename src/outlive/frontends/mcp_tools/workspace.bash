@@ -8,6 +8,7 @@ if (($#)); then # in the EXIT trap: $1 is the file
     [[ $BASHPID == "$$" ]] || return
     set +euxvn +o noclobber
     builtin mapfile -t __outlive_names < <(builtin compgen -e)
+    builtin wait "$!" # bash does not by itself, and what outlives the command would be told as left over
     {
         builtin pwd
         builtin printf '\0'
