@@ -1,0 +1,22 @@
+"""The promises of the Python client."""
+
+from collections.abc import Mapping
+
+SENTENCES: Mapping[str, str] = {
+    "C.run.signals": "TERM, INT, QUIT and HUP sent to `outlive run` or its group end its whole tree, as in a shell without job control.",
+    "C.run.left": "What a command has left running is seen in every list of what runs, with its number.",
+    "C.owner.rules": "A server that a client starts obeys the operator's last settings and serves the same doors; a project may only tighten them.",
+    "C.owner.yield": "A server that a client has started yields to `outlive serve`; two of operators refuse each other.",
+    "C.owner.stopped": "After an ordered stop only a start brings a server back; after a crash everything does.",
+    "C.owner.service": "While a service owns the folder clients wait 10 s at most, then name its unit, and start no server.",
+    "C.umask": "A command begins with the umask of the program that asks for it; every door takes another one, 022 means 022.",
+    "C.nice": "A command begins with the niceness of the program that asks for it, as far as the keeper may give it.",
+    "C.follow": "A follow by the Python client goes on across killed servers and a killed keeper, asyncio and blocking.",
+    "C.follow.once": "It yields every byte once, and its cursor is always exactly behind what it has yielded.",
+    "C.follow.bounded": "A consumer that rests makes the client stop reading: its memory is bounded, and nothing is dropped.",
+    "C.follow.cancel": "Cancelling or leaving an iteration leaves the process alone; the same follow goes on with the next byte.",
+    "C.events": "The client's events go on across killed servers, and say where some may be missing.",
+    "C.once": "A start whose answer was lost is asked for again, and has started once; input is never written twice.",
+    "C.start": "The client starts the server of a state folder where none runs, and that server outlives it.",
+    "S4.8": "ProcessRegistry registers, finds, lists and gracefully terminates with the documented meanings.",
+}

@@ -1,0 +1,24 @@
+"""The promises of REST."""
+
+from collections.abc import Mapping
+
+SENTENCES: Mapping[str, str] = {
+    "W.state.rest": "Each engine state has one REST word: running, completed, failed, timeout or terminated.",
+    "S4.7.terminate": "POST /api/async/process/terminate_by_pid/ answers {success, pid, request_id, signal, message}.",
+    "S4.7.list": "GET /api/async/processes/list/ answers {processes, count} with the documented fields.",
+    "S4.9.port": "MCP_PORT, the port of this door, is read from the environment.",
+    "S4.7.running": "The documented list shows what runs, with and without its last slash.",
+    "S4.7.untyped": "A body without Content-Type is JSON on the documented paths.",
+    "S4.7.companions": "The companion paths start, describe, end and run processes; GET /health answers.",
+    "R.start": "POST /v1/processes starts a command that belongs to the principal and answers 201 with its place.",
+    "R.key": "The same start with the same Idempotency-Key starts one command, across restarts too.",
+    "R.list": "Lists are filtered by state, tag, group, time and text, and paged by cursor, newest first.",
+    "R.change": "Tags and group can be changed, and a finished process removed, for good.",
+    "R.output": "Output is read by cursor, range, tail or text, as JSON or as bytes; what is gone is told.",
+    "R.large": "Searching and tailing a gigabyte takes bounded memory.",
+    "R.follow": "Followers get every event once and in order, also over reconnects and restarts, by SSE and WebSocket.",
+    "R.verbs": "Control, signal, stdin, resize and wait work on any process of the principal.",
+    "R.problem": "Every error is application/problem+json with slug and hint; the unexpected shows a reference only.",
+    "R.document": "The OpenAPI 3.1 document is true of every request and answer; its page loads nothing from outside.",
+    "R.probes": "/healthz answers while the server lives, /readyz while keeper and registry answer, too.",
+}
