@@ -10,11 +10,16 @@ from collections.abc import Iterator
 
 import pytest
 from blockbuster import blockbuster_ctx
+from hypothesis import settings
 
 __all__ = ["event_loop_watch", "storm_kills", "storm_seed"]
 
 pytest_plugins = ["tests.support.fixtures"]
 
+
+# How long an example takes says more about the machine than about the code.
+settings.register_profile("outlive", deadline=None)
+settings.load_profile("outlive")
 
 # A server that compiles its changed sources anew at each start takes twice as long, and the tests start hundreds.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)

@@ -293,6 +293,16 @@ class Command:
         assert words[0] == "exited", words
         return words[1:4]
 
+    def freeze(self, *, tries: int = 1) -> bool:
+        """Stop the whole tree; False when it did not settle: a supervisor, too, asks again then."""
+        for _ in range(tries):
+            self.supervisor.send("freeze")
+            while (words := self.supervisor.words())[0] != "frozen":
+                assert words[0] == "exited", words
+            if words[1] == "1":
+                return True
+        return False
+
     def release(self) -> None:
         """Let the minder go, and close everything."""
         with contextlib.suppress(OSError):

@@ -42,13 +42,6 @@ def _states(command: Command) -> dict[int, str]:
     return {pid: fields[0].decode() for pid in members if (fields := stat_fields(pid))}
 
 
-def _freeze(command: Command) -> str:
-    command.supervisor.send("freeze")
-    while (words := command.supervisor.words())[0] != "frozen":
-        assert words[0] == "exited", words
-    return words[1]
-
-
 def test_a_daemon_is_told_and_ended(command: Command) -> None:
     command.start(("/bin/sh", "-c", _DAEMON))
     command.read_until(b"up")
@@ -63,7 +56,7 @@ def test_a_daemon_is_told_and_ended(command: Command) -> None:
 def test_a_tree_of_threads_and_processes_is_found(command: Command) -> None:
     command.start(("/usr/bin/env", "python3", "-c", _THREADS))
     command.read_until(b"up")
-    assert _freeze(command) == "1"
+    assert command.freeze(tries=50)
     assert set(_states(command).values()) <= {"T", "D"}
     assert len(_states(command)) >= 2, "what a thread has started belongs to it, too"
     command.supervisor.send("tree 9")
@@ -75,7 +68,7 @@ def test_a_tree_is_frozen_and_continued(command: Command) -> None:
         ("/bin/sh", "-c", "sleep 300 & (setsid sleep 300 &) ; echo up; while :; do sleep 0.01; done")
     )
     command.read_until(b"up")
-    assert _freeze(command) == "1"
+    assert command.freeze(tries=50)
     assert set(_states(command).values()) <= {"T", "Z", "D"}, "D: in vfork(2), with a child that is stopped"
     command.supervisor.send("tree 18")
     wait_until(lambda: "T" not in _states(command).values())
@@ -89,7 +82,7 @@ def test_a_frozen_fork_chain_does_not_move(command: Command) -> None:
     command.read_until(b"up")
     frozen = False
     for _ in range(20):
-        if frozen := _freeze(command) == "1":
+        if frozen := command.freeze():
             break
     assert frozen
     before = _states(command)
@@ -104,7 +97,7 @@ def test_a_parent_in_vfork_counts_as_frozen(command: Command) -> None:
     command.start(("/usr/bin/env", "python3", "-c", _SPAWNER))
     command.read_until(b"up")
     for _ in range(50):
-        assert _freeze(command) == "1"
+        assert command.freeze(tries=50)
         command.supervisor.send("tree 18")
     command.supervisor.send("tree 9")
     assert command.ended()[:2] == ["signaled", "9"]
@@ -128,7 +121,7 @@ def test_signals_go_to_the_command_or_to_its_group(commands: Commands) -> None:
 def test_several_signals_are_sent_in_their_order(command: Command) -> None:
     command.start(("/bin/sh", "-c", "trap 'echo term; exit 0' TERM; echo up; while :; do sleep 0.01; done"))
     command.read_until(b"up")
-    assert _freeze(command) == "1"
+    assert command.freeze(tries=50)
     command.supervisor.send("tree 15 18")
     assert command.read_until(b"term\n")
     assert command.ended()[0] == "exited"

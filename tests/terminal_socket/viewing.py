@@ -18,7 +18,7 @@ from tests.support.server import OutliveServer
 __all__ = ["CONTROLLED", "PATIENCE_S", "Seen", "address", "start", "viewing", "written"]
 
 CONTROLLED = "outlive.terminal.v1"
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 
 
 def start(server: OutliveServer, command: str, *, token: str | None = None, **options: object) -> str:
