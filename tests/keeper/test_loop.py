@@ -1,6 +1,8 @@
 """The supervisor's event loop: what comes when within a turn."""
 
 import os
+import time
+from functools import partial
 
 from outlive.keeper.loop import Loop
 
@@ -44,3 +46,29 @@ def test_a_cancelled_timer_never_fires_and_a_failing_one_does_not_stop_the_other
     assert trouble.startswith("Traceback: ValueError: trouble at ")
     assert trouble.endswith(f"{__file__}:{fail.__code__.co_firstlineno + 1} fail")
     assert second == "second"
+
+
+def test_thousands_of_timers_that_are_due_at_once_leave_room_for_what_is_ready() -> None:
+    """A mass stop has a timer for each tree: the guardian's ping between them is answered (it ends who is silent for 5 s)."""
+    fired: list[int] = []
+    heard: list[int] = []
+    loop = Loop(print)
+    read_end, write_end = os.pipe()
+
+    def work(number: int) -> None:
+        until = time.monotonic() + 0.02
+        while time.monotonic() < until:
+            pass
+        fired.append(number)
+
+    for number in range(30):
+        loop.later(0.0, partial(work, number))
+    loop.turn()
+    loop.watch(read_end, lambda _events: heard.append(len(fired)))
+    os.write(write_end, b"x")
+    while len(fired) < 30:
+        loop.turn()
+    assert fired == list(range(30))
+    assert 0 < heard[0] < 30
+    os.close(read_end)
+    os.close(write_end)

@@ -4,7 +4,7 @@ import contextlib
 import os
 import select
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import cast
 
 from outlive.cli.keeper_client import KeeperClient
@@ -18,7 +18,14 @@ __all__ = ["read_status", "stop_keeper", "upgrade_keeper"]
 _ATTEMPTS = 3
 _GONE_PATIENCE_S = 10.0
 _LOOK_S = 0.01
-_KILL_PATIENCE_S = 60.0  # TERM, the grace period, KILL and draining of every process
+_ASKED_ANEW_S = 1.0  # so often the keeper says how far it is with ending what lives
+_STUCK_S = 20.0  # without one more process that ended: what is left then does not end
+_SHOWN_IDS = 20
+_RESISTS = (
+    "The keeper goes on killing them; ask again. What runs as another user (sudo) only that user or root ends: "
+    "`outlive inspect ID` says what it is."
+)
+_ANSWER_S = 60.0  # for a keeper of an earlier version: TERM, KILL and draining of every process
 _NOBODY: dict[str, object] = {
     "guardian": {"pid": None},
     "supervisor": {"pid": None},
@@ -70,35 +77,86 @@ def upgrade_keeper(layout: Layout) -> dict[str, object]:
     return {"old": old, "new": _pids(status), "processes": status["processes"], "ms": ms}
 
 
-def stop_keeper(layout: Layout, *, kill: bool) -> bool:
+def stop_keeper(layout: Layout, *, kill: bool, stuck_s: float = _STUCK_S) -> bool:
     """End the keeper; return whether there was one.
 
+    With `kill` everything that lives is ended before, however long that takes while it goes on; a keeper that dies meanwhile
+    is asked again. It gives up `stuck_s` seconds after the last process ended; the keeper does not.
+
     Raises:
-        InvalidState: `process_running`: processes live and `kill` was not asked for.
+        InvalidState: `process_running`: processes live, and `kill` was not asked for, or they did not end. Details:
+            {processes: number, ids: of at most a thousand of them}.
     """
+    patience = _Patience(stuck_s)
+    has_run = False
+    while (keeper := _find_keeper(layout)) is not None:
+        has_run = True
+        try:
+            with keeper, contextlib.ExitStack() as stack:
+                watched = _watch(_pids(keeper.ask({"op": "status"})).values(), stack)
+                _end(keeper, patience, kill=kill)
+                _wait_gone(watched)
+            break
+        except BackendUnavailable as error:
+            # It died at it, or hangs and is being replaced: what was begun goes on, the next one is asked for the rest.
+            if not kill or not patience.is_left or error.code not in {"keeper_restarted", "timeout"}:
+                raise
+    return has_run
+
+
+def _find_keeper(layout: Layout) -> KeeperClient | None:
+    """Connect to the keeper, starting one where commands may live without: only a keeper can end them. None: nothing lives."""
     try:
-        keeper = _open_keeper(layout)
+        return _open_keeper(layout)
     except BackendUnavailable as error:
         if error.code != "keeper_unavailable":
             raise
         if not read_journal(layout.live):
-            return False
-        # The keeper died and nobody started it again, but its commands may live: only a keeper can end them.
-        ensure_keeper(layout.root)
-        keeper = _open_keeper(layout)
-    with keeper, contextlib.ExitStack() as stack:
-        watched = _watch(_pids(keeper.ask({"op": "status"})).values(), stack)
+            return None
+    ensure_keeper(layout.root)
+    return _open_keeper(layout)
+
+
+class _Patience:
+    """How long a keeper may still be asked to end what lives: anew with each process that ended."""
+
+    def __init__(self, stuck_s: float) -> None:
+        self.stuck_s = stuck_s
+        self._fewest: int | None = None
+        self._until = time.monotonic() + stuck_s
+
+    @property
+    def is_left(self) -> bool:
+        """Whether it may be asked again."""
+        return time.monotonic() < self._until
+
+    def note(self, processes: int) -> None:
+        """Take how many are left."""
+        if self._fewest is None or processes < self._fewest:
+            self._fewest = processes
+            self._until = time.monotonic() + self.stuck_s
+
+
+def _end(keeper: KeeperClient, patience: _Patience, *, kill: bool) -> None:
+    """Ask a keeper to end until it does, or nothing ends any more."""
+    while True:
         try:
-            keeper.ask({"op": "end", "kill": kill}, timeout_s=_KILL_PATIENCE_S)
+            within_s = min(_ASKED_ANEW_S, patience.stuck_s)
+            # One of an earlier version knows no `within_s` and answers when all is over.
+            keeper.ask({"op": "end", "kill": kill, "within_s": within_s}, timeout_s=_ANSWER_S)
         except InvalidState as error:
+            processes = int(str(error.details.get("processes", 0)))
+            patience.note(processes)
+            if kill and patience.is_left:
+                continue
             raise InvalidState(
                 error.code,
-                f"{_counted(error.details.get('processes'))}: the keeper goes on.",
-                hint="`outlive keeper stop --kill` ends them too.",
+                f"{_counted(processes)}{_named(error.details) if kill else ': the keeper goes on.'}",
+                hint=_RESISTS if kill else "`outlive keeper stop --kill` ends them too.",
                 details=error.details,
             ) from error
-        _wait_gone(watched)
-    return True
+        else:
+            return
 
 
 def _open_keeper(layout: Layout) -> KeeperClient:
@@ -117,6 +175,13 @@ def _open_keeper(layout: Layout) -> KeeperClient:
 
 def _counted(number: object) -> str:
     return "One process lives" if number == 1 else f"{number} processes live"
+
+
+def _named(details: Mapping[str, object]) -> str:
+    """Return which processes an error is about, the first of them by their ids."""
+    ids = [str(one) for one in cast("list[object]", details.get("ids") or [])]
+    more = int(str(details.get("processes", 0))) - len(ids[:_SHOWN_IDS])
+    return f" on although killed: {', '.join(ids[:_SHOWN_IDS])}{f' and {more} more' if more > 0 else ''}."
 
 
 def _pids(status: dict[str, object]) -> dict[str, int | None]:

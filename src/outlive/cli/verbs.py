@@ -23,6 +23,7 @@ from outlive.cli.run_commands import add_run_verbs
 from outlive.cli.setup_verbs import add_setup_verbs
 from outlive.cli.token_commands import add_token_verbs
 from outlive.config import OPTIONS, Option
+from outlive.core.errors import InvalidState
 from outlive.presence.state_folder import layout_of
 
 __all__ = ["complete_words", "run_verbs"]
@@ -219,10 +220,15 @@ def _stop(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """End the keeper; refused while processes live, unless --kill."""
+    """End the keeper; refused while processes live, unless --kill. What does not end is named, and may be asked to end again."""
     from outlive.cli.keeper_verbs import stop_keeper  # noqa: PLC0415 -- as above
 
-    has_run = stop_keeper(layout_of(state_dir), kill=kill)
+    try:
+        has_run = stop_keeper(layout_of(state_dir), kill=kill)
+    except InvalidState as error:
+        if as_json:
+            show_json({"stopped": False, **error.details})
+        raise
     if as_json:
         show_json({"stopped": has_run})
     else:

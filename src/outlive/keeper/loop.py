@@ -14,6 +14,7 @@ __all__ = ["Loop", "Timer"]
 
 _MAX_ERRORS = 200
 _MAX_EVENTS = 512
+_TIMERS_S = 0.1  # in a turn: thousands that are due at once do not keep descriptors waiting for seconds
 
 
 class Timer:
@@ -118,8 +119,12 @@ class Loop:
                 self._failed(error)
 
     def _run_timers(self, now: float) -> None:
-        """Fire what was due when the turn began: what a handler put off is done after this turn's hooks."""
-        while self._timers and self._timers[0][0] <= now:
+        """Fire what was due when the turn began: what a handler put off is done after this turn's hooks.
+
+        The oldest first, and what there is no time for in the next turn.
+        """
+        until = time.monotonic() + _TIMERS_S
+        while self._timers and self._timers[0][0] <= now and time.monotonic() < until:
             timer = heapq.heappop(self._timers)[2]
             try:
                 timer.fire()

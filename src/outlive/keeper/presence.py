@@ -1,6 +1,7 @@
 """The supervisor as its clients see it: who is there, greeting servers, ending, retiring, ending when idle."""
 
 import contextlib
+import math
 import os
 import time
 from collections.abc import Callable, Collection
@@ -12,17 +13,17 @@ from outlive.keeper.clients import Client, Clients, Handle
 from outlive.keeper.kept import Answer
 from outlive.keeper.kinship import Kinship
 from outlive.keeper.loop import Loop
+from outlive.keeper.mass_stop import MassStop, still_running
 from outlive.keeper.pool import GuardianLink, ShimPool
 from outlive.keeper.standard_files import log
 from outlive.keeper.stops import Stops
 from outlive.keeper.table import Table
-from outlive.protocols.keeper import VERSION, CauseCode, Flags
+from outlive.protocols.keeper import VERSION, Flags
 
 __all__ = ["Presence"]
 
 _IDLE_S = float(os.environ.get("OUTLIVE_KEEPER_IDLE_S", "10"))
 _LOOK_S = 1.0
-_END_LOOK_S = 0.01
 # Told by SIGTERM to end: how long we wait for commands that live. Below the 90 s after which systemd kills
 # (systemd-system.conf(5), DefaultTimeoutStopSec=).
 _SHUTDOWN_S = float(os.environ.get("OUTLIVE_KEEPER_SHUTDOWN_S", "60"))
@@ -51,7 +52,7 @@ class Presence:
         self._table = table
         self._guardian = guardian
         self._pool = pool
-        self._stops = stops
+        self._mass_stop = MassStop(loop, table, stops, emptied=self._end_for_good)
         self._is_at_home = is_at_home
         self._shut_down = shut_down
         self._leaves_at = 0.0
@@ -142,24 +143,15 @@ class Presence:
             self._loop.stop()
         self._loop.later(_LEAVE_LOOK_S, self._look_to_leave)
 
-    def end(self, answer: Answer, *, kill: bool) -> None:
-        """End for good; refused while processes live unless they are to be killed."""
-        living = self._table.living()
-        if living and not kill:
-            message = f"{len(living)} processes live on in this keeper."
-            answer({"error": "process_running", "message": message, "details": {"processes": len(living)}})
+    def end(self, answer: Answer, *, kill: bool, within_s: float = math.inf) -> None:
+        """End for good; refused while processes live unless they are to be killed, and while they do not end in time."""
+        if self._table.living() and not kill:
+            answer(still_running(self._table))
             return
-        self._end_when_empty(answer)
+        self._mass_stop.begin(answer, within_s=within_s)
 
-    def _end_when_empty(self, answer: Answer) -> None:
-        """Stop what lives, also what was started meanwhile; then leave."""
-        living = self._table.living()
-        if not living:
-            self.retire(answer, is_end=True)
-            return
-        for kept in living:
-            self._stops.stop(kept, CauseCode.SHUTDOWN, grace_s=0.0, note="The keeper was stopped.")
-        self._loop.later(_END_LOOK_S, lambda: self._end_when_empty(answer))
+    def _end_for_good(self, answer: Answer) -> None:
+        self.retire(answer, is_end=True)
 
     def retire(self, answer: Answer, *, is_end: bool = False) -> None:
         """Leave: the guardian ends, too; shims and commands go on. `is_end` says that no next keeper is expected."""

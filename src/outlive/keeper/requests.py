@@ -1,6 +1,7 @@
 """What servers and the command line may ask the supervisor: one method for each operation of the local protocol."""
 
 import contextlib
+import math
 import os
 import signal
 from collections.abc import Callable, Mapping
@@ -101,7 +102,8 @@ class Requests:
             case "offers":
                 self._offering.ask(answer)
             case "end":
-                self._presence.end(answer, kill=bool(message.get("kill")))
+                within_s = float(str(message.get("within_s", math.inf)))
+                self._presence.end(answer, kill=bool(message.get("kill")), within_s=within_s)
             case "retire":
                 self._presence.retire(answer)
             case str(operation):
