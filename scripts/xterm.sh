@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Install xterm.js without a screen, and its addon-attach, into .xterm (needs npm). tests/xterm uses them.
+# Install xterm.js, with and without a screen, and its addons into .xterm (needs npm). tests/xterm uses them.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

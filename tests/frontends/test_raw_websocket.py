@@ -15,7 +15,7 @@ from starlette.types import Receive, Scope, Send
 from websockets.frames import Frame, Opcode
 
 from outlive.frontends.raw_websocket import EXTENSION, Inbox, RawWebSocketProtocol
-from outlive.frontends.uvicorn_parts import Config, ServerState
+from outlive.frontends.uvicorn_parts import ClientDisconnected, Config, ServerState
 from tests.frontends.serving import served
 from tests.support.raw import open_raw_websocket, read_frame
 
@@ -196,13 +196,17 @@ class _Connection:
         self.protocol = RawWebSocketProtocol(config, ServerState(), {}, asyncio.get_running_loop())
         self.protocol.connection_made(self.transport)
 
-    async def open(self) -> None:
-        """Shake hands."""
+    async def ask(self) -> None:
+        """Ask for the upgrade."""
         self.protocol.data_received(
             b"GET / HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
             b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n"
         )
         assert (await self.protocol.receive())["type"] == "websocket.connect"
+
+    async def open(self) -> None:
+        """Shake hands."""
+        await self.ask()
         await self.protocol.send({"type": "websocket.accept"})
         self.protocol.stop_keepalive()
 
@@ -303,6 +307,20 @@ async def test_a_text_that_is_no_text_and_one_behind_the_close_are_refused_as_ev
     connection.protocol.data_received(_masked(Opcode.TEXT, b"no continuation"))
     (ending,) = await connection.all()
     assert (ending["type"], ending["code"]) == ("websocket.disconnect", 1002)
+
+
+async def test_what_is_answered_after_a_stop_during_the_upgrade_is_dropped() -> None:
+    """The stop has answered (500); a door that decides afterwards finds its caller gone, and nothing is logged."""
+    connection = _Connection()
+    await connection.ask()
+    connection.protocol.shutdown()
+    assert connection.transport.written.startswith(b"HTTP/1.1 500 ")
+    with pytest.raises(ClientDisconnected):
+        await connection.protocol.send({"type": "websocket.accept"})
+    with pytest.raises(ClientDisconnected):
+        await connection.protocol.send(
+            {"type": "websocket.http.response.start", "status": 401, "headers": []}
+        )
 
 
 async def test_an_inbox_keeps_its_messages_when_who_waits_gives_up() -> None:

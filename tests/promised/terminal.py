@@ -14,6 +14,7 @@ SENTENCES: Mapping[str, str] = {
     "T.control": "outlive.terminal.v1 tells hello, cursor, gap, exited and closed, and takes resize, signal, eof and where.",
     "T.end": "A process that has ended gives the rest of its output, then how it ended, and the connection closes with 1000.",
     "T.screen": "vim, less and top look the same in xterm.js before and after a reconnect by cursor.",
+    "T.browser": "The pages of the documents work in a browser from another port, by --allow-origin or a token, and are refused without.",
     "T.hidden": "Secrets are hidden as on every door; raw=1 shows them to the scope admin.",
     "T.token": "A token can travel as the subprotocol outlive.token.<token> on this route alone; it is never echoed or logged.",
 }

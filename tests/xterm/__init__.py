@@ -1,1 +1,1 @@
-"""xterm.js (@xterm/headless with @xterm/addon-attach) against the real server: what a person sees."""
+"""xterm.js against the real server: without a screen (what a person sees), and on a page in a real Chromium."""

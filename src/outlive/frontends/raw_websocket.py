@@ -183,6 +183,14 @@ class RawWebSocketProtocol(WebSocketsSansIOProtocol):
             peer.close()
         super().connection_lost(exc)
 
+    def shutdown(self) -> None:
+        """End the connection because the server stops."""
+        is_answered = self.handshake_complete or self.close_sent or self.initial_response is not None
+        super().shutdown()
+        if not is_answered:
+            # uvicorn has answered the upgrade (500), and a second answer would fail: who decides later finds nobody.
+            self.disconnected = True
+
     def dismiss(self) -> None:
         """End the connection because its caller may no longer be here (1008); what it has not read is lost."""
         if not self.close_sent and self.handshake_complete:
