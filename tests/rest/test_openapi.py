@@ -43,6 +43,17 @@ def _within(node: object, name: str) -> Iterator[Any]:
             yield from _within(value, name)
 
 
+def _schemas(node: object) -> Iterator[dict[str, Any]]:
+    """Yield every schema, however deep; and objects that are none, which does no harm."""
+    if isinstance(node, dict):
+        yield node
+        for value in node.values():
+            yield from _schemas(value)
+    elif isinstance(node, list):
+        for value in node:
+            yield from _schemas(value)
+
+
 def test_every_operation_has_a_name_a_sentence_and_its_problems(document: dict[str, Any]) -> None:
     assert document["openapi"].startswith("3.1.")
     operations = [one for methods in document["paths"].values() for one in methods.values()]
@@ -61,6 +72,15 @@ def test_every_reference_leads_somewhere(document: dict[str, Any]) -> None:
     schemas = document["components"]["schemas"]
     for reference in _within(document, "$ref"):
         assert reference.removeprefix("#/components/schemas/") in schemas
+
+
+def test_schemas_stay_within_what_generators_of_clients_can_read(document: dict[str, Any]) -> None:
+    """What breaks their code: a constant that is no string, an array of nothing, members beside a `oneOf`."""
+    for schema in _schemas(document["components"]["schemas"]):
+        assert isinstance(schema.get("const", ""), str)
+        assert "const" not in schema or schema.get("type") == "string"
+        assert schema.get("type") != "array" or "items" in schema
+        assert "properties" not in schema or not schema.keys() & {"oneOf", "anyOf"}
 
 
 def test_every_body_has_examples_that_are_accepted(document: dict[str, Any]) -> None:

@@ -30,7 +30,7 @@ from outlive.frontends.rest.slugs import DOCS_PATH
 from outlive.frontends.rest.terminals import TerminalRoutes
 from outlive.frontends.rest.verbs import VerbRoutes
 from outlive.frontends.terminal_calls import TerminalCalls
-from outlive.protocols.rest.answers import Alive, Chunk, MatchPage, OutputPage, Problem, Ready
+from outlive.protocols.rest.answers import Alive, MatchPage, OutputPage, Problem, Ready
 
 __all__ = ["RestService"]
 
@@ -49,7 +49,7 @@ _PAGE_HEADERS = {
     "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
 }
-_NAMED_ONLY = (Problem, Chunk, OutputPage, MatchPage)  # models that routes name by reference
+_NAMED_ONLY = (Problem, OutputPage, MatchPage)  # models that routes name by reference
 
 
 class RestService:

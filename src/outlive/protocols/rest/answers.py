@@ -16,6 +16,7 @@ __all__ = [
     "Approvals",
     "Chunk",
     "Finished",
+    "GapView",
     "LocationView",
     "Match",
     "MatchPage",
@@ -147,28 +148,28 @@ class ProcessPage(_Answer):
 
 
 class Chunk(_Answer):
-    """A piece of one stream that ends at byte `end`; with `gap`, bytes `from` to `to` are no longer kept."""
+    """A piece of one stream that ends at byte `end`."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "properties": {
-                "type": {"enum": ["stdout", "stderr"]},
-                "data": {"type": "string"},
-                "end": {"type": "integer"},
-                "gap": {"const": True},
-                "from": {"type": "integer"},
-                "to": {"type": "integer"},
-            },
-            "required": ["type", "end"],
-        }
-    )
+    type: _Stream
+    data: str
+    end: int
+
+
+class GapView(_Answer):
+    """Bytes `from` to `to` of one stream, which are no longer kept."""
+
+    type: _Stream
+    gap: bool = Field(description="True: there is no `data`.")
+    from_: int = Field(alias="from")
+    to: int
+    end: int
 
 
 class OutputPage(_Answer):
     """Output in the order of writing."""
 
     process_id: str
-    chunks: list[Chunk]
+    chunks: list[Chunk | GapView]
     cursor: str = Field(description="Where the next page begins.")
     more: bool = Field(description="There is more output already.")
     completed: bool = Field(

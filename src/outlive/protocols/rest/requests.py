@@ -39,13 +39,33 @@ _Tags = Annotated[dict[_TagName, _TagValue], Field(max_length=MAX_TAGS)]
 _ProfileName = Literal["open", "guarded", "workspace", "offline", "sealed"]
 _Group = Annotated[str, Field(min_length=1, max_length=128)]
 
-# The schema says what `to_command` checks: exactly one of the three is there.
-_ONE_OF = [
-    {"required": [name], "properties": {name: {"type": kind}}}
-    for name, kind in (("command", "string"), ("argv", "array"), ("script", "string"))
-]
+_TEXT: dict[str, Any] = {"type": "string"}
+_WAYS: dict[str, dict[str, Any]] = {
+    "command": _TEXT,
+    "argv": {"type": "array", "items": _TEXT},
+    "script": _TEXT,
+}
+
+
+def _has(name: str) -> dict[str, Any]:
+    """Return the schema of an object that holds `name`; null counts as absent."""
+    return {"required": [name], "properties": {name: _WAYS[name]}}
+
+
+def _has_only(name: str) -> dict[str, Any]:
+    absent = {other: {"type": "null"} for other in _WAYS if other != name}
+    return {"required": [name], "properties": {name: _WAYS[name], **absent}}
+
+
+# The schema says what `to_command` checks: exactly one of the three is there. Not as `oneOf`: generators of clients
+# make three classes of that which know none of the other members. `if` binds validators and adds no type.
+_EXACTLY_ONE: dict[str, Any] = {
+    "if": _has("command"),
+    "then": _has_only("command"),
+    "else": {"if": _has("argv"), "then": _has_only("argv"), "else": _has_only("script")},
+}
 _START_SCHEMA: dict[str, Any] = {
-    "oneOf": _ONE_OF,
+    **_EXACTLY_ONE,
     "examples": [
         {"command": "make -j8", "cwd": "/srv", "timeout": 3600, "tags": {"job": "build"}},
         {"argv": ["python3", "-u", "train.py"], "group": "night"},

@@ -142,7 +142,7 @@ class ClosedTerminal(_Answer):
     """A terminal that is closed now."""
 
     terminal_id: str
-    closed: Literal[True]
+    closed: bool = Field(description="True.")
 
 
 def asked(shape: type[_Shape], **members: Any) -> _Shape:  # noqa: ANN401 -- msgspec checks them
