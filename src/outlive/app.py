@@ -192,6 +192,7 @@ class Application:
             self._stack.callback(self._audit.enter, "server_stopped", pid=os.getpid())
             self._audit.enter("server_started", pid=os.getpid(), version=__version__)
             self._stack.callback(self._engine.subscribe_events(self._audit.note, kinds=audited_kinds()))
+            self._engine.witness_with(self._audit.witness)
         self._stack.callback(self._process_log.flush)
         hear = self._engine.subscribe_events
         self._stack.callback(hear(self._learn, kinds=(KeeperConnected,)))

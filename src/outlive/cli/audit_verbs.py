@@ -34,7 +34,7 @@ def verify_audit(layout: Layout, *, known: str | None, as_json: bool) -> int:
         InvalidRequest: `known` is not of that form.
     """
     registered = peek_counter(layout.registry, AUDIT_LOG)
-    report = _trail(layout).verify(known=None if known is None else _known(known), registered=registered)
+    report = trail_of(layout).verify(known=None if known is None else _known(known), registered=registered)
     if as_json:
         show_json(
             {
@@ -73,7 +73,7 @@ def show_audit(
         InvalidRequest: `since` is no moment.
     """
     begin = None if since is None else _moment(since)
-    for entry in _trail(layout).entries():
+    for entry in trail_of(layout).entries():
         if begin is not None and str(entry.get("at", "")) < begin:
             continue
         if principal is not None and entry.get("principal") != principal:
@@ -95,12 +95,13 @@ def enter_token(layout: Layout, what: str, token: Token) -> None:
         "scope": token.scope.name.lower(),
     }
     try:
-        _trail(layout).append([entry])
+        trail_of(layout).append([entry])
     except OSError as error:
         say(f"outlive: the audit log cannot be written: {error.strerror}")
 
 
-def _trail(layout: Layout) -> AuditTrail:
+def trail_of(layout: Layout) -> AuditTrail:
+    """Return the audit log of a state folder, to check it or for an entry of the command line's own."""
     # How long files grow, how many are kept and when the log gets a key is the server's business.
     return AuditTrail(
         layout.audit,

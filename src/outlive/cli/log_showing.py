@@ -65,6 +65,11 @@ class LogShower:
         self.printer: Printer = JsonPrinter() if view.as_json else RawPrinter()
         self.cursor = self._start()
 
+    @property
+    def end(self) -> Cursor:
+        """Where the log ends now."""
+        return Cursor(self._log.size(0), self._log.size(1))
+
     def show(self) -> int:
         """Print what is there."""
         if self.view.grep is not None:

@@ -28,9 +28,13 @@ def show_logs(layout: Layout, name: str, view: LogView, *, state_dir: str | None
 
     if far_url() is not None:
         return _show_far(name, view)
+    if view.raw:
+        from outlive.cli.raw_showing import check_raw  # noqa: PLC0415 -- as above
+
+        check_raw(layout)
     process_id = _known_here(layout, name)
     if process_id is not None and not view.follow:
-        return LogShower(layout, process_id, view).show()
+        return _shower(layout, process_id, view).show()
     # Half of the time of a short call would be the client's import.
     from outlive.cli.log_following import follow  # noqa: PLC0415
     from outlive.cli.naming import find_process  # noqa: PLC0415
@@ -38,10 +42,21 @@ def show_logs(layout: Layout, name: str, view: LogView, *, state_dir: str | None
 
     with connected(state_dir, no_start=no_start) as client:
         process = find_process(client, process_id or name)
-        shower = LogShower(layout, process.process_id, view)
+        shower = _shower(layout, process.process_id, view)
         if not view.follow:
             return shower.show()
         return follow(shower, process)
+
+
+def _shower(layout: Layout, process_id: str, view: LogView) -> LogShower:
+    """Return what shows a log of ours; what it shows raw is entered in the audit log now."""
+    shower = LogShower(layout, process_id, view)
+    # What is followed without a text to look for comes from the server, which enters that itself.
+    if view.raw and (view.grep is not None or not view.follow):
+        from outlive.cli.raw_showing import record_raw  # noqa: PLC0415 -- as above
+
+        record_raw(layout, process_id, shower.cursor, shower.end)
+    return shower
 
 
 def _show_far(name: str, view: LogView) -> int:

@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from outlive.cli.flags import Json, NoStart, StateDir
+from outlive.presence.state_folder import layout_of
 
 __all__ = ["add_policy_verbs"]
 
@@ -44,6 +45,10 @@ def _approvals(
     from outlive.cli.approval_verbs import list_approvals  # noqa: PLC0415 -- start-up time of `outlive --help`
     from outlive.cli.process_verbs import connected  # noqa: PLC0415 -- as above
 
+    if raw:
+        from outlive.cli.raw_showing import check_raw  # noqa: PLC0415 -- as above
+
+        check_raw(layout_of(state_dir))
     with connected(state_dir, no_start=no_start) as client:
         raise typer.Exit(list_approvals(client, raw=raw, as_json=as_json))
 

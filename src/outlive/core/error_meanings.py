@@ -68,6 +68,7 @@ MEANINGS: Mapping[str, str] = MappingProxyType(
         "rate_limited": "The principal asks more often than the server allows.",
         "process_limit": "There are too many processes, or too many open questions.",
         "disk_full": "The state folder's file system is full.",
+        "audit_unavailable": "The audit log cannot be written, so that no secret is shown.",
         "keeper_unavailable": "The keeper does not answer; commands go on meanwhile.",
         "keeper_restarted": "The keeper restarted in the middle: whether it was done is not known.",
         "node_unavailable": "The node that has, or would get, the process does not answer; what runs there goes on.",

@@ -191,6 +191,10 @@ SLUGS: Mapping[str, tuple[type[OutliveError], str]] = MappingProxyType(
         "connection_limit": (LimitExceeded, "Close a connection, or raise MAX_SESSIONS."),
         "rate_limited": (LimitExceeded, "Ask less often, or raise --max-request-rate."),
         "process_limit": (LimitExceeded, "Wait until processes end, or raise the limit of open files."),
+        "audit_unavailable": (
+            BackendUnavailable,
+            "Secrets are shown to nobody that the audit log cannot tell of: make it writable, or ask without raw.",
+        ),
         "disk_full": (LimitExceeded, "Free some space in the state folder's file system."),
         "keeper_unavailable": (BackendUnavailable, "Try again; `outlive doctor` tells what is wrong."),
         "keeper_restarted": (

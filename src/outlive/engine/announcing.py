@@ -1,6 +1,6 @@
 """What happened, told by the engine to whoever listens; and the verbs on behalf of a caller."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Awaitable, Callable, Collection
 
 from outlive.core.events import Deed, Event, StartRejected
 from outlive.core.process import Owner
@@ -16,6 +16,20 @@ class Announcing(Queueing, Queries):
     """One part of `Engine`: events."""
 
     _announcer: Announcer
+    _witness: Callable[[Deed], Awaitable[None]] | None = None
+
+    def witness_with(self, witness: Callable[[Deed], Awaitable[None]]) -> None:
+        """Have what must not happen unrecorded told to `witness`, which returns when it is recorded or raises."""
+        self._witness = witness
+
+    async def record(self, deed: Deed) -> None:
+        """Return when a deed is recorded; at once where the operator wants no record.
+
+        Raises:
+            BackendUnavailable: `audit_unavailable`: it cannot be recorded, and must not be done.
+        """
+        if self._witness is not None:
+            await self._witness(deed)
 
     def subscribe_events(
         self, callback: Callable[[Event], None], *, kinds: Collection[type[Event]] | None = None
@@ -32,7 +46,7 @@ class Announcing(Queueing, Queries):
 
     def on_behalf(self, by: Owner) -> Asked:
         """Return the verbs on a process, for a caller: what is asked there is announced."""
-        return Asked(self, self, by, announce=self.announce)
+        return Asked(self, self, by, announce=self.announce, record=self.record)
 
     def _announce_rejection(
         self, owner: Owner, code: str, *, command: str, process_id: str | None = None

@@ -1,4 +1,4 @@
-"""What a caller may do that lives in a process of ours: `check_reach`, the one rule for every verb on a process.
+"""What a caller may do that lives in a process of ours: `check_reach`, the one rule for every verb on a process, and `check_raw`.
 
 A command that may do little must not get more by another one: whatever it can type into, signal or end is bound at
 least as much as the process in whose tree it lives. Which processes it sees, its principal decides, not this module.
@@ -6,14 +6,33 @@ least as much as the process in whose tree it lives. Which processes it sees, it
 
 import contextlib
 
-from outlive.core.errors import CommandRefused, ProcessNotFound
+from outlive.core.errors import AccessDenied, CommandRefused, ProcessNotFound
 from outlive.core.process import Owner, ProcessRecord
 from outlive.engine.process import Process
 from outlive.engine.queries import Queries
 
-__all__ = ["check_reach", "record_inside"]
+__all__ = ["check_raw", "check_reach", "record_inside"]
 
 _HINT = "Act on processes of the caller's own profile or a stronger one; from outside of outlive every one can be reached."
+
+
+def check_raw(by: Owner) -> None:
+    """Let a caller see secrets: with the scope admin, and never one that lives in a process of ours.
+
+    Raises:
+        AccessDenied: `scope_missing`.
+    """
+    if by.inside is not None:
+        text = "What was started here sees no secrets, whatever its token allows."
+        hint = "Ask from outside of what outlive runs; without raw the answer comes with secrets hidden."
+        raise AccessDenied("scope_missing", text, hint=hint, details={"inside": by.inside})
+    if not by.is_admin:
+        raise AccessDenied(
+            "scope_missing",
+            "Secrets are shown to callers with the scope 'admin' only.",
+            hint="Show a token with that scope (`outlive token create --scope admin`), or ask without raw.",
+            details={"needed": "admin"},
+        )
 
 
 async def record_inside(queries: Queries, process_id: str) -> ProcessRecord | None:

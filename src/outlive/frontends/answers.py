@@ -73,6 +73,7 @@ STATUS: Mapping[str, int] = MappingProxyType(
         "connection_limit": 503,
         "rate_limited": 429,
         "process_limit": 503,
+        "audit_unavailable": 503,
         "disk_full": 507,
         "keeper_unavailable": 503,
         "node_unavailable": 503,

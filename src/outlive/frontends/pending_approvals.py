@@ -1,5 +1,6 @@
 """What waits for a person's approval, as every door shows it: `pending_approvals`."""
 
+from outlive.core.process import Owner
 from outlive.engine import Engine
 from outlive.policy.access import Access
 from outlive.policy.approver import approver_of
@@ -8,14 +9,18 @@ from outlive.protocols.jsonrpc.views import approval_view
 __all__ = ["pending_approvals"]
 
 
-def pending_approvals(engine: Engine, access: Access, *, raw: bool) -> list[dict[str, object]]:
+async def pending_approvals(
+    engine: Engine, access: Access, by: Owner, *, raw: bool
+) -> list[dict[str, object]]:
     """Return what waits, oldest first; with `raw` with secrets and values of variables.
 
     Raises:
         AccessDenied: `scope_missing`: what was started here sees no secrets of what waits.
+        BackendUnavailable: `audit_unavailable`: that it was shown raw cannot be recorded.
     """
     if raw:
         approver_of(access)
+        await engine.on_behalf(by).read_raw(None)
     return [
         approval_view(
             one.record,

@@ -15,6 +15,7 @@ from outlive.cli.foreground.session import Session, own_terminal
 from outlive.cli.foreground.surroundings import Surroundings
 from outlive.cli.naming import find_process
 from outlive.cli.output import show_error
+from outlive.cli.raw_showing import may_show_raw
 from outlive.client import Cursor, OutliveError, Process
 from outlive.client.results import ProcessInfo, Stream
 from outlive.core.layout import Layout
@@ -54,6 +55,7 @@ def attach_command(
             types=types,
             is_viewer=True,
             is_elsewhere=far_url() is not None or info.location is not None,
+            shows_raw=None if may_show_raw(layout) else False,
         )
         if not read_only:
             EarlySignals(terminal).pass_on(session.heed)

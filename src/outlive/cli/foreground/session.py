@@ -43,6 +43,7 @@ class Session:
         types: bool,
         is_viewer: bool = False,
         is_elsewhere: bool = False,
+        shows_raw: bool | None = None,
         ended: Callable[[Cursor], None] = lambda _cursor: None,
     ) -> None:
         """Prepare.
@@ -56,6 +57,7 @@ class Session:
             types: Whether keys are passed on.
             ended: Told where the output ends, once all of it was delivered.
             is_elsewhere: Whether it runs on another machine: its pid says nothing here.
+            shows_raw: Whether secrets are shown; None: where the server lets us see them.
             is_viewer: Whether it runs without us as well: what somebody sends to end us is for us alone, then.
         """
         self._process = process
@@ -65,6 +67,7 @@ class Session:
         self._is_viewer = is_viewer
         self._had_terminal = _has_terminal()
         self._ended = ended
+        self._shows_raw = shows_raw
         self._screen = Screen(delivery.show) if has_terminal else None
         self._suspension = Suspension(process, terminal if has_terminal else None, is_elsewhere=is_elsewhere)
         self._keyboard = None
@@ -130,7 +133,7 @@ class Session:
         os._exit(0)
 
     def _follow(self, cursor: Cursor, seen: Callable[[Output | Gap], None] | None) -> Completion:
-        with self._process.follow(cursor, raw=None) as items:
+        with self._process.follow(cursor, raw=self._shows_raw) as items:
             for item in items:
                 self._delivery.take(item, self._screen)
                 if seen is not None:

@@ -11,7 +11,7 @@ __all__ = ["approvals", "approve", "deny"]
 
 async def approvals(context: Context, params: ApprovalsParams, _label: str | None) -> Reply:
     """List what waits for an approval, oldest first, whoever asked."""
-    waiting = pending_approvals(context.engine, context.access, raw=params.raw)
+    waiting = await pending_approvals(context.engine, context.access, context.owner(), raw=params.raw)
     return Reply(result={"approvals": waiting})
 
 

@@ -6,7 +6,6 @@ from outlive.core.cursor import Cursor
 from outlive.engine import ProcessFilter
 from outlive.frontends.jsonrpc.context import Context, Reply
 from outlive.frontends.positions import check_within
-from outlive.policy.access import Scope
 from outlive.protocols.jsonrpc.happenings import EventFilter
 from outlive.protocols.jsonrpc.params import (
     AttachParams,
@@ -29,6 +28,8 @@ async def attach(context: Context, params: AttachParams, _label: str | None) -> 
     process = await context.find(params.process_id)
     check_within(process, cursor)
     form = context.output_format(params.output, params.max_line_bytes, raw=params.raw)
+    if params.raw:
+        await context.acting.read_raw(process.process_id, cursor)
     return Reply(
         result=process_view(process.record),
         then=lambda: context.followers.follow(process, cursor, form),
@@ -100,9 +101,9 @@ async def read(context: Context, params: ReadParams, _label: str | None) -> Repl
     cursor = Cursor.parse(params.cursor)
     process = await context.find(params.process_id)
     check_within(process, cursor)
-    if params.raw:
-        context.access.require(Scope.ADMIN)
     chunks = await context.engine.read(process, cursor, params.limit, raw=params.raw)
+    if params.raw:
+        await context.acting.read_raw(process.process_id, cursor, OutputChunk.after(cursor, chunks))
     end = Cursor(process.stdout_bytes, process.stderr_bytes)
     is_last = process.is_closed and OutputChunk.after(cursor, chunks) == end
     pieces = [

@@ -1,15 +1,14 @@
 """What a returning client is told: which of its processes are followed, from where, in which format."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from outlive.core.cursor import Cursor
-from outlive.core.errors import ProcessNotFound
+from outlive.core.errors import AccessDenied, BackendUnavailable, ProcessNotFound
 from outlive.engine import Process, ProcessFilter
 from outlive.frontends.jsonrpc.context import Context
 from outlive.frontends.jsonrpc.followers import OutputFormat
 from outlive.frontends.positions import check_within
-from outlive.policy.access import Scope
 from outlive.protocols.jsonrpc.resumption import Resumption
 
 __all__ = ["Continuation", "continuations"]
@@ -51,8 +50,11 @@ async def continuations(
         form = undelivered.get(process_id) or context.output_format("lines", None)
         if resumption.output is not None:
             form = OutputFormat(resumption.output, form.max_line_bytes)
-        if form.is_raw and context.access.scope < Scope.ADMIN:  # it may do less than who was here before
-            form = replace(form, is_raw=False)
+        if form.is_raw:
+            try:
+                await context.acting.read_raw(process.process_id, cursor)
+            except (AccessDenied, BackendUnavailable):  # it may do less than who was here before
+                form = OutputFormat(form.mode, form.max_line_bytes)
         found.append(Continuation(process, cursor, form))
     return found
 

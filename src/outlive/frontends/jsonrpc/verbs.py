@@ -3,6 +3,8 @@
 import asyncio
 import base64
 import binascii
+import os
+import time
 
 from msgspec import UnsetType
 
@@ -14,7 +16,7 @@ from outlive.core.errors import (
     ProcessNotFound,
     StartFailed,
 )
-from outlive.core.identity import ProcessId
+from outlive.core.identity import RANDOM_BYTES, ProcessId, new_process_id
 from outlive.core.lifecycle import Cause, State
 from outlive.core.signals import signal_number
 from outlive.core.tags import merge_tags
@@ -66,8 +68,11 @@ async def execute(context: Context, params: ExecuteParams, label: str | None) ->
     connection = context.connection
     owner = context.owner(label)
     process = None if params.process_id is None else await _started_before(context, params.process_id)
+    wanted = None if params.process_id is None else ProcessId(params.process_id)
+    if params.raw:
+        wanted = wanted or new_process_id(time.time_ns(), os.urandom(RANDOM_BYTES))
+        await context.acting.read_raw(wanted, BEGINNING)
     if process is None:
-        wanted = None if params.process_id is None else ProcessId(params.process_id)
         with connection.starting(is_concurrent=params.concurrent):
             process = await context.engine.start(command, owner=owner, process_id=wanted)
     is_queued = process.state is State.QUEUED

@@ -45,7 +45,8 @@ class ApprovalRoutes:
 
     async def approvals(self, *, raw: _Raw = False) -> Response:
         """List what waits for an approval, oldest first, whoever asked."""
-        shown = pending_approvals(self._context.engine, self._context.access, raw=raw)
+        context = self._context
+        shown = await pending_approvals(context.engine, context.access, context.owner(), raw=raw)
         return json_answer({"approvals": shown})
 
     async def approve(self, process_id: ProcessIdPath, body: Approving) -> Response:

@@ -11,6 +11,7 @@ import orjson
 from fastapi import Path
 from starlette.responses import Response
 
+from outlive.core.cursor import Cursor
 from outlive.core.errors import AccessDenied, ProcessNotFound
 from outlive.core.events import Deed
 from outlive.core.process import Owner
@@ -96,14 +97,15 @@ class RestContext:
             raise _unknown(process_id)
         return process
 
-    def log_of(self, process: Process, *, raw: bool) -> OutputLog:
-        """Return a process's output as who asks may see it; `raw` hides no secrets.
+    async def log_of(self, process: Process, begin: Cursor, *, raw: bool) -> OutputLog:
+        """Return a process's output as it is shown from `begin` on to who asks; `raw` hides no secrets.
 
         Raises:
-            AccessDenied: `raw`, and who asks is no administrator.
+            AccessDenied: `raw`, and who asks is no administrator, or lives in a process of ours.
+            BackendUnavailable: That it was shown raw cannot be recorded.
         """
         if raw:
-            self.access.require(Scope.ADMIN)
+            await self.acting.read_raw(process.process_id, begin)
         return process.raw_log if raw else process.log
 
     def owner(self, *, connection_id: str | None = None, request_id: str | None = None) -> Owner:

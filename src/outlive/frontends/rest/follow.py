@@ -13,7 +13,7 @@ from fastapi import APIRouter, Header, Query, WebSocket
 from starlette.responses import Response, StreamingResponse
 from starlette.websockets import WebSocketDisconnect, WebSocketState
 
-from outlive.core.errors import OutliveError
+from outlive.core.errors import AccessDenied, OutliveError
 from outlive.core.hints import hint_for
 from outlive.engine import Process
 from outlive.frontends.positions import check_within
@@ -83,9 +83,9 @@ class FollowRoutes:
     ) -> Response:
         """Follow a process from a cursor on, through its end. The same path is a WebSocket, with the same messages."""
         process, place = await self._placed(process_id, last_event_id or cursor)
-        log = self._context.log_of(process, raw=raw)
         if place.told == "closed":
             return Response(status_code=204)
+        log = await self._context.log_of(process, place.cursor, raw=raw)
         following = Following(process, log, place, encoding=encoding)
         return StreamingResponse(self._events(following), media_type=_EVENTS, headers=_HEADERS)
 
@@ -111,8 +111,10 @@ class FollowRoutes:
         """
         try:
             process, place = await self._placed(process_id, cursor)
-            log = self._context.log_of(process, raw=raw)
+            log = await self._context.log_of(process, place.cursor, raw=raw)
         except OutliveError as error:
+            if isinstance(error, AccessDenied):
+                self._context.tell_denied(websocket.url.path, error)
             body = problem(error.code, error.message, hint=hint_for(error, "rest"), details=error.details)
             await websocket.send_denial_response(problem_response(websocket.url.path, body))
             return

@@ -132,7 +132,7 @@ class OutputRoutes:
     ) -> Response:
         """Read output that was written: from a cursor, a range of one stream, the last lines, or lines with a text."""
         process = await self._context.find(process_id)
-        log = self._context.log_of(process, raw=raw)
+        log = process.raw_log if raw else process.log  # nothing of it leaves before `read_raw`
         number = stream_number(stream)
         has_range = start is not None or end is not None
         if (cursor is not None) + (tail is not None) + has_range > 1:
@@ -164,11 +164,18 @@ class OutputRoutes:
         else:
             begin = start_of(cursor) if tail is None else await tail_of(process, tail, number)
             extent = _rest(process, log, number, begin)
+        acting = self._context.acting
         if format == "raw" or (format is None and _wants_bytes(request)):
-            return _raw_answer(log, extent, limit, skips_gaps=skip_gaps)
-        return _page_answer(
+            extent = _limited(extent, limit)
+            if raw:
+                await acting.read_raw(process_id, extent.begin, extent.end)
+            return _raw_answer(log, extent, skips_gaps=skip_gaps)
+        page, following = _page(
             process, log, extent, limit or _PAGE_BYTES, encoding=encoding, has_end=end is not None
         )
+        if raw:
+            await acting.read_raw(process_id, extent.begin, following)
+        return json_answer(page)
 
 
 def _wants_bytes(request: Request) -> bool:
@@ -201,9 +208,10 @@ def _placed(cursor: Cursor, stream: int, offset: int) -> Cursor:
     return Cursor(cursor.stdout, offset) if stream else Cursor(offset, cursor.stderr)
 
 
-def _page_answer(
+def _page(
     process: Process, log: OutputLog, extent: Extent, limit: int, *, encoding: Encoding, has_end: bool
-) -> Response:
+) -> tuple[dict[str, object], Cursor]:
+    """Return a page of output, and the cursor behind it."""
     is_closed = process.is_closed
     pieces = read_pieces(log, extent, limit)
     ends = [extent.begin.stdout, extent.begin.stderr]
@@ -211,24 +219,27 @@ def _page_answer(
         ends[piece.stream] = piece.end
     is_last = Cursor(*ends) == extent.end and (has_end or is_closed)
     shown, following = page_view(pieces, extent.begin, encoding=encoding, is_last=is_last)
-    return json_answer(
-        {
-            "process_id": process.process_id,
-            "chunks": shown,
-            "cursor": str(following),
-            "more": following != extent.end,
-            "completed": process.is_complete,
-        }
-    )
+    page = {
+        "process_id": process.process_id,
+        "chunks": shown,
+        "cursor": str(following),
+        "more": following != extent.end,
+        "completed": process.is_complete,
+    }
+    return page, following
 
 
-def _raw_answer(log: OutputLog, extent: Extent, limit: int | None, *, skips_gaps: bool) -> Response:
-    if limit is not None:
-        if extent.stream is None:
-            raise InvalidRequest("invalid_params", "With bytes a limit is of one stream: pass stream.")
-        begin = (extent.begin.stdout, extent.begin.stderr)[extent.stream]
-        last = min(begin + limit, (extent.end.stdout, extent.end.stderr)[extent.stream])
-        extent = Extent(extent.begin, _placed(extent.end, extent.stream, last), extent.stream)
+def _limited(extent: Extent, limit: int | None) -> Extent:
+    if limit is None:
+        return extent
+    if extent.stream is None:
+        raise InvalidRequest("invalid_params", "With bytes a limit is of one stream: pass stream.")
+    begin = (extent.begin.stdout, extent.begin.stderr)[extent.stream]
+    last = min(begin + limit, (extent.end.stdout, extent.end.stderr)[extent.stream])
+    return Extent(extent.begin, _placed(extent.end, extent.stream, last), extent.stream)
+
+
+def _raw_answer(log: OutputLog, extent: Extent, *, skips_gaps: bool) -> Response:
     gaps = gaps_within(log, extent)
     shown = [{"type": STREAM_NAMES[stream], "from": first, "to": last} for stream, first, last in gaps]
     if gaps and not skips_gaps:

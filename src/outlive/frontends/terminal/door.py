@@ -75,18 +75,20 @@ class TerminalDoor:
     async def _view(self, websocket: WebSocket, access: Access, owner: Owner, *, is_controlled: bool) -> View:
         access.require(Scope.READ)
         opening = Opening.parse(websocket.query_params)
-        if opening.raw:
-            access.require(Scope.ADMIN)
         process = await self._find(websocket.path_params["process_id"], access.principal)
         log = process.raw_log if opening.raw else process.log
         if opening.cursor is not None:
             check_within(process, opening.cursor)
+        cursor = newest_history(log) if opening.cursor is None else opening.cursor
+        acting = self._engine.on_behalf(owner)
+        if opening.raw:
+            await acting.read_raw(process.process_id, cursor)
         return View(
             process=process,
             log=log,
-            cursor=newest_history(log) if opening.cursor is None else opening.cursor,
+            cursor=cursor,
             principal=access.principal,
-            acting=self._engine.on_behalf(owner),
+            acting=acting,
             is_controlled=is_controlled,
             is_readonly=opening.readonly or access.scope < Scope.RUN,
             size=opening.size,

@@ -74,6 +74,7 @@ ERROR_NUMBERS: Mapping[str, int] = MappingProxyType(
         "connection_limit": _CONNECTION_LIMIT,
         "rate_limited": _FAILED,
         "process_limit": _FAILED,
+        "audit_unavailable": _FAILED,
         "disk_full": _FAILED,
         "keeper_unavailable": _FAILED,
         "node_unavailable": _FAILED,
