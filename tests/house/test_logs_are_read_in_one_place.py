@@ -13,13 +13,14 @@ _OPENERS = {
     "engine/process.py",
     "store/output_log.py",
 }
-# Who may see the bytes themselves: after `Scope.ADMIN` was asked for.
+# Who may touch the bytes themselves; a door shows none before `Asked.read_raw`.
 _RAW = {
     "engine/process.py",
     "engine/queries.py",
     "engine/terminals/output.py",  # looks for marks, gives nothing else
     "frontends/jsonrpc/followers.py",
     "frontends/rest/context.py",
+    "frontends/rest/output.py",
     "frontends/terminal/door.py",
     "store/log_mask.py",
     "store/output_log.py",

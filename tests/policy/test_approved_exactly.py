@@ -153,7 +153,8 @@ def test_what_is_shown_is_whole_or_says_that_it_is_cut_and_values_are_seen_on_de
     assert "evil" not in shown
     assert "profile  guarded" in shown
     assert shown.count("CUT:") == 3  # a long word, a long script, and that the server itself holds more of it
-    raw = run_outlive("approvals", "--raw", state_dir=asking.state_dir).stdout
+    env = {"OUTLIVE_TOKEN": create_token(asking, "admin")}
+    raw = run_outlive("approvals", "--raw", state_dir=asking.state_dir, env=env).stdout
     assert "GIT_SSH_COMMAND='evil'" in raw
     words = [one.argv for one in person.approvals()]
     assert words[1] == ("touch", "y" * 5000)

@@ -228,7 +228,13 @@ def test_what_waits_is_shown_without_its_secrets(asking: OutliveServer, at_hand:
         assert key not in text, door
         assert value not in text, door
     raw = {
-        "command line": _outlive(asking, "approvals", "--json", "--raw").stdout,
+        "command line": run_outlive(
+            "approvals",
+            "--json",
+            "--raw",
+            state_dir=asking.state_dir,
+            env={"OUTLIVE_TOKEN": create_token(asking, "admin")},
+        ).stdout,
         "REST": rest.call("GET", "/v1/approvals", headers=wide, raw="true").body.decode(),
         "client": repr(at_hand.approvals(raw=True)),
     }
