@@ -13,7 +13,7 @@ _OPENERS = {
     "engine/process.py",
     "store/output_log.py",
 }
-# Who may touch the bytes themselves; a door shows none before `Asked.read_raw`.
+# Who may touch the bytes themselves; a door shows none before `Engine.read_raw`.
 _RAW = {
     "engine/process.py",
     "engine/queries.py",

@@ -15,7 +15,7 @@ from outlive.store.audit_chain import FIRST
 from outlive.store.audit_trail import AuditTrail
 from outlive.store.schema import AUDIT_LOG, peek_counter
 
-__all__ = ["enter_token", "show_audit", "verify_audit"]
+__all__ = ["enter_token", "show_audit", "trail_of", "verify_audit"]
 
 _SHOWN = ("principal", "address", "door", "decision", "reason", "process_id", "exit", "command")
 _NO_BOUND = 1 << 60

@@ -2,10 +2,12 @@
 
 from collections.abc import Awaitable, Callable, Collection
 
+from outlive.core.cursor import Cursor
 from outlive.core.events import Deed, Event, StartRejected
 from outlive.core.process import Owner
 from outlive.engine.announcer import Announcer
 from outlive.engine.asked import Asked
+from outlive.engine.inside import check_raw
 from outlive.engine.queries import Queries
 from outlive.engine.queueing import Queueing
 
@@ -22,14 +24,26 @@ class Announcing(Queueing, Queries):
         """Have what must not happen unrecorded told to `witness`, which returns when it is recorded or raises."""
         self._witness = witness
 
-    async def record(self, deed: Deed) -> None:
-        """Return when a deed is recorded; at once where the operator wants no record.
+    async def read_raw(
+        self, by: Owner, process_id: str | None, begin: Cursor | None = None, end: Cursor | None = None
+    ) -> None:
+        """Let a caller see secrets once, and return when that is in the audit log (where the operator wants one).
+
+        Args:
+            by: Who asks.
+            process_id: Whose output; None where it is what waits for approvals.
+            begin: From where on,
+            end: and to where; None: and whatever comes.
 
         Raises:
+            AccessDenied: `scope_missing`: the scope admin is needed, from outside of what was started here.
             BackendUnavailable: `audit_unavailable`: it cannot be recorded, and must not be done.
         """
+        check_raw(by)
         if self._witness is not None:
-            await self._witness(deed)
+            places = (("from", begin), ("to", end))
+            details = {name: str(place) for name, place in places if place is not None}
+            await self._witness(Deed(what="read_raw", by=by, process_id=process_id, details=details))
 
     def subscribe_events(
         self, callback: Callable[[Event], None], *, kinds: Collection[type[Event]] | None = None
@@ -46,7 +60,7 @@ class Announcing(Queueing, Queries):
 
     def on_behalf(self, by: Owner) -> Asked:
         """Return the verbs on a process, for a caller: what is asked there is announced."""
-        return Asked(self, self, by, announce=self.announce, record=self.record)
+        return Asked(self, self, by, announce=self.announce)
 
     def _announce_rejection(
         self, owner: Owner, code: str, *, command: str, process_id: str | None = None

@@ -6,13 +6,12 @@ with a weaker profile (`check_reach`). The doors have decided before whose proce
 """
 
 import contextlib
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping
 
-from outlive.core.cursor import Cursor
 from outlive.core.errors import AccessDenied, CommandRefused, OutliveError
 from outlive.core.events import Deed
 from outlive.core.process import Owner
-from outlive.engine.inside import check_raw, check_reach
+from outlive.engine.inside import check_reach
 from outlive.engine.process import Process
 from outlive.engine.queries import Queries
 from outlive.engine.records import Records
@@ -26,23 +25,16 @@ class Asked:
     Each raises CommandRefused (`profile_too_weak`) where `check` does.
     """
 
-    __slots__ = ("_announce", "_by", "_engine", "_queries", "_record")
+    __slots__ = ("_announce", "_by", "_engine", "_queries")
 
     def __init__(
-        self,
-        engine: Records,
-        queries: Queries,
-        by: Owner,
-        *,
-        announce: Callable[[Deed], None],
-        record: Callable[[Deed], Awaitable[None]],
+        self, engine: Records, queries: Queries, by: Owner, *, announce: Callable[[Deed], None]
     ) -> None:
-        """Act for `by`; `queries` knows the process in which it may live, `record` returns when a deed is recorded."""
+        """Act for `by`; `queries` knows the process in which it may live."""
         self._engine = engine
         self._queries = queries
         self._by = by
         self._announce = announce
-        self._record = record
 
     async def pause(self, process: Process) -> None:
         """Stop the whole tree until `resume`."""
@@ -112,25 +104,6 @@ class Asked:
         await self._engine.release(
             process, stdout_bytes=stdout_bytes, stderr_bytes=stderr_bytes, unbound=unbound
         )
-
-    async def read_raw(
-        self, process_id: str | None, begin: Cursor | None = None, end: Cursor | None = None
-    ) -> None:
-        """Let the caller see secrets once, and return when that is in the audit log.
-
-        Args:
-            process_id: Whose output; None where it is what waits for approvals.
-            begin: From where on,
-            end: and to where; None: and whatever comes.
-
-        Raises:
-            AccessDenied: `scope_missing`: the scope admin is needed, from outside of what was started here.
-            BackendUnavailable: `audit_unavailable`: it cannot be recorded.
-        """
-        check_raw(self._by)
-        places = (("from", begin), ("to", end))
-        details = {name: str(place) for name, place in places if place is not None}
-        await self._record(Deed(what="read_raw", by=self._by, process_id=process_id, details=details))
 
     async def check(self, process: Process) -> None:
         """Let the caller act on a process, by a verb that is none of these.

@@ -20,7 +20,7 @@ async def pending_approvals(
     """
     if raw:
         approver_of(access)
-        await engine.on_behalf(by).read_raw(None)
+        await engine.read_raw(by, None)
     return [
         approval_view(
             one.record,

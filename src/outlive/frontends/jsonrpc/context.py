@@ -90,6 +90,6 @@ class Context:
     def output_format(
         self, mode: OutputMode, max_line_bytes: int | None, *, raw: bool = False
     ) -> OutputFormat:
-        """Return how output is sent; None takes the server's limit for a line, `raw` hides no secrets (`Asked.read_raw`)."""
+        """Return how output is sent; None takes the server's limit for a line, `raw` hides no secrets (`Engine.read_raw`)."""
         limit = self.settings.max_line_bytes if max_line_bytes is None else max_line_bytes
         return OutputFormat(mode, limit, is_raw=raw)

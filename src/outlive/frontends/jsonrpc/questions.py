@@ -29,7 +29,7 @@ async def attach(context: Context, params: AttachParams, _label: str | None) -> 
     check_within(process, cursor)
     form = context.output_format(params.output, params.max_line_bytes, raw=params.raw)
     if params.raw:
-        await context.acting.read_raw(process.process_id, cursor)
+        await context.engine.read_raw(context.owner(), process.process_id, cursor)
     return Reply(
         result=process_view(process.record),
         then=lambda: context.followers.follow(process, cursor, form),
@@ -103,7 +103,9 @@ async def read(context: Context, params: ReadParams, _label: str | None) -> Repl
     check_within(process, cursor)
     chunks = await context.engine.read(process, cursor, params.limit, raw=params.raw)
     if params.raw:
-        await context.acting.read_raw(process.process_id, cursor, OutputChunk.after(cursor, chunks))
+        await context.engine.read_raw(
+            context.owner(), process.process_id, cursor, OutputChunk.after(cursor, chunks)
+        )
     end = Cursor(process.stdout_bytes, process.stderr_bytes)
     is_last = process.is_closed and OutputChunk.after(cursor, chunks) == end
     pieces = [

@@ -52,7 +52,7 @@ async def continuations(
             form = OutputFormat(resumption.output, form.max_line_bytes)
         if form.is_raw:
             try:
-                await context.acting.read_raw(process.process_id, cursor)
+                await context.engine.read_raw(context.owner(), process.process_id, cursor)
             except (AccessDenied, BackendUnavailable):  # it may do less than who was here before
                 form = OutputFormat(form.mode, form.max_line_bytes)
         found.append(Continuation(process, cursor, form))

@@ -71,7 +71,7 @@ async def execute(context: Context, params: ExecuteParams, label: str | None) ->
     wanted = None if params.process_id is None else ProcessId(params.process_id)
     if params.raw:
         wanted = wanted or new_process_id(time.time_ns(), os.urandom(RANDOM_BYTES))
-        await context.acting.read_raw(wanted, BEGINNING)
+        await context.engine.read_raw(context.owner(), wanted, BEGINNING)
     if process is None:
         with connection.starting(is_concurrent=params.concurrent):
             process = await context.engine.start(command, owner=owner, process_id=wanted)

@@ -105,7 +105,7 @@ class RestContext:
             BackendUnavailable: That it was shown raw cannot be recorded.
         """
         if raw:
-            await self.acting.read_raw(process.process_id, begin)
+            await self.engine.read_raw(self.owner(), process.process_id, begin)
         return process.raw_log if raw else process.log
 
     def owner(self, *, connection_id: str | None = None, request_id: str | None = None) -> Owner:

@@ -12,6 +12,7 @@ from outlive.frontends.positions import check_within
 from outlive.frontends.rest.context import ProcessIdPath, RestContext, json_answer, problems
 from outlive.frontends.rest.pages import (
     Extent,
+    Matches,
     end_of,
     gaps_within,
     raw_pieces,
@@ -150,32 +151,36 @@ class OutputRoutes:
                 most=matches,
                 stopping=self._context.stopping,
             )
-            return json_answer(
-                {
-                    "process_id": process.process_id,
-                    "matches": found.lines,
-                    "cursor": str(found.cursor),
-                    "more": found.has_more,
-                    "completed": process.is_complete,
-                }
-            )
+            return json_answer(_matched(process, found))
         if has_range:
             extent = _range(log, number, start or 0, end)
         else:
             begin = start_of(cursor) if tail is None else await tail_of(process, tail, number)
             extent = _rest(process, log, number, begin)
-        acting = self._context.acting
         if format == "raw" or (format is None and _wants_bytes(request)):
             extent = _limited(extent, limit)
             if raw:
-                await acting.read_raw(process_id, extent.begin, extent.end)
+                await self._tell_raw(process_id, extent.begin, extent.end)
             return _raw_answer(log, extent, skips_gaps=skip_gaps)
         page, following = _page(
             process, log, extent, limit or _PAGE_BYTES, encoding=encoding, has_end=end is not None
         )
         if raw:
-            await acting.read_raw(process_id, extent.begin, following)
+            await self._tell_raw(process_id, extent.begin, following)
         return json_answer(page)
+
+    async def _tell_raw(self, process_id: str, begin: Cursor, end: Cursor) -> None:
+        await self._context.engine.read_raw(self._context.owner(), process_id, begin, end)
+
+
+def _matched(process: Process, found: Matches) -> dict[str, object]:
+    return {
+        "process_id": process.process_id,
+        "matches": found.lines,
+        "cursor": str(found.cursor),
+        "more": found.has_more,
+        "completed": process.is_complete,
+    }
 
 
 def _wants_bytes(request: Request) -> bool:

@@ -82,7 +82,7 @@ class TerminalDoor:
         cursor = newest_history(log) if opening.cursor is None else opening.cursor
         acting = self._engine.on_behalf(owner)
         if opening.raw:
-            await acting.read_raw(process.process_id, cursor)
+            await self._engine.read_raw(owner, process.process_id, cursor)
         return View(
             process=process,
             log=log,
