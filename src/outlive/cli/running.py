@@ -26,6 +26,7 @@ from outlive.frontends.http_server import serving
 from outlive.frontends.listeners import Listeners
 from outlive.frontends.tls import server_context
 from outlive.keeper.files import write_whole
+from outlive.keeper.folder_identity import moved_to
 from outlive.observability.logs import logging_to
 from outlive.presence.handover import HAND_OVER
 from outlive.presence.ownership import Ownership
@@ -34,6 +35,7 @@ __all__ = ["run_server"]
 
 _Service = Callable[[ASGIApp, Sequence[socket]], AbstractAsyncContextManager[None]]
 
+_LOOK_S = 1.0  # between looks at where the state folder lies
 _FORCED = 130  # 128 + SIGINT, as shells count
 _TRY = '{"jsonrpc":"2.0","id":1,"method":"execute","params":{"command":"date"}}'
 
@@ -80,7 +82,7 @@ async def _serve(
                 with _published(layout, listeners), collecting_when_quiet():
                     _announce(settings, layout, listeners)
                     notifier.tell("READY=1", f"STATUS=Serves {layout.root}")
-                    is_handed_over = await stop
+                    is_handed_over = await _stop_or_move(stop, layout)
                     notifier.tell("STOPPING=1")
                     say("outlive: stopping (once more forces it).")
                     if settings.stop_processes and not is_handed_over:
@@ -120,6 +122,33 @@ def _stop_signals(layout: Layout) -> Iterator[asyncio.Future[bool]]:
     finally:
         for number in handlers:
             loop.remove_signal_handler(number)
+
+
+async def _stop_or_move(stop: asyncio.Future[bool], layout: Layout) -> bool:
+    """Wait until this server is to end; return whether another is to follow, as also where the state folder was moved.
+
+    Whoever looks for the folder at its new place is served by the next server; a deleted folder lies nowhere.
+    """
+    folder = os.open(layout.root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+
+    async def watch() -> None:
+        place: str | None = None
+        while place in {None, here}:
+            await asyncio.sleep(_LOOK_S)
+            place = await asyncio.to_thread(moved_to, folder)
+        say(f"outlive: the state folder was moved to {place}.")
+        if not stop.done():
+            stop.set_result(True)
+
+    here = await asyncio.to_thread(moved_to, folder)
+    try:
+        async with asyncio.TaskGroup() as group:
+            watching = group.create_task(watch(), name="where the state folder lies")
+            is_handed_over = await stop
+            watching.cancel()
+    finally:
+        os.close(folder)
+    return is_handed_over
 
 
 @contextlib.contextmanager

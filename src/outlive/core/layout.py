@@ -16,6 +16,8 @@ class Layout:
     A plain class: the keeper's image stays small without dataclasses (see `protocols.frames`).
     """
 
+    ASIDE = ".copied"  # ends the name of what waited when the folder was copied
+
     __slots__ = ("root",)
 
     def __init__(self, root: str) -> None:
@@ -41,6 +43,11 @@ class Layout:
     def notes(self) -> str:
         """Folder of the guardian's notes about commands it reaped, named <pid>.<start ticks>."""
         return f"{self.root}/notes"
+
+    @property
+    def identity(self) -> str:
+        """Which folder this is, and where it was made: `keeper.folder_identity`."""
+        return f"{self.root}/identity"
 
     @property
     def live(self) -> str:

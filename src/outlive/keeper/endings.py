@@ -20,7 +20,7 @@ from outlive.keeper.pump import Pump
 from outlive.keeper.records import read_end
 from outlive.keeper.stops import Stops
 from outlive.keeper.trees import Trees
-from outlive.protocols.frames import OUT_OF_MEMORY
+from outlive.protocols.frames import OUT_OF_MEMORY, ExitRecord, encode_exit
 from outlive.protocols.keeper import CauseCode, Flags, Phase, to_json
 
 __all__ = ["EXIT_FLAGS", "Endings"]
@@ -69,6 +69,12 @@ class Endings:
         kept.flags |= EXIT_FLAGS.get(kind, 0)
         kept.ended_ns = ended_ns
         kept.is_empty = is_empty
+        if (
+            kept.is_adopted and read_end(kept.folder) is None
+        ):  # its shim looked for a folder that was moved meanwhile
+            ended = ExitRecord(kind=kind, number=number, ended_ns=ended_ns)
+            with contextlib.suppress(OSError):
+                write_whole(f"{kept.folder}/exit", encode_exit(ended))
         if self._is_shutdown and kind == "signaled" and number == signal.SIGTERM and not kept.cause:
             kept.cause, kept.note = int(CauseCode.SHUTDOWN), _SHUTDOWN_NOTE
         if kind == "signaled" and number == signal.SIGKILL and not kept.cause:

@@ -22,6 +22,7 @@ from outlive.core.layout import Layout
 from outlive.keeper import failpoints, shim, sockets
 from outlive.keeper.failpoints import hit
 from outlive.keeper.files import remove_folder
+from outlive.keeper.folder_identity import claim_folder
 from outlive.keeper.image import fill_heap_holes
 from outlive.keeper.kernel import become_subreaper, set_dumpable, stat_fields
 from outlive.keeper.lock_proof import WatchedLock, holds_lock_at
@@ -65,6 +66,7 @@ def main(state_dir: str, *, is_first: bool) -> None:
         signal.signal(name, signal.SIG_IGN)
     gc.disable()
     restore_soft_limit()
+    claim_folder(layout)
     lock = take_lock(layout.guardian_lock)
     if lock is None:
         return

@@ -108,6 +108,7 @@ class Kept:
         "idx",
         "idx_released",
         "inputs",
+        "is_adopted",
         "is_empty",
         "is_orphan",
         "key",
@@ -154,6 +155,7 @@ class Kept:
         self.descendants = 0
         self.shim: ShimLink | None = None
         self.listener: socket.socket | None = None
+        self.is_adopted = False  # from an earlier supervisor, whose state folder may have lain elsewhere
         self.is_empty = False
         self.is_orphan = False
         self.streams: list[Stream] = []

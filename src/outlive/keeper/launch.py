@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 from outlive.core.errors import BackendUnavailable
 from outlive.core.layout import Layout
+from outlive.keeper.folder_identity import claim_folder
 from outlive.keeper.locks import holder_of
 from outlive.keeper.shim_program import SHIM_VARIABLE
 from outlive.keeper.sockets import connect_unix
@@ -42,6 +43,8 @@ def ensure_keeper(
     begun = time.monotonic()
     until = begun + deadline_s
     launches_at = begun + _patience_s(layout)
+    with contextlib.suppress(OSError):  # told by whoever takes the folder
+        claim_folder(layout)  # before the socket is dialled: in a copy by hard links it is the original's
     while True:
         with contextlib.suppress(FileNotFoundError, ConnectionRefusedError, BlockingIOError):
             connect_unix(layout.keeper_socket).close()

@@ -11,6 +11,7 @@ import os
 import socket
 import time
 
+from outlive.keeper.files import read_small
 from outlive.keeper.kernel import start_ticks
 from outlive.keeper.locks import holder_behind, open_lock
 from outlive.keeper.sockets import has_exited, peer_of, peer_pidfd
@@ -59,9 +60,12 @@ def holds_lock_at(connection: socket.SocketType, path: str) -> bool:
 
 
 class WatchedLock:
-    """A lock that is asked about again and again: as it was at first, wherever its folder lies now, or what lies in its place."""
+    """A lock that is asked about again and again: as it was at first, wherever its folder lies now, or what lies in its place.
 
-    __slots__ = ("_fd", "_path")
+    What lies in its place counts only as long as the folder there is the same one: by its inode, and by its identity.
+    """
+
+    __slots__ = ("_fd", "_folder", "_path")
 
     def __init__(self, path: str) -> None:
         """Open the file, which is made if need be.
@@ -71,18 +75,37 @@ class WatchedLock:
         """
         self._path = path
         self._fd = open_lock(path)
+        self._folder = _folder_of(path)
 
     def is_held_by(self, connection: socket.SocketType) -> bool:
         """Tell whether the peer holds it. Waits while we are out of descriptors; only the lock's holder gets that far."""
         while True:
             try:
-                return is_lock_holder(connection, self._fd) or holds_lock_at(connection, self._path)
+                return is_lock_holder(connection, self._fd) or (
+                    self._folder is not None
+                    and _folder_of(self._path) == self._folder
+                    and holds_lock_at(connection, self._path)
+                )
             except OSError:
                 time.sleep(0.05)
+
+    def is_deleted(self) -> bool:
+        """Tell whether the lock was deleted, as with its folder: one that was moved has it still."""
+        return os.fstat(self._fd).st_nlink == 0
 
     def close(self) -> None:
         """Ask no more."""
         os.close(self._fd)
+
+
+def _folder_of(lock: str) -> tuple[int, int, bytes | None] | None:
+    """Return what a state folder is known by, None when it is not there."""
+    folder = lock.rpartition("/")[0]
+    try:
+        about = os.stat(folder)
+    except OSError:
+        return None
+    return about.st_dev, about.st_ino, read_small(f"{folder}/identity")
 
 
 def _began_at(pid: int, ticks: int) -> bool:

@@ -10,6 +10,7 @@ from outlive.keeper import sockets
 from outlive.keeper.bells import Bells
 from outlive.keeper.callers import Caller
 from outlive.keeper.clients import Client, Clients, Handle
+from outlive.keeper.home import Home
 from outlive.keeper.kept import Answer
 from outlive.keeper.kinship import Kinship
 from outlive.keeper.loop import Loop
@@ -41,19 +42,19 @@ class Presence:
         pool: ShimPool,
         stops: Stops,
         *,
-        is_at_home: Callable[[], bool],
+        home: Home,
         shut_down: Callable[[], None],
     ) -> None:
         """Not greeting yet: recovery must know first what is live.
 
-        `is_at_home` tells whether the state folder is still ours; `shut_down` is called once, when we are told to end.
+        `home` tells where the state folder lies; `shut_down` is called once, when we are told to end.
         """
         self._loop = loop
         self._table = table
         self._guardian = guardian
         self._pool = pool
         self._mass_stop = MassStop(loop, table, stops, emptied=self._end_for_good)
-        self._is_at_home = is_at_home
+        self._home = home
         self._shut_down = shut_down
         self._leaves_at = 0.0
         self._clients: Clients | None = None
@@ -167,7 +168,11 @@ class Presence:
     def _look_idle(self) -> None:
         """End by itself when there is nothing to keep and nobody connected."""
         self._loop.later(_LOOK_S, self._look_idle)
-        if not self._is_at_home():
+        if not self._home.is_here():
+            if self._home.has_moved():
+                log("the state folder was moved: going on there")
+                self.retire(lambda _reply: None)
+                return
             # Nobody finds us any more. What lives comes to its own end first (decision 61).
             if not self._table.living():
                 log("the state folder is gone, and nothing lives here: ending")

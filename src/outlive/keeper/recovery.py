@@ -207,6 +207,7 @@ class Recovery:
 
     def _take_over(self, kept: Kept, shim: ShimLink, state: _State, fds: list[int]) -> None:
         mode, letters, pid, ticks, kind, number, empty, ended_ns = state
+        kept.is_adopted = True
         record = self._restore(kept)
         held = dict(zip(letters if letters != "-" else "", fds, strict=False))
         # The holder's is older than ours: it knows the exit code even after the pid was reaped.

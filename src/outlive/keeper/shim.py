@@ -364,8 +364,11 @@ class Shim(Holdings):
                 self._leave_if_forsaken()
 
     def _leave_if_forsaken(self) -> None:
-        """Let go when all is over and no supervisor can come: it would ask at a socket that somebody deleted."""
-        if self._empty:
+        """Let go when all is over and no supervisor can come: it would ask at a socket that somebody deleted.
+
+        To a folder that was moved one will come.
+        """
+        if self._empty and self.lock.is_deleted():
             try:
                 os.stat(self._folder)
             except OSError:

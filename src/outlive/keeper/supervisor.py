@@ -8,21 +8,21 @@ import os
 import resource
 import signal
 import time
-from collections.abc import Callable
-from functools import partial
 
 from outlive.core.layout import Layout
 from outlive.keeper.bells import Bells
 from outlive.keeper.containers import ContainerLinks
 from outlive.keeper.endings import Endings
+from outlive.keeper.folder_identity import claim_folder
 from outlive.keeper.hearing import Hearing
+from outlive.keeper.home import Home
 from outlive.keeper.inputs import Inputs
 from outlive.keeper.journal import Journal, read_journal
 from outlive.keeper.kept import Kept, ShimLink
 from outlive.keeper.kernel import become_subreaper, set_dumpable
 from outlive.keeper.lending import Lending
 from outlive.keeper.limits import Limits
-from outlive.keeper.locks import is_in_place, is_retired, take_lock
+from outlive.keeper.locks import is_retired, take_lock
 from outlive.keeper.loop import Loop
 from outlive.keeper.offering import Offering
 from outlive.keeper.orphans import Orphans
@@ -56,6 +56,7 @@ def main(state_dir: str) -> None:
     wake, alarm = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
     signal.set_wakeup_fd(alarm, warn_on_full_buffer=False)
     signal.signal(signal.SIGTERM, _ignore_signal)
+    claim_folder(layout)  # before the journal is read: what lives by a copy's is the original's
     until = time.monotonic() + _LOCK_PATIENCE_S
     while (lock := take_lock(layout.supervisor_lock, unless_retired=True)) is None:
         if time.monotonic() > until or is_retired(layout.supervisor_lock):
@@ -67,10 +68,12 @@ def main(state_dir: str) -> None:
     for folder in (layout.processes, layout.notes):
         os.makedirs(folder, mode=0o700, exist_ok=True)
     gc.disable()  # pauses would delay output; what is let go of leaves no cycles (`Kept.end`)
-    supervisor = Supervisor(layout, is_at_home=partial(is_in_place, lock, layout.supervisor_lock))
+    home = Home(layout, lock)
+    supervisor = Supervisor(layout, home)
     signal.signal(signal.SIGTERM, supervisor.shut_down)
-    supervisor.run(wake)
+    guardian = supervisor.run(wake)
     os.close(lock)
+    home.go_on(guardian)
 
 
 def _ignore_signal(_number: int, _frame: object) -> None:
@@ -80,8 +83,8 @@ def _ignore_signal(_number: int, _frame: object) -> None:
 class Supervisor:
     """The parts, in the order in which they can be built; what comes later is reached through methods here."""
 
-    def __init__(self, layout: Layout, *, is_at_home: Callable[[], bool]) -> None:
-        """Begin to take over what lives; the caller holds the lock, and `is_at_home` tells whether it lies there still."""
+    def __init__(self, layout: Layout, home: Home) -> None:
+        """Begin to take over what lives; the caller holds the lock, and `home` tells whether it lies there still."""
         journal = Journal(layout.live, live := read_journal(layout.live))
         self._layout = layout
         self._loop = loop = Loop(log)
@@ -92,7 +95,7 @@ class Supervisor:
         limits = Limits(touch=bells.touch, stop=self._stop_over_limit)
         pump = Pump(loop, bells, ended=endings.stream_ended, over_limit=limits.check)
         endings.pump = limits.pump = table.pump = pump
-        self._guardian = GuardianLink(loop, layout, log=log, connected=self._fill, is_at_home=is_at_home)
+        self._guardian = GuardianLink(loop, layout, log=log, connected=self._fill, is_at_home=home.is_here)
         self._pool = ShimPool(loop, self._guardian, available=self._dispatch, heard=self._hear)
         table.pool = self._pool
         containers = ContainerLinks(loop, layout, self._pool, failed=self._start_failed)
@@ -116,7 +119,7 @@ class Supervisor:
             self._guardian,
             self._pool,
             endings.stops,
-            is_at_home=is_at_home,
+            home=home,
             shut_down=endings.shut_down,
         )
         requests = self._requests(inputs, lending, limits, trees, pump)
@@ -154,11 +157,15 @@ class Supervisor:
             pump=pump,
         )
 
-    def run(self, wake: int) -> None:
-        """Serve until retired or ended; `wake` becomes readable at a SIGTERM, the only signal that is not ignored."""
+    def run(self, wake: int) -> int:
+        """Serve until retired or ended; `wake` becomes readable at a SIGTERM, the only signal that is not ignored.
+
+        Returns the pid of the guardian that we met last, 0 without one.
+        """
         self._loop.watch(wake, lambda _events: self._told_to_end(wake))
         self._guardian.begin()
         self._loop.run()
+        return self._guardian.pid
 
     def shut_down(self, _number: int, _frame: object) -> None:
         """Note a SIGTERM before anything that comes after it is read; `wake` tells the loop."""

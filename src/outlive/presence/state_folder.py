@@ -1,5 +1,6 @@
 """The state folder: where it is, created with mode 0700, ours, writable, used by one server at a time."""
 
+import contextlib
 import os
 import stat
 from collections.abc import Callable
@@ -9,6 +10,7 @@ from typing import Self
 from outlive.config import OPTIONS, resolve
 from outlive.core.errors import ConfigInvalid
 from outlive.core.layout import Layout
+from outlive.keeper.folder_identity import claim_folder
 from outlive.keeper.locks import holder_of, take_lock
 from outlive.presence.config_files import read_config_files
 from outlive.presence.handover import take_over
@@ -30,7 +32,8 @@ def working_folder() -> str:
 def layout_of(state_dir: str | None) -> Layout:
     """Return where things lie for a verb that was given `--state-dir`, or was not; makes nothing.
 
-    Looks only at the settings that name the folder: a bad MAX_SESSIONS must not keep anybody from `keeper stop`.
+    Looks only at the settings that name the folder: a bad MAX_SESSIONS must not keep anybody from `keeper stop`. A copy
+    gets its own identity.
 
     Raises:
         ConfigInvalid: The folder's name cannot be used, or one of its locks is no file.
@@ -41,6 +44,10 @@ def layout_of(state_dir: str | None) -> Layout:
     resolution = resolve(flags, os.environ, working_folder=folder, files=files, options=[STATE_DIR])
     layout = Layout(resolution.settings.state_dir)
     _check_locks(layout)
+    # A copy by hard links has the original's sockets: no verb may reach its keeper through them.
+    if os.path.exists(layout.identity):
+        with contextlib.suppress(OSError):  # told where the folder is opened
+            claim_folder(layout)
     return layout
 
 
@@ -69,6 +76,12 @@ def open_state_folder(path: str) -> Layout:
         raise _refusal(path, "it is not writable")
     layout = Layout(path)
     _check_locks(layout)
+    try:
+        claim_folder(layout)
+    except OSError as error:
+        raise _refusal(
+            path, f"it is a copy, and its new identity cannot be written ({error.strerror})"
+        ) from error
     return layout
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 
 __all__ = [
     "BEGINS",
+    "COPIED",
     "EXTENDED",
     "IDX",
     "OUT_OF_MEMORY",
@@ -24,10 +25,12 @@ __all__ = [
     "decode_end",
     "decode_exec",
     "decode_exit",
+    "decode_identity",
     "decode_idx",
     "decode_pid",
     "encode_exec",
     "encode_exit",
+    "encode_identity",
     "encode_pid",
     "encode_secrets",
     "exit_from_wait",
@@ -48,6 +51,7 @@ BEGINS = "OUTLIVE_UMASK_NICE"
 _BEGINS = BEGINS.encode()
 USUAL_UMASK = 0o022  # of a command that asks for none
 _STARTING = b"starting"
+COPIED = "copied"  # an exit record's note: it lived when the state folder was copied
 OUT_OF_MEMORY = "oom"  # an exit record's note: the memory of its container was used up
 WITHDRAWN = "withdrawn"  # an exit record's note: cancelled before the keeper had started it
 IDX = struct.Struct("<QQQQ")  # 32 bytes divide a page: a kill cannot tear a record
@@ -265,6 +269,20 @@ def decode_exit(raw: bytes) -> ExitRecord:
         raise ValueError(f"not an exit record: {raw[:60]!r}")
     note = words[3] if len(words) > 3 else ""
     return ExitRecord(kind=words[0], number=int(words[1]), ended_ns=int(words[2]), note=note)
+
+
+def encode_identity(name: str, device: int, inode: int, boot: str, base: str) -> bytes:
+    """Return the line of a state folder's `identity`: a random id, where it was made, in which boot, its containers' label."""
+    return f"{name} {device} {inode} {boot} {base}\n".encode("utf-8", "surrogateescape")
+
+
+def decode_identity(raw: bytes) -> tuple[str, int, int, str, str] | None:
+    """Return what `encode_identity` was given; None for what a crash of the machine has torn."""
+    try:
+        name, device, inode, boot, base = raw.decode("utf-8", "surrogateescape").split(" ", 4)
+        return (name, int(device), int(inode), boot, base[:-1]) if base[-1:] == "\n" else None
+    except ValueError:
+        return None
 
 
 def exit_from_wait(status: int, ended_ns: int) -> ExitRecord:

@@ -106,7 +106,8 @@ class AuditTrail:
         Raises:
             OSError: The disk is full or refuses; then nothing of them was written.
         """
-        os.makedirs(self._folder, mode=0o700, exist_ok=True)
+        with contextlib.suppress(FileExistsError):  # not the state folder, too: it may have been moved
+            os.mkdir(self._folder, mode=0o700)
         with self._locked(fcntl.LOCK_EX), self._open("head", os.O_RDWR | os.O_CREAT) as head_fd:
             key = AuditKey.read(self._key_file)
             noted = _read_head(head_fd)
@@ -386,9 +387,8 @@ def _whole_lines(path: str) -> Iterator[bytes]:
 
 def _torn_bytes(path: str) -> int:
     """Return the bytes behind the last newline."""
-    size = _size(path)
     with open(path, "rb") as file:
-        file.seek(max(0, size - _READ_BYTES))
+        file.seek(max(0, _size(path) - _READ_BYTES))
         rest = file.read()
     return len(rest) - (rest.rfind(b"\n") + 1)
 

@@ -18,13 +18,13 @@ from outlive.core.location import Location
 from outlive.core.process import Owner, ProcessRecord
 from outlive.core.sandbox import Profile
 from outlive.core.spec import Spec
-from outlive.protocols.frames import ExitRecord, PidRecord, decode_end, decode_exit, decode_pid
+from outlive.protocols.frames import COPIED, ExitRecord, PidRecord, decode_end, decode_exit, decode_pid
 from outlive.protocols.keeper import decode_spec
 from outlive.store.labels import Labels, read_labels
 from outlive.store.losses import with_loss, with_missing
 from outlive.store.retention_clock import BootTime
 from outlive.store.rows import StoredProcess, at_time, encode_terminal, read_sandbox, read_terminal, to_ns
-from outlive.store.wording import NEVER_RAN, ended_sentence
+from outlive.store.wording import NEVER_RAN, WAS_COPIED, ended_sentence
 
 __all__ = ["base_record", "encode_meta", "read_folder"]
 
@@ -83,6 +83,8 @@ def read_folder(folder: str, process_id: ProcessId, *, is_live: bool) -> tuple[S
     why = done if done is not None else stop or {}
     note, cause = str(why.get("note") or ""), _cause(why.get("cause"))
     pid, ended = _life(folder)
+    if ended is not None and ended.kind == "lost" and ended.note == COPIED:
+        note = WAS_COPIED
     is_closed = not is_live or bool(done and (done.get("closed") or _exists(f"{folder}/closed")))
     record = replace(
         _with_end(base, pid, ended, is_live=is_live, is_paused=_exists(f"{folder}/paused")),

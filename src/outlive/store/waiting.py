@@ -11,13 +11,14 @@ import hashlib
 import json
 import os
 import shutil
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from outlive.core.identity import ProcessId, is_process_id
 from outlive.core.layout import STREAM_FILES, Layout
 from outlive.core.lifecycle import Cause
-from outlive.protocols.frames import WITHDRAWN, ExitRecord, encode_exit
+from outlive.protocols.frames import COPIED, WITHDRAWN, ExitRecord, encode_exit
 from outlive.protocols.keeper import CauseCode
 from outlive.store.spent_ids import SpentIds
 
@@ -69,6 +70,8 @@ class WaitingRoom:
         for name in sorted(os.listdir(self._folder)):
             if name.endswith(_END):  # a crash came before it was put in its place
                 shutil.rmtree(f"{self._folder}/{name}", ignore_errors=True)
+            if name.endswith(Layout.ASIDE):
+                self._end_copied(name)
             if not is_process_id(name):
                 continue
             process_id = ProcessId(name)
@@ -110,8 +113,23 @@ class WaitingRoom:
         Raises:
             OSError: The disk does not take it; nothing is decided.
         """
-        made = f"{self._folder}/{command.process_id}{_END}"
         ended = ExitRecord(kind="failed", number=0, ended_ns=at_ns, note=WITHDRAWN)
+        if not self._put_end(command, ended, cause=cause, note=note):
+            return False
+        self.remove(command.process_id)
+        return True
+
+    def _end_copied(self, name: str) -> None:
+        """Call lost what waited when the folder was copied: it waits in the original, or ran there since."""
+        path = f"{self._folder}/{name}"
+        with contextlib.suppress(OSError, ValueError):
+            command = _decode(ProcessId(name.removesuffix(Layout.ASIDE)), _read(path))
+            ended = ExitRecord(kind="lost", number=0, ended_ns=time.time_ns(), note=COPIED)
+            self._put_end(command, ended, cause=Cause.NONE, note="")
+            os.unlink(path)
+
+    def _put_end(self, command: WaitingCommand, ended: ExitRecord, *, cause: Cause, note: str) -> bool:
+        made, at_ns = f"{self._folder}/{command.process_id}{_END}", ended.ended_ns
         told = {"cause": int(CauseCode[cause.name]), "note": note, "at_ns": at_ns}
         done = {"out": 0, "err": 0, "descendants": 0, "gaps": False, "closed": True, **told}
         files = {"spec": command.spec, "exit": encode_exit(ended), "done": json.dumps(done).encode()}
@@ -125,7 +143,6 @@ class WaitingRoom:
             if error.errno in {errno.ENOTEMPTY, errno.EEXIST}:
                 return False
             raise
-        self.remove(command.process_id)
         return True
 
     def keep_limits(self, limits: Mapping[GroupKey, int]) -> None:

@@ -12,6 +12,7 @@ from outlive.backends.docker.recipe import Owner, state_label
 from outlive.core.errors import StartFailed, StoreCorrupt
 from outlive.core.layout import Layout
 from outlive.core.location import ContainerPlan
+from outlive.protocols.frames import decode_identity
 
 __all__ = [
     "label_of",
@@ -123,7 +124,11 @@ def was_used(layout: Layout) -> bool:
 
 def label_of(layout: Layout) -> str:
     """Return what tells this state folder's containers from others'."""
-    return state_label(os.path.realpath(layout.root), _machine_id())
+    raw = b""
+    with contextlib.suppress(OSError), open(layout.identity, "rb") as file:
+        raw = file.read()
+    known = decode_identity(raw)
+    return state_label(os.path.realpath(layout.root) if known is None else known[4], _machine_id())
 
 
 def _machine_id() -> str:

@@ -11,6 +11,7 @@
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "failpoints.h"
@@ -18,6 +19,7 @@
 #include "kernel.h"
 
 #define LOCK_NAME "/supervisor.lock"
+#define IDENTITY_NAME "/identity"
 
 enum {
     WORDS_BYTES = 256,
@@ -78,9 +80,17 @@ void shim_release(struct shim *shim)
     shim->is_empty = false;
 }
 
+/* Whether the lock is gone, as with its folder: to one that was moved a supervisor will come. */
+static bool is_deleted(int lock)
+{
+    struct stat about;
+
+    return lock < 0 || fstat(lock, &about) != 0 || about.st_nlink == 0;
+}
+
 void shim_leave_if_forsaken(struct shim *shim)
 {
-    if (shim->link < 0 && shim->is_empty && access(shim_path(shim, ""), F_OK) != 0)
+    if (shim->link < 0 && shim->is_empty && is_deleted(shim->lock) && access(shim_path(shim, ""), F_OK) != 0)
         shim_release(shim);
 }
 
@@ -103,11 +113,42 @@ static int open_lock(const struct shim *shim)
     return open(path, O_RDONLY | O_CLOEXEC);
 }
 
+/* Read what the state folder is known by, as it is now. False: it is not there. */
+static bool read_identity(const struct shim *shim, struct stat *about, char *identity)
+{
+    char path[PATH_MAX + sizeof IDENTITY_NAME];
+
+    memset(identity, 0, IDENTITY_BYTES);
+    snprintf(path, sizeof path, "%s" IDENTITY_NAME, shim->state_folder);
+    read_small(path, identity, IDENTITY_BYTES);
+    return stat(shim->state_folder, about) == 0;
+}
+
+static void remember_folder(struct shim *shim)
+{
+    struct stat about;
+
+    if (!read_identity(shim, &about, shim->identity))
+        return;
+    shim->device = about.st_dev;
+    shim->inode = about.st_ino;
+}
+
+/* A copy that lies in our folder's place is another one: by its inode, and by its identity. */
+static bool is_same_folder(const struct shim *shim)
+{
+    char identity[IDENTITY_BYTES];
+    struct stat about;
+
+    return shim->inode != 0 && read_identity(shim, &about, identity) && about.st_ino == shim->inode &&
+           about.st_dev == shim->device && memcmp(identity, shim->identity, IDENTITY_BYTES) == 0;
+}
+
 /* By the lock as it was when we began, wherever its folder lies now; else by the one that lies in its place. */
 static enum proof is_supervisor(struct shim *shim, int link)
 {
     enum proof proof = shim->lock < 0 ? NO_HOLDER : holds_lock(link, shim->lock);
-    int lock = proof == NO_HOLDER ? open_lock(shim) : -1;
+    int lock = proof == NO_HOLDER && is_same_folder(shim) ? open_lock(shim) : -1;
 
     if (lock >= 0) {
         proof = holds_lock(link, lock);
@@ -247,6 +288,7 @@ int shim(const char *state_folder)
     read_degrade();
     self.state_folder = state_folder;
     self.lock = open_lock(&self);
+    remember_folder(&self);
     environ = NULL; /* a command's is its spec's, and nothing else */
     prctl(PR_SET_NAME, "outlive-shim", 0, 0, 0);
     prctl(PR_SET_DUMPABLE, 0, 0, 0, 0); /* what it holds is not for commands of its user; execve opens theirs again */

@@ -15,6 +15,7 @@ enum {
     SHIM_LINK = 3, /* where whoever spawns a shim has put its link */
     MOST_HELD = 12,
     SUFFIX_BYTES = 8,
+    IDENTITY_BYTES = 256,
 };
 
 enum serving { SERVES_NOTHING, OWNS, HOLDS };
@@ -27,6 +28,9 @@ struct shim {
     int unproven; /* a connection of what may be one: there were no descriptors to find out with; else -1 */
     int lock;     /* the supervisor's lock, to ask about it; -1 where it could not be opened */
     const char *state_folder;
+    dev_t device; /* of the state folder when we began, */
+    ino_t inode;  /* 0 where it could not be looked at, */
+    char identity[IDENTITY_BYTES]; /* and the beginning of its file (keeper/folder_identity.py), "" without one */
     bool must_look;           /* an end could not be recorded: again soon */
     bool is_listener_resting; /* out of descriptors: no new supervisor for a moment */
     bool is_patient;          /* wakes without interrupting anybody; its commands do not */

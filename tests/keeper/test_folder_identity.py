@@ -1,0 +1,197 @@
+"""A copy of a state folder lets the original's commands alone; a folder that was moved keeps them."""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from outlive.keeper.files import is_written
+from outlive.keeper.kernel import BOOT_ID
+from outlive.keeper.locks import take_lock
+from outlive.keeper.records import read_end
+from outlive.keeper.shim_program import SHIM_VARIABLE
+from outlive.keeper.sockets import connect_unix, receive
+from outlive.keeper.spawn import keeper_argv
+from tests.keeper.client import until
+from tests.keeper.house import House, sh, shim_program
+from tests.support.processes import Gate, is_alive
+
+pytestmark = pytest.mark.thorough
+
+BuildHouse = Callable[..., House]
+_STEPS = ("no_new_privileges",)  # which only a fork of the guardian takes
+_CLAIMS = ("identity.lost", "identity.let_go", "identity.written")
+
+
+def _copy(house: House, *words: str, to: str = "copy") -> Path:
+    copy = house.state_dir.with_name(to)
+    subprocess.run(["cp", *(words or ("-a",)), str(house.state_dir), str(copy)], check=True)
+    return copy
+
+
+def _start_both(house: House, gate: Gate) -> list[str]:
+    """Start a command of each kind of shim, which end with 7 once the gate opens."""
+    line = f"echo early; {gate.wait}; echo late; exit 7"
+    started = [house.start(*sh(line), confinement=steps) for steps in (None, _STEPS)]
+    for process_id in started:
+        house.wait_output(process_id, 6)
+    return [str(one) for one in started]
+
+
+def _see_both_end(house: House, started: list[str], gate: Gate) -> None:
+    gate.open()
+    for process_id in started:
+        house.client.wait_done(process_id)
+        assert (house.wire_code(process_id), house.out(process_id)) == (7, b"early\nlate\n")
+        assert not house.done(process_id)["holder_lost"]
+
+
+def _kill_keeper(house: House) -> None:
+    house.client.close()
+    guardian, supervisor = house.guardian(), house.supervisor()
+    house.client.close()
+    house.kill(guardian, supervisor)
+    while (again := house.supervisor_of_lock()) is not None:  # one of them had started the other again
+        house.kill(again, *house.guardians())
+
+
+@pytest.mark.promise("A.copy")
+@pytest.mark.parametrize("words", [("-a",), ("-al",)], ids=["files", "hard links"])
+@pytest.mark.parametrize("is_stopped", [False, True], ids=["original serves", "original's keeper is dead"])
+def test_a_copy_takes_nothing_over_and_ends_nothing(
+    build_house: BuildHouse, gate: Gate, words: tuple[str, ...], *, is_stopped: bool
+) -> None:
+    """`keeper stop --kill` in the copy, its timeouts and its stops reach no command of the original."""
+    house = build_house()
+    started = _start_both(house, gate)
+    pids = [house.pid(one) for one in started]
+    if is_stopped:
+        _kill_keeper(house)
+    with House(_copy(house, *words)) as copy:
+        assert copy.status()["processes"] == 0
+        for process_id in started:
+            ended = read_end(str(copy.folder(process_id)))
+            assert ended is not None
+            assert (ended.kind, ended.note) == ("lost", "copied")
+        assert copy.run(*sh("exit 3"))[0] == 3, "the copy is a state folder like any other"
+        copy.client.ask_surely("end", kill=True)
+    assert all(map(is_alive, pids))
+    house.client.connect()
+    assert house.status()["processes"] == 2
+    _see_both_end(house, started, gate)
+
+
+@pytest.mark.promise("A.copy")
+@pytest.mark.parametrize("point", _CLAIMS)
+def test_a_kill_while_the_copy_takes_its_identity_changes_nothing(
+    build_house: BuildHouse, gate: Gate, tmp_path: Path, point: str
+) -> None:
+    house = build_house()
+    started = _start_both(house, gate)
+    pids = [house.pid(one) for one in started]
+    copied = _copy(house)
+    token = tmp_path / "token"
+    token.touch()
+    env = {**os.environ, "OUTLIVE_FAILPOINT": f"{point}@{token}"}
+    subprocess.run(keeper_argv("guardian", str(copied), "--first"), env=env, check=True)
+    until(lambda: not token.exists(), "the kill")
+    with House(copied) as copy:
+        assert copy.status()["processes"] == 0
+    assert all(map(is_alive, pids))
+    assert (house.state_dir / "identity").read_text() != (copied / "identity").read_text()
+    _see_both_end(house, started, gate)
+
+
+@pytest.mark.promise("A.copy")
+@pytest.mark.parametrize("program", ["program", "off"])
+def test_a_shim_serves_no_copy_that_lies_where_its_folder_lay(
+    build_house: BuildHouse, gate: Gate, program: str
+) -> None:
+    """Although the copy's `processes` leads to the same socket, and its supervisor holds the lock at the same path."""
+    house = build_house(**{SHIM_VARIABLE: shim_program() if program == "program" else "off"})
+    process_id = house.start(*sh(f"echo early; {gate.wait}; exit 7"))
+    house.wait_output(process_id, 6)
+    _kill_keeper(house)
+    original = house.state_dir.with_name("original")
+    house.state_dir.rename(original)
+    subprocess.run(["cp", "-a", str(original), str(house.state_dir)], check=True)
+    lock = take_lock(house.layout.supervisor_lock)
+    assert lock is not None
+    with connect_unix(f"{original}/processes/{process_id}/sock") as link:
+        link.settimeout(20)
+        assert receive(link) == (b"", []), "it is hung up on"
+    os.close(lock)
+    shutil.rmtree(house.state_dir)
+    with House(original) as moved:
+        assert moved.status()["processes"] == 1
+        gate.open()
+        moved.client.wait_done(process_id)
+        assert moved.wire_code(process_id) == 7
+
+
+@pytest.mark.promise("A.moved")
+@pytest.mark.parametrize("is_stopped", [False, True], ids=["keeper runs", "keeper is dead"])
+def test_a_moved_folder_keeps_its_commands(build_house: BuildHouse, gate: Gate, *, is_stopped: bool) -> None:
+    house = build_house()
+    started = _start_both(house, gate)
+    name = (house.state_dir / "identity").read_text()
+    if is_stopped:
+        _kill_keeper(house)
+    else:
+        house.client.close()
+    place = house.state_dir.with_name("elsewhere")
+    old = house.supervisor_of_lock()
+    house.state_dir.rename(place)
+    if old is not None:
+        until(lambda: not is_alive(old), "the supervisor to follow")
+    with House(place) as moved:
+        assert moved.status()["processes"] == 2
+        assert moved.run(*sh("exit 3"))[0] == 3
+        _see_both_end(moved, started, gate)
+        assert (place / "identity").read_text() == name
+    assert not house.state_dir.exists()
+
+
+@pytest.mark.promise("A.moved")
+@pytest.mark.parametrize("program", ["program", "off"])
+def test_an_end_between_move_and_takeover_is_known(build_house: BuildHouse, gate: Gate, program: str) -> None:
+    """Its shim finds no place for the record, keeps the end in memory and waits for a supervisor."""
+    house = build_house(**{SHIM_VARIABLE: shim_program() if program == "program" else "off"})
+    process_id = house.start(*sh(f"echo early; {gate.wait}; echo late; exit 7"))
+    pid = house.pid(process_id)
+    _kill_keeper(house)
+    place = house.state_dir.with_name("elsewhere")
+    house.state_dir.rename(place)
+    gate.open()
+    until(lambda: not is_alive(pid), "the command's end")
+    with House(place) as moved:
+        until(lambda: is_written(f"{moved.folder(process_id)}/done"), "what is left to be taken over")
+        assert (moved.wire_code(process_id), moved.out(process_id)) == (7, b"early\nlate\n")
+
+
+@pytest.mark.promise("A.copy")
+def test_a_folder_without_an_identity_keeps_its_commands(build_house: BuildHouse, gate: Gate) -> None:
+    """Earlier versions made none: an upgrade with live commands loses nothing."""
+    house = build_house()
+    started = _start_both(house, gate)
+    _kill_keeper(house)
+    (house.state_dir / "identity").unlink()
+    house.client.connect()
+    assert house.status()["processes"] == 2
+    assert (house.state_dir / "identity").read_text().split(" ")[3] == BOOT_ID
+    _see_both_end(house, started, gate)
+
+
+@pytest.mark.promise("A.copy")
+def test_after_a_boot_another_number_of_the_device_makes_no_copy(build_house: BuildHouse) -> None:
+    house = build_house()
+    _kill_keeper(house)
+    words = (house.state_dir / "identity").read_text().split(" ")
+    (house.state_dir / "identity").write_text(
+        " ".join([words[0], "1", words[2], "an-earlier-boot", words[4]])
+    )
+    house.client.connect()
+    assert (house.state_dir / "identity").read_text().split(" ") == words
