@@ -1,13 +1,14 @@
 """The table of what is live, by id and by connection."""
 
 from outlive.core.process import Owner
+from outlive.engine.announcer import Announcer
 from outlive.engine.intake import Intake
 from outlive.engine.process import Process
 from tests.store.rows import a_row
 
 
 def _intake() -> Intake:
-    return Intake(changed=lambda *_: None, ready=lambda *_: None, closed=lambda: None)
+    return Intake(changed=lambda *_: None, announcer=Announcer())
 
 
 def _process(number: int, connection_id: str | None) -> Process:

@@ -38,6 +38,9 @@ class Listener:
         """Remember."""
         self.told.append(f"ready {keeper_pid}")
 
+    def node_changed(self, name: str, reason: str | None) -> None:
+        """Nothing of a node is heard here."""
+
     def link_closed(self) -> None:
         """Remember."""
         self.told.append("closed")

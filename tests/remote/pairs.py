@@ -5,7 +5,7 @@ import contextlib
 import errno
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -60,6 +60,8 @@ class Proxy:
         """Relay to a port of this machine."""
         self.port = free_port()
         self.chop: Callable[[], int] | None = None
+        self._hears_far = threading.Event()  # while it is not set, nothing comes back, and nobody is told
+        self._hears_far.set()
         self.cuts = 0
         self._target = target_port
         self._loop = asyncio.new_event_loop()
@@ -93,13 +95,18 @@ class Proxy:
         """End all connections without a word, and let nobody in."""
         asyncio.run_coroutine_threadsafe(self._cut(), self._loop).result(5)
 
+    def mute(self) -> None:
+        """Let everything through to the far side, and nothing back, without a word."""
+        self._hears_far.clear()
+
     def heal(self) -> None:
-        """Let connections in."""
+        """Let connections in, and everything through."""
+        self._hears_far.set()
         asyncio.run_coroutine_threadsafe(self._heal(), self._loop).result(5)
 
     async def _heal(self) -> None:
         if self._server is None:
-            self._server = await asyncio.start_server(self._relay, _PROXY_HOST, self.port)
+            self._server = await asyncio.start_server(self._take, _PROXY_HOST, self.port)
 
     async def _cut(self) -> None:
         if self._server is not None:
@@ -113,14 +120,20 @@ class Proxy:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
+    def _take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._writers.add(writer)  # at once: a cut may come before the task's first step
+        task = self._loop.create_task(self._relay(reader, writer))
+        task.add_done_callback(lambda _: writer.transport.abort())
+
     async def _relay(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._writers.add(writer)
         other: asyncio.StreamWriter | None = None
         try:
             back, other = await asyncio.open_connection("127.0.0.1", self._target)
             self._writers.add(other)
             left = self.chop() if self.chop is not None else None
-            await asyncio.gather(_pump(reader, other, None), _pump(back, writer, left))
+            await asyncio.gather(
+                _pump(lambda: reader.read(65536), other, None), self._pump_back(back, writer, left)
+            )
         except (OSError, EOFError, asyncio.CancelledError):
             self.cuts += 1
         finally:
@@ -129,9 +142,20 @@ class Proxy:
                     self._writers.discard(each)
                     each.transport.abort()
 
+    async def _pump_back(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, left: int | None
+    ) -> None:
+        async def heard() -> bytes:
+            data = await reader.read(65536)
+            while not self._hears_far.is_set() and data:
+                data = await reader.read(65536)  # lost
+            return data
 
-async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, left: int | None) -> None:
-    while data := await reader.read(65536):
+        await _pump(heard, writer, left)
+
+
+async def _pump(read: Callable[[], Awaitable[bytes]], writer: asyncio.StreamWriter, left: int | None) -> None:
+    while data := await read():
         if left is not None:
             left -= len(data)
             if left < 0:

@@ -54,6 +54,9 @@ class BackendListener(Protocol):
     def link_closed(self) -> None:
         """The other side is gone for the moment; commands go on."""
 
+    def node_changed(self, name: str, reason: str | None) -> None:
+        """A node is away from now on, and why; None: it is there."""
+
     def ring(self, bells: Iterable[Bell]) -> None:
         """Take over the newest states of processes."""
 

@@ -64,8 +64,8 @@ def event_line(event: ProcessEvent) -> str:
         if info.group is not None:
             words.append(f"group={info.group}")
         words += [f"{name}={value}" for name, value in sorted(info.tags.items())]
-    elif event.reason is not None:
-        words.append(event.reason)
+    else:
+        words += [word for word in (event.node, event.reason) if word is not None]
     return f"{time}  {'  '.join(words)}".rstrip()
 
 
@@ -77,4 +77,5 @@ def _as_json(event: ProcessEvent) -> dict[str, object]:
         "process": None if event.info is None else view(event.info),
         "reason": event.reason,
         "missed": event.missed,
+        "node": event.node,
     }

@@ -8,7 +8,7 @@ from outlive.cli.flags import Group, Json, NoStart, OptionalNames, StateDir, Tag
 
 __all__ = ["add_live_verbs"]
 
-_EVENT_WORDS = "queued|approval_requested|approval_decided|started|recovered|paused|resumed|stopping|ended|closed|removed|rejected|keeper_connected|keeper_disconnected|missed"
+_EVENT_WORDS = "queued|approval_requested|approval_decided|started|recovered|paused|resumed|stopping|ended|closed|removed|rejected|keeper_connected|keeper_disconnected|node_connected|node_away|missed"
 _STATE_WORDS = "queued|starting|running|paused|stopping|exited|signaled|failed_to_start|lost"
 
 

@@ -82,7 +82,7 @@ class AsyncFeed:
         Raises:
             BackendUnavailable: It has not, in time.
         """
-        await self._passing(self._channel.request("list", {"limit": 1}, answer_s=answer_s))
+        await self._passing(self._channel.request("nodes", {}, answer_s=answer_s))
 
     async def hear(self, listener: FeedListener) -> bool:
         """Wait for news, then tell `listener` what there is, at most some 2 MiB; False: something was left out.

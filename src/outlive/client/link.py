@@ -128,6 +128,11 @@ class Link:
             self._channel = None
         await channel.close()
 
+    async def drop(self) -> None:
+        """Give the open channel up, if there is one."""
+        if self._channel is not None:
+            await self.forget(self._channel)
+
     def shut(self) -> None:
         """Open nothing any more."""
         self._is_closed = True

@@ -180,6 +180,7 @@ def _read_event(params: _Object) -> ProcessEvent:
         info=None if process is None else read_info(process),
         reason=params["reason"],
         missed=params["missed"],
+        node=params.get("node"),  # an earlier server does not tell of nodes
     )
 
 

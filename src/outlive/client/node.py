@@ -90,6 +90,10 @@ class NodeClient:
             text = f"No server answers at {self._address}: {error}."
             raise BackendUnavailable("server_unavailable", text) from error
 
+    async def reset(self) -> None:
+        """Give up the connection for requests; the next one opens another."""
+        await self._link.drop()
+
     async def close(self) -> None:
         """Close the connection for requests; whoever waits for one gets `server_unavailable`."""
         await self._link.close()

@@ -182,8 +182,8 @@ class ProcessEvent:
     """Something that happened; `at` is aware UTC.
 
     `event` is queued, approval_requested, approval_decided (`reason`: approved, denied, expired, withdrawn), started, recovered, paused, resumed, stopping, ended, closed, removed; rejected (a start that was
-    refused: `reason` is the error's slug); keeper_connected, keeper_disconnected; or missed: events were left out here,
-    `missed` of them, 0 where nobody can know how many. `info` is the process as it was then.
+    refused: `reason` is the error's slug); keeper_connected, keeper_disconnected; node_connected, node_away (`node` is its name, `reason` why); or missed: events were
+    left out here, `missed` of them, 0 where nobody can know how many. `info` is the process as it was then.
     """
 
     event: str
@@ -192,6 +192,7 @@ class ProcessEvent:
     info: ProcessInfo | None = None
     reason: str | None = None
     missed: int = 0
+    node: str | None = None
 
     @classmethod
     def missing(cls) -> "ProcessEvent":

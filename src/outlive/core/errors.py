@@ -205,6 +205,10 @@ SLUGS: Mapping[str, tuple[type[OutliveError], str]] = MappingProxyType(
             BackendUnavailable,
             "The command goes on there; `outlive doctor` tells what keeps the node away.",
         ),
+        "start_unanswered": (
+            BackendUnavailable,
+            "Do not start it again: it is listed, and known to run or not when the node is back.",
+        ),
         "server_lost": (
             BackendUnavailable,
             "The server went away before it answered: look at the process before you repeat this.",

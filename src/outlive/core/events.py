@@ -18,6 +18,8 @@ __all__ = [
     "Event",
     "KeeperConnected",
     "KeeperDisconnected",
+    "NodeAway",
+    "NodeConnected",
     "ProcessClosed",
     "ProcessCompleted",
     "ProcessRecovered",
@@ -118,6 +120,21 @@ class KeeperDisconnected:
     """The keeper stopped answering; the commands go on and the engine reconnects by itself."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeConnected:
+    """The node `name` answers: what is known of its processes is true again."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeAway:
+    """The node `name` does not answer, and why; its processes go on, and are unknown here until it does."""
+
+    name: str
+    reason: str
+
+
 Decision = Literal["allowed", "denied", "asked", "failed"]
 
 
@@ -150,5 +167,7 @@ Event = (
     | ProcessRemoved
     | KeeperConnected
     | KeeperDisconnected
+    | NodeConnected
+    | NodeAway
     | Deed
 )

@@ -6,6 +6,10 @@ from typing import get_args
 
 from outlive.core.events import (
     Event,
+    KeeperConnected,
+    KeeperDisconnected,
+    NodeAway,
+    NodeConnected,
     ProcessClosed,
     ProcessCompleted,
     ProcessRecovered,
@@ -62,6 +66,18 @@ class Announcer:
                 callback(event)
             except Exception:
                 _logger.exception("a subscriber of events failed")
+
+    def keeper_connected(self, pid: int, sessions: tuple[int, ...]) -> None:
+        """Tell that the keeper answers."""
+        self.emit(KeeperConnected(pid=pid, sessions=sessions))
+
+    def keeper_disconnected(self) -> None:
+        """Tell that the keeper is gone for the moment."""
+        self.emit(KeeperDisconnected())
+
+    def node_changed(self, name: str, reason: str | None) -> None:
+        """Tell that a node is away, or (without a reason) there."""
+        self.emit(NodeConnected(name=name) if reason is None else NodeAway(name=name, reason=reason))
 
     def tell(self, kind: type[_Telling], process: Process) -> None:
         """Tell an event that carries the process's record."""

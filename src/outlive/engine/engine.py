@@ -18,8 +18,6 @@ from outlive.backends.contract import Backend, Started
 from outlive.core.command import Command
 from outlive.core.errors import BackendUnavailable, InvalidRequest, OutliveError, StartFailed
 from outlive.core.events import (
-    KeeperConnected,
-    KeeperDisconnected,
     ProcessRecovered,
     ProcessStarted,
 )
@@ -78,11 +76,7 @@ class Engine(Approving):
         self._ids = CommandIds(self._registry)
         self._announcer = Announcer()
         self._places = Places()
-        self._intake = Intake(
-            changed=self._changed,
-            ready=lambda pid, sessions: self._announcer.emit(KeeperConnected(pid=pid, sessions=sessions)),
-            closed=lambda: self._announcer.emit(KeeperDisconnected()),
-        )
+        self._intake = Intake(changed=self._changed, announcer=self._announcer)
         self._filing = Filing(self._registry, self._intake)
         self._room = room = WaitingRoom(self._layout)
         self._undecided = Undecided(room)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 
 from outlive.backends.contract import Bell
 from outlive.core.identity import id_from_bytes
+from outlive.engine.announcer import Announcer
 from outlive.engine.process import Process
 from outlive.protocols.keeper import Flags
 
@@ -34,13 +35,11 @@ class Intake:
         self,
         *,
         changed: Callable[[Process, int], None],
-        ready: Callable[[int, tuple[int, ...]], None],
-        closed: Callable[[], None],
+        announcer: Announcer,
     ) -> None:
-        """`changed` is called with `Change` bits before the process is kicked; `ready` and `closed` for the link."""
+        """`changed` is called with `Change` bits before the process is kicked; `announcer` tells of the links."""
         self._changed = changed
-        self._ready = ready
-        self._closed = closed
+        self._announcer = announcer
         self.live: dict[bytes, Process] = {}
         self.strangers: dict[bytes, Bell] = {}
         self.missing: list[Process] = []
@@ -64,11 +63,15 @@ class Intake:
 
     def link_ready(self, keeper_pid: int, sessions: tuple[int, ...] = ()) -> None:
         """Pass on that the keeper answers."""
-        self._ready(keeper_pid, sessions)
+        self._announcer.keeper_connected(keeper_pid, sessions)
 
     def link_closed(self) -> None:
         """Pass on that the keeper is gone for the moment."""
-        self._closed()
+        self._announcer.keeper_disconnected()
+
+    def node_changed(self, name: str, reason: str | None) -> None:
+        """Pass on that a node is away, or there again."""
+        self._announcer.node_changed(name, reason)
 
     def ring(self, bells: Iterable[Bell]) -> None:
         """Take over doorbells."""

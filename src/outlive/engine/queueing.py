@@ -201,7 +201,9 @@ class Queueing(Records):
                     secrets=command.secrets,
                     backend=process.location.backend,
                 )
-            except BackendUnavailable:
+            except BackendUnavailable as error:
+                if error.code == "start_unanswered":
+                    return  # it is asked for until it is answered, and settled then
                 await asyncio.sleep(_RETRY_S)
                 continue
             except OutliveError as error:

@@ -77,6 +77,7 @@ STATUS: Mapping[str, int] = MappingProxyType(
         "disk_full": 507,
         "keeper_unavailable": 503,
         "node_unavailable": 503,
+        "start_unanswered": 504,
         "keeper_restarted": 503,
         "server_lost": 503,
         "server_unavailable": 503,

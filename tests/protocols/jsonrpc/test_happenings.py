@@ -60,4 +60,6 @@ def test_every_event_has_the_same_members() -> None:
     assert set(one["params"]) == set(other["params"]) == set(NOTIFICATIONS["event"])
     assert one["params"]["process_id"] == one["params"]["process"]["process_id"] == _RECORD.process_id
     shown = {"event": "missed", "at": "2026-01-02T03:04:05+00:00", "reason": "x", "missed": 7}
-    assert other["params"] == {**shown, "process_id": None, "process": None}
+    assert other["params"] == {**shown, "process_id": None, "process": None, "node": None}
+    about_node = json.loads(encode_event("node_away", None, at=_AT, reason="x", node="far"))
+    assert (about_node["params"]["node"], about_node["params"]["reason"]) == ("far", "x")

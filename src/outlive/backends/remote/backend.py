@@ -19,6 +19,7 @@ from outlive.backends.remote.journal import Journal
 from outlive.backends.remote.link import NodeLink, Pauses
 from outlive.backends.remote.mirror import Mirror
 from outlive.backends.remote.records import end_here, put_down_state
+from outlive.backends.remote.starts import Starts
 from outlive.backends.remote.verbs import NodeVerbs
 from outlive.backends.remote.words import execute_words
 from outlive.core.errors import (
@@ -36,7 +37,7 @@ from outlive.protocols.keeper import decode_spec
 __all__ = ["RemoteBackend"]
 
 _logger = logging.getLogger(__name__)
-_START_S = 25.0
+_AGAIN_S = 0.1  # between two attempts while the node is there, and its connection for requests is not
 _SECRETS_LOST = (
     "Its secrets were in the server's memory only, and the server ended before the node had it: it never ran."
 )
@@ -75,8 +76,8 @@ class RemoteBackend(NodeVerbs):
         self._listener: BackendListener | None = None
         self._stack = contextlib.AsyncExitStack()
         self._tasks: asyncio.TaskGroup | None = None
-        self._starting: set[asyncio.Task[Started | OutliveError]] = set()
         self._link = NodeLink(name, connection, pauses=pauses)
+        self._starts = Starts(self._link)
         self._following = Following(
             connection,
             begin=self._begin_again,
@@ -84,6 +85,7 @@ class RemoteBackend(NodeVerbs):
             ring=self._ring,
             opened=self._link.opened,
             beat_s=pauses.beat_s,
+            answer_s=pauses.answer_s,
         )
 
     def check(self, backend: str) -> None:
@@ -98,6 +100,7 @@ class RemoteBackend(NodeVerbs):
     async def open(self, listener: BackendListener) -> None:
         """Tell of the processes that are followed, as the files know them; the node is looked for meanwhile."""
         self._listener = listener
+        self._link.changed = listener.node_changed
         for mirror in await asyncio.to_thread(_load, self._layout, self._journal, self._punch):
             self._following.mirrors[mirror.process_id] = mirror
         self._following.tell(self._following.mirrors.values())
@@ -107,8 +110,7 @@ class RemoteBackend(NodeVerbs):
 
     async def close(self) -> None:
         """Disconnect; what runs there goes on, and is found again by the folders."""
-        for task in self._starting:
-            task.cancel()
+        self._starts.cancel()
         if self._connection is not None:
             await self._connection.close()
         await self._stack.aclose()
@@ -128,20 +130,19 @@ class RemoteBackend(NodeVerbs):
     ) -> Started:
         """Start a command there once (see `Backend.start`).
 
+        A start that the node does not answer is asked for again under its name until it does, and settled then.
+
         Raises:
-            BackendUnavailable: `node_unavailable`: it is away, nothing was started; `timeout`: it may start yet.
+            BackendUnavailable: `node_unavailable`: it is away, nothing was started; `start_unanswered`: it may run.
             OutliveError: What the node says to it.
         """
         if self._tasks is None:
             raise AssertionError("a backend is open while it is used")
-        work = self._start(process_id, spec, script, secrets=secrets or {}, settle=settle)
-        task = self._tasks.create_task(work)
-        self._starting.add(task)
-        task.add_done_callback(self._starting.discard)
-        outcome = await asyncio.shield(task)
-        if isinstance(outcome, OutliveError):
-            raise outcome
-        return outcome
+        return await self._starts.wait(
+            process_id,
+            lambda: self._start(process_id, spec, script, secrets=secrets or {}, settle=settle),
+            tasks=self._tasks,
+        )
 
     async def _start(
         self,
@@ -182,15 +183,12 @@ class RemoteBackend(NodeVerbs):
             self._following.mirrors[process_id] = mirror
         is_existing = mirror.is_acknowledged
         try:
-            async with asyncio.timeout(_START_S):
-                while not mirror.is_acknowledged:
-                    try:
-                        await self._begin(mirror)
-                    except BackendUnavailable:
-                        await asyncio.sleep(0.1)
-        except TimeoutError:
-            text = f"The node {self._name!r} has not answered the start yet: whether it runs is not known."
-            raise BackendUnavailable("timeout", text) from None
+            while not mirror.is_acknowledged:
+                await self._link.is_there.wait()
+                try:
+                    await self._begin(mirror)
+                except BackendUnavailable:
+                    await asyncio.sleep(_AGAIN_S)
         except OutliveError as error:
             await self._discard(mirror, error)
             raise
@@ -210,7 +208,8 @@ class RemoteBackend(NodeVerbs):
                 mirror.script = await asyncio.to_thread(read_small, f"{mirror.folder}/script")
             words = execute_words(mirror.spec, mirror.script, mirror.secrets)
             asked_ns = time.time_ns()  # by our clock: the node's may be another
-            answer = await connection.execute(words, process_id=mirror.process_id)
+            async with self._link.asking():
+                answer = await connection.execute(words, process_id=mirror.process_id)
             mirror.acknowledge(int(answer["pid"] or 0), asked_ns)
             await put_down_state(mirror)
         self._following.attach(mirror)
@@ -221,8 +220,8 @@ class RemoteBackend(NodeVerbs):
         Raises:
             BackendUnavailable: The node is away again.
         """
-        if mirror.beginning.locked():
-            return  # whoever asked first still does
+        if mirror.process_id in self._starts:
+            return  # who asked first still does
         try:
             if mirror.spec.secrets and not mirror.secrets:
                 await self._find_started(mirror)

@@ -174,5 +174,8 @@ class NodeConnection(Protocol):
     async def feed(self) -> NodeFeed:
         """Open a connection for news."""
 
+    async def reset(self) -> None:
+        """Give up the connection for requests; the next one opens another."""
+
     async def close(self) -> None:
         """Close."""

@@ -12,9 +12,11 @@ from outlive.backends.remote.mirror import Mirror
 from outlive.backends.remote.pursuing import Pursuing
 from outlive.backends.remote.writing import Writing
 from outlive.core.cursor import Cursor
+from outlive.core.errors import BackendUnavailable
 
 __all__ = ["Following"]
 
+_SILENT = "It says nothing any more"
 _AT_ONCE = 16  # processes that are asked about side by side after a reconnect
 
 
@@ -34,6 +36,7 @@ class Following(Pursuing):
         ring: Callable[[Iterable[Bell]], None],
         opened: Callable[[], None],
         beat_s: float,
+        answer_s: float,
     ) -> None:
         """Follow nothing yet.
 
@@ -43,7 +46,8 @@ class Following(Pursuing):
             finished: Awaited for a process that needs no following any more.
             ring: The engine's doorbells.
             opened: Called when the node is there.
-            beat_s: How often it is asked whether it still is, and how long it may take for the answer.
+            beat_s: How long nothing is heard of it before it is asked whether it still is.
+            answer_s: How long it may stay silent then.
         """
         self.mirrors: dict[str, Mirror] = {}
         self._connection = connection
@@ -52,6 +56,8 @@ class Following(Pursuing):
         self._ring = ring
         self._opened = opened
         self._beat_s = beat_s
+        self._answer_s = answer_s
+        self._is_heard = False  # anything since the last look
         self._feed: NodeFeed | None = None
         self._tasks: asyncio.TaskGroup | None = None
         self._writing = Writing(self.mirrors, ring=self.tell)
@@ -112,6 +118,7 @@ class Following(Pursuing):
     async def _hear(self, feed: NodeFeed) -> None:
         while True:
             is_whole = await feed.hear(self)
+            self._is_heard = True
             await self._writing.flush()
             ended, self._ended = self._ended, []
             for mirror, cursor in ended:
@@ -120,10 +127,19 @@ class Following(Pursuing):
                 await self._catch_up(feed)
 
     async def _beat(self, feed: NodeFeed) -> None:
-        """Notice that the other machine is gone without a word."""
+        """Notice that the other machine is gone without a word: who tells something is there, and needs no asking."""
         while True:
             await asyncio.sleep(self._beat_s)
-            await feed.beat(answer_s=self._beat_s)
+            self._is_heard, was_heard = False, self._is_heard
+            if was_heard:
+                continue
+            try:
+                await feed.beat(answer_s=self._answer_s)
+            except BackendUnavailable as error:
+                if error.code != "timeout":
+                    raise
+                if not self._is_heard:  # an answer may lie behind much output
+                    raise BackendUnavailable("server_unavailable", _SILENT) from error
 
     async def _catch_up(self, feed: NodeFeed) -> None:
         """Follow everything from where its files end."""

@@ -1,9 +1,10 @@
 """The connection to one node, looked for again for ever: `NodeLink`, which says when it is there, and why when it is not."""
 
 import asyncio
+import contextlib
 import logging
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -13,6 +14,7 @@ from outlive.core.errors import BackendUnavailable, OutliveError, ProtocolViolat
 __all__ = ["NodeLink", "Pauses"]
 
 _logger = logging.getLogger(__name__)
+_LOOK_FIRST = "When the node is back, look at the process before you repeat this."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,14 +22,17 @@ class Pauses:
     """How long to wait between two attempts, in seconds.
 
     They grow from `first_s` to `longest_s`, each shortened by up to a half at random: a hundred servers that lost one node do
-    not come back in step. `refused_s` where the node said no: a token does not become right by asking often. `beat_s`: how
-    often the node is asked whether it is there, and how long it may take for the answer.
+    not come back in step. `refused_s` where the node said no: a token does not become right by asking often.
+
+    A node of which nothing was heard for `beat_s` is asked whether it is there, and is away when it has not said anything
+    `answer_s` later: together less than the 5 s within which a silent node is reported.
     """
 
     first_s: float = 0.1
     longest_s: float = 15.0
     refused_s: float = 30.0
-    beat_s: float = 15.0
+    beat_s: float = 1.5
+    answer_s: float = 3.0
 
 
 class NodeLink:
@@ -37,11 +42,22 @@ class NodeLink:
         name: The node's.
         trouble: Why the node is away; None while it is there.
         since: When that began, aware UTC.
+        is_there: Set while the node is there, for who waits until it is back.
+        changed: Called with the name and why it is away (None: it is there) when it comes and when it goes.
     """
 
-    def __init__(self, name: str, connection: NodeConnection | None, *, pauses: Pauses) -> None:
+    def __init__(
+        self,
+        name: str,
+        connection: NodeConnection | None,
+        *,
+        pauses: Pauses,
+    ) -> None:
         """Nothing is opened; without a connection the node stays away."""
         self.name = name
+        self.is_there = asyncio.Event()
+        self.changed: Callable[[str, str | None], None] = lambda _name, _reason: None
+        self._asking: set[asyncio.Timeout] = set()
         self.since = datetime.now(UTC)
         text = "it is being connected to" if connection is not None else "no setting names it (any more)"
         self.trouble: OutliveError | None = BackendUnavailable("server_unavailable", text)
@@ -65,7 +81,33 @@ class NodeLink:
         if self.trouble is not None:
             _logger.info("the node is there: %s", self.name)
             self.trouble, self.since = None, datetime.now(UTC)
+            self.is_there.set()
+            self.changed(self.name, None)
         self._pause_s = self._pauses.first_s
+
+    @contextlib.asynccontextmanager
+    async def asking(self) -> AsyncIterator[None]:
+        """Ask the node in the block, which ends when the node goes away: nobody waits for one that says nothing.
+
+        Raises:
+            BackendUnavailable: `node_unavailable`: it is away, nothing was asked; `server_lost`: it went away meanwhile, and
+                whether it has done what it was asked is not known.
+        """
+        if self.is_away:
+            raise self.unavailable()
+        scope = asyncio.timeout(None)
+        self._asking.add(scope)
+        try:
+            async with scope:
+                yield
+        except TimeoutError as error:
+            if not scope.expired():
+                raise
+            text = f"The node {self.name!r} went away before it answered: whether it was done is not known."
+            details = {"node": self.name}
+            raise BackendUnavailable("server_lost", text, hint=_LOOK_FIRST, details=details) from error
+        finally:
+            self._asking.discard(scope)
 
     async def run(self, follow: Callable[[NodeFeed], Awaitable[None]]) -> None:
         """Open a feed and have it followed, again and again, until cancelled."""
@@ -84,14 +126,21 @@ class NodeLink:
             except Exception as found:  # noqa: BLE001 - whatever a node says, it must not end the server
                 error = _cause_of(found)
             self._closed(error)
+            await self._connection.reset()  # what was sent over it may wait in a network that is gone
             await asyncio.sleep(self._pause(error))
 
     def _closed(self, error: OutliveError) -> None:
         if self.trouble is None or self.trouble.message != error.message:
             _logger.warning("the node is away: %s: %s", self.name, error.message)
-        if self.trouble is None:
-            self.since = datetime.now(UTC)
-        self.trouble = error
+        was_there, self.trouble = self.trouble is None, error
+        if not was_there:
+            return
+        self.since = datetime.now(UTC)
+        self.is_there.clear()
+        now = asyncio.get_running_loop().time()
+        for scope in self._asking:
+            scope.reschedule(now)
+        self.changed(self.name, error.message)
 
     def _pause(self, error: OutliveError) -> float:
         if not isinstance(error, BackendUnavailable):

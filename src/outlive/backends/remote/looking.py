@@ -24,7 +24,10 @@ _AWAY = frozenset({"server_unavailable", "connection_limit"})
 
 
 class NodeLooking:
-    """Asks; everything raises BackendUnavailable `node_unavailable` while the node is away."""
+    """Asks; everything raises BackendUnavailable where the node does not answer.
+
+    `node_unavailable`: it is away, and nothing was asked; `server_lost`: it went away before it answered.
+    """
 
     _connection: NodeConnection | None
     _link: NodeLink
@@ -37,7 +40,8 @@ class NodeLooking:
         if self._link.is_away:
             return NOTHING
         try:
-            seen = (await self._reach().get(process_id, stats=True)).stats
+            async with self._link.asking():
+                seen = (await self._reach().get(process_id, stats=True)).stats
         except OutliveError:
             return NOTHING
         if seen is None:
@@ -94,9 +98,9 @@ class NodeLooking:
     ) -> None:
         connection = self._reach()
         try:
-            await connection.request(
-                method, {"process_id": process_id, **params}, is_repeatable=is_repeatable
-            )
+            words = {"process_id": process_id, **params}
+            async with self._link.asking():
+                await connection.request(method, words, is_repeatable=is_repeatable)
         except ProcessNotFound as error:
             text = "The node does not know this process (yet, or any more)."
             raise InvalidState("process_ended", text) from error

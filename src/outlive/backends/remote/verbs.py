@@ -20,7 +20,10 @@ _PIECE_BYTES = 64 * 1024  # of an input: a node may take only small messages
 
 
 class NodeVerbs(NodeLooking):
-    """Every verb raises BackendUnavailable `node_unavailable` while the node is away: nothing of it was done then."""
+    """Every verb raises BackendUnavailable where the node does not answer.
+
+    `node_unavailable`: it is away, and nothing of it was done; `server_lost`: it went away before it answered.
+    """
 
     async def pause(self, process_id: ProcessId, *, acknowledged: Callable[[], None]) -> None:
         """Stop the whole tree there."""

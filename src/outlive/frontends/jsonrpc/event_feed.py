@@ -15,6 +15,8 @@ from outlive.core.events import (
     Event,
     KeeperConnected,
     KeeperDisconnected,
+    NodeAway,
+    NodeConnected,
     ProcessClosed,
     ProcessCompleted,
     ProcessRecovered,
@@ -46,6 +48,8 @@ _NAMES: dict[type[Event], EventName] = {
     ApprovalDecided: "approval_decided",
     KeeperConnected: "keeper_connected",
     KeeperDisconnected: "keeper_disconnected",
+    NodeConnected: "node_connected",
+    NodeAway: "node_away",
 }
 _STATES: dict[State, EventName] = {
     State.QUEUED: "queued",
@@ -102,6 +106,7 @@ class EventFeed:
     def _hear(self, event: Event) -> None:
         record: ProcessRecord | None = None
         reason: str | None = None
+        node: str | None = None
         name: EventName | None
         match event:
             case StateChanged():
@@ -113,6 +118,10 @@ class EventFeed:
                 name, reason = _NAMES[StartRejected], event.code
             case KeeperConnected() | KeeperDisconnected():
                 name = _NAMES[type(event)]
+            case NodeConnected():
+                node, name = event.name, _NAMES[NodeConnected]
+            case NodeAway():
+                node, reason, name = event.name, event.reason, _NAMES[NodeAway]
             case ApprovalDecided():
                 record, reason, name = event.record, event.verdict, _NAMES[ApprovalDecided]
             case ProcessRemoved(record=None) | Deed():
@@ -124,7 +133,7 @@ class EventFeed:
             return
         if self._wanted.matches(name, record):
             at = datetime.now(UTC)
-            self._tell(encode_event(name, record, at=at, reason=reason))
+            self._tell(encode_event(name, record, at=at, reason=reason, node=node))
 
     def _state_name(self, record: ProcessRecord) -> EventName | None:
         """Return what a change of state is called; None for what other events tell."""

@@ -27,6 +27,8 @@ EventName = Literal[
     "rejected",
     "keeper_connected",
     "keeper_disconnected",
+    "node_connected",
+    "node_away",
     "missed",
 ]
 EVENT_NAMES: tuple[EventName, ...] = get_args(EventName)
@@ -63,6 +65,7 @@ def encode_event(
     at: datetime,
     reason: str | None = None,
     missed: int = 0,
+    node: str | None = None,
 ) -> bytes:
     """Return the notification `event`; every one has the same members."""
     params = {
@@ -72,5 +75,6 @@ def encode_event(
         "process": None if record is None else process_view(record),
         "reason": reason,
         "missed": missed,
+        "node": node,
     }
     return encode_notification("event", params)

@@ -68,6 +68,7 @@ NOTIFICATIONS: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "process": "process or null",
             "reason": "string or null",
             "missed": "integer",
+            "node": "string or null",
         },
     }
 )

@@ -79,6 +79,7 @@ ERROR_NUMBERS: Mapping[str, int] = MappingProxyType(
         "keeper_unavailable": _FAILED,
         "node_unavailable": _FAILED,
         "keeper_restarted": _FAILED,
+        "start_unanswered": _FAILED,
         "server_lost": _FAILED,
         "server_unavailable": _FAILED,
         "timeout": _FAILED,

@@ -1,0 +1,123 @@
+"""A node that says nothing any more: soon told, nobody waits for it, and what it was asked to start runs once."""
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from outlive.backends.remote.link import Pauses
+from outlive.client import BackendUnavailable, Client, ProcessEvent
+from tests.remote.pairs import PATIENCE_S, Pair, node_state, output_of, wait_until
+from tests.support.server import run_outlive
+
+pytestmark = pytest.mark.thorough
+
+_REPORTED_S = 5.0
+
+
+@contextmanager
+def _heard(pair: Pair) -> Iterator[list[ProcessEvent]]:
+    """Hear of nodes on a thread of its own."""
+    told: list[ProcessEvent] = []
+    with (
+        Client(pair.near.state_dir, start_server=False) as client,
+        client.events(events=["node_away", "node_connected"]) as events,
+    ):
+
+        def listen() -> None:
+            for event in events:
+                told.append(event)
+                if len(told) == 2:
+                    return
+
+        thread = threading.Thread(target=listen, daemon=True)
+        thread.start()
+        yield told
+        thread.join(PATIENCE_S)
+
+
+def test_the_two_times_are_less_than_what_is_promised() -> None:
+    """No clock is held against a busy machine: the sum of what is waited for is."""
+    pauses = Pauses()
+    assert pauses.beat_s + pauses.answer_s < _REPORTED_S
+
+
+@pytest.mark.promise("S4.12.nodes.silent")
+def test_a_node_whose_server_stands_still_is_told(own_pair: Pair) -> None:
+    """By an event, in every list, and to who asks; all is true again when it goes on."""
+    with own_pair.client() as client, _heard(own_pair) as told:
+        process = client.start("read x; exit 4", backend="far", stdin="pipe")
+        os.kill(own_pair.far.pid, signal.SIGSTOP)
+        try:
+            with pytest.raises(BackendUnavailable) as caught:
+                process.write(b"\n")
+            assert (caught.value.code, "not known" in caught.value.message) == ("server_lost", True)
+            wait_until(lambda: told)
+            assert (told[0].event, told[0].node, told[0].process_id) == ("node_away", "far", None)
+            assert node_state(own_pair.near)["state"] == "away"
+            wait_until(lambda: process.info().is_unknown)
+            shown = run_outlive("ps", state_dir=own_pair.near.state_dir).stdout
+            assert "unknown (running)" in shown
+            with pytest.raises(BackendUnavailable) as caught:
+                client.start("true", backend="far")
+            assert caught.value.code == "node_unavailable"  # known to be away: nothing was asked
+            assert output_of(client.start("echo here"))[0] == b"here\n"
+        finally:
+            os.kill(own_pair.far.pid, signal.SIGCONT)
+        wait_until(lambda: len(told) == 2)
+        assert (told[1].event, told[1].node) == ("node_connected", "far")
+        wait_until(lambda: not process.info().is_unknown)
+        assert process.wait(PATIENCE_S).exit_code == 4  # what was written had arrived
+
+
+@pytest.mark.promise("S4.12.nodes.silent", "S4.12.nodes.once")
+def test_a_start_whose_answer_is_lost_is_said_to_be_open_and_runs_once(
+    own_pair: Pair, tmp_path: Path
+) -> None:
+    """The request arrives, the answer does not: the error names the id, the list has it, and one process runs."""
+    mark = tmp_path / "mark"
+    with own_pair.client() as client:
+        client.start("true", backend="far").wait(PATIENCE_S)  # the connection for requests is open
+        own_pair.proxy.mute()
+        with pytest.raises(BackendUnavailable) as caught:
+            client.start(f"echo x >> {mark}; read x; exit 6", backend="far", stdin="pipe")
+        error = caught.value
+        assert error.code == "start_unanswered"
+        assert "try again" not in f"{error.message} {error.hint}".lower()
+        process_id = str(error.details["process_id"])
+        assert process_id in error.message
+        wait_until(mark.exists)  # it does run
+        (listed,) = client.list(active=True)
+        assert (str(listed.process_id), listed.is_unknown) == (process_id, True)
+        own_pair.proxy.cut()
+        own_pair.proxy.heal()
+        process = client.get(process_id)
+        wait_until(lambda: process.info().state == "running" and not process.info().is_unknown)
+        process.write(b"\n")
+        assert process.wait(PATIENCE_S).exit_code == 6
+        with own_pair.far_client() as far:
+            assert [str(one.process_id) for one in far.list()].count(process_id) == 1
+        assert len(client.list()) == 2
+    assert mark.read_text() == "x\n"
+
+
+@pytest.mark.promise("S4.12.nodes.silent")
+def test_a_start_that_never_arrived_runs_when_the_node_is_back(own_pair: Pair, tmp_path: Path) -> None:
+    """The server stood still before it took the request: it takes it once."""
+    mark = tmp_path / "mark"
+    with own_pair.client() as client:
+        os.kill(own_pair.far.pid, signal.SIGSTOP)
+        try:
+            with pytest.raises(BackendUnavailable) as caught:
+                client.start(f"echo x >> {mark}", backend="far")
+        finally:
+            os.kill(own_pair.far.pid, signal.SIGCONT)
+        assert caught.value.code == "start_unanswered"
+        process = client.get(str(caught.value.details["process_id"]))
+        assert process.wait(PATIENCE_S).exit_code == 0
+        own_pair.connected()
+    assert mark.read_text() == "x\n"
