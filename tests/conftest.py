@@ -14,7 +14,7 @@ from hypothesis import settings
 
 __all__ = ["event_loop_watch", "storm_kills", "storm_seed"]
 
-pytest_plugins = ["tests.support.fixtures"]
+pytest_plugins = ["tests.support.fixtures", "tests.support.run_mark"]
 
 
 # How long an example takes says more about the machine than about the code.

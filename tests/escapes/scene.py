@@ -6,7 +6,6 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -19,6 +18,7 @@ from outlive.engine.sandbox import Sandboxes, SandboxSettings
 from outlive.keeper.offers import Offers, read_offers
 from outlive.keeper.shim_program import SHIM_VARIABLE
 from tests.keeper.house import House
+from tests.support.run_mark import open_folder_of_run
 from tests.support.server import OutliveServer
 
 __all__ = ["SYSTEM_PYTHON", "Scene"]
@@ -59,7 +59,7 @@ class Scene:
     def __enter__(self) -> Self:
         """Start keeper and victims."""
         # Neither in the tests' own folder, which other users cannot enter, nor in a folder that is a home.
-        self.folder = Path(tempfile.mkdtemp(prefix="outlive-escapes-", dir="/var/tmp"))
+        self.folder = open_folder_of_run()
         self._stack.callback(shutil.rmtree, self.folder, ignore_errors=True)
         try:
             self._build()

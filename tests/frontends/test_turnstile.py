@@ -1,6 +1,6 @@
 """Connections that ask nothing must not keep others out."""
 
-from outlive.frontends.turnstile import Phase, Turnstile
+from outlive.frontends.turnstile import SWEEP_S, Phase, Turnstile
 
 
 class _Guest:
@@ -25,6 +25,12 @@ class _Clock:
     def __call__(self) -> float:
         return self.now
 
+    def pass_to(self, now: float, turnstile: Turnstile) -> None:
+        """Let time pass as on a loop that is never late."""
+        while self.now < now:
+            self.now = min(now, self.now + SWEEP_S)
+            turnstile.sweep()
+
 
 def _full(*phases: Phase) -> tuple[Turnstile, list[_Guest], _Clock]:
     clock = _Clock()
@@ -37,7 +43,8 @@ def _full(*phases: Phase) -> tuple[Turnstile, list[_Guest], _Clock]:
 
 
 def test_whoever_has_been_idle_the_longest_makes_room() -> None:
-    turnstile, guests, _ = _full(Phase.ANSWER, Phase.HEAD, Phase.REST)
+    turnstile, guests, clock = _full(Phase.ANSWER, Phase.HEAD, Phase.REST)
+    clock.pass_to(5.0, turnstile)
     newcomer = _Guest()
     turnstile.enter(newcomer)
     assert [one.fate for one in (*guests, newcomer)] == ["in", "dropped", "in", "in"]
@@ -61,16 +68,36 @@ def test_nobody_who_is_being_served_makes_room() -> None:
     assert len(turnstile) == 3
 
 
+def test_who_has_just_come_makes_no_room_and_as_many_again_are_let_in_beside() -> None:
+    """A thousand and one clients at once: each has sent its request, and none of them was read yet."""
+    turnstile, guests, clock = _full(Phase.HEAD, Phase.HEAD)
+    more = [_Guest() for _ in range(3)]
+    for one in more:
+        turnstile.enter(one)
+    assert [one.fate for one in (*guests, *more)] == ["in", "in", "in", "in", "dropped"]
+    clock.pass_to(5.0, turnstile)
+    turnstile.enter(last := _Guest())
+    assert [one.fate for one in (*guests, *more[:2], last)] == ["dropped", "in", "in", "in", "in"]
+
+
+def test_time_in_which_the_loop_did_not_turn_is_nobodys_idleness() -> None:
+    """What was sent meanwhile lies unread in the kernel."""
+    turnstile, guests, clock = _full(Phase.HEAD, Phase.HEAD)
+    for _ in range(5):
+        clock.now += 60.0
+        turnstile.sweep()
+    assert [one.fate for one in guests] == ["in", "in"]
+    clock.pass_to(clock.now + 6.0, turnstile)
+    assert [one.fate for one in guests] == [408, 408]
+
+
 def test_a_head_has_ten_seconds_a_body_two_minutes_an_answer_any_time() -> None:
     turnstile, guests, clock = _full(Phase.HEAD, Phase.BODY, Phase.ANSWER, Phase.REST)
-    clock.now = 9.9
-    turnstile.sweep()
+    clock.pass_to(9.9, turnstile)
     assert [one.fate for one in guests] == ["in"] * 4
-    clock.now = 10.1
-    turnstile.sweep()
+    clock.pass_to(10.1, turnstile)
     assert [one.fate for one in guests] == [408, "in", "in", "in"]
-    clock.now = 120.1
-    turnstile.sweep()
+    clock.pass_to(120.1, turnstile)
     assert [one.fate for one in guests] == [408, 408, "in", "in"]
     assert len(turnstile) == 2
     turnstile.leave(guests[0])  # its connection ends later

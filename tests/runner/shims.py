@@ -13,6 +13,7 @@ from outlive.keeper.shim_program import SHIM_LINK
 from outlive.protocols.frames import encode_secrets
 from tests.runner.playing import PATIENCE_S, Supervisor, exec_spec, in_memory
 from tests.support.processes import descendants, end
+from tests.support.run_mark import marked
 
 __all__ = ["KINDS", "Shim"]
 
@@ -67,7 +68,7 @@ class Shim:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=stderr,
-                env={"ASAN_OPTIONS": "detect_leaks=0", **(env or {})},
+                env={"ASAN_OPTIONS": "detect_leaks=0", **marked(), **(env or {})},
                 close_fds=False,
                 preexec_fn=take_link,  # noqa: PLW1509 - no threads here
                 umask=0o077,

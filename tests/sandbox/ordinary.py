@@ -3,7 +3,6 @@
 import os
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +14,7 @@ from outlive.keeper.shim_program import SHIM_VARIABLE
 from outlive.keeper.spawn import keeper_environment
 from tests.keeper.client import until
 from tests.keeper.house import House, shim_program
+from tests.support.run_mark import open_folder_of_run
 
 __all__ = ["CAN_BECOME", "NOBODY", "SYSTEM_PYTHON", "OrdinaryHouse", "as_nobody", "open_folder"]
 
@@ -33,8 +33,7 @@ def as_nobody(*words: str) -> list[str]:
 @contextmanager
 def open_folder() -> Iterator[Path]:
     """Yield a folder that everybody may enter: pytest's own are closed to others."""
-    folder = Path(tempfile.mkdtemp(dir="/var/tmp", prefix="outlive-test-"))
-    folder.chmod(0o755)
+    folder = open_folder_of_run()
     try:
         yield folder
     finally:

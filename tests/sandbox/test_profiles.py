@@ -8,7 +8,6 @@ import socket
 import stat
 import subprocess
 import sys
-import tempfile
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,6 +24,7 @@ from outlive.keeper.bounds import Machine
 from outlive.keeper.offers import Offers, ask_offers
 from tests.engine.engines import ME, an_engine, output_of
 from tests.keeper.house import House
+from tests.support.run_mark import open_folder_of_run
 
 _INSIDE = Path(__file__).with_name("inside.py")
 _REPOSITORY = Path(__file__).parents[2]
@@ -194,8 +194,7 @@ async def test_a_profile_keeps_its_promises(
 @pytest.fixture
 def for_nobody() -> Iterator[Path]:
     """A folder that nobody may enter, with our source in it."""
-    folder = Path(tempfile.mkdtemp(dir="/var/tmp"))
-    folder.chmod(0o755)
+    folder = open_folder_of_run()
     source = Path(outlive.__file__).parent
     for name in ("core", "keeper", "protocols"):
         shutil.copytree(

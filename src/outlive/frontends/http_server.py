@@ -15,9 +15,10 @@ from typing import Any
 
 from starlette.types import ASGIApp
 
+from outlive.frontends.listeners import BACKLOG
 from outlive.frontends.peers import PEER, Peer
 from outlive.frontends.raw_websocket import RawWebSocketProtocol
-from outlive.frontends.turnstile import Phase, Turnstile
+from outlive.frontends.turnstile import SWEEP_S, Phase, Turnstile
 from outlive.frontends.uvicorn_parts import STATUS_LINE, Config, HttpToolsProtocol, ServerState
 
 __all__ = ["HttpProtocol", "serving"]
@@ -217,11 +218,12 @@ class _Server:
     async def _accepting(self, listener: socket.socket, tls: ssl.SSLContext | None) -> asyncio.Server:
         """Accept connections of a listening socket, which live apart from it."""
         loop = asyncio.get_running_loop()
+        # It calls listen(2) again: without a number of ours the backlog would be 100.
         if listener.family == socket.AF_UNIX:
-            return await loop.create_unix_server(self._protocol, sock=listener)
+            return await loop.create_unix_server(self._protocol, sock=listener, backlog=BACKLOG)
         patience_s = None if tls is None else _HANDSHAKE_S
         return await loop.create_server(
-            self._protocol, sock=listener, ssl=tls, ssl_handshake_timeout=patience_s
+            self._protocol, sock=listener, backlog=BACKLOG, ssl=tls, ssl_handshake_timeout=patience_s
         )
 
     def _protocol(self) -> asyncio.Protocol:
@@ -234,7 +236,7 @@ class _Server:
         """Keep the Date header of responses current (RFC 9110, section 6.6.1); and look who is too slow."""
         self._turnstile.sweep()
         self._state.default_headers = [(b"date", formatdate(time.time(), usegmt=True).encode())]
-        self._date_timer = loop.call_later(1.0, self._refresh_date, loop)
+        self._date_timer = loop.call_later(SWEEP_S, self._refresh_date, loop)
 
     async def close(self) -> None:
         """Stop accepting, tell every client, wait a little, cut the rest."""

@@ -14,10 +14,11 @@ from typing import Self
 from outlive.core.errors import ConfigInvalid
 from outlive.keeper.sockets import listen_unix
 
-__all__ = ["Listeners", "open_port", "open_unix"]
+__all__ = ["BACKLOG", "Listeners", "open_port", "open_unix"]
 
-# Clients that dial while the server still imports wait in the backlog; the kernel caps it at net.core.somaxconn.
-_BACKLOG = 1024
+# Clients that dial while the server still imports, or is kept from a processor, wait in the backlog: beyond it the kernel drops what
+# they send, and after a while the connection. It caps it at net.core.somaxconn, which is this (Linux 5.4).
+BACKLOG = 4096
 _NO_SUCH_FAMILY = frozenset({errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL, errno.EPROTONOSUPPORT})
 _FREE_PORT_ATTEMPTS = 16
 
@@ -63,7 +64,7 @@ class Listeners:
 
 def open_unix(path: str) -> socket.socket:
     """Return a stream socket that listens on `path` (any length, mode 0600), replacing a stale one."""
-    listener = listen_unix(path, socket.SOCK_STREAM, backlog=_BACKLOG)
+    listener = listen_unix(path, socket.SOCK_STREAM, backlog=BACKLOG)
     # Between bind and chmod the state folder's own mode (0700) protects it.
     os.chmod(path, 0o600)
     return listener
@@ -108,7 +109,7 @@ def _bind(host: str, port: int) -> socket.socket:
         if family == socket.AF_INET6:
             listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         listener.bind((host, port))
-        listener.listen(_BACKLOG)
+        listener.listen(BACKLOG)
     except OSError as error:
         listener.close()
         if error.errno == errno.EADDRINUSE:

@@ -3,6 +3,8 @@
 Thousands of connections that ask nothing, or ask a byte a minute, must not keep anybody else out: when it is crowded,
 whoever has been idle for the longest time makes room, and nobody is waited for longer than a deadline. Once a request
 is there it may take as long as it likes; WebSocket connections are counted elsewhere.
+
+Time in which the loop did not turn is nobody's idleness: what a connection has sent lay in the kernel meanwhile (decision 146).
 """
 
 from collections.abc import Callable
@@ -11,10 +13,15 @@ from typing import Protocol
 
 from outlive.keeper.callers import AcceptTurns
 
-__all__ = ["Guest", "Phase", "Turnstile"]
+__all__ = ["SWEEP_S", "Guest", "Phase", "Turnstile"]
+
+SWEEP_S = 1.0  # between two sweeps of a loop that is not late
 
 _HEAD_S = 10.0  # from the connection, or a request's first byte, to the end of its head
 _BODY_S = 120.0  # from there to the end of its body: 16 MiB at 140 KB/s
+# A connection that has just come makes no room yet: its request is on its way, or not read yet. As many again as there may be get in
+# beside such ones.
+_CHANCE_S = 3.0
 
 
 class Phase(Enum):
@@ -27,7 +34,7 @@ class Phase(Enum):
 
 
 class Guest(Protocol):
-    """A connection as the turnstile sees it; `since` is when its phase began, monotonic seconds."""
+    """A connection as the turnstile sees it; `since` is when its phase began, in seconds that were served."""
 
     phase: Phase
     since: float
@@ -51,6 +58,8 @@ class Turnstile:
         self._most = most
         self.turns = AcceptTurns()  # of Unix sockets
         self._clock = clock
+        self._swept = clock()
+        self._lost_s = 0.0  # in which the loop did not turn
         self._guests: dict[Guest, None] = {}
 
     def __len__(self) -> int:
@@ -60,11 +69,12 @@ class Turnstile:
     def enter(self, guest: Guest) -> None:
         """Let a connection in; somebody idle makes room when it is crowded, else the newcomer leaves."""
         if len(self._guests) >= self._most:
-            idle = next((one for one in self._guests if _is_idle(one)), None)
-            leaving = guest if idle is None else idle
-            self._guests.pop(leaving, None)
-            leaving.drop()
-            if leaving is guest:
+            idle = next((one for one in self._guests if self._may_go(one)), None)
+            if idle is not None:
+                del self._guests[idle]
+                idle.drop()
+            elif len(self._guests) >= 2 * self._most or not any(map(_is_new, self._guests)):
+                guest.drop()
                 return
         self._guests[guest] = None
         self.begin(guest, Phase.HEAD)
@@ -72,7 +82,7 @@ class Turnstile:
     def begin(self, guest: Guest, phase: Phase) -> None:
         """Note that a connection's phase begins."""
         guest.phase = phase
-        guest.since = self._clock()
+        guest.since = self._now()
         if phase is Phase.REST and guest in self._guests:
             del self._guests[guest]
             self._guests[guest] = None
@@ -82,14 +92,25 @@ class Turnstile:
         self._guests.pop(guest, None)
 
     def sweep(self) -> None:
-        """Turn away whoever takes too long; called once a second."""
-        now = self._clock()
+        """Turn away whoever takes too long; called when `SWEEP_S` have passed, or as soon after that as the loop comes to it."""
+        late_s = self._clock() - self._swept - SWEEP_S
+        self._swept = self._clock()
+        self._lost_s += max(0.0, late_s)
+        now = self._now()
         for guest in list(self._guests):
             patience_s = {Phase.HEAD: _HEAD_S, Phase.BODY: _BODY_S}.get(guest.phase)
             if patience_s is not None and now - guest.since > patience_s and guest.is_answered:
                 self.leave(guest)
                 guest.turn_away(408)
 
+    def _now(self) -> float:
+        return self._clock() - self._lost_s
 
-def _is_idle(guest: Guest) -> bool:
-    return guest.phase in {Phase.HEAD, Phase.REST} and guest.is_answered
+    def _may_go(self, guest: Guest) -> bool:
+        is_idle = guest.phase is Phase.REST or (_is_new(guest) and self._now() - guest.since >= _CHANCE_S)
+        return is_idle and guest.is_answered
+
+
+def _is_new(guest: Guest) -> bool:
+    """Tell whether a connection has not said yet what it wants."""
+    return guest.phase is Phase.HEAD and guest.is_answered

@@ -19,7 +19,7 @@ _PASSED_PREFIX = "OUTLIVE_KEEPER_"
 # How many descriptors a command may open unless it asks for more: as many as whoever started the first of us, however
 # many server and supervisor allow themselves.
 SOFT_LIMIT_VARIABLE = "OUTLIVE_KEEPER_SOFT_NOFILE"
-_TEST_ONLY = ("OUTLIVE_FAILPOINT", "OUTLIVE_DEGRADE")
+_TEST_ONLY = ("OUTLIVE_FAILPOINT", "OUTLIVE_DEGRADE", "TEST_RUN_OF_OUTLIVE")
 
 
 def keeper_argv(role: str, state_dir: str, *flags: str) -> list[str]:
