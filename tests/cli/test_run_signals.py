@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import pty
 import signal
 import subprocess
 import urllib.request
@@ -14,7 +15,8 @@ import pytest
 
 from outlive.client import Client
 from tests.cli.comparing import run_words
-from tests.support.processes import Marker, poll_until
+from tests.cli.terminals import Screen
+from tests.support.processes import Marker, end, poll_until
 from tests.support.server import OutliveServer, outlive_command
 
 _PATIENCE_S = 30.0
@@ -86,6 +88,49 @@ def test_under_nohup_a_hang_up_is_for_nobody(served: OutliveServer, marker: Mark
         assert len(marker.pids()) == 2
         os.killpg(process.pid, signal.SIGTERM)
         _await(lambda: marker.pids() == [])
+
+
+@contextmanager
+def _host(line: str, *words: str) -> Iterator[Screen]:
+    """A shell on a terminal that runs a line, which finds `words` as its arguments, says "left", and stays."""
+    master, slave = pty.openpty()
+    shell = ["setsid", "-c", "sh", "-c", f"{line}; echo left; read word", "sh", *words]
+    process = subprocess.Popen(shell, stdin=slave, stdout=slave, stderr=slave)
+    os.close(slave)
+    with process:
+        try:
+            yield Screen(process, master)
+        finally:
+            process.kill()
+            os.close(master)
+
+
+@pytest.mark.promise("C.run.signals")
+@pytest.mark.parametrize("way", ["--detach", "keys"])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGQUIT, signal.SIGHUP])
+def test_what_was_detached_is_ended_by_no_signal_to_the_group_that_began_it(
+    served: OutliveServer, marker: Marker, way: str, number: signal.Signals
+) -> None:
+    """A host ends its group, or a terminal closes: what a person has let go of is not meant."""
+    words = run_words(served, *(["--detach"] if way == "--detach" else []))[:-1]
+    try:
+        with _host('"$@"', *words, "-c", f"{marker.sleep} & echo begun; {marker.sleep}") as screen:
+            if way == "keys":
+                screen.until("begun")
+                screen.type("\x10\x11")
+                screen.until("goes on")
+            screen.until("left")
+            _await(lambda: len(marker.pids()) == 2)
+            os.killpg(screen.process.pid, number)
+            with Client(served.state_dir, start_server=False) as client:  # the signal has had its time
+                (info,) = [one for one in client.list(active=True) if marker.seconds in one.command]
+                assert info.state == "running"
+                assert len(marker.pids()) == 2
+                client.get(info.process_id).cancel(grace_s=0)
+        _await(lambda: marker.pids() == [])
+    finally:
+        for pid in marker.pids():
+            end(pid)
 
 
 @pytest.mark.promise("C.run.signals")

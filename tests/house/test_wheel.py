@@ -20,7 +20,7 @@ from tests.house.sources import ROOT
 
 pytestmark = pytest.mark.thorough
 
-PATIENCE_S = 60.0
+PATIENCE_S = 110.0
 
 
 def _run(*words: str | Path, env: dict[str, str] | None = None) -> str:
