@@ -2,14 +2,16 @@
 
 import json
 import os
-import resource
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
 
-from outlive.cli import cgroups, probes
+from outlive.cli import capacity, cgroups, probes
 from tests.cli.launching import run
+from tests.keeper.client import KeeperRefused
+from tests.keeper.house import House
 
 _NAMES = {
     "limits by group",
@@ -29,7 +31,7 @@ _NAMES = {
     "/proc children",
     "cgroup v2",
     "cgroup v1 freezer",
-    "descriptors",
+    "capacity",
     "pipe pages",
     "shims",
     "IPv6 loopback",
@@ -78,7 +80,7 @@ def test_what_a_kernel_lacks_is_said_with_what_follows(
         monkeypatch.setattr(os, name, _missing)
     monkeypatch.setattr(probes, "punch_hole", _missing)
     monkeypatch.setattr(shutil, "which", lambda _name: None)
-    monkeypatch.setattr(resource, "getrlimit", lambda _which: (256, 256))
+    monkeypatch.setattr(capacity, "most_processes", lambda _limit, _prepared: 7)
     monkeypatch.setattr(probes, "become_subreaper", lambda: None)
     found = {finding.name: finding for finding in probes.find_out(str(tmp_path))}
     for name in (
@@ -94,7 +96,26 @@ def test_what_a_kernel_lacks_is_said_with_what_follows(
         assert found[name].consequence
     assert found["splice"].importance == "required"
     assert (found["shell"].is_ok, found["shell"].detail) == (False, "/bin/sh")
-    assert not found["descriptors"].is_ok
+    assert (found["capacity"].is_ok, found["capacity"].detail.split(",")[0]) == (
+        False,
+        "7 commands at a time",
+    )
+
+
+def test_as_many_commands_fit_as_it_says_and_the_next_one_is_refused(tmp_path: Path) -> None:
+    """The limit of a supervisor that runs, whatever whoever asks may open."""
+    with House(tmp_path / "state") as house:
+        subprocess.run(["prlimit", f"--pid={house.guardian()}", "--nofile=320:320"], check=True)
+        house.kill(house.supervisor())  # the next one has the guardian's limit
+        answer = run("doctor", "--json", "--state-dir", str(house.state_dir))
+        checks = {check["name"]: check for check in json.loads(answer.stdout)["checks"]}
+        detail = checks["capacity"]["detail"]
+        assert "by open files of the supervisor" in detail
+        most = int(detail.split()[0])
+        for _ in range(most):
+            house.start("/bin/sleep", "600")
+        with pytest.raises(KeeperRefused, match="process_limit"):
+            house.start("/bin/sleep", "600")
 
 
 def test_control_groups_are_found_where_the_kernel_says_we_are(tmp_path: Path) -> None:

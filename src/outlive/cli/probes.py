@@ -7,7 +7,6 @@ import contextlib
 import os
 import platform
 import pty
-import resource
 import shutil
 import signal
 import socket
@@ -18,8 +17,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from outlive.cli.capacity import probe_capacity
 from outlive.cli.cgroups import probe_cgroup_v1, probe_cgroup_v2
-from outlive.cli.shim_probe import probe_shims
+from outlive.cli.shim_probe import keeper_status, probe_shims
 from outlive.core.sandbox import Profile
 from outlive.keeper.kernel import become_subreaper, pidfd_exit_status, punch_hole
 from outlive.keeper.offers import Offers, ask_offers
@@ -27,7 +27,7 @@ from outlive.keeper.offers import Offers, ask_offers
 __all__ = ["Finding", "existing_folder", "find_out"]
 
 _Importance = Literal["required", "optional", "fact"]
-_DESCRIPTORS_PER_PROCESS = 5  # in the supervisor (measured)
+_FEW_COMMANDS = 100  # fewer at a time is worth a word
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +44,7 @@ class Finding:
 def find_out(state_dir: str) -> list[Finding]:
     """Try everything; `state_dir` need not exist, its nearest existing parent is tried then."""
     folder = existing_folder(state_dir)
+    shims = probe_shims(state_dir)
     return [
         _kernel(),
         _attempt("splice", lambda: _splice_into_file(folder), "required", "outlive cannot run here"),
@@ -67,9 +68,9 @@ def find_out(state_dir: str) -> list[Finding]:
         _attempt("/proc children", _children, "required", "outlive cannot run here"),
         _control_groups("cgroup v2", probe_cgroup_v2()),
         _control_groups("cgroup v1 freezer", probe_cgroup_v1()),
-        _descriptors(),
+        _capacity(state_dir, is_program=shims[0]),
         _pipe_pages(),
-        _shims(*probe_shims(state_dir)),
+        _shims(*shims),
         *_bounds(ask_offers(state_dir)),
         _attempt("IPv6 loopback", _ipv6, "optional", "only 127.0.0.1 is served"),
         _shell(),
@@ -232,14 +233,18 @@ def _children() -> str:
         return "the kernel lists children"
 
 
-def _descriptors() -> Finding:
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    room = "any number of" if hard == resource.RLIM_INFINITY else f"about {hard // _DESCRIPTORS_PER_PROCESS}"
+def _capacity(state_dir: str, *, is_program: bool) -> Finding:
+    keeper = keeper_status(state_dir)
+    part = keeper.get("supervisor")
+    pid = part.get("pid") if isinstance(part, dict) else None
+    most, detail = probe_capacity(
+        pid, live=int(str(keeper.get("processes", 0))), shims="program" if is_program else "fork"
+    )
     return Finding(
-        name="descriptors",
-        is_ok=hard == resource.RLIM_INFINITY or hard >= 4096,
-        detail=f"soft {soft}, hard {hard}: {room} processes at a time",
-        consequence="more processes at a time are refused with a clear error",
+        name="capacity",
+        is_ok=most >= _FEW_COMMANDS,
+        detail=detail,
+        consequence="more commands at a time than that are refused (process_limit), or fail to start",
     )
 
 

@@ -9,7 +9,7 @@ from outlive.core.layout import Layout
 from outlive.keeper.shim_program import SHIM_VARIABLE
 from outlive.presence.keeper import find_shim
 
-__all__ = ["probe_shims"]
+__all__ = ["keeper_status", "probe_shims"]
 
 _PATIENCE_S = 5.0
 
@@ -36,7 +36,7 @@ def probe_shims(state_dir: str) -> tuple[bool, str]:
         return False, f"{path} cannot be executed: {getattr(error, 'strerror', None) or error}"
     if done.returncode:
         return False, f"{path} is no program for shims"
-    if _kind_of_keeper(state_dir) == "fork":
+    if keeper_status(state_dir).get("shims") == "fork":
         return (
             False,
             f"{path}; but the keeper that runs was started without it, or could not execute it (see its log)",
@@ -44,10 +44,10 @@ def probe_shims(state_dir: str) -> tuple[bool, str]:
     return True, path
 
 
-def _kind_of_keeper(state_dir: str) -> object:
-    """Ask the keeper, if one runs."""
+def keeper_status(state_dir: str) -> dict[str, object]:
+    """Return what the keeper says of itself, {} where none runs."""
     try:
         with KeeperClient(Layout(state_dir)) as keeper:
-            return keeper.ask({"op": "status"}).get("shims")
+            return keeper.ask({"op": "status"})
     except (OutliveError, OSError):
-        return None
+        return {}

@@ -16,7 +16,7 @@ from outlive.keeper.kernel import spread_folders
 from outlive.keeper.loop import Loop
 from outlive.keeper.sockets import listen_unix
 
-__all__ = ["PreparedFolder", "PreparedFolders"]
+__all__ = ["PreparedFolder", "PreparedFolders", "descriptors_of_folders"]
 
 # Written during a start or an end, when there is no time to make a file; empty ones are no records yet.
 _LATER_FILES = ("spec", "pid", "done")
@@ -28,6 +28,7 @@ _FEWEST_ON_SHELF = 8
 _WANTED = 48  # at first; afterwards as many as the largest burst took
 _MOST_WANTED = 256
 _DESCRIPTORS_SHARE = 64  # of the descriptors that may be open one in so many folders; each holds three
+_DESCRIPTORS_EACH = 3
 _FEW = 16  # fewer are filled up with each end of a process, others when no start has come for a moment
 _TOO_FEW = 4  # fewer are filled up at once
 _QUIET_S = 0.02
@@ -35,6 +36,15 @@ _BURST_GAP_S = 0.2
 _SLICE = 2  # folders a turn: refilling must not delay starts
 _REFILL_S = 0.002
 _CLEAR_AFTER_S = 1.0
+
+
+def descriptors_of_folders(limit: int) -> int:
+    """Return how many descriptors prepared folders may hold together where so many may be open."""
+    return _DESCRIPTORS_EACH * _most_folders(limit)
+
+
+def _most_folders(limit: int) -> int:
+    return max(_FEW, min(_MOST_WANTED, limit // _DESCRIPTORS_SHARE))
 
 
 class PreparedFolder:
@@ -80,9 +90,7 @@ class PreparedFolders:
         self._old_shelves: list[str] = []  # own ones, of which some folders may still be ready
         self._on_shelf = 0
         self._slow = 0  # folders in a row that took long
-        self._most = max(
-            _FEW, min(_MOST_WANTED, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // _DESCRIPTORS_SHARE)
-        )
+        self._most = _most_folders(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
         self._wanted = min(_WANTED, self._most)
         self._is_refilling = False
         self._taken_at = 0.0
@@ -116,7 +124,7 @@ class PreparedFolders:
     @property
     def descriptors(self) -> int:
         """How many descriptors the prepared folders may hold together."""
-        return 3 * self._most
+        return _DESCRIPTORS_EACH * self._most
 
     def take(self) -> PreparedFolder:
         """Return a prepared folder, making one now if none is ready.

@@ -32,6 +32,7 @@ __all__ = [
     "Starts",
     "failed_start",
     "known_start",
+    "most_processes",
     "open_logs",
     "remembered_spec",
 ]
@@ -42,6 +43,11 @@ INTERRUPTED: dict[str, object] = {
 }
 _FDS_PER_PROCESS = 8  # three files, three ends of pipes at most, the shim's link, the pidfd
 _FDS_RESERVED = 200
+
+
+def most_processes(limit: int, prepared: int) -> int:
+    """Return how many processes a supervisor keeps that may open so many descriptors, of which prepared folders hold some."""
+    return max(0, limit - _FDS_RESERVED - prepared) // _FDS_PER_PROCESS
 
 
 class Starts:
@@ -75,8 +81,7 @@ class Starts:
         self._queue: deque[Kept] = deque()
         self._with_steps: deque[Kept] = deque()
         limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-        reserved = _FDS_RESERVED + self._prepared.descriptors
-        self.max_processes = (limit - reserved) // _FDS_PER_PROCESS
+        self.max_processes = most_processes(limit, self._prepared.descriptors)
 
     def replace_folder(self) -> None:
         """Prepare a folder if there are few: nobody waits for this process any more."""
