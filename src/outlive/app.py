@@ -38,7 +38,7 @@ from outlive.frontends.mcp_http.refusals import send_rpc_error
 from outlive.frontends.pace import Pace, counting
 from outlive.frontends.peers import PEER, Peers, still_lives
 from outlive.frontends.rest.door import PATH as REST_PATH
-from outlive.frontends.rest.door import PROBE_PATHS, RestDoor
+from outlive.frontends.rest.door import PROBE_PATHS, RestDoor, found_so_far
 from outlive.frontends.rest.door import Service as RestService
 from outlive.frontends.rest.door import dialect as rest_dialect
 from outlive.frontends.rest.slugs import DOCS_PATH
@@ -92,6 +92,7 @@ class Application:
             extend_mcp: Adds handlers to the MCP SDK's server; the conformance suite's fixtures come in here.
         """
         self._settings = settings
+        self._containers_folder = layout.containers
         self._begun = time.monotonic()
         redactor = redactor_of(settings)
         self._stack = contextlib.AsyncExitStack()
@@ -113,12 +114,16 @@ class Application:
         )
         self._terminal = TerminalDoor(engine, take=self._take)
         self._mcp = McpHttpDoor(lambda: _mcp_service(engine, terminals, layout, settings, extend_mcp))
-        self._rest = RestDoor(lambda: _rest_service(engine, terminals, settings), engine.check)
+        self._rest = RestDoor(
+            lambda: _rest_service(engine, terminals, settings),
+            engine.check,
+            functools.partial(found_so_far, engine),
+        )
         own_uid = os.getuid()
-        self._peers = peers = Peers(layout, own_uid=own_uid, living=self._living)
+        self._peers = peers = Peers(layout, own_uid=own_uid, living=engine.may_live)
         self._bridge = self._bridge_door(settings, layout, own_uid)
         self.routes = self._all_routes()
-        self._tokens = TokenBook(TokenFile(layout), engine.grants.find)
+        self._tokens = TokenBook(TokenFile(layout), engine.grants.find, known=engine.known)
         entry = Entry(
             peers,
             self._tokens,
@@ -207,6 +212,8 @@ class Application:
                 # A short life, too, must leave the log's name in the registry, which closes with the engine.
                 self._stack.push_async_callback(asyncio.to_thread, self._audit.wait_begun)
             self._stack.callback(remove_when_closed(self._engine, self._containers))
+            if await asyncio.to_thread(os.path.isdir, self._containers_folder):
+                await engine.known()  # none may be taken for one that nobody uses
             await self._containers.open()
             await self._stack.enter_async_context(self._jsonrpc)
             await self._stack.enter_async_context(self._mcp)
@@ -225,12 +232,11 @@ class Application:
     def living_count(self) -> int:
         """How many processes, or what they left running, live now."""
         # A finished process stays among the live ones until its last state is committed.
-        return sum(not process.is_closed or process.record.descendants > 0 for process in self._engine.live())
-
-    def _living(self) -> Iterable[tuple[int | None, str]]:
-        # A pid on a node says nothing about this machine.
-        here = (process for process in self._engine.live() if not process.location.is_node)
-        return ((process.pid, process.process_id) for process in here)
+        found = sum(
+            not process.is_closed or process.record.descendants > 0 for process in self._engine.live()
+        )
+        finding = self._engine.finding
+        return found if finding is None else max(found, finding.of)
 
     def _learn(self, event: Event) -> None:
         if isinstance(event, KeeperConnected):

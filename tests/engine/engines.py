@@ -3,6 +3,7 @@
 import asyncio
 import os
 from pathlib import Path
+from typing import Self
 
 from outlive.backends.contract import Backend
 from outlive.backends.local import LocalBackend
@@ -18,11 +19,25 @@ __all__ = ["ME", "an_engine", "output_of", "run", "settled"]
 ME = Owner(principal="me", connection_id="c1")
 
 
+class _KnowingEngine(Engine):
+    """One that is open once everything is known, so that a test may ask `live` at once."""
+
+    async def __aenter__(self) -> Self:
+        await super().__aenter__()
+        try:
+            async with asyncio.timeout(30):
+                await self.everything_found()
+        except BaseException:
+            await self.__aexit__(None, None, None)
+            raise
+        return self
+
+
 def an_engine(state_dir: Path, *, backend: Backend | None = None, **settings: object) -> Engine:
     """Describe an engine, on the real keeper unless told otherwise; `async with` opens it."""
     chosen: dict[str, object] = {"environment": dict(os.environ), "cwd": "/", **settings}
     local = LocalBackend(str(state_dir), connect_unix=connect_unix, ensure_keeper=ensure_keeper)
-    return Engine(
+    return _KnowingEngine(
         EngineSettings(state_dir=str(state_dir), **chosen),  # type: ignore[arg-type] # settings by name
         backend=backend or local,
     )

@@ -21,4 +21,5 @@ SENTENCES: Mapping[str, str] = {
     "R.problem": "Every error is application/problem+json with slug and hint; the unexpected shows a reference only.",
     "R.document": "The OpenAPI 3.1 document is true of every request and answer; its page loads nothing from outside.",
     "R.probes": "/healthz answers while the server lives, /readyz while keeper and registry answer, too.",
+    "R.finding": "After a restart /readyz says how many of the processes that lived are found again; what is asked meanwhile waits or is marked `unknown`.",
 }

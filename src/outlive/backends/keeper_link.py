@@ -30,6 +30,8 @@ _QUICK_PAUSE_S = 0.005
 _PATIENCE_S = 1.0  # between attempts to start a keeper that does not start
 _HELLO_S = 15.0  # the guardian replaces a hung supervisor within 8 s; then the socket ends
 _DOORBELL = ord("D")
+# A supervisor that lives answers within a few ms; one that is stopped, or asks thousands of shims, is not waited for.
+_SILENCE_S = 0.25
 
 
 class KeeperLink:
@@ -63,6 +65,7 @@ class KeeperLink:
         self._socket: socket.socket | None = None
         self._lost = asyncio.Event()
         self._was_ready = asyncio.Event()
+        self._is_there = asyncio.Event()
         self._has_room = asyncio.Event()
         self._unanswered = Unanswered()
         self._unsent: deque[Request] = deque()
@@ -85,12 +88,12 @@ class KeeperLink:
         self._unanswered.fail_all(BackendUnavailable("keeper_unavailable", "The server is being stopped."))
 
     async def wait_ready(self, deadline_s: float) -> None:
-        """Return when the supervisor has answered for the first time.
+        """Return when the supervisor has answered for the first time, or is there and has been silent for 0.25 s.
 
         Raises:
-            BackendUnavailable: It did not within the deadline.
+            BackendUnavailable: Neither within the deadline: there is none, or it does not let us in.
         """
-        await _wait(self._was_ready, deadline_s, self._unanswered)
+        await _wait(self._is_there, deadline_s, self._unanswered)
 
     async def request(
         self,
@@ -234,14 +237,16 @@ class KeeperLink:
     async def _serve(self, connection: socket.socket) -> None:
         """Use one connection until it ends."""
         loop = asyncio.get_running_loop()
+        silence = loop.call_later(_SILENCE_S, self._is_there.set)
         self._lost.clear()
         self._socket = connection
         try:
             self._opened()
             loop.add_reader(connection.fileno(), self._readable)
-            if await self._greet():
+            if await self._greet(silence):
                 await self._lost.wait()
         finally:
+            silence.cancel()
             loop.remove_reader(connection.fileno())
             loop.remove_writer(connection.fileno())
             self._socket = None
@@ -253,7 +258,7 @@ class KeeperLink:
             if was_reachable and self._lost.is_set():  # not when the server itself hangs up
                 self._closed()
 
-    async def _greet(self) -> bool:
+    async def _greet(self, silence: asyncio.TimerHandle) -> bool:
         """Say hello and, once that is answered, send what was left unanswered; False when no answer comes."""
         message: Reply = {"op": "hello", "role": "server", "version": VERSION, "pid": os.getpid()}
         hello = self._hello = self._unanswered.add(message, b"", deadline_s=_HELLO_S, is_repeatable=False)
@@ -262,6 +267,7 @@ class KeeperLink:
             reply = await hello.future
         except OutliveError as error:
             if error.code == "inside_process":  # and stays so: a command of ours may not drive the keeper
+                silence.cancel()
                 self._unanswered.trouble = error
                 await asyncio.sleep(_PATIENCE_S)
             return False
@@ -271,6 +277,7 @@ class KeeperLink:
         self._unanswered.trouble = None
         self._unanswered.is_reachable = True
         self._was_ready.set()
+        self._is_there.set()
         for request in self._unanswered.outstanding():
             self._send(request)
         supervisor = reply.get("supervisor")

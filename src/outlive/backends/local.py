@@ -138,7 +138,7 @@ class LocalBackend(_Asking):
             raise unknown_backend(backend, [LOCAL])
 
     async def open(self, listener: BackendListener) -> None:
-        """Connect, starting the keeper when nobody listens; returns when it answers.
+        """Connect, starting the keeper when nobody listens; returns when it answers, or is there and silent.
 
         Raises:
             BackendUnavailable: It did not within 20 s.

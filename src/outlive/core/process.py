@@ -48,7 +48,7 @@ class ProcessRecord:
     runs, when it failed to start, or when it is lost.
 
     `error` is None for a natural end, else one sentence. `is_complete`: ended and its output is whole.
-    `is_unknown`: it runs on a node that is away, and the rest is what was known last.
+    `is_unknown`: it runs on a node that is away, or is still being found after a restart, and the rest is what was known last.
     `is_closed`: nothing can write to its streams any more. `secret_names` are variables whose values no file holds.
     `output_lost`: some of what it wrote is not in the log, and no gap stands for it; `lost_bytes` says how much where that is known.
     `approval`: what policy asked a person about; not known any more of a process that the index alone remembers. `terminal`:

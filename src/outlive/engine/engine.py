@@ -30,6 +30,7 @@ from outlive.engine.approving import Approving
 from outlive.engine.command_ids import CommandIds
 from outlive.engine.drafts import new_record, new_spec
 from outlive.engine.filing import Filing
+from outlive.engine.finding import Finding
 from outlive.engine.grants import Grants
 from outlive.engine.groups import Groups
 from outlive.engine.headcount import check_headcount
@@ -54,9 +55,6 @@ from outlive.store.waiting import WaitingCommand, WaitingRoom
 
 __all__ = ["Engine"]
 
-_SYNC_S = (
-    20.0  # a keeper that has just started asks every shim first: 0.15 s for 1000, 3 s if some are stopped
-)
 _ENDING = int(Change.COMPLETED | Change.CLOSED)
 
 
@@ -104,10 +102,14 @@ class Engine(Approving):
             hider=self.hider,
         )
         self._upkeep = Upkeep(self._layout, self._registry, self._intake, removed=self._removed)
+        self._finding = Finding(
+            self._registry, self._intake, self._recovery, self._upkeep, found=self._everything_found
+        )
         self._unread = Unread(self.release, grace_s=settings.reader_grace_s)
         self.started_count = 0  # of this server; an event for each would cost every start
         self._preparation: Preparation | None = None
         self._recovered: set[str] = set()
+        self._group: asyncio.TaskGroup | None = None
         self._input_locks: WeakKeyDictionary[Process, asyncio.Lock] = WeakKeyDictionary()
         self._stack = contextlib.AsyncExitStack()
 
@@ -119,7 +121,9 @@ class Engine(Approving):
         return self._preparation.shell
 
     async def __aenter__(self) -> Self:
-        """Open everything and recover; when this returns, every live process is known.
+        """Open everything; what lives becomes known from then on: `find`, `list` and the verbs wait for what they need.
+
+        `known` waits for all of it, as whoever asks `live` or `of_connection` should first.
 
         Raises:
             BackendUnavailable: The keeper could not be started.
@@ -152,32 +156,30 @@ class Engine(Approving):
             check_backend=self._backend.check,
         )
         self._stack.push_async_callback(self._backend.close)
-        await self._backend.open(self._intake)
-        try:
-            async with asyncio.timeout(_SYNC_S):
-                await self._intake.synced.wait()
-        except TimeoutError:
-            text = f"The keeper did not tell what is live within {_SYNC_S:.0f} s."
-            raise BackendUnavailable("keeper_unavailable", text) from None
-        await self._recovery.catch_up()
+        await self._finding.open()
         await self._open_groups()
-        await self._recovery.settle_rows()
-        await self._upkeep.open()
-        self._recovered = {one.connection_id for one in self.live() if one.connection_id is not None}
-        group = await self._stack.enter_async_context(asyncio.TaskGroup())
+        await self._backend.open(self._intake)
+        self._group = group = await self._stack.enter_async_context(asyncio.TaskGroup())
+        self._undecided.begin(group)
         for task in (
             group.create_task(self._recovery.run(), name="engine recovery"),
-            group.create_task(
-                self._upkeep.run(settings.retention, interval_s=settings.retention_interval_s),
-                name="engine upkeep",
-            ),
             group.create_task(self._unread.run(), name="engine unread"),
+            group.create_task(self._find_and_keep(), name="engine upkeep"),
         ):
             self._stack.callback(task.cancel)
-        self._groups.begin(group)
-        self._asked.begin()
         self._stack.callback(self._groups.close)
         self._stack.callback(self._asked.close)
+
+    async def _find_and_keep(self) -> None:
+        """Find what lives; then look after the past."""
+        await self._finding.run()
+        await self._upkeep.run(self._settings.retention, interval_s=self._settings.retention_interval_s)
+
+    def _everything_found(self) -> None:
+        """Do what needs to know everybody: admit whom the groups' limits allow, expire approvals."""
+        if self._group is not None:
+            self._groups.begin(self._group)
+        self._asked.begin()
 
     async def start(self, command: Command, *, owner: Owner, process_id: ProcessId | None = None) -> Process:
         """Start a command and return once it runs, or waits for an approval or for its group's turn.
@@ -199,6 +201,7 @@ class Engine(Approving):
         if self._preparation is None:
             raise AssertionError("the engine is used inside `async with` only")
         now_ns = time.time_ns()
+        await self._found_enough(command, process_id)
         if process_id is None:
             process_id = new_process_id(now_ns, os.urandom(RANDOM_BYTES))
         elif (known := self._intake.live.get(_key_of(process_id))) is not None:
@@ -207,6 +210,16 @@ class Engine(Approving):
         command = self.grants.give(command, owner)
         async with self._places.of(owner.principal):
             return await self._start(self._preparation, command, owner, process_id=process_id, now_ns=now_ns)
+
+    async def _found_enough(self, command: Command, process_id: ProcessId | None) -> None:
+        """Wait, after a restart, for those of whom a start depends: its group, its own id, the most that may live."""
+        if (progress := self._finding.progress) is None:
+            return
+        most = self._settings.max_processes
+        if command.group is not None or (most is not None and progress.of + len(self._intake.live) >= most):
+            await self._finding.found()
+        elif process_id is not None and is_process_id(process_id):
+            await self._finding.one(process_id)
 
     async def _start(
         self, preparation: Preparation, command: Command, owner: Owner, *, process_id: ProcessId, now_ns: int
@@ -276,6 +289,8 @@ class Engine(Approving):
     def _adopted(self, process: Process) -> None:
         self._groups.enter(process)
         self._unread.changed(process)
+        if process.connection_id is not None and not self._finding.is_over:
+            self._recovered.add(process.connection_id)
         self._announcer.tell(ProcessRecovered, process)
 
     def _rejected(self, process: Process, error: OutliveError) -> None:

@@ -102,6 +102,12 @@ class Intake:
         self.doubtful.append(process)
         self.work.set()
 
+    def expect(self, process: Process) -> None:
+        """Enter a process that the keeper has still to tell of: if it does not, it has finished."""
+        self.enter(process)
+        if self._mentioned is not None and process.is_acknowledged and not process.location.is_node:
+            self._expected.add(process.key)
+
     def enter(self, process: Process) -> None:
         """From now on a process is live, instead of another object of the same id if there is one."""
         if process.key in self.live:

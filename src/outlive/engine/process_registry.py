@@ -85,7 +85,7 @@ class ProcessRegistry:
         """
         if not request_id:
             raise InvalidRequest("invalid_params", "request_id: a name has at least one character.")
-        process = self._by_pid(pid)
+        process = await self._by_pid(pid)
         if process is None:
             raise _unknown_pid(pid)
         if command is not None and command != process.record.command:
@@ -111,7 +111,7 @@ class ProcessRegistry:
 
     async def get_by_pid(self, pid: int) -> ProcessInfo | None:
         """Return the process that has this pid, else the newest one that had it (pids are used again)."""
-        process = self._by_pid(pid) or await self._ended_by_pid(pid)
+        process = await self._by_pid(pid) or await self._ended_by_pid(pid)
         return None if process is None else _info(process.record)
 
     async def list_all(self, *, limit: int = 1000, running: bool | None = None) -> list[ProcessInfo]:
@@ -174,13 +174,14 @@ class ProcessRegistry:
                 raise ProcessNotFound("process_not_found", text)
             return process
         assert pid is not None
-        process = self._by_pid(pid) or await self._ended_by_pid(pid)
+        process = await self._by_pid(pid) or await self._ended_by_pid(pid)
         if process is None:
             raise _unknown_pid(pid)
         return process
 
-    def _by_pid(self, pid: int) -> Process | None:
+    async def _by_pid(self, pid: int) -> Process | None:
         """Return the live process of that pid: the one that runs, else one whose descendants still do."""
+        await self._engine.known()
         found = [one for one in self._engine.live() if one.record.pid == pid and not one.is_finished]
         found = [one for one in found if self._is_registered(one.record)]
         return min(found, key=lambda one: one.is_ended, default=None)

@@ -12,6 +12,7 @@ from outlive.core.events import StateChanged
 from outlive.core.lifecycle import Cause, State
 from outlive.core.process import Owner
 from outlive.engine.filing import Filing
+from outlive.engine.finding import Finding
 from outlive.engine.groups import Groups
 from outlive.engine.hiding import Hider
 from outlive.engine.intake import Intake
@@ -38,6 +39,7 @@ class Queueing(Records):
     _registry: Registry
     _filing: Filing
     _intake: Intake
+    _finding: Finding
     _groups: Groups
     _undecided: Undecided
     hider: Hider
@@ -93,6 +95,7 @@ class Queueing(Records):
 
         Returns by process id None, or why it could not be done there (it ended meanwhile, for instance).
         """
+        await self._finding.listed()
         matching = [
             one for one in self._intake.live.values() if wanted.matches(one.record) and not one.is_ended
         ]
@@ -122,6 +125,7 @@ class Queueing(Records):
 
         `grace_s` None leaves each its own.
         """
+        await self._finding.listed()
 
         async def end(process: Process) -> None:
             with contextlib.suppress(OutliveError):  # it may end, or the keeper vanish, at the same moment

@@ -14,6 +14,7 @@ from outlive.core.lifecycle import State
 from outlive.core.process import ProcessRecord
 from outlive.engine.controls import Controls
 from outlive.engine.filing import Filing
+from outlive.engine.finding import Finding
 from outlive.engine.groups import Groups
 from outlive.engine.process import Process
 from outlive.engine.secrets import Secrets
@@ -26,6 +27,7 @@ from outlive.store.schema import AUDIT_LOG
 __all__ = ["Records"]
 
 _CLOSED_S = 5.0  # when the tree is gone its streams have ended, unless a descriptor was handed to a stranger
+_FINDING_S = 1.0
 _PROBE = "ready"  # a counter that is written to see whether the registry can be
 
 
@@ -37,6 +39,7 @@ class Records(Controls):
     _filing: Filing
     _upkeep: Upkeep
     _groups: Groups
+    _finding: Finding
     secrets: Secrets
 
     async def relabel(self, process: Process, *, tags: Mapping[str, str], group: str | None) -> None:
@@ -109,9 +112,17 @@ class Records(Controls):
         """Return when the keeper has answered and the registry was written just now.
 
         Raises:
-            BackendUnavailable: One of them does not answer within its deadline (10 s at most).
+            BackendUnavailable: One of them does not answer within its deadline (10 s at most; 1 s as long as something is
+                being found again, which `details` tell).
         """
-        await self._backend.status()
+        progress = self._finding.progress
+        try:
+            async with asyncio.timeout(None if progress is None else _FINDING_S):
+                await self._backend.status()
+        except TimeoutError:
+            text = "The keeper has not answered yet since this server was started."
+            details = {} if progress is None else {"finding": progress.view()}
+            raise BackendUnavailable("keeper_unavailable", text, details=details) from None
         self._registry.count_to(_PROBE, int(time.time()))
         await self._registry.flush()
 

@@ -7,11 +7,11 @@ registry. Files are read in a thread; the loop's thread alone changes processes.
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from outlive.core.errors import OutliveError
-from outlive.core.identity import ProcessId, id_to_bytes
+from outlive.core.identity import ProcessId, id_from_bytes, id_to_bytes
 from outlive.core.layout import Layout
 from outlive.core.lifecycle import State
 from outlive.engine.hiding import Hider
@@ -68,7 +68,7 @@ class Recovery:
         self._intake.work.clear()
         try:
             while self._intake.strangers:
-                await self._adopt([ProcessId(one) for one in self._intake.stranger_ids()[:_SLICE]])
+                await self.adopt([ProcessId(one) for one in self._intake.stranger_ids()[:_SLICE]])
             while self._intake.missing:
                 await self._settle_missing(self._intake.missing[:_SLICE])
             while self._intake.doubtful:
@@ -77,55 +77,100 @@ class Recovery:
             self._intake.work.set()
             raise
 
-    async def settle_rows(self) -> None:
-        """Bring the registry's unfinished rows up to date whose processes the keeper does not hold any more."""
-        rows = [
-            one
-            for one in await self._registry.unfinished()
-            if id_to_bytes(one.record.process_id) not in self._intake.live
-        ]
-        for begin in range(0, len(rows), _SLICE):
-            part = rows[begin : begin + _SLICE]
+    async def settle_rows(self, unfinished: Iterable[bytes]) -> None:
+        """Bring those rows up to date, of the unfinished ones, whose processes the keeper does not hold any more."""
+        left = [key for key in unfinished if not self._is_told(key)]
+        for begin in range(0, len(left), _SLICE):
+            part = await self._registry.rows_of(map(id_from_bytes, left[begin : begin + _SLICE]))
+            # Settled meanwhile by whoever asked for it.
+            part = [row for row in part if not row.record.is_closed]
             found = await self._read([one.record.process_id for one in part], is_live=False)
             for row in part:
                 ended, _ = found.get(row.record.process_id, (None, ""))
-                process = Process.from_stored(
-                    row, self._layout.process(row.record.process_id), hider=self._hider
-                )
-                changes = process.settle_from(_lost(row) if ended is None else ended)
-                self._registry.put(process.stored)
-                self._settled(process, changes)
+                self._settle_row(row, _lost(row) if ended is None else ended)
 
     async def look_up(self, process_id: ProcessId) -> StoredProcess | None:
         """Return an ended process that the registry does not know (yet) from its folder."""
         found = await self._read([process_id], is_live=False)
         return found[process_id][0] if process_id in found else None
 
-    async def _adopt(self, process_ids: list[ProcessId]) -> None:
+    async def adopt_untold(self, unfinished: Iterable[bytes]) -> None:
+        """Load what the folders of unfinished processes tell, for as long as the keeper tells nothing; marked as unknown."""
+        left = [ProcessId(id_from_bytes(key)) for key in unfinished if not self._is_told(key)]
+        for begin in range(0, len(left), _SLICE):
+            found = await self._read(part := left[begin : begin + _SLICE], is_live=True)
+            await self._recover_secrets(found)
+            rows = {row.record.process_id: row for row in await self._registry.rows_of(part)}
+            for process_id in part:
+                row, loaded = rows.get(process_id), found.get(process_id)
+                is_over = row is not None and row.record.is_closed
+                if loaded is None or is_over or self._is_told(id_to_bytes(process_id)):
+                    continue
+                if loaded[0].record.is_closed:  # it has ended, whatever the keeper will say
+                    if row is None:
+                        self._registry.put(loaded[0])
+                    else:
+                        self._settle_row(row, loaded[0])
+                    continue
+                process = self._loaded(*loaded)
+                if not process.is_acknowledged:  # the keeper may never have heard of it
+                    continue
+                process.doubt()
+                self._intake.expect(process)
+                self._recovered(process)
+
+    def _settle_row(self, row: StoredProcess, ended: StoredProcess) -> None:
+        folder = self._layout.process(row.record.process_id)
+        process = Process.from_stored(row, folder, hider=self._hider)
+        changes = process.settle_from(ended)
+        self._registry.put(process.stored)
+        self._settled(process, changes)
+
+    def _is_told(self, key: bytes) -> bool:
+        return key in self._intake.live or key in self._intake.strangers
+
+    def _loaded(self, stored: StoredProcess, note: str) -> Process:
+        process = Process.from_stored(
+            stored, self._layout.process(stored.record.process_id), hider=self._hider
+        )
+        process.note = note
+        return process
+
+    async def _recover_secrets(self, found: Mapping[ProcessId, tuple[StoredProcess, str]]) -> None:
+        for stored, _ in found.values():
+            if stored.record.secret_names:
+                await asyncio.to_thread(self._secrets.recover, stored.record)
+
+    async def adopt(self, process_ids: list[ProcessId]) -> None:
+        """Load strangers; who was loaded or filed away meanwhile is left alone."""
         found = await self._read(process_ids, is_live=True)
+        await self._recover_secrets(found)
+        closed = await self._registry.closed_of(process_ids)
+        rows = []
         for process_id in process_ids:
             key = id_to_bytes(process_id)
             loaded = found.get(process_id)
-            if loaded is not None and loaded[0].record.secret_names:
-                await asyncio.to_thread(self._secrets.recover, loaded[0].record)
-            row = await self._registry.find(process_id)
-            if key in self._intake.live or key not in self._intake.strangers:
-                continue  # adopted or filed away meanwhile
+            if key in self._intake.live:  # adopted meanwhile
+                if (bell := self._intake.strangers.pop(key, None)) is not None:
+                    self._intake.ring([bell])
+                continue
+            if key not in self._intake.strangers:
+                continue  # filed away meanwhile
             if loaded is None:
                 _logger.warning("the keeper holds a process without a readable folder: %s", process_id)
                 self._intake.strangers.pop(key, None)
                 continue
-            if row is not None and row.record.is_closed:
+            if process_id in closed:
                 self._intake.strangers.pop(
                     key, None
                 )  # a last word about a process that was filed away already
                 continue
-            stored, note = loaded
-            process = Process.from_stored(stored, self._layout.process(process_id), hider=self._hider)
-            process.note = note
-            self._registry.put(process.stored)
+            process = self._loaded(*loaded)
+            rows.append(process.stored)
             self._intake.adopt(process)
             self._recovered(process)
+        if rows:
+            self._registry.put(*rows)
 
     async def _settle_missing(self, processes: list[Process]) -> None:
         found = await self._read([process.process_id for process in processes], is_live=False)

@@ -153,7 +153,7 @@ class Told:
 
     @property
     def is_unknown(self) -> bool:
-        """Whether it runs on a node that is away: what is known of it was true then."""
+        """Whether what is known of it was true once: it runs on a node that is away, or the keeper has not told of it yet."""
         return bool(self._flags & _UNKNOWN)
 
     @property
@@ -241,6 +241,11 @@ class Told:
             self._flags,
             self._descendants,
         )
+
+    def doubt(self) -> None:
+        """Begin with what files tell and no doorbell has told yet; the first one ends the doubt. Engine only."""
+        self._flags |= _UNKNOWN
+        self._has_news = True
 
     def admit(self) -> None:
         """Begin to start, after waiting for the group's turn. Engine only."""

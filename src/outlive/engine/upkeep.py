@@ -82,6 +82,12 @@ class Upkeep:
             if newest is not None and (not forgotten or entered >= newest):
                 return
 
+    async def newest_forgotten(self) -> list[ProcessId]:
+        """Return which of the newest folders have no row: started, or ended, just before an earlier server died."""
+        names = (await asyncio.to_thread(_names, self._layout.processes))[-_SLICE:]
+        known = await self._registry.known_of(names)
+        return [ProcessId(one) for one in names if one not in known and is_process_id(one)]
+
     async def _enter(self, process_ids: list[ProcessId]) -> None:
         for stored in await asyncio.to_thread(self._read, process_ids):
             process_id = stored.record.process_id

@@ -256,7 +256,7 @@ class Peers:
         The nearest command in whose POSIX session it or an ancestor lives; else the one whose shim is an ancestor; else
         the one that its environment names.
         """
-        commands = dict(self._living())
+        commands = {pid: process_id for pid, process_id in self._living() if process_id}
         for one in verdict.chain:
             if one.session in commands:
                 return commands[one.session]

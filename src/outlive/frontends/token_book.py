@@ -7,7 +7,7 @@ import asyncio
 import contextlib
 import logging
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import Self
@@ -27,10 +27,15 @@ class TokenBook:
     """Finds tokens and ends what their holders have open. `async with` keeps it up to date; used on one event loop."""
 
     def __init__(
-        self, file: TokenFile, granted: Callable[[str], Token | None] = lambda _digest: None
+        self,
+        file: TokenFile,
+        granted: Callable[[str], Token | None] = lambda _digest: None,
+        *,
+        known: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
-        """Take the file (nothing is read yet), and what finds the tokens of running commands by their hash."""
+        """Take the file (nothing is read yet), and what finds the tokens of running commands by their hash, once `known` says which run."""
         self._granted = granted
+        self._known = known
         self._file = file
         self._fd = -1
         self._mark: _Mark = (0, 0, 0)
@@ -62,7 +67,11 @@ class TokenBook:
         Cancellation: safe.
         """
         await self._refresh()
-        return find_token(self._tokens, secret, now=_now()) or self._granted(digest_of(secret))
+        if (token := find_token(self._tokens, secret, now=_now())) is not None:
+            return token
+        if self._known is not None:
+            await self._known()
+        return self._granted(digest_of(secret))
 
     @contextlib.contextmanager
     def using(self, token: Token, hang_up: Callable[[], None]) -> Iterator[None]:

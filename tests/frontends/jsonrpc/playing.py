@@ -167,6 +167,12 @@ class PlayedEngine(_PlayedControls):
     def connections_waiting(self) -> set[str]:
         return self.waiting
 
+    async def known(self) -> None:
+        """Know everything."""
+
+    async def everything_found(self) -> None:
+        """Have found everything."""
+
     async def wait(self, process: Process, *, until: Literal["complete", "closed"]) -> None:
         self.calls.append(("wait", until))
         woken = asyncio.Event()

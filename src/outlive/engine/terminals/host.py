@@ -72,7 +72,7 @@ class EngineTerminals:
 
     async def terminals(self, by: Owner) -> Sequence[TerminalInfo]:
         """Return all that are open, oldest first."""
-        return [await self._info(process, note) for process, note in self._open(by)]
+        return [await self._info(process, note) for process, note in await self._open(by)]
 
     async def find(self, terminal_id: str, by: Owner) -> TerminalInfo | None:
         """Return a terminal by its process id, open or closed; None where there is none of `by`."""
@@ -96,7 +96,7 @@ class EngineTerminals:
         engine = self._engine
         key = secrets.token_hex(8)
         shell = await self._shell(wanted, key)
-        name = wanted.name or default_name({note.name for _, note in self._open(by)})
+        name = wanted.name or default_name({note.name for _, note in await self._open(by)})
         command = Command(
             argv=shell.argv,
             title=f"{shell.name} [{name}]",
@@ -227,7 +227,8 @@ class EngineTerminals:
         with contextlib.suppress(InvalidState):  # it ended meanwhile
             await acting.end(process, grace_s=_GRACE_S, note=_CLOSED)
 
-    def _open(self, by: Owner) -> list[tuple[Process, TerminalNote]]:
+    async def _open(self, by: Owner) -> list[tuple[Process, TerminalNote]]:
+        await self._engine.known()
         found = [
             (process, process.terminal)
             for process in self._engine.live()

@@ -44,22 +44,29 @@ class Connections:
         self._open = 0
         self._is_running = False
         self._tasks = asyncio.TaskGroup()
+        self._expecting: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
         """Begin the grace of clients whose processes were found running."""
         await self._tasks.__aenter__()
         self._is_running = True
+        self._expecting = self._tasks.create_task(self._expect_returns())
+        return self
+
+    async def _expect_returns(self) -> None:
+        await self._engine.everything_found()
         for connection_id in self._engine.connections_waiting():
             processes = self._engine.of_connection(connection_id)
             if processes and connection_id not in self._places:
                 self._wait_for_return(self._place(connection_id, processes[0].record.owner.principal))
-        return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Forget the graces; the processes go on."""
         self._is_running = False
+        if self._expecting is not None:
+            self._expecting.cancel()
         for place in self._places.values():
             if place.grace is not None:
                 place.grace.cancel()

@@ -150,4 +150,5 @@ async def events(context: Context, params: EventsParams, _label: str | None) -> 
         tags=params.tags,
         states=None if params.states is None else frozenset(params.states),
     )
+    await context.engine.known()  # who is paused
     return Reply(result={"status": "following"}, then=lambda: context.events.begin(wanted))

@@ -102,7 +102,7 @@ class ProcessTools:
         """End a process by its pid and answer when its tree is gone, with the signal that worked."""
         try:
             pid = read_arguments(arguments, TerminateArguments).pid
-            process = self._by_pid(pid, caller)
+            process = await self._by_pid(pid, caller)
             if process is None:
                 return Outcome(text=unknown_pid(pid), is_error=True)
             was_killed = await self._runner.end(
@@ -124,7 +124,7 @@ class ProcessTools:
             read_arguments(arguments, NoArguments)
         except InvalidRequest as error:
             return _failed(error)
-        blocks = [_block(process) for process in self._runner.active(caller)]
+        blocks = [_block(process) for process in await self._runner.active(caller)]
         processes = [
             {
                 "pid": block.pid,
@@ -138,8 +138,9 @@ class ProcessTools:
         ]
         return Outcome(text=list_text(blocks), structured={"processes": processes, "count": len(processes)})
 
-    def _by_pid(self, pid: int, caller: Caller) -> Process | None:
+    async def _by_pid(self, pid: int, caller: Caller) -> Process | None:
         """Return the caller's process of that pid: the one that runs, else one whose descendants still do."""
+        await self._runner.engine.known()
         found = [one for one in self._runner.engine.live() if one.record.pid == pid]
         found = [one for one in found if is_visible(one, caller) and not one.is_finished]
         return min(found, key=lambda one: one.is_ended, default=None)

@@ -151,8 +151,9 @@ class Runner:
                 return process
         raise ProcessNotFound("process_not_found", "No such process is known.")
 
-    def active(self, caller: Caller) -> list[Process]:
+    async def active(self, caller: Caller) -> list[Process]:
         """Return a caller's processes of which something runs, oldest first: the main process, or what it has left behind."""
+        await self.engine.known()
         found = [
             one
             for one in self.engine.live()

@@ -6,7 +6,7 @@ thread. The probes do without it, so that a server that is only watched never lo
 
 import asyncio
 import importlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from types import TracebackType
 from typing import Protocol, Self
 
@@ -15,13 +15,24 @@ from starlette.types import Receive, Scope, Send
 
 from outlive.core.errors import OutliveError
 from outlive.core.hints import hint_for
+from outlive.engine import Engine
 from outlive.frontends.answers import send_json
 from outlive.frontends.dialects import SendError
 from outlive.frontends.front_page import refuse_method
 from outlive.frontends.rest.refusals import send_problem
 from outlive.frontends.rest.slugs import DOCS_PATH
 
-__all__ = ["ALIVE", "PATH", "PROBE_PATHS", "READY", "RestDoor", "RestPaths", "Service", "dialect"]
+__all__ = [
+    "ALIVE",
+    "PATH",
+    "PROBE_PATHS",
+    "READY",
+    "RestDoor",
+    "RestPaths",
+    "Service",
+    "dialect",
+    "found_so_far",
+]
 
 PATH = "/v1"
 ALIVE = {"status": "alive"}
@@ -36,6 +47,12 @@ _PREFIXES = (f"{PATH}/", "/api/")  # the second one is promise S4.7
 def dialect() -> dict[str, SendError]:
     """Return how callers are told what goes wrong before this door, by path (`frontends.dialects`)."""
     return dict.fromkeys((PATH, *_PATHS, *_PREFIXES, *PROBE_PATHS), send_problem)
+
+
+def found_so_far(engine: Engine) -> dict[str, object]:
+    """Return what `/readyz` tells of an engine that still finds again what lived before the server was started."""
+    progress = engine.finding
+    return {} if progress is None else {"finding": progress.view()}
 
 
 class Service(Protocol):
@@ -54,10 +71,19 @@ class RestDoor:
     Leaving the block ends no process.
     """
 
-    def __init__(self, build: Callable[[], Service], check: Callable[[], Awaitable[None]]) -> None:
-        """Make the service by `build` at the first request; `check` raises when the server is not ready."""
+    def __init__(
+        self,
+        build: Callable[[], Service],
+        check: Callable[[], Awaitable[None]],
+        more: Callable[[], Mapping[str, object]] = dict,
+    ) -> None:
+        """Make the service by `build` at the first request; `check` raises when the server is not ready.
+
+        `more`: what the answer tells beside that it is.
+        """
         self._build = build
         self._check = check
+        self._more = more
         self._opening = asyncio.Lock()
         self._checking = asyncio.Lock()
         self._service: Service | None = None
@@ -93,22 +119,22 @@ class RestDoor:
                 self._service = self._build()
         return self._service
 
-    async def _ready(self) -> dict[str, str]:
+    async def _ready(self) -> Mapping[str, object]:
         async with (
             self._checking
         ):  # probes that come while one waits for a slow disk do not pile up in threads
             await self._check()
-        return READY
+        return {**READY, **self._more()}
 
 
-async def _alive() -> dict[str, str]:
+async def _alive() -> Mapping[str, object]:
     return ALIVE
 
 
 class _Probe:
     """An ASGI application that answers GET and HEAD with what a check returns, or with why it failed."""
 
-    def __init__(self, check: Callable[[], Awaitable[dict[str, str]]]) -> None:
+    def __init__(self, check: Callable[[], Awaitable[Mapping[str, object]]]) -> None:
         self._check = check
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002 -- ASGI
@@ -120,7 +146,13 @@ class _Probe:
         except OutliveError as error:
             # 503 whatever it is: that is what those who ask understand by "not ready".
             await send_problem(
-                scope, send, status=503, error=error.code, message=error.message, hint=hint_for(error, "rest")
+                scope,
+                send,
+                status=503,
+                error=error.code,
+                message=error.message,
+                hint=hint_for(error, "rest"),
+                details=error.details,
             )
         else:
             await send_json(scope, send, status=200, body=body)

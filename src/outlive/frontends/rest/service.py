@@ -18,7 +18,7 @@ from outlive.frontends.rest.approvals import ApprovalRoutes
 from outlive.frontends.rest.bodies import BodyLimit
 from outlive.frontends.rest.context import RestContext, json_answer, problems
 from outlive.frontends.rest.documents import DocumentRoutes
-from outlive.frontends.rest.door import ALIVE, PATH, READY
+from outlive.frontends.rest.door import ALIVE, PATH, READY, found_so_far
 from outlive.frontends.rest.follow import FollowRoutes
 from outlive.frontends.rest.output import OutputRoutes
 from outlive.frontends.rest.problems import install
@@ -128,7 +128,7 @@ class RestService:
     async def _readyz(self) -> Response:
         """Tell whether the keeper answers and the registry can be written."""
         await self._context.engine.check()
-        return json_answer(READY)
+        return json_answer({**READY, **found_so_far(self._context.engine)})
 
     async def _openapi(self) -> Response:
         return json_answer(self.openapi())

@@ -100,7 +100,8 @@ class ProcessView(_Answer):
     env_secrets: list[str] = Field(description="Names of variables whose values are kept nowhere.")
     location: LocationView | None = Field(None, description="Where it runs; absent on the server's machine.")
     unknown: bool = Field(
-        default=False, description="It runs on a node that is away: the rest is what was known last."
+        default=False,
+        description="It runs on a node that is away, or is still being found after a restart: the rest is what was known last.",
     )
 
 
@@ -219,12 +220,23 @@ class Alive(_Answer):
     status: Literal["alive"]
 
 
+class Found(_Answer):
+    """How many of the processes that lived when the server was started are found again."""
+
+    known: int
+    of: int
+
+
 class Ready(_Answer):
     """The server can start commands."""
 
     status: Literal["ready"]
     keeper: Literal["reachable"]
     registry: Literal["writable"]
+    finding: Found | None = Field(
+        default=None,
+        description="After a restart, until everything that lived is found again: how far that is.",
+    )
 
 
 class Problem(BaseModel):

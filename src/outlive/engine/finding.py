@@ -1,0 +1,182 @@
+"""What a server that was started anew does not know yet: `Finding`, and how questions wait for it.
+
+The doors open before every process of earlier servers is found again: how many live must not decide how long a start takes.
+Three things become known one after the other: the registry's rows (at once: which processes were unfinished, and their pids),
+the keeper's word (what lives), the folders (everything about each). A question about one process waits for that one, a
+question about all of them for all. When the keeper is silent, they are answered by rows and folders, and marked as unknown.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from outlive.core.errors import BackendUnavailable, OutliveError
+from outlive.core.identity import ProcessId, id_from_bytes, id_to_bytes
+from outlive.engine.intake import Intake
+from outlive.engine.recovery import Recovery
+from outlive.engine.upkeep import Upkeep
+from outlive.store.registry import Registry
+from outlive.store.rows import StoredProcess
+
+__all__ = ["Finding", "Progress"]
+
+_logger = logging.getLogger(__name__)
+
+# A keeper that lives tells everything within milliseconds. After that long a question is answered by what the files tell.
+_SILENCE_S = 1.0
+# A supervisor that hangs is replaced within 8 s; then it asks every shim, 3 s if some are stopped.
+_SYNC_S = 20.0
+_RETRY_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How many of the processes that lived, as far as they have been heard of, are found again."""
+
+    known: int
+    of: int
+
+    def view(self) -> dict[str, int]:
+        """Return what probes show."""
+        return {"known": self.known, "of": self.of}
+
+
+class Finding:
+    """Begins with `open`; `run` ends when everything is known, and for this server's life it stays so."""
+
+    def __init__(
+        self,
+        registry: Registry,
+        intake: Intake,
+        recovery: Recovery,
+        upkeep: Upkeep,
+        *,
+        found: Callable[[], None],
+    ) -> None:
+        """`found` is called once, when everything is known."""
+        self._registry = registry
+        self._intake = intake
+        self._recovery = recovery
+        self._upkeep = upkeep
+        self._tell = found
+        self._rows: dict[bytes, int] = {}  # pids of the unfinished, by key; 0 where none is known
+        self._is_found = asyncio.Event()
+        self._is_listed = asyncio.Event()  # found, or as much as files tell while the keeper is silent
+
+    @property
+    def is_over(self) -> bool:
+        """Whether everything is known."""
+        return self._is_found.is_set()
+
+    @property
+    def progress(self) -> Progress | None:
+        """How far it is; None once everything is known."""
+        if self.is_over:
+            return None
+        left = len(self._left())
+        known = sum(
+            process.is_acknowledged and not process.is_unknown for process in self._intake.live.values()
+        )
+        return Progress(known, known + left)
+
+    def pids(self) -> Iterator[tuple[int | None, str]]:
+        """Yield pid and id of the processes that may live and are not loaded yet: what rows and doorbells tell.
+
+        While the keeper is silent there may be more, of which nobody can say anything: (None, "").
+        """
+        for key, pid in self._left().items():
+            yield pid or None, id_from_bytes(key)
+        if not self._intake.synced.is_set():
+            yield None, ""
+
+    def _left(self) -> dict[bytes, int]:
+        """Return the pids of those that are not known yet: told of and not loaded, or told of by rows alone."""
+        if self.is_over:
+            return {}
+        live = self._intake.live
+        rows = {} if self._intake.synced.is_set() else self._rows
+        told = {key: bell[3] for key, bell in self._intake.strangers.items()}
+        return {key: pid for key, pid in {**rows, **told}.items() if key not in live or live[key].is_unknown}
+
+    async def open(self) -> None:
+        """Read which processes were unfinished; nothing of them is loaded."""
+        self._rows = await self._registry.unfinished_pids()
+
+    async def run(self) -> None:
+        """Find everything, however often something is in the way."""
+        while not self.is_over:
+            try:
+                await self._find()
+            except (OutliveError, OSError):
+                _logger.exception("finding again what lives failed; it is tried again")
+                await asyncio.sleep(_RETRY_S)
+
+    async def _find(self) -> None:
+        try:
+            async with asyncio.timeout(_SILENCE_S):
+                await self._intake.synced.wait()
+        except TimeoutError:
+            _logger.warning("the keeper does not tell what lives: until it does, the files are what is known")
+            newest = map(id_to_bytes, await self._upkeep.newest_forgotten())
+            await self._recovery.adopt_untold([*self._rows, *newest])
+            self._is_listed.set()
+            await self._intake.synced.wait()
+        await self._recovery.catch_up()
+        await self._recovery.settle_rows(self._rows)
+        await self._upkeep.open()
+        self._is_found.set()
+        self._is_listed.set()
+        self._rows = {}
+        self._tell()
+
+    async def listed(self) -> None:
+        """Return when lists are whole: everything is known, or, while the keeper is silent, what files tell of it."""
+        with contextlib.suppress(TimeoutError):  # a registry in trouble: what is known then is what is told
+            async with asyncio.timeout(_SYNC_S):
+                await self._is_listed.wait()
+
+    async def over(self) -> None:
+        """Return when everything is known, however long that takes."""
+        await self._is_found.wait()
+
+    async def found(self) -> None:
+        """Return when everything is known.
+
+        Raises:
+            BackendUnavailable: The keeper did not tell within 20 s.
+        """
+        if self.is_over:
+            return
+        try:
+            async with asyncio.timeout(_SYNC_S):
+                await self._is_found.wait()
+        except TimeoutError:
+            text = f"The keeper did not tell what is live within {_SYNC_S:.0f} s."
+            raise BackendUnavailable("keeper_unavailable", text) from None
+
+    async def one(self, process_id: ProcessId) -> None:
+        """Return when as much is known of one process as can be: it is loaded if it lives; the others need not be yet."""
+        key = id_to_bytes(process_id)
+        if (
+            not self._is_listed.is_set()
+            and key not in self._intake.live
+            and key not in self._intake.strangers
+        ):
+            waits = [asyncio.ensure_future(one.wait()) for one in (self._intake.synced, self._is_listed)]
+            try:
+                await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for wait in waits:
+                    wait.cancel()
+        if key in self._intake.strangers:
+            await self._recovery.adopt([process_id])
+        elif not self._intake.synced.is_set():  # started so late that no row says it
+            await self._recovery.adopt_untold([key])
+
+    def as_known(self, row: StoredProcess) -> StoredProcess:
+        """Return a row as it may be shown: what is unfinished there and not found yet was true when it was written."""
+        if self.is_over or row.record.is_closed or id_to_bytes(row.record.process_id) not in self._rows:
+            return row
+        return replace(row, record=replace(row.record, is_unknown=True))
