@@ -27,6 +27,7 @@ from outlive.frontends.listeners import Listeners
 from outlive.frontends.tls import server_context
 from outlive.keeper.files import write_whole
 from outlive.keeper.folder_identity import moved_to
+from outlive.keeper.standard_files import keep_log_short
 from outlive.observability.logs import logging_to
 from outlive.presence.handover import HAND_OVER
 from outlive.presence.ownership import Ownership
@@ -50,7 +51,12 @@ def run_server(settings: Settings, layout: Layout, listeners: Listeners, *, work
     redactor = redactor_of(settings)
     write_whole(layout.extra_patterns, "\n".join(settings.redact_extra).encode())
     with (
-        logging_to(settings.log_level, form=form, hide=redactor.mask_text),
+        logging_to(
+            settings.log_level,
+            form=form,
+            hide=redactor.mask_text,
+            keep_short=functools.partial(keep_log_short, layout.server_log),
+        ),
         asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
     ):
         notifier = Notifier(os.environ)

@@ -13,13 +13,19 @@ from collections.abc import AsyncIterator, Sequence
 from email.utils import formatdate
 from typing import Any
 
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from outlive.frontends.listeners import BACKLOG
 from outlive.frontends.peers import PEER, Peer
 from outlive.frontends.raw_websocket import RawWebSocketProtocol
 from outlive.frontends.turnstile import SWEEP_S, Phase, Turnstile
-from outlive.frontends.uvicorn_parts import STATUS_LINE, Config, HttpToolsProtocol, ServerState
+from outlive.frontends.uvicorn_parts import (
+    STATUS_LINE,
+    ClientDisconnected,
+    Config,
+    HttpToolsProtocol,
+    ServerState,
+)
 
 __all__ = ["HttpProtocol", "serving"]
 
@@ -180,6 +186,22 @@ async def serving(
         await asyncio.shield(server.close())
 
 
+class _Cut:
+    """Runs `app`; one that is cancelled, as all are that the end of the server finds at work, has lost its client.
+
+    To uvicorn a cancelled application is a faulty one, logged with its traceback.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await self._app(scope, receive, send)
+        except asyncio.CancelledError:
+            raise ClientDisconnected from None
+
+
 class _Server:
     """The accepting sockets and their connections."""
 
@@ -187,7 +209,7 @@ class _Server:
         """Configure uvicorn's protocols; nothing is opened yet."""
         self._turnstile = turnstile
         self._config = Config(
-            app,
+            _Cut(app),
             http=HttpProtocol,
             ws=RawWebSocketProtocol,
             lifespan="off",

@@ -16,18 +16,15 @@ from typing import Any
 from websockets.http11 import Request
 from websockets.streams import StreamReader
 
+from outlive.frontends.closing_websocket import ClosingWebSocketProtocol
 from outlive.frontends.peers import PEER, Peer
-from outlive.frontends.uvicorn_parts import WebSocketsSansIOProtocol
 from outlive.protocols.websocket_frames import lone_text
 
 __all__ = ["EXTENSION", "Inbox", "RawWebSocketProtocol"]
 
 EXTENSION = "outlive.send_raw"
-_POLICY_VIOLATION = 1008  # RFC 6455, section 7.4.1
-_DISMISSED = "the token was revoked or has expired"
 _PIECE_BYTES = 4096  # parsed in one go: 700 of the smallest frames, 20 ms
 _TURN_S = 0.005  # for larger messages: piece after piece, then others have their turn
-_DISCARD_S = 5.0  # how long a client may go on sending what was refused
 _BETWEEN_FRAMES = StreamReader.at_eof.__code__  # where the parser of `websockets` waits for a frame to begin
 
 
@@ -70,7 +67,7 @@ class Inbox:
         return self._messages.popleft()
 
 
-class RawWebSocketProtocol(WebSocketsSansIOProtocol):
+class RawWebSocketProtocol(ClosingWebSocketProtocol):
     """uvicorn's WebSocket connection with one more scope extension.
 
     The extension holds `send` (async, waits until the transport is writable, then writes), `write` (at once,
@@ -175,51 +172,6 @@ class RawWebSocketProtocol(WebSocketsSansIOProtocol):
                 "writable": self.writable,
                 "is_closed": self.is_closed,
             }
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """End a connection."""
-        peer: Peer | None = self.app_state.get(PEER)
-        if peer is not None:
-            peer.close()
-        super().connection_lost(exc)
-
-    def shutdown(self) -> None:
-        """End the connection because the server stops."""
-        is_answered = self.handshake_complete or self.close_sent or self.initial_response is not None
-        super().shutdown()
-        if not is_answered:
-            # uvicorn has answered the upgrade (500), and a second answer would fail: who decides later finds nobody.
-            self.disconnected = True
-
-    def dismiss(self) -> None:
-        """End the connection because its caller may no longer be here (1008); what it has not read is lost."""
-        if not self.close_sent and self.handshake_complete:
-            self.conn.send_close(_POLICY_VIOLATION, _DISMISSED)
-            self.transport.write(b"".join(self.conn.data_to_send()))
-            self.close_sent = True
-        self.queue.put_nowait({"type": "websocket.disconnect", "code": _POLICY_VIOLATION})
-        self.transport.close()
-        self.loop.call_later(_DISCARD_S, self.transport.abort)
-
-    def handle_parser_exception(self) -> None:
-        """Say why the connection ends (1009: too big), and go on reading for a while.
-
-        Closing at once, with bytes of the client unread, would make the kernel reset the connection, and the
-        client would lose the close frame.
-        """
-        if self.close_sent:
-            return  # the rest of what was refused
-        assert self.conn.close_sent is not None
-        code, reason = self.conn.close_sent.code, self.conn.close_sent.reason
-        self.queue.put_nowait({"type": "websocket.disconnect", "code": code, "reason": reason})
-        self.transport.write(b"".join(self.conn.data_to_send()))
-        if self.transport.can_write_eof():
-            self.transport.write_eof()
-        self.close_sent = True
-        self.close_timer = self.loop.call_later(_DISCARD_S, self.transport.close)
-        if self.read_paused:
-            self.read_paused = False
-            self.transport.resume_reading()
 
     def is_closed(self) -> bool:
         """Tell whether frames can no longer be sent."""

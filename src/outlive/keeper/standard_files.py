@@ -2,18 +2,53 @@
 
 import contextlib
 import os
+import stat
 import time
 
 from outlive.core.layout import Layout
 
-__all__ = ["log", "use_standard_files"]
+__all__ = ["keep_log_short", "log", "use_standard_files"]
+
+_KEEPER_LOG = "/keeper.log"
+_OLD, _DELETED = ".old", " (deleted)"
+_LOG_BYTES = 1024 * 1024  # of a log; then it becomes the old one, in place of the one before
 
 
 def log(text: str) -> None:
     """Write one line to the keeper's log (descriptor 2)."""
+    with contextlib.suppress(OSError):
+        keep_log_short(_KEEPER_LOG)
     line = f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} [{os.getpid()}] {text}\n"
     with contextlib.suppress(OSError):
         os.write(2, line.encode())
+
+
+def keep_log_short(name: str) -> None:
+    """Give descriptor 2 a new file if it is a log that has grown too long; whoever shares the log does the same.
+
+    `name` is what the log's path ends with: the file of somebody else, to whom descriptor 2 was pointed, is left alone.
+
+    So two files of 1 MiB are all that a log ever takes, whatever makes it grow.
+
+    Raises:
+        OSError: It stays as it is.
+    """
+    found = os.fstat(2)
+    if found.st_size < _LOG_BYTES or not stat.S_ISREG(found.st_mode):
+        return
+    path = os.readlink("/proc/self/fd/2").removesuffix(_DELETED).removesuffix(_OLD)
+    if not path.endswith(name):
+        return
+    with contextlib.suppress(FileNotFoundError):
+        if os.stat(path).st_ino == found.st_ino:  # else another process was first
+            os.rename(path, path + _OLD)
+    fresh = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    try:
+        if os.path.sameopenfile(1, 2):
+            os.dup2(fresh, 1)
+        os.dup2(fresh, 2)
+    finally:
+        os.close(fresh)
 
 
 def use_standard_files(layout: Layout) -> None:

@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Literal, TextIO
 
-__all__ = ["JsonFormatter", "LineFormatter", "LogForm", "LogWriter", "log_each", "logging_to"]
+__all__ = ["Damper", "JsonFormatter", "LineFormatter", "LogForm", "LogWriter", "log_each", "logging_to"]
 
 LogForm = Literal["console", "json"]
 _Fields = Mapping[str, object]
@@ -26,6 +26,10 @@ _CAPACITY = (
     10_000  # records; beyond it a stderr that nobody reads costs log lines instead of stopping the server
 )
 _CLOSE_PATIENCE_S = 1.0
+# Of warnings with the same text in ten seconds: enough to see what happens, too few to fill a disk.
+_MOST_ALIKE = 20
+_WINDOW_S = 10.0
+_MOST_TEXTS = 256
 # Lines are collected for so long: a thread that wakes for every record takes the interpreter from the event loop.
 _COLLECT_S = 0.02
 # What no line here shows and each record would be asked for (Python's "Optimization" chapter of its logging documentation).
@@ -95,6 +99,31 @@ def _shown(value: object) -> str:
     return repr(text) if not text or " " in text or not text.isprintable() else text
 
 
+class Damper:
+    """Holds back what anybody can have logged as often as they like: of warnings with the same text some in ten seconds."""
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        """Hold back nothing yet."""
+        self._now = now
+        self._windows: dict[tuple[str, str], list[float]] = {}  # since when, how many since then
+
+    def lets_through(self, record: logging.LogRecord) -> bool:
+        """Tell whether a record is written; the first one behind some that were not says how many, as `left_out`."""
+        if not record.levelno or record.levelno < logging.WARNING:
+            return True
+        key, now = (record.name, str(record.msg)[:200]), self._now()
+        window = self._windows.get(key)
+        if window is None or now - window[0] > _WINDOW_S:
+            if window is not None and window[1] > _MOST_ALIKE:
+                record.left_out = int(window[1]) - _MOST_ALIKE
+            if window is None and len(self._windows) >= _MOST_TEXTS:
+                del self._windows[next(iter(self._windows))]
+            self._windows[key] = [now, 1]
+            return True
+        window[1] += 1
+        return window[1] <= _MOST_ALIKE
+
+
 class LogWriter(logging.Handler):
     """Hands records to a thread that formats and writes them.
 
@@ -105,10 +134,17 @@ class LogWriter(logging.Handler):
     """
 
     def __init__(
-        self, stream: TextIO, *, form: LogForm = "console", hide: Callable[[str], str] | None = None
+        self,
+        stream: TextIO,
+        *,
+        form: LogForm = "console",
+        hide: Callable[[str], str] | None = None,
+        keep_short: Callable[[], None] | None = None,
     ) -> None:
-        """Begin to write to `stream`; `hide` takes secrets out of a line."""
+        """Begin to write to `stream`; `hide` takes secrets out of a line, `keep_short` is called before each writing."""
         super().__init__()
+        self._keep_short = keep_short
+        self._damper = Damper()
         self._form = form
         self._hide = hide
         self._lines = JsonFormatter() if form == "json" else LineFormatter()
@@ -120,7 +156,8 @@ class LogWriter(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Queue one record, or count it as dropped."""
-        self.emit_each(record, (_NO_FIELDS,))
+        if self._damper.lets_through(record):
+            self.emit_each(record, (_NO_FIELDS,))
 
     def emit_each(self, record: logging.LogRecord, many: Iterable[_Fields]) -> None:
         """Queue a record once for each set of further fields; lines for which there is no room are counted as dropped."""
@@ -160,6 +197,9 @@ class LogWriter(logging.Handler):
         dropped, self._dropped = self._dropped, 0
         if dropped:
             lines.append(self._told_of_loss(dropped))
+        if self._keep_short is not None:
+            with contextlib.suppress(OSError):
+                self._keep_short()
         try:
             self._stream.write("".join([f"{line}\n" for line in lines]))
             self._stream.flush()
@@ -218,6 +258,7 @@ def logging_to(
     *,
     form: Literal["auto", "console", "json"] = "auto",
     hide: Callable[[str], str] | None = None,
+    keep_short: Callable[[], None] | None = None,
 ) -> Iterator[None]:
     """Configure the root logger while the block runs; libraries are heard from WARNING on.
 
@@ -226,12 +267,13 @@ def logging_to(
         stream: Where to; None: stderr.
         form: Lines for people or JSON objects; "auto" is the former on a terminal.
         hide: Takes secrets out of a line.
+        keep_short: Called in the writing thread before lines are written: begins a new file where one has grown too long.
     """
     root = logging.getLogger()
     target = stream if stream is not None else sys.stderr
     if form == "auto":
         form = "console" if target is not None and target.isatty() else "json"
-    writer = LogWriter(target, form=form, hide=hide)
+    writer = LogWriter(target, form=form, hide=hide, keep_short=keep_short)
     previous = root.level
     told = {name: getattr(logging, name) for name in _UNTOLD}
     for name in _UNTOLD:
