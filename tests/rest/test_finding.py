@@ -8,6 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 
+from tests.keeper.client import until
 from tests.rest.rest_caller import Answer, Json, Query, RestCaller
 from tests.support.processes import Gate
 from tests.support.server import OutliveServer
@@ -84,6 +85,7 @@ def test_doors_are_open_while_the_keeper_is_silent(own_server: OutliveServer, ga
         assert cancelled.result(30).status == 200
         assert waited.result(30)["exit_code"] == 3
     assert rest.wait(doomed, "closed")["exit_code"] == -signal.SIGTERM
+    until(lambda: "finding" not in rest.send("GET", "/readyz").json, "an end of the finding")
     assert rest.call("GET", "/readyz").json.keys() == {"status", "keeper", "registry"}
     found = _all(rest, state="active")
     assert found.keys() == {*many} - {doomed}
