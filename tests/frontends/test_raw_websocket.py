@@ -310,11 +310,11 @@ async def test_a_text_that_is_no_text_and_one_behind_the_close_are_refused_as_ev
 
 
 async def test_what_is_answered_after_a_stop_during_the_upgrade_is_dropped() -> None:
-    """The stop has answered (500); a door that decides afterwards finds its caller gone, and nothing is logged."""
+    """The stop has answered (503); a door that decides afterwards finds its caller gone, and nothing is logged."""
     connection = _Connection()
     await connection.ask()
     connection.protocol.shutdown()
-    assert connection.transport.written.startswith(b"HTTP/1.1 500 ")
+    assert connection.transport.written.startswith(b"HTTP/1.1 503 ")
     with pytest.raises(ClientDisconnected):
         await connection.protocol.send({"type": "websocket.accept"})
     with pytest.raises(ClientDisconnected):
