@@ -235,7 +235,7 @@ class Application:
         found = sum(
             not process.is_closed or process.record.descendants > 0 for process in self._engine.live()
         )
-        finding = self._engine.finding
+        finding = self._engine.finding.progress
         return found if finding is None else max(found, finding.of)
 
     def _learn(self, event: Event) -> None:

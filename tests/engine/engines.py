@@ -26,7 +26,7 @@ class _KnowingEngine(Engine):
         await super().__aenter__()
         try:
             async with asyncio.timeout(30):
-                await self.everything_found()
+                await self.finding.over()
         except BaseException:
             await self.__aexit__(None, None, None)
             raise

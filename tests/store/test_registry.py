@@ -104,7 +104,7 @@ async def test_what_was_put_is_read_at_once_and_after_opening_again(tmp_path: Pa
         registry.put(first)
         assert await registry.find(first.record.process_id) == first
         assert await registry.list(ProcessFilter(), limit=10) == [first]
-        assert await registry.known_of([first.record.process_id, "other"]) == {first.record.process_id}
+        assert await registry.known_of([first.record.process_id, "other"]) == {first.record.process_id: False}
         await registry.flush()
         assert await registry.unfinished_pids() == {
             id_to_bytes(first.record.process_id): first.record.pid or 0

@@ -88,11 +88,7 @@ class KeeperLink:
         self._unanswered.fail_all(BackendUnavailable("keeper_unavailable", "The server is being stopped."))
 
     async def wait_ready(self, deadline_s: float) -> None:
-        """Return when the supervisor has answered for the first time, or is there and has been silent for 0.25 s.
-
-        Raises:
-            BackendUnavailable: Neither within the deadline: there is none, or it does not let us in.
-        """
+        """Return when the supervisor has answered, or has been silent for 0.25 s; else raise `BackendUnavailable`."""
         await _wait(self._is_there, deadline_s, self._unanswered)
 
     async def request(
@@ -259,7 +255,7 @@ class KeeperLink:
                 self._closed()
 
     async def _greet(self, silence: asyncio.TimerHandle) -> bool:
-        """Say hello and, once that is answered, send what was left unanswered; False when no answer comes."""
+        """Say hello and, once answered, send what was left unanswered; False when no answer comes."""
         message: Reply = {"op": "hello", "role": "server", "version": VERSION, "pid": os.getpid()}
         hello = self._hello = self._unanswered.add(message, b"", deadline_s=_HELLO_S, is_repeatable=False)
         self._send(hello)

@@ -102,7 +102,7 @@ class Engine(Approving):
             hider=self.hider,
         )
         self._upkeep = Upkeep(self._layout, self._registry, self._intake, removed=self._removed)
-        self._finding = Finding(
+        self.finding = Finding(
             self._registry, self._intake, self._recovery, self._upkeep, found=self._everything_found
         )
         self._unread = Unread(self.release, grace_s=settings.reader_grace_s)
@@ -121,9 +121,7 @@ class Engine(Approving):
         return self._preparation.shell
 
     async def __aenter__(self) -> Self:
-        """Open everything; what lives becomes known from then on: `find`, `list` and the verbs wait for what they need.
-
-        `known` waits for all of it, as whoever asks `live` or `of_connection` should first.
+        """Open everything. What lives becomes known from then on: `find`, `list` and the verbs wait for it, `live` does not (`known`).
 
         Raises:
             BackendUnavailable: The keeper could not be started.
@@ -156,7 +154,7 @@ class Engine(Approving):
             check_backend=self._backend.check,
         )
         self._stack.push_async_callback(self._backend.close)
-        await self._finding.open()
+        await self.finding.open()
         await self._open_groups()
         await self._backend.open(self._intake)
         self._group = group = await self._stack.enter_async_context(asyncio.TaskGroup())
@@ -164,19 +162,14 @@ class Engine(Approving):
         for task in (
             group.create_task(self._recovery.run(), name="engine recovery"),
             group.create_task(self._unread.run(), name="engine unread"),
-            group.create_task(self._find_and_keep(), name="engine upkeep"),
+            group.create_task(self.finding.run(settings), name="engine upkeep"),
         ):
             self._stack.callback(task.cancel)
         self._stack.callback(self._groups.close)
         self._stack.callback(self._asked.close)
 
-    async def _find_and_keep(self) -> None:
-        """Find what lives; then look after the past."""
-        await self._finding.run()
-        await self._upkeep.run(self._settings.retention, interval_s=self._settings.retention_interval_s)
-
     def _everything_found(self) -> None:
-        """Do what needs to know everybody: admit whom the groups' limits allow, expire approvals."""
+        """Do what needs to know everybody."""
         if self._group is not None:
             self._groups.begin(self._group)
         self._asked.begin()
@@ -201,7 +194,7 @@ class Engine(Approving):
         if self._preparation is None:
             raise AssertionError("the engine is used inside `async with` only")
         now_ns = time.time_ns()
-        await self._found_enough(command, process_id)
+        await self.finding.enough_for(command, process_id, most=self._settings.max_processes)
         if process_id is None:
             process_id = new_process_id(now_ns, os.urandom(RANDOM_BYTES))
         elif (known := self._intake.live.get(_key_of(process_id))) is not None:
@@ -210,16 +203,6 @@ class Engine(Approving):
         command = self.grants.give(command, owner)
         async with self._places.of(owner.principal):
             return await self._start(self._preparation, command, owner, process_id=process_id, now_ns=now_ns)
-
-    async def _found_enough(self, command: Command, process_id: ProcessId | None) -> None:
-        """Wait, after a restart, for those of whom a start depends: its group, its own id, the most that may live."""
-        if (progress := self._finding.progress) is None:
-            return
-        most = self._settings.max_processes
-        if command.group is not None or (most is not None and progress.of + len(self._intake.live) >= most):
-            await self._finding.found()
-        elif process_id is not None and is_process_id(process_id):
-            await self._finding.one(process_id)
 
     async def _start(
         self, preparation: Preparation, command: Command, owner: Owner, *, process_id: ProcessId, now_ns: int
@@ -289,7 +272,7 @@ class Engine(Approving):
     def _adopted(self, process: Process) -> None:
         self._groups.enter(process)
         self._unread.changed(process)
-        if process.connection_id is not None and not self._finding.is_over:
+        if process.connection_id is not None and not self.finding.is_over:
             self._recovered.add(process.connection_id)
         self._announcer.tell(ProcessRecovered, process)
 

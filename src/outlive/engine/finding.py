@@ -12,10 +12,12 @@ import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
+from outlive.core.command import Command
 from outlive.core.errors import BackendUnavailable, OutliveError
-from outlive.core.identity import ProcessId, id_from_bytes, id_to_bytes
+from outlive.core.identity import ProcessId, id_from_bytes, id_to_bytes, is_process_id
 from outlive.engine.intake import Intake
 from outlive.engine.recovery import Recovery
+from outlive.engine.settings import EngineSettings
 from outlive.engine.upkeep import Upkeep
 from outlive.store.registry import Registry
 from outlive.store.rows import StoredProcess
@@ -44,7 +46,7 @@ class Progress:
 
 
 class Finding:
-    """Begins with `open`; `run` ends when everything is known, and for this server's life it stays so."""
+    """Begins with `open`; `run` finds everything, and for this server's life it stays known."""
 
     def __init__(
         self,
@@ -104,14 +106,15 @@ class Finding:
         """Read which processes were unfinished; nothing of them is loaded."""
         self._rows = await self._registry.unfinished_pids()
 
-    async def run(self) -> None:
-        """Find everything, however often something is in the way."""
+    async def run(self, settings: EngineSettings) -> None:
+        """Find everything, however often something is in the way; then look after the past, for ever."""
         while not self.is_over:
             try:
                 await self._find()
             except (OutliveError, OSError):
                 _logger.exception("finding again what lives failed; it is tried again")
                 await asyncio.sleep(_RETRY_S)
+        await self._upkeep.run(settings.retention, interval_s=settings.retention_interval_s)
 
     async def _find(self) -> None:
         try:
@@ -155,6 +158,19 @@ class Finding:
         except TimeoutError:
             text = f"The keeper did not tell what is live within {_SYNC_S:.0f} s."
             raise BackendUnavailable("keeper_unavailable", text) from None
+
+    async def enough_for(self, command: Command, process_id: ProcessId | None, *, most: int | None) -> None:
+        """Wait for those of whom a start depends: its group, its own id, the most processes that may live.
+
+        Raises:
+            BackendUnavailable: The keeper did not tell within 20 s.
+        """
+        if (progress := self.progress) is None:
+            return
+        if command.group is not None or (most is not None and progress.of + len(self._intake.live) >= most):
+            await self.found()
+        elif process_id is not None and is_process_id(process_id):
+            await self.one(process_id)
 
     async def one(self, process_id: ProcessId) -> None:
         """Return when as much is known of one process as can be: it is loaded if it lives; the others need not be yet."""

@@ -12,7 +12,7 @@ from outlive.core.lifecycle import State
 from outlive.core.location import LOCAL
 from outlive.core.process import ProcessRecord
 from outlive.engine import waiting
-from outlive.engine.finding import Finding, Progress
+from outlive.engine.finding import Finding
 from outlive.engine.hiding import Hider
 from outlive.engine.intake import Intake
 from outlive.engine.process import Process
@@ -42,7 +42,7 @@ class Queries:
     _intake: Intake
     _registry: Registry
     _recovery: Recovery
-    _finding: Finding
+    finding: Finding
     _recovered: set[str]
     hider: Hider
     _settings: EngineSettings
@@ -83,8 +83,8 @@ class Queries:
         """
         if is_process_id(process_id):
             key = id_to_bytes(process_id)
-            if not self._finding.is_over:
-                await self._finding.one(ProcessId(process_id))
+            if not self.finding.is_over:
+                await self.finding.one(ProcessId(process_id))
             elif key in self._intake.strangers:
                 await self._recovery.catch_up()
             process = self._intake.live.get(key)
@@ -98,7 +98,7 @@ class Queries:
 
     async def _stored(self, process_id: ProcessId) -> StoredProcess | None:
         row = await self._registry.find(process_id)
-        if row is None or not (row.record.is_closed or self._finding.is_over):
+        if row is None or not (row.record.is_closed or self.finding.is_over):
             # Its folder knows more: the row was not written yet, or not brought up to date since the last server.
             found = await self._recovery.look_up(process_id)
             if self._intake.synced.is_set():
@@ -111,7 +111,7 @@ class Queries:
                     text = "The keeper has not told yet what became of this process."
                     raise BackendUnavailable("keeper_unavailable", text)
                 row = found
-        return None if row is None else self._finding.as_known(row)
+        return None if row is None else self.finding.as_known(row)
 
     async def find_by(self, wanted: ProcessFilter) -> Process:
         """Return the newest process that matches (a command id, a pid, a connection's request id …).
@@ -127,11 +127,11 @@ class Queries:
     async def list(self, wanted: ProcessFilter | None = None, *, limit: int = 50) -> _Records:
         """Return records, newest first, live and ended; the next page is `before=` the last one's id."""
         wanted = wanted or ProcessFilter()
-        await self._finding.listed()
+        await self.finding.listed()
         # Taken before the rows are read: a process that is filed away meanwhile must not fall between the two.
         live = sorted(self._intake.live.values(), key=lambda one: one.process_id, reverse=True)
         rows = await self._registry.list(wanted, limit=limit, without=[one.process_id for one in live])
-        records = [self._finding.as_known(row).record for row in await self._as_they_are(rows)]
+        records = [self.finding.as_known(row).record for row in await self._as_they_are(rows)]
         found = 0
         for process in live:
             if wanted.connection_id in {None, process.connection_id} and wanted.matches(
@@ -169,23 +169,14 @@ class Queries:
 
     async def known(self) -> None:
         """Return when what lives is known after a restart: at once, mostly; a second after it when the keeper is silent."""
-        await self._finding.listed()
-
-    async def everything_found(self) -> None:
-        """Return when everything that lives is known and the keeper has told of it, however long it is silent."""
-        await self._finding.over()
-
-    @property
-    def finding(self) -> Progress | None:
-        """How many of the processes of earlier servers are found again; None once all are."""
-        return self._finding.progress
+        await self.finding.listed()
 
     def may_live(self) -> Iterator[tuple[int | None, str]]:
         """Yield pid and process id of whatever may live here: also of what is being found again."""
         for process in self._intake.live.values():
             if not process.location.is_node:  # a pid on a node says nothing about this machine
                 yield process.pid, process.process_id
-        yield from self._finding.pids()
+        yield from self.finding.pids()
 
     def of_connection(self, connection_id: str) -> _Processes:
         """Return the live processes that a connection started, oldest first (also complete ones not yet closed)."""
@@ -201,7 +192,7 @@ class Queries:
 
         Together with an `of_connection` right after it this misses nobody.
         """
-        await self._finding.listed()
+        await self.finding.listed()
         rows = await self._registry.list(ProcessFilter(connection_id=connection_id), limit=_MAX_ENDED)
         rows = await self._as_they_are(rows)
         live = {process.process_id for process in self.of_connection(connection_id)}

@@ -39,7 +39,7 @@ class Queueing(Records):
     _registry: Registry
     _filing: Filing
     _intake: Intake
-    _finding: Finding
+    finding: Finding
     _groups: Groups
     _undecided: Undecided
     hider: Hider
@@ -95,7 +95,7 @@ class Queueing(Records):
 
         Returns by process id None, or why it could not be done there (it ended meanwhile, for instance).
         """
-        await self._finding.listed()
+        await self.finding.listed()
         matching = [
             one for one in self._intake.live.values() if wanted.matches(one.record) and not one.is_ended
         ]
@@ -125,7 +125,7 @@ class Queueing(Records):
 
         `grace_s` None leaves each its own.
         """
-        await self._finding.listed()
+        await self.finding.listed()
 
         async def end(process: Process) -> None:
             with contextlib.suppress(OutliveError):  # it may end, or the keeper vanish, at the same moment

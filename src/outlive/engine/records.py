@@ -39,7 +39,7 @@ class Records(Controls):
     _filing: Filing
     _upkeep: Upkeep
     _groups: Groups
-    _finding: Finding
+    finding: Finding
     secrets: Secrets
 
     async def relabel(self, process: Process, *, tags: Mapping[str, str], group: str | None) -> None:
@@ -115,7 +115,7 @@ class Records(Controls):
             BackendUnavailable: One of them does not answer within its deadline (10 s at most; 1 s as long as something is
                 being found again, which `details` tell).
         """
-        progress = self._finding.progress
+        progress = self.finding.progress
         try:
             async with asyncio.timeout(None if progress is None else _FINDING_S):
                 await self._backend.status()

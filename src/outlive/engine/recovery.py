@@ -81,9 +81,8 @@ class Recovery:
         """Bring those rows up to date, of the unfinished ones, whose processes the keeper does not hold any more."""
         left = [key for key in unfinished if not self._is_told(key)]
         for begin in range(0, len(left), _SLICE):
-            part = await self._registry.rows_of(map(id_from_bytes, left[begin : begin + _SLICE]))
-            # Settled meanwhile by whoever asked for it.
-            part = [row for row in part if not row.record.is_closed]
+            rows = [await self._registry.find(id_from_bytes(key)) for key in left[begin : begin + _SLICE]]
+            part = [row for row in rows if row is not None and not row.record.is_closed]
             found = await self._read([one.record.process_id for one in part], is_live=False)
             for row in part:
                 ended, _ = found.get(row.record.process_id, (None, ""))
@@ -100,17 +99,19 @@ class Recovery:
         for begin in range(0, len(left), _SLICE):
             found = await self._read(part := left[begin : begin + _SLICE], is_live=True)
             await self._recover_secrets(found)
-            rows = {row.record.process_id: row for row in await self._registry.rows_of(part)}
+            closed = await self._registry.known_of(part)
             for process_id in part:
-                row, loaded = rows.get(process_id), found.get(process_id)
-                is_over = row is not None and row.record.is_closed
-                if loaded is None or is_over or self._is_told(id_to_bytes(process_id)):
+                loaded = found.get(process_id)
+                if loaded is None or closed.get(process_id):
                     continue
                 if loaded[0].record.is_closed:  # it has ended, whatever the keeper will say
+                    row = await self._registry.find(process_id)
                     if row is None:
                         self._registry.put(loaded[0])
-                    else:
+                    elif not row.record.is_closed:
                         self._settle_row(row, loaded[0])
+                    continue
+                if self._is_told(id_to_bytes(process_id)):
                     continue
                 process = self._loaded(*loaded)
                 if not process.is_acknowledged:  # the keeper may never have heard of it
@@ -145,7 +146,7 @@ class Recovery:
         """Load strangers; who was loaded or filed away meanwhile is left alone."""
         found = await self._read(process_ids, is_live=True)
         await self._recover_secrets(found)
-        closed = await self._registry.closed_of(process_ids)
+        closed = await self._registry.known_of(process_ids)
         rows = []
         for process_id in process_ids:
             key = id_to_bytes(process_id)
@@ -160,7 +161,7 @@ class Recovery:
                 _logger.warning("the keeper holds a process without a readable folder: %s", process_id)
                 self._intake.strangers.pop(key, None)
                 continue
-            if process_id in closed:
+            if closed.get(process_id):
                 self._intake.strangers.pop(
                     key, None
                 )  # a last word about a process that was filed away already

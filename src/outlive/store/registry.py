@@ -31,7 +31,6 @@ _Values = list[object]
 
 _SELECT = f"SELECT {', '.join(COLUMNS)} FROM processes"  # noqa: S608 - our own column names
 _UNFINISHED = "SELECT process_id, pid FROM processes WHERE is_closed = 0"
-_SELECT_SOME = f"{_SELECT} WHERE process_id IN (SELECT value FROM json_each(?))"  # noqa: S608 - the same
 _MAX_READS = 64  # reads waiting for the one reading thread; more wait in the loop
 _DEADLINE_S = 10.0
 _SLICE = 1000  # rows read at once by whoever needs all of them: 2 ms
@@ -143,31 +142,16 @@ class Registry:
             if is_process_id(str(name))
         }
 
-    async def rows_of(self, process_ids: Iterable[str]) -> _Stored:
-        """Return the rows of these ids, in no order; who has none is left out."""
+    async def known_of(self, process_ids: Iterable[str]) -> dict[str, bool]:
+        """Return those of these ids that have a row, and whether it is closed: then nothing about them changes any more."""
         asked = [*process_ids]
-        pending = {one: row for one, row in self._opened.pending().items() if one in asked}
-        rows = await self._select(_SELECT_SOME, [json.dumps(asked)])
-        return [*pending.values(), *(row for row in rows if row.record.process_id not in pending)]
-
-    async def closed_of(self, process_ids: Iterable[str]) -> set[str]:
-        """Return those of these ids whose row is closed: nothing about them changes any more."""
-        asked = [*process_ids]
+        # Before: what is committed meanwhile is among the rows.
         pending = {one: row.record.is_closed for one, row in self._opened.pending().items() if one in asked}
-        query = "SELECT process_id FROM processes WHERE is_closed = 1 AND process_id IN (SELECT value FROM json_each(?))"
-        closed = {str(row[0]) for row in await self._read(query, [json.dumps(asked)])}
-        return {one for one in closed if pending.get(one, True)} | {
-            one for one, is_closed in pending.items() if is_closed
-        }
-
-    async def known_of(self, process_ids: Iterable[str]) -> set[str]:
-        """Return those of these ids that have a row."""
-        asked = [*process_ids]
-        pending = (
-            self._opened.pending().keys() & asked
-        )  # before: what is committed meanwhile is among the rows
-        query = "SELECT process_id FROM processes WHERE process_id IN (SELECT value FROM json_each(?))"
-        return {str(row[0]) for row in await self._read(query, [json.dumps(asked)])} | pending
+        query = (
+            "SELECT process_id, is_closed FROM processes WHERE process_id IN (SELECT value FROM json_each(?))"
+        )
+        found = {str(name): bool(closed) for name, closed in await self._read(query, [json.dumps(asked)])}
+        return found | pending
 
     async def removable(self, clock: RetentionClock) -> _Candidates:
         """Return what retention may choose from: ended and closed, with nothing left of the tree; ends by `clock`."""

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable, MutableMapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal, Self, cast
 
 import anyio
 from starlette.routing import Router
@@ -170,7 +170,11 @@ class PlayedEngine(_PlayedControls):
     async def known(self) -> None:
         """Know everything."""
 
-    async def everything_found(self) -> None:
+    @property
+    def finding(self) -> Self:
+        return self
+
+    async def over(self) -> None:
         """Have found everything."""
 
     async def wait(self, process: Process, *, until: Literal["complete", "closed"]) -> None:

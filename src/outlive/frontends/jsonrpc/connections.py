@@ -54,7 +54,7 @@ class Connections:
         return self
 
     async def _expect_returns(self) -> None:
-        await self._engine.everything_found()
+        await self._engine.finding.over()
         for connection_id in self._engine.connections_waiting():
             processes = self._engine.of_connection(connection_id)
             if processes and connection_id not in self._places:

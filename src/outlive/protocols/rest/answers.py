@@ -220,7 +220,7 @@ class Alive(_Answer):
     status: Literal["alive"]
 
 
-class Found(_Answer):
+class _Found(_Answer):
     """How many of the processes that lived when the server was started are found again."""
 
     known: int
@@ -233,7 +233,7 @@ class Ready(_Answer):
     status: Literal["ready"]
     keeper: Literal["reachable"]
     registry: Literal["writable"]
-    finding: Found | None = Field(
+    finding: _Found | None = Field(
         default=None,
         description="After a restart, until everything that lived is found again: how far that is.",
     )
