@@ -2,7 +2,7 @@
 
 import json
 import shlex
-import sys
+import shutil
 import time
 from pathlib import Path
 from typing import Any
@@ -11,10 +11,10 @@ import pytest
 import websockets
 
 from tests.attacks.attacking import Requests, create_token
+from tests.escapes.scene import SYSTEM_PYTHON
 from tests.support.server import OutliveServer
 
 _SCRIPT = Path(__file__).with_name("reaching.py")
-_SITE = str(Path(websockets.__file__).parent.parent)
 _ENDS = (
     "POST cancel",
     "DELETE",
@@ -54,7 +54,11 @@ class _Scene:
         }
         here = folder / "reaching.py"
         here.write_bytes(_SCRIPT.read_bytes())
-        words = [sys.executable, "-I", "-S", str(here), _SITE, json.dumps(at)]
+        site = (
+            folder / "site"
+        )  # what a command in a sandbox may read: its own folder, and the system's programs
+        shutil.copytree(Path(websockets.__file__).parent, site / "websockets")
+        words = [SYSTEM_PYTHON, "-I", "-S", str(here), str(site), json.dumps(at)]
         started = self.ask.start(shlex.join(words), profile=profile, cwd=str(folder))
         deadline = time.monotonic() + _PATIENCE_S
         while not out.exists():
@@ -74,12 +78,13 @@ class _Scene:
 
 @pytest.mark.promise("A.reach_inside")
 @pytest.mark.timeout(240)
+@pytest.mark.parametrize("profile", ["guarded", "workspace"])
 def test_a_command_acts_by_no_door_on_a_process_with_a_weaker_profile(
-    besieged: OutliveServer, tmp_path: Path
+    besieged: OutliveServer, tmp_path: Path, profile: str
 ) -> None:
-    scene = _Scene(besieged, "deputy")
+    scene = _Scene(besieged, f"deputy-{profile}")
     try:
-        found = scene.attack("guarded", tmp_path)
+        found = scene.attack(profile, tmp_path)
         assert {name: answer for name, answer in found.items() if answer != "profile_too_weak"} == {}
         for one in (scene.victim, *scene.ended.values()):
             view = scene.ask("GET", f"/v1/processes/{one['process_id']}").body
