@@ -235,6 +235,33 @@ def test_a_profile_keeps_its_promises_for_an_ordinary_user(for_nobody: Path, pro
         outside.close()
 
 
+@pytest.mark.skipif(
+    not (_IS_ROOT and _SETPRIV and os.path.exists(_SYSTEM_PYTHON)),
+    reason="becoming another user takes root, setpriv and a Python that he may run",
+)
+@pytest.mark.promise("S0.3.profile")
+@pytest.mark.parametrize("profile", [Profile.WORKSPACE, Profile.OFFLINE, Profile.SEALED])
+def test_folders_of_path_that_the_user_cannot_reach_do_no_harm(for_nobody: Path, profile: Profile) -> None:
+    (for_nobody / "workspace").mkdir(mode=0o755)
+    (for_nobody / "closed" / "bin").mkdir(parents=True)
+    (for_nobody / "closed").chmod(0o700)  # root's, as /root/.local/bin is
+    found = _as_nobody(for_nobody, "offers")
+    if obstacle := found["obstacles"][profile.value]:
+        pytest.skip(f"{profile.value} cannot be had here by an ordinary user: {obstacle}")
+    sandboxes = Sandboxes(
+        SandboxSettings(),
+        state_dir=str(for_nobody / "state"),
+        environment={"HOME": f"{for_nobody}/closed", "PATH": f"{for_nobody}/closed/bin:/usr/bin:/bin"},
+    )
+    sandboxes.assume(Offers(machine=Machine(**found["machine"]), obstacles=dict.fromkeys(Profile, "")))
+    making = sandboxes.confine(
+        Command(line="x"), profile, name="x", cwd=str(for_nobody / "workspace"), script=None
+    )
+    steps = asyncio.run(making).steps or ()
+    assert f"{for_nobody}/closed/bin" in " ".join(steps), "as its server's PATH has it"
+    assert _as_nobody(for_nobody, "run", json.dumps([steps, ["/bin/echo", "1"]])) == 1
+
+
 async def _steps(profile: Profile, machine: Machine, folder: Path, outside: Outside) -> list[str]:
     sandboxes = Sandboxes(
         SandboxSettings(readable=(str(folder / "inside.py"),)),

@@ -268,9 +268,9 @@ def _restrict(rules: list[tuple[bytes, int]], version: int) -> None:
         try:
             calls.add_landlock_rule(ruleset, path, rights, version=version)
         except OSError as error:
-            if error.errno not in {errno.ENOENT, errno.ELOOP, errno.ENOTDIR}:
+            if error.errno not in {errno.ENOENT, errno.ELOOP, errno.ENOTDIR, errno.EACCES}:
                 raise
-            # Nothing is there (any more), or a link: nothing is allowed there, then.
+            # Nothing is there (any more), or a link, or what we may not reach anyhow: nothing is allowed there, then.
     calls.restrict_self(ruleset)
 
 
