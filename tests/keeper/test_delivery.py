@@ -36,9 +36,10 @@ def test_a_lent_input_is_the_commands_alone_and_outlives_every_keeper(
 ) -> None:
     reading, writing = pipe
     process_id = new_id()
-    own_house.client.ask("lend", id=process_id, fds=[reading])
-    os.close(reading)
-    own_house.start(*sh("echo ready; cat"), process_id=process_id, stdin="lent")
+    with KeeperClient(own_house.state_dir, ensure=own_house.ensure, role="cli") as lender:
+        lender.ask("lend", id=process_id, fds=[reading])
+        os.close(reading)
+        own_house.start(*sh("echo ready; cat"), process_id=process_id, stdin="lent")
     own_house.wait_output(process_id, 6)
     os.write(writing, b"before ")
     own_house.kill(own_house.supervisor(), own_house.guardian())
@@ -52,9 +53,10 @@ def test_a_lent_input_is_the_commands_alone_and_outlives_every_keeper(
 def test_a_terminal_and_a_lent_input_go_together(house: House, pipe: tuple[int, int]) -> None:
     reading, writing = pipe
     process_id = new_id()
-    house.client.ask("lend", id=process_id, fds=[reading])
     line = "test -t 1 && test -t 2 && ! test -t 0 && read line && echo $line > /dev/tty"
-    house.start(*sh(line), process_id=process_id, stdin="lent", stdio="pty")
+    with KeeperClient(house.state_dir, ensure=house.ensure, role="cli") as lender:
+        lender.ask("lend", id=process_id, fds=[reading])
+        house.start(*sh(line), process_id=process_id, stdin="lent", stdio="pty")
     os.write(writing, b"word\n")
     house.client.wait_done(process_id)
     assert (house.wire_code(process_id), house.out(process_id)) == (0, b"word\r\n")

@@ -1,5 +1,6 @@
 """Descriptors that commands lend: they take neither the room of people outside nor the keeper's descriptors (issue 19, 1)."""
 
+import contextlib
 import json
 import os
 import sys
@@ -9,6 +10,7 @@ import pytest
 
 from tests.keeper.client import KeeperClient, KeeperRefused, new_id
 from tests.keeper.house import House
+from tests.support.processes import Gate
 
 # A command of the keeper's that lends what it can, many connections after another, and keeps them open.
 _LENDER = """
@@ -39,12 +41,79 @@ for packet in packets:
     link.close()
 """
 
+# One that lends a file 16 times, and keeps the connections until a gate opens.
+_LENDER_THAT_STAYS = """
+import os, socket, sys, time
+path, name, gate = sys.argv[1:]
+mine, links = os.open(name, os.O_RDONLY), []
+for number in range(16):
+    links.append(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET))
+    links[-1].settimeout(20)
+    links[-1].connect(path)
+    socket.send_fds(links[-1], [b'J{"req":1,"op":"lend","id":"%s"}' % (b"%026d" % number)], [mine])
+    assert b'"error"' not in links[-1].recv(4096)
+    os.write(1, b"+")
+while not os.path.exists(gate):
+    time.sleep(0.01)
+"""
+
 
 def _lend_inside(house: House, *, count: int, garbage: tuple[bytes, ...] = ()) -> bytes:
     words = (sys.executable, "-I", "-S", "-c", _LENDER, house.layout.keeper_socket, str(count))
     code, out, err = house.run(*words, json.dumps([one.hex() for one in garbage]))
     assert code == 0, err
     return out
+
+
+def _lender(house: House) -> KeeperClient:
+    """Return a connection that may lend one descriptor at a time."""
+    return KeeperClient(house.state_dir, ensure=house.ensure, role="cli")
+
+
+def _holds(house: House, fd: int) -> int:
+    """Return how many descriptors the supervisor has of the file behind one of ours."""
+    wanted = os.fstat(fd)
+    folder = f"/proc/{house.supervisor()}/fd"
+    found = 0
+    for name in os.listdir(folder):
+        with contextlib.suppress(OSError):  # closed meanwhile
+            one = os.stat(f"{folder}/{name}")
+            found += (one.st_dev, one.st_ino) == (wanted.st_dev, wanted.st_ino)
+    return found
+
+
+@pytest.mark.promise("A.lending")
+def test_nothing_is_taken_for_an_id_that_no_server_has_announced(own_house: House) -> None:
+    """It stays with its lender, from outside and from inside, until the server asks for that start."""
+    reading, writing = os.pipe()
+    process_id = new_id()
+    with contextlib.ExitStack() as lenders:
+        for name in (process_id, *(new_id() for _ in range(7))):
+            lenders.enter_context(_lender(own_house)).ask("lend", id=name, fds=[reading])
+        assert _holds(own_house, reading) == 0
+        started = own_house.start("/bin/cat", process_id=process_id, stdin="lent")
+        assert _holds(own_house, reading) == 0, "the command has it, and nobody else"
+        os.write(writing, b"mine\n")
+        os.close(writing)
+        own_house.client.wait_done(started)
+        assert own_house.out(started) == b"mine\n"
+    os.close(reading)
+
+
+@pytest.mark.promise("A.lending")
+def test_nothing_is_taken_of_what_a_command_lends_unasked(
+    own_house: House, gate: Gate, tmp_path: Path
+) -> None:
+    given = tmp_path / "given"
+    given.write_bytes(b"theirs\n")
+    words = (own_house.layout.keeper_socket, str(given), str(gate.path))
+    process_id = own_house.start(sys.executable, "-I", "-S", "-c", _LENDER_THAT_STAYS, *words)
+    own_house.wait_output(process_id, 16)
+    with given.open() as file:
+        assert _holds(own_house, file.fileno()) == 0
+    gate.open()
+    own_house.client.wait_done(process_id)
+    assert (own_house.wire_code(process_id), own_house.out(process_id)) == (0, b"+" * 16)
 
 
 @pytest.mark.promise("A.inside")
@@ -55,10 +124,7 @@ def test_what_commands_lend_keeps_nobody_outside_from_lending(own_house: House, 
     given = tmp_path / "given"
     given.write_bytes(b"mine\n")
     process_id = new_id()
-    with (
-        KeeperClient(own_house.state_dir, ensure=own_house.ensure, role="cli") as lender,
-        given.open() as file,
-    ):
+    with _lender(own_house) as lender, given.open() as file:
         lender.ask("lend", id=process_id, fds=[file.fileno()])
         assert own_house.run("/bin/cat", stdin="lent", process_id=process_id)[:2] == (0, b"mine\n")
 
@@ -66,9 +132,9 @@ def test_what_commands_lend_keeps_nobody_outside_from_lending(own_house: House, 
 @pytest.mark.promise("A.inside")
 def test_a_process_lends_so_much_and_no_more(own_house: House) -> None:
     reading, writing = os.pipe()
-    with KeeperClient(own_house.state_dir, ensure=own_house.ensure, role="cli") as lender:
+    with contextlib.ExitStack() as lenders, _lender(own_house) as lender:
         for _ in range(16):
-            lender.ask("lend", id=new_id(), fds=[reading])
+            lenders.enter_context(_lender(own_house)).ask("lend", id=new_id(), fds=[reading])
         with pytest.raises(KeeperRefused, match="Too many"):
             lender.ask("lend", id=new_id(), fds=[reading])
     for fd in (reading, writing):
@@ -78,22 +144,22 @@ def test_a_process_lends_so_much_and_no_more(own_house: House) -> None:
 def test_what_another_process_has_lent_is_not_replaced(own_house: House) -> None:
     reading, writing = os.pipe()
     process_id = "0" * 26  # the first one that the lender names, too
-    own_house.client.ask("lend", id=process_id, fds=[reading])
-    assert _lend_inside(own_house, count=1) == b"-"
-    os.write(writing, b"ours\n")
-    os.close(writing)
-    os.close(reading)
-    assert own_house.run("/bin/cat", stdin="lent", process_id=process_id)[:2] == (0, b"ours\n")  # type: ignore[arg-type]
+    with _lender(own_house) as lender:
+        lender.ask("lend", id=process_id, fds=[reading])
+        assert _lend_inside(own_house, count=1) == b"-"
+        os.write(writing, b"ours\n")
+        os.close(writing)
+        os.close(reading)
+        assert own_house.run("/bin/cat", stdin="lent", process_id=process_id)[:2] == (0, b"ours\n")  # type: ignore[arg-type]
 
 
 def test_garbage_with_descriptors_costs_the_keeper_none(own_house: House) -> None:
     own_house.wait_redundant()
     supervisor = own_house.supervisor()
-    before = len(os.listdir(f"/proc/{supervisor}/fd"))
     garbage = (b"no message", b"J[]", b"J" + b"[" * 5_000, b"") * 10
-    _lend_inside(own_house, count=1, garbage=garbage)
-    own_house.wait_redundant()
-    assert own_house.supervisor() == supervisor
-    assert (
-        len(os.listdir(f"/proc/{supervisor}/fd")) < before + 100
-    )  # shims and their links come and go; 320 were sent
+    with open(os.devnull) as null:
+        before = _holds(own_house, null.fileno())
+        _lend_inside(own_house, count=1, garbage=garbage)
+        own_house.wait_redundant()
+        assert own_house.supervisor() == supervisor
+        assert _holds(own_house, null.fileno()) < before + 20, "320 were sent"

@@ -19,6 +19,7 @@ SENTENCES: Mapping[str, str] = {
     "A.crowd": "A thousand clients that connect at once are all answered: none is refused or dropped because many came.",
     "A.tracebacks": "No client has the server print a traceback: bad frames and streams cut in the middle end with a clean code, an upgrade during a stop with 503.",
     "A.logs": "Whatever is sent to them, the logs of server and keeper stay small.",
+    "A.lending": "The keeper takes a descriptor that was lent only for an id whose start the server asks for; until then it stays with its lender.",
     "A.memory": "Memory, environment and descriptors of server and keeper are closed to other processes of their user.",
     "A.token": "A token counts until it is revoked or expires; what its holder has open ends within a second then.",
     "A.tls": "With a certificate the TCP ports speak TLS only, and ask callers for theirs where an authority is named.",

@@ -244,7 +244,7 @@ def test_a_profile_keeps_its_promises_for_an_ordinary_user(for_nobody: Path, pro
 def test_folders_of_path_that_the_user_cannot_reach_do_no_harm(for_nobody: Path, profile: Profile) -> None:
     (for_nobody / "workspace").mkdir(mode=0o755)
     (for_nobody / "closed" / "bin").mkdir(parents=True)
-    (for_nobody / "closed").chmod(0o700)  # root's, as /root/.local/bin is
+    (for_nobody / "closed").chmod(0o700)  # root's, as its own `bin` is
     found = _as_nobody(for_nobody, "offers")
     if obstacle := found["obstacles"][profile.value]:
         pytest.skip(f"{profile.value} cannot be had here by an ordinary user: {obstacle}")

@@ -22,7 +22,7 @@ from outlive.protocols.keeper import (
     encode_message,
 )
 
-__all__ = ["Client", "Clients", "Handle"]
+__all__ = ["Client", "Clients", "Handle", "Lend"]
 
 _SYNC = RECORD.pack(bytes(16), 0, 0, 0, 0, 0, 0, int(Flags.SYNC), 0)
 _MAX_INSIDE = 256  # connections of commands, which may only lend: they must not take all our descriptors
@@ -32,7 +32,7 @@ _MAX_UNSENT = 4096  # replies to a client that does not read; then it is dropped
 class Client:
     """One connection; `bells` holds the newest unsent state by key."""
 
-    __slots__ = ("bells", "caller", "is_inside", "is_server", "is_waiting", "replies", "socket")
+    __slots__ = ("bells", "caller", "is_inside", "is_lending", "is_server", "is_waiting", "replies", "socket")
 
     def __init__(self, connection: socket.socket, caller: Caller, *, is_inside: bool) -> None:
         """Begin without doorbells; a hello with role "server" asks for them.
@@ -42,12 +42,16 @@ class Client:
         self.socket = connection
         self.caller = caller
         self.is_inside = is_inside
+        self.is_lending = (
+            False  # its next packet was looked at; it is received when the server asks for that start
+        )
         self.is_server = False
         self.is_waiting = False
         self.bells: dict[bytes, bytes] = {}
         self.replies: list[bytes] = []
 
 
+Lend = Callable[[Client, str, Callable[[], int]], bool]
 Handle = Callable[[Client, dict[str, object], bytes, list[int], Answer], None]
 
 
@@ -61,15 +65,20 @@ class Clients:
         bells: Bells,
         *,
         handle: Handle,
+        lend: Lend,
         dropped: Callable[[Client], None],
         is_inside: Callable[[Caller], bool],
     ) -> None:
-        """Watch the listener; `dropped` hears of every connection that ends, `is_inside` judges a caller."""
+        """Watch the listener; `dropped` hears of every connection that ends, `is_inside` judges a caller.
+
+        `lend` is asked with a client, the process id and how to receive the descriptor whether what a client lends may wait.
+        """
         self._loop = loop
         self._listener = listener
         self._bells = bells
         self._uid = os.getuid()
         self._handle = handle
+        self._lend = lend
         self._dropped = dropped
         self._is_inside = is_inside
         self._turns = AcceptTurns()
@@ -116,6 +125,11 @@ class Clients:
             return
         if not events & ~select.EPOLLOUT:
             return
+        if client.is_lending:  # only the connection's end is waited for
+            self.drop(client)
+            return
+        if not client.is_server and self._leave_loan(client):
+            return
         packet = sockets.receive(client.socket)
         if packet is None:
             return
@@ -134,6 +148,36 @@ class Clients:
             self._reply(client, encode_message(reply))
 
         self._handle(client, request, payload, fds, answer)
+
+    def _leave_loan(self, client: Client) -> bool:
+        """Tell whether the next packet lends something that may wait; it stays there until the server asks for that start.
+
+        Its descriptor is the lender's until then, by the kernel's count, too. What comes behind it on this connection waits.
+        """
+        understood = _understand(sockets.peek(client.socket) or b"")
+        if understood is None or understood[0].get("op") != "lend":
+            return False
+        request = understood[0]
+
+        def fetch() -> int:
+            packet = sockets.receive(client.socket)
+            client.is_lending = False
+            self._watch(client)
+            fds = [] if packet is None else packet[1]
+            for fd in fds[1:]:
+                os.close(fd)
+            return fds[0] if fds else -1
+
+        if not self._lend(client, str(request.get("id")), fetch):
+            return False
+        client.is_lending = True
+        self._watch(client)
+        self._reply(client, encode_message({"req": request.get("req"), "ok": True}))
+        return True
+
+    def _watch(self, client: Client) -> None:
+        events = select.EPOLLRDHUP if client.is_lending else select.EPOLLIN
+        self._loop.change(client.socket.fileno(), events | (select.EPOLLOUT if client.is_waiting else 0))
 
     def drop(self, client: Client) -> None:
         """Forget a connection."""
@@ -162,7 +206,7 @@ class Clients:
             return False
         if not sent and not client.is_waiting:
             client.is_waiting = True
-            self._loop.change(client.socket.fileno(), select.EPOLLIN | select.EPOLLOUT)
+            self._watch(client)
         return sent
 
     def _send_waiting(self, client: Client) -> bool:
@@ -173,7 +217,7 @@ class Clients:
         if not self._send_bells(client):
             return False
         client.is_waiting = False
-        self._loop.change(client.socket.fileno(), select.EPOLLIN)
+        self._watch(client)
         return True
 
     def _send_bells(self, client: Client) -> bool:

@@ -1,14 +1,15 @@
 """Descriptors that were lent for the standard input of a command that is about to start: `Lending`.
 
 Whoever starts a command from a terminal or a pipeline hands its own standard input over, and the command reads it
-itself: nobody in between takes a byte more than the command does. Such a descriptor waits here for its start; it is
-let go of when whoever lent it goes away before that.
+itself: nobody in between takes a byte more than the command does. It is offered here before the start, and stays with its
+lender until the server asks for that start: for a process id that the server has not announced so nothing is taken. An offer
+is forgotten when whoever made it goes away before that.
 
-How much waits is bounded: for each process that lends, and apart for those that live in a tree of ours, so that a command
-cannot take the room of the people outside, nor the descriptor that another process has lent.
+How many offers wait is bounded: for each process that lends, and apart for those that live in a tree of ours, so that a command
+cannot take the room of the people outside, nor the place of what another process has lent.
 """
 
-import os
+from collections.abc import Callable
 
 __all__ = ["Lending"]
 
@@ -17,57 +18,56 @@ _MAX_INSIDE = 64
 _MAX_EACH = 16
 
 
-class _Loan:
-    """One descriptor, and what is known of its lender."""
+class _Offer:
+    """One descriptor that is to be had, and what is known of its lender."""
 
-    __slots__ = ("fd", "is_inside", "lender", "pid")
+    __slots__ = ("fetch", "is_inside", "lender", "pid")
 
-    def __init__(self, lender: object, fd: int, *, pid: int, is_inside: bool) -> None:
+    def __init__(self, lender: object, fetch: Callable[[], int], *, pid: int, is_inside: bool) -> None:
         """Keep all four."""
         self.lender = lender
-        self.fd = fd
+        self.fetch = fetch
         self.pid = pid
         self.is_inside = is_inside
 
 
 class Lending:
-    """Descriptors by process id, each with its lender."""
+    """Offers by process id, each with its lender."""
 
     def __init__(self) -> None:
         """Begin with none."""
-        self._lent: dict[str, _Loan] = {}
+        self._offers: dict[str, _Offer] = {}
 
-    def lend(self, lender: object, process_id: str, fd: int, *, pid: int, is_inside: bool) -> bool:
-        """Take `fd` over for the start of a process; False (and nothing is taken) where there is no room.
+    def lend(
+        self, lender: object, process_id: str, fetch: Callable[[], int], *, pid: int, is_inside: bool
+    ) -> bool:
+        """Note an offer for the start of a process; False where there is no room.
 
         Args:
-            lender: The connection; what it lent is closed with it.
-            process_id: What it is for. What the same process lent for it before is closed.
-            fd: The descriptor, which is ours from now on.
+            lender: The connection; what it offers is forgotten with it.
+            process_id: What it is for. What the same process offered for it before is forgotten.
+            fetch: Returns the descriptor, which is its caller's then; -1 where there is none after all.
             pid: The process that lends.
             is_inside: It lives in a tree that we started.
         """
-        before = self._lent.get(process_id)
+        before = self._offers.get(process_id)
         if before is not None and (before.pid, before.is_inside) != (pid, is_inside):
             return False  # somebody else's, which is waited for
-        alike = [one for one in self._lent.values() if one.is_inside == is_inside and one is not before]
+        alike = [one for one in self._offers.values() if one.is_inside == is_inside and one is not before]
         if len(alike) >= (_MAX_INSIDE if is_inside else _MAX_LENT):
             return False
         if sum(one.pid == pid for one in alike) >= _MAX_EACH:
             return False
-        if before is not None:
-            os.close(before.fd)
-        self._lent[process_id] = _Loan(lender, fd, pid=pid, is_inside=is_inside)
+        self._offers[process_id] = _Offer(lender, fetch, pid=pid, is_inside=is_inside)
         return True
 
     def take(self, process_id: str) -> int | None:
-        """Return the descriptor that was lent for a process, which is the caller's from now on; None without one."""
-        loan = self._lent.pop(process_id, None)
-        return None if loan is None else loan.fd
+        """Return the descriptor that is lent for a process which the server starts; None without one."""
+        offer = self._offers.pop(process_id, None)
+        fd = -1 if offer is None else offer.fetch()
+        return fd if fd >= 0 else None
 
     def forget(self, lender: object) -> None:
-        """Close what `lender` lent and nobody took."""
-        for process_id in [name for name, one in self._lent.items() if one.lender is lender]:
-            fd = self.take(process_id)
-            if fd is not None:
-                os.close(fd)
+        """Forget what `lender` offered and nobody took: it closes it itself."""
+        for process_id in [name for name, one in self._offers.items() if one.lender is lender]:
+            del self._offers[process_id]

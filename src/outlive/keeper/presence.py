@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection
 from outlive.keeper import sockets
 from outlive.keeper.bells import Bells
 from outlive.keeper.callers import Caller
-from outlive.keeper.clients import Client, Clients, Handle
+from outlive.keeper.clients import Client, Clients, Handle, Lend
 from outlive.keeper.home import Home
 from outlive.keeper.kept import Answer
 from outlive.keeper.kinship import Kinship
@@ -63,11 +63,13 @@ class Presence:
         self._kinship = Kinship(self._of_ours)
         loop.later(_LOOK_S, self._look_idle)
 
-    def listen(self, path: str, bells: Bells, *, handle: Handle, dropped: Callable[[Client], None]) -> None:
+    def listen(
+        self, path: str, bells: Bells, *, handle: Handle, lend: Lend, dropped: Callable[[Client], None]
+    ) -> None:
         """Let clients connect, who are told what `bells` collect; see `Clients` for the rest."""
         listener = sockets.listen_unix(path, backlog=128)
         self._clients = Clients(
-            self._loop, listener, bells, handle=handle, dropped=dropped, is_inside=self.is_inside
+            self._loop, listener, bells, handle=handle, lend=lend, dropped=dropped, is_inside=self.is_inside
         )
         self._loop.after_turns(self._clients.flush)
 

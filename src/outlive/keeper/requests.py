@@ -98,7 +98,7 @@ class Requests:
             case "start":
                 self._start(message, _read_all(fds[0]) if fds else payload, answer)
             case "lend":
-                self._lend(client, str(message["id"]), fds, answer)
+                self._refuse_loan(client, str(message["id"]), fds, answer)
             case "offers":
                 self._offering.ask(answer)
             case "end":
@@ -219,16 +219,17 @@ class Requests:
                     sockets.send(kept.shim.socket, f"close {letter}".encode())
         answer({})
 
-    def _lend(self, client: Client, process_id: str, fds: list[int], answer: Answer) -> None:
-        if not fds or not is_process_id(process_id):
+    def _refuse_loan(self, client: Client, process_id: str, fds: list[int], answer: Answer) -> None:
+        """Refuse what `lend` did not let wait; servers lend nothing."""
+        if client.is_server or not fds or not is_process_id(process_id):
             raise ValueError("lend one descriptor for a process id")
-        if not self._lending.lend(
-            client, process_id, fds[0], pid=client.caller.pid, is_inside=client.is_inside
-        ):
-            answer({"error": "process_limit", "message": "Too many starts wait for what was lent to them."})
-            return
-        fds.pop(0)
-        answer({})
+        answer({"error": "process_limit", "message": "Too many starts wait for what was lent to them."})
+
+    def lend(self, client: Client, process_id: str, fetch: Callable[[], int]) -> bool:
+        """Tell whether what a client lends for a start may wait; `fetch` is called when the server asks for that start."""
+        return is_process_id(process_id) and self._lending.lend(
+            client, process_id, fetch, pid=client.caller.pid, is_inside=client.is_inside
+        )
 
 
 def _is_harmless(message: _Message) -> bool:

@@ -17,6 +17,7 @@ __all__ = [
     "connect_unix",
     "has_exited",
     "listen_unix",
+    "peek",
     "peer_of",
     "peer_pidfd",
     "receive",
@@ -182,6 +183,16 @@ def send(connection: socket.SocketType, message: bytes, fds: Sequence[int] = ())
     except BlockingIOError:
         return False
     return True
+
+
+def peek(connection: socket.SocketType, *, size: int = _MAX_PACKET) -> bytes | None:
+    """Return the next packet, which stays there: its descriptors are its sender's until `receive`, which answers alike."""
+    try:
+        return connection.recv(size, socket.MSG_PEEK)
+    except BlockingIOError:
+        return None
+    except ConnectionResetError:  # said once, as below
+        return peek(connection, size=size)
 
 
 def receive(connection: socket.SocketType, *, size: int = _MAX_PACKET) -> tuple[bytes, list[int]] | None:

@@ -124,7 +124,9 @@ class Supervisor:
         )
         requests = self._requests(inputs, lending, limits, trees, pump)
         Reaper(loop, layout, guardians=self._guardian.spawned, claimed=table.unread_pids)
-        presence.listen(layout.keeper_socket, bells, handle=requests.handle, dropped=lending.forget)
+        presence.listen(
+            layout.keeper_socket, bells, handle=requests.handle, lend=requests.lend, dropped=lending.forget
+        )
         loop.after_turns(pump.rest)
         recovery = Recovery(
             loop,
