@@ -78,6 +78,30 @@ def test_a_command_has_its_callers_niceness_and_leaves_none_behind(
         assert _run(plain, "-c", _LOOK, umask=0o022, nice=nice, cwd=tmp_path)[1] == str(nice)
 
 
+@pytest.mark.promise("C.nice.floor")
+def test_a_caller_of_scope_run_gets_no_niceness_below_the_servers(plain: OutliveServer) -> None:
+    """The kernel would give it where the keeper is root's. Raw requests, none through a client of ours."""
+    words = [*outlive_command(), "token", "create", "--name", "nice", "--scope", "run", "--json"]
+    words += ["--state-dir", str(plain.state_dir)]
+    made = subprocess.run(words, env=environment(), capture_output=True, check=True)
+    headers = {"Authorization": f"Bearer {json.loads(made.stdout)['token']}"}
+    own = str(os.getpriority(os.PRIO_PROCESS, 0))
+    for asked, seen in ((-20, own), (-1, own), (11, "11")):
+        body: dict[str, object] = {"command": "nice", "nice": asked}
+        assert asyncio.run(_by_jsonrpc(plain, body, headers)) == seen
+
+
+@pytest.mark.promise("C.nice.floor")
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may lower its niceness")
+def test_a_command_that_calls_back_gets_no_niceness_below_the_servers(
+    plain: OutliveServer, tmp_path: Path
+) -> None:
+    inner = f"{outlive_command()[0]} run --state-dir {plain.state_dir} nice"
+    done = _run(plain, "--grant", "run", "-c", f"nice -n -5 {inner}", umask=0o022, cwd=tmp_path)
+    assert done == [str(os.getpriority(os.PRIO_PROCESS, 0))]
+    assert _run(plain, "-c", "nice", umask=0o022, nice=-3, cwd=tmp_path) == ["-3"], "an administrator's own"
+
+
 @pytest.mark.promise("C.umask")
 def test_the_python_client_passes_its_own_umask_or_the_one_it_is_given(
     plain: OutliveServer, tmp_path: Path
@@ -130,8 +154,11 @@ def _words(process: Process) -> list[bytes]:
     return b"".join(item.data for item in process.tail().items if isinstance(item, Output)).split()
 
 
-async def _by_jsonrpc(server: OutliveServer, words: dict[str, object]) -> str:
-    async with websockets.connect(f"ws://127.0.0.1:{server.port}/ws/mcp") as socket:
+async def _by_jsonrpc(
+    server: OutliveServer, words: dict[str, object], headers: dict[str, str] | None = None
+) -> str:
+    url = f"ws://127.0.0.1:{server.port}/ws/mcp"
+    async with websockets.connect(url, additional_headers=headers) as socket:
         await socket.send(json.dumps({"jsonrpc": "2.0", "id": 1, "method": "execute", "params": words}))
         out = ""
         async with asyncio.timeout(_PATIENCE_S):

@@ -10,6 +10,7 @@ SENTENCES: Mapping[str, str] = {
     "C.owner.stopped": "After an ordered stop only a start brings a server back; after a crash everything does.",
     "C.owner.service": "While a service owns the folder clients wait 10 s at most, then name its unit, and start no server.",
     "C.umask": "A command begins with the umask of the program that asks for it; every door takes another one, 022 means 022.",
+    "C.nice.floor": "Without scope admin, or from inside, no caller gets a niceness below the server's own, at any door.",
     "C.nice": "A command begins with the niceness of the program that asks for it, as far as the keeper may give it.",
     "C.follow": "A follow by the Python client goes on across killed servers and a killed keeper, asyncio and blocking.",
     "C.follow.once": "It yields every byte once, and its cursor is always exactly behind what it has yielded.",

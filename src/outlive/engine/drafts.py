@@ -107,6 +107,16 @@ def new_spec(
         groups=confined.groups,
         container=record.location.container or "",
         umask=umask if command.umask is None else command.umask,
-        nice=nice if command.nice is None else command.nice,
+        nice=nice if command.nice is None else _allowed(command.nice, record.owner, settings),
         meta={**encode_meta(record), **resolved.meta},
     )
+
+
+def _allowed(nice: int, owner: Owner, settings: EngineSettings) -> int:
+    """Return the niceness that a caller may have: none below the server's own, but for an administrator outside of our trees.
+
+    Where the keeper is root's, the kernel would give it to everybody who may run.
+    """
+    if owner.is_admin and owner.inside is None:
+        return nice
+    return max(nice, settings.nice or 0)
