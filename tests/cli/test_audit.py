@@ -2,6 +2,7 @@
 
 import json
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -111,3 +112,39 @@ def test_a_changed_log_is_found(served: OutliveServer, client: Client) -> None:
     told = json.loads(run_outlive("audit", "verify", "--json", state_dir=served.state_dir).stdout)
     assert told["whole"] is False
     assert len(told["breaks"]) == 2, "its MAC is wrong, and the chain breaks"
+
+
+@pytest.mark.promise("A.audit.begin")
+def test_a_broken_log_is_set_aside_and_a_new_one_says_so(own_server: OutliveServer) -> None:
+    state_dir = own_server.state_dir
+    with Client(state_dir, start_server=False) as client:
+        client.start("true").wait(30)
+    running = run_outlive("audit", "begin", state_dir=state_dir)
+    assert (running.returncode, "already serves" in running.stderr) == (1, True)
+    own_server.stop()
+    whole = run_outlive("audit", "begin", state_dir=state_dir)
+    assert (whole.returncode, "is whole" in whole.stderr) == (1, True)
+    (log,) = (state_dir / "audit").glob("*.jsonl")
+    log.write_bytes(log.read_bytes().replace(b'"true"', b'"else"'))
+    changed = log.read_bytes()
+    assert run_outlive("audit", "verify", state_dir=state_dir).returncode == 1
+    begun = run_outlive("audit", "begin", "--json", state_dir=state_dir)
+    assert begun.returncode == 0, begun.stderr
+    told = json.loads(begun.stdout)
+    assert (Path(told["set_aside"]) / log.name).read_bytes() == changed
+    assert (Path(told["set_aside"]) / "audit.key").exists()
+    (first,) = [json.loads(line) for line in _shown(state_dir)]
+    assert (first["n"], first["reason"], first["set_aside"]) == (
+        1,
+        "begun_anew",
+        Path(told["set_aside"]).name,
+    )
+    assert first["breaks"]
+    own_server.start()
+    own_server.stop()
+    assert run_outlive("audit", "verify", "--head", told["head"], state_dir=state_dir).returncode == 0
+    assert len(_shown(state_dir)) > 1
+
+
+def _shown(state_dir: Path) -> list[str]:
+    return run_outlive("audit", "show", "--json", state_dir=state_dir).stdout.splitlines()

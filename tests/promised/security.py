@@ -26,6 +26,7 @@ SENTENCES: Mapping[str, str] = {
     "A.reach": "Beyond loopback the server does not start without TLS and something that a caller can show.",
     "A.raw": "Secrets are shown to the scope admin or a person at the command line, from outside only, never by MCP, each time after an entry in the audit log.",
     "A.audit.mac": "Entries of the audit log that its key did not seal are found, and so is a log that is gone.",
+    "A.audit.begin": "A broken audit log is set aside, kept, and followed by one whose first entry says so; a whole one is left alone.",
     "A.scope": "Every method, tool and route needs a scope; a caller with a narrower one is refused with scope_missing.",
     "P.rules": "deny, ask and allow are held against the words of every simple command, before every start, at every door.",
     "P.only": "With an allow list nothing that is not on it is started by us, whatever is tried.",

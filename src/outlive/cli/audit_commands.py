@@ -1,4 +1,4 @@
-"""audit verify and audit show as typer knows them; what they do is in `audit_verbs`."""
+"""audit verify, audit show and audit begin as typer knows them; what they do is in `audit_verbs`."""
 
 from typing import Annotated
 
@@ -17,6 +17,7 @@ def add_audit_verbs(app: typer.Typer) -> None:
     )
     audit.command("verify")(_verify)
     audit.command("show")(_show)
+    audit.command("begin")(_begin)
     app.add_typer(audit, name="audit")
 
 
@@ -67,3 +68,10 @@ def _show(
     raise typer.Exit(
         show_audit(layout_of(state_dir), since=since, principal=principal, process=process, as_json=as_json)
     )
+
+
+def _begin(*, state_dir: StateDir = None, as_json: Json = False) -> None:
+    """Set a broken log aside, which is kept, and begin a new one; no server may run."""
+    from outlive.cli.audit_verbs import begin_audit  # noqa: PLC0415 -- as above
+
+    raise typer.Exit(begin_audit(layout_of(state_dir), as_json=as_json))

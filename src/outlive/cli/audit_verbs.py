@@ -1,5 +1,6 @@
 """`outlive audit verify` and `outlive audit show`, and what the command line enters itself: the audit log's files, no server."""
 
+import contextlib
 import json
 import os
 from datetime import UTC, datetime
@@ -11,11 +12,12 @@ from outlive.core.cursor import Cursor
 from outlive.core.errors import InvalidRequest
 from outlive.core.layout import Layout
 from outlive.policy.tokens import Token
+from outlive.presence.state_folder import ServerLock
 from outlive.store.audit_chain import FIRST
 from outlive.store.audit_trail import AuditTrail
-from outlive.store.schema import AUDIT_LOG, peek_counter
+from outlive.store.schema import AUDIT_LOG, peek_counter, set_counter
 
-__all__ = ["enter_token", "show_audit", "trail_of", "verify_audit"]
+__all__ = ["begin_audit", "enter_token", "show_audit", "trail_of", "verify_audit"]
 
 _SHOWN = ("principal", "address", "door", "decision", "reason", "process_id", "exit", "command")
 _NO_BOUND = 1 << 60
@@ -84,6 +86,48 @@ def show_audit(
     return 0
 
 
+def begin_audit(layout: Layout, *, as_json: bool) -> int:
+    """Set a broken log aside with its key, under a name with the time, and begin a new one whose first entry says so.
+
+    Killed in between it leaves a log that is gone: a broken one, with which this begins again. Returns 1 where nothing is broken.
+
+    Raises:
+        ConfigInvalid: `server_running`: a server writes there.
+    """
+    now = datetime.now(UTC)
+    with ServerLock(layout):
+        report = trail_of(layout).verify(registered=peek_counter(layout.registry, AUDIT_LOG))
+        if report.is_whole:
+            say("outlive: the audit log is whole: there is nothing to set aside.")
+            return 1
+        aside = f"{layout.audit}.broken-{now:%Y%m%dT%H%M%S.%fZ}"
+        with contextlib.suppress(FileNotFoundError):  # the whole log is gone
+            os.rename(layout.audit, aside)
+        os.makedirs(aside, mode=0o700, exist_ok=True)
+        with contextlib.suppress(FileNotFoundError):
+            os.rename(layout.audit_key, f"{aside}/audit.key")
+        entry = {
+            "at": f"{now:%Y-%m-%dT%H:%M:%S.%fZ}",
+            "what": "audit",
+            "reason": "begun_anew",
+            "principal": f"uid:{os.getuid()}",
+            "door": "cli",
+            "set_aside": os.path.basename(aside),
+            "head": f"{report.last}:{report.head}",
+            "breaks": report.breaks,
+        }
+        trail = trail_of(layout, makes_key=True)
+        trail.append([entry])
+        set_counter(layout.registry, AUDIT_LOG, trail.log_number())
+        head = f"1:{trail.verify().head}"
+    if as_json:
+        show_json({"set_aside": aside, "head": head})
+    else:
+        show(f"The broken log lies in {aside}; a new one has begun.")
+        show(f"head {head}")
+    return 0
+
+
 def enter_token(layout: Layout, what: str, token: Token) -> None:
     """Enter that a token was made or taken back; where the disk refuses that, it is said."""
     entry = {
@@ -100,13 +144,13 @@ def enter_token(layout: Layout, what: str, token: Token) -> None:
         say(f"outlive: the audit log cannot be written: {error.strerror}")
 
 
-def trail_of(layout: Layout) -> AuditTrail:
+def trail_of(layout: Layout, *, makes_key: bool = False) -> AuditTrail:
     """Return the audit log of a state folder, to check it or for an entry of the command line's own."""
     # How long files grow, how many are kept and when the log gets a key is the server's business.
     return AuditTrail(
         layout.audit,
         key_file=layout.audit_key,
-        makes_key=False,
+        makes_key=makes_key,
         max_bytes=_NO_BOUND,
         max_files=_NO_BOUND,
     )

@@ -9,7 +9,7 @@ import os
 import sqlite3
 from urllib.parse import quote
 
-__all__ = ["AUDIT_LOG", "MIGRATIONS", "open_registry", "peek_counter"]
+__all__ = ["AUDIT_LOG", "MIGRATIONS", "open_registry", "peek_counter", "set_counter"]
 
 AUDIT_LOG = "audit_log"  # the counter that names the audit log (`AuditTrail.log_number`)
 
@@ -123,6 +123,15 @@ def peek_counter(path: str, name: str) -> int:
     except sqlite3.Error:
         return 0
     return int(row[0]) if row else 0
+
+
+def set_counter(path: str, name: str, value: int) -> None:
+    """Set a counter in a registry that no server uses now; nothing where there is no registry, or none with counters."""
+    if not os.path.exists(path):
+        return
+    with contextlib.suppress(sqlite3.Error), contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.execute("UPDATE counters SET value = ? WHERE name = ?", [value, name])
+        connection.commit()
 
 
 class _NewerVersion(Exception):
