@@ -93,6 +93,7 @@ SENTENCES: Mapping[str, str] = {
     "S0.16": "A line reaches the client less than 10 ms after it was written.",
     "S0.16.process": "A slow client never slows a process.",
     "S0.16.memory": "A slow client never grows the server's memory.",
+    "S0.16.closed": "5,000 closed WebSockets leave less than 20 MB behind, at every door.",
     "S0.16.kept": "A client is not dropped while our send buffer is full.",
     "S0.17": "JSON Lines pass through, one object per notification, up to max_line_bytes.",
     "S0.18": "The plain example client runs unchanged: connect, execute, read until completed.",
