@@ -29,6 +29,7 @@ SCENARIOS: dict[str, Callable[[Bench], Section]] = {
     "readers": readers.run,
     "terminal": terminal.run,
     "single": latency.run_single,
+    "streams10": latency.run_streams10,
     "streams50": latency.run_streams50,
     "streams100": latency.run_streams100,
     "true": starts.run_true,

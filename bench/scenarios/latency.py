@@ -10,7 +10,7 @@ from bench.measure import Section, alternate
 from bench.product import outlive
 from bench.servers import Endpoint, Server, naive, open_available, websocketd
 
-__all__ = ["run_single", "run_streams50", "run_streams100"]
+__all__ = ["run_single", "run_streams10", "run_streams50", "run_streams100"]
 
 _RATE = 1000
 _WARM_MS = 1000
@@ -22,6 +22,13 @@ def run_single(bench: Bench) -> Section:
     section = Section("single", "one stream x 1000 lines/s: write to read", baseline="naive")
     _run(bench, section, servers={"naive": naive, "websocketd": websocketd, "outlive": outlive}, count=1)
     section.judge("single_p50", "ours", unit="ms p50")
+    return section
+
+
+def run_streams10(bench: Bench) -> Section:
+    """Ten streams of 1000 lines a second."""
+    section = Section("streams10", "10 streams x 1000 lines/s: write to read", baseline="naive")
+    _run(bench, section, servers={"naive": naive, "outlive": outlive}, count=10)
     return section
 
 
