@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.attacks.raw_http import raw_request
+from tests.keeper.client import until
 from tests.rest.rest_caller import RestCaller, curl
 from tests.support.fixtures import ServerFactory
 from tests.support.processes import Marker, is_alive, wait_dead, wait_file
@@ -234,3 +235,19 @@ def test_a_body_without_a_content_type_is_json_on_the_documented_paths(server: O
     assert raw_request(port, "POST /v1/processes HTTP/1.1", body=body).status == 415, "only there"
     for page in ("Origin: http://evil.example", "Sec-Fetch-Site: cross-site"):
         assert raw_request(port, f"POST {_BACKGROUND} HTTP/1.1", page, body=body).status == 403
+
+
+@pytest.mark.promise("S4.7.running")
+def test_what_a_command_has_left_running_is_listed_and_counted(rest: RestCaller, marker: Marker) -> None:
+    started = rest.call(
+        "POST", _BACKGROUND, {"command": f"setsid {marker.sleep} >/dev/null 2>&1 & exit 0"}
+    ).json
+    until(
+        lambda: any(one.get("left") for one in rest.call("GET", _LIST).json["processes"]), "what it has left"
+    )
+    entry = _listed(rest, started["pid"])
+    assert (entry["status"], entry["exit_code"], entry["left"]) == ("completed", 0, 1)
+    assert rest.call("POST", _BY_PID, pid=started["pid"]).json["success"]
+    until(
+        lambda: not any(one.get("left") for one in rest.call("GET", _LIST).json["processes"]), "nothing left"
+    )

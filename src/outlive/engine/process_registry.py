@@ -27,7 +27,8 @@ class ProcessInfo:
 
     `request_id` is the name it was registered under, else the id of the request that started it, else its
     process id. `exit_code` is minus the signal's number after a signal. `terminated_at` and `termination_signal`
-    are set when it was ended by us. `output_lost`: some of what it wrote is not in the log.
+    are set when it was ended by us. `output_lost`: some of what it wrote is not in the log. `left`: how many processes it
+    has left running after its own end.
     """
 
     pid: int | None
@@ -40,6 +41,7 @@ class ProcessInfo:
     terminated_at: datetime | None
     termination_signal: str | None
     output_lost: bool = False
+    left: int = 0
 
 
 class Termination(TypedDict):
@@ -119,6 +121,12 @@ class ProcessRegistry:
         wanted = ProcessFilter(principal=self._principal, active=running)
         records = await self._engine.list(wanted, limit=limit)
         return [_info(record) for record in records if self._is_registered(record)]
+
+    def leftovers(self) -> list[ProcessInfo]:
+        """Return the registered processes that have ended and left others running, newest first."""
+        records = [process.record for process in self._engine.live() if process.is_ended]
+        mine = [one for one in records if one.descendants and one.owner.principal == self._principal]
+        return [_info(one) for one in reversed(mine) if self._is_registered(one)]
 
     async def terminate_gracefully(
         self,
@@ -230,6 +238,7 @@ def _info(record: ProcessRecord) -> ProcessInfo:
         terminated_at=record.ended_at if signal is not None else None,
         termination_signal=signal,
         output_lost=record.output_lost,
+        left=record.descendants if record.is_ended else 0,
     )
 
 

@@ -70,9 +70,10 @@ class DocumentRoutes:
         return json_answer(await ended(pid=pid, reason="Terminated by pid."))
 
     async def list(self) -> Response:
-        """List the processes that run, newest first; of more than 1000 the newest."""
+        """List the processes that run, newest first, then what has ended and left others running."""
         running = await self._context.registry.list_all(running=True)
-        processes = [_entry(one) for one in running if one.status == "running"]  # not what waits for its turn
+        shown = [one for one in running if one.status == "running"]  # not what waits for its turn
+        processes = [_entry(one) for one in (*shown, *self._context.registry.leftovers())]
         return json_answer({"processes": processes, "count": len(processes)})
 
     async def execute_background(self, body: BackgroundRequest) -> Response:
@@ -148,4 +149,5 @@ def _entry(info: ProcessInfo) -> dict[str, object]:
         "terminated_at": None if ended is None else local_time(ended),
         "termination_signal": info.termination_signal,
         **({"output_lost": True} if info.output_lost else {}),
+        **({"left": info.left} if info.left else {}),
     }

@@ -263,6 +263,7 @@ class TrackedProcess(_Answer):
     terminated_at: str | None
     termination_signal: Literal["SIGTERM", "SIGKILL"] | None
     output_lost: bool = Field(default=False, description="Some of its output is lost; absent where none is.")
+    left: int = Field(default=0, description="How many processes it has left running; absent where none are.")
 
 
 class TrackedProcesses(_Answer):
