@@ -32,3 +32,17 @@ async def test_every_door_opens_uses_and_closes_terminals_in_vs_code(bridge: Out
             with pytest.raises(Refused, match="no terminal"):
                 await caller.run(terminal_id, "date")
             assert extension.executed == [(terminal_id, "npm run build")]
+
+
+@pytest.mark.promise("S3.6.active", "S3.5")
+async def test_a_command_without_a_terminal_is_typed_into_the_active_one_in_vs_code(
+    bridge: OutliveServer,
+) -> None:
+    caller = caller_of("jsonrpc", bridge)
+    async with dialling(bridge.bridge_url) as extension:
+        first = (await caller.call("create", target="vscode"))["terminal_id"]
+        second = (await caller.call("create", target="vscode"))["terminal_id"]
+        assert (await caller.call("execute", command="make"))["terminal_id"] == second
+        await caller.run(first, "date")
+        assert (await caller.call("execute", command="make test"))["terminal_id"] == first
+        assert extension.executed == [(second, "make"), (first, "date"), (first, "make test")]

@@ -4,6 +4,7 @@ A door names the caller, reads the request by `protocols.terminal.requests`, and
 """
 
 from outlive.core.process import Owner
+from outlive.core.terminal import ENGINE
 from outlive.engine.terminals import NewTerminal, Terminals
 from outlive.protocols.terminal import requests
 from outlive.protocols.terminal.keys import typed_keys
@@ -45,12 +46,28 @@ class TerminalCalls:
             image=asked.image,
             tags=asked.tags,
         )
-        return terminal_view(await self._terminals.host(asked.target).create(wanted, by))
+        opened = await self._terminals.host(asked.target).create(wanted, by)
+        self._terminals.note_use(opened.terminal_id, by)
+        return terminal_view(opened)
+
+    async def has_active(self, by: Owner) -> bool:
+        """Tell whether a caller has a terminal that `execute` takes where none is named."""
+        return await self._terminals.active(by) is not None
 
     async def execute(self, asked: requests.ExecuteInTerminal, by: Owner) -> _Members:
-        """Run a command and wait for its end, at most so long."""
+        """Run a command and wait for its end, at most so long.
+
+        Where no terminal is named it takes the active one, or opens one with every default.
+        """
         wait_s = self._wait_s if asked.wait_s is None else asked.wait_s
-        host, info = await self._terminals.find(asked.terminal_id, by)
+        if asked.terminal_id is not None:
+            host, info = await self._terminals.find(asked.terminal_id, by)
+        elif (found := await self._terminals.active(by)) is not None:
+            host, info = found
+        else:
+            host = self._terminals.host(ENGINE)
+            info = await host.create(NewTerminal(), by)
+        self._terminals.note_use(info.terminal_id, by)
         return executed_view(await host.execute(info.terminal_id, asked.command, by, wait_s=wait_s))
 
     async def read(self, asked: requests.ReadTerminal, by: Owner) -> _Members:
@@ -63,6 +80,7 @@ class TerminalCalls:
     async def write(self, asked: requests.WriteToTerminal, by: Owner) -> _Members:
         """Type into it."""
         host, info = await self._terminals.find(asked.terminal_id, by)
+        self._terminals.note_use(info.terminal_id, by)
         data = typed_keys(asked.text, asked.keys)
         await host.write(info.terminal_id, data, by)
         return {"terminal_id": info.terminal_id, "written": len(data)}

@@ -1,5 +1,6 @@
 """`Terminals`, what the doors ask: finds the host that a terminal belongs to, whoever that is."""
 
+from collections import OrderedDict
 from collections.abc import Sequence
 
 from outlive.core.errors import InvalidRequest, ProcessNotFound
@@ -9,6 +10,9 @@ from outlive.engine.terminals.contract import KnowsTerminals, TerminalHost
 
 __all__ = ["Terminals", "no_host"]
 
+_REMEMBERED = (
+    1000  # principals whose last terminal is known; beyond it the one is forgotten that was idle longest
+)
 _HINTS = {
     VSCODE: "Install the extension outlive in VS Code and connect it to this server's bridge port.",
     ENGINE: "This server was started without terminals of its own.",
@@ -21,6 +25,7 @@ class Terminals:
     def __init__(self) -> None:
         """No host is known yet."""
         self._hosts: dict[Target, TerminalHost] = {}
+        self._used: OrderedDict[str, str] = OrderedDict()  # principal: the terminal it used last
 
     def add(self, host: TerminalHost) -> None:
         """Offer the terminals of a host; one of the same target is replaced."""
@@ -44,6 +49,29 @@ class Terminals:
     async def terminals(self, by: Owner) -> Sequence[TerminalInfo]:
         """Return every terminal of a principal's, host by host."""
         return [one for host in list(self._hosts.values()) for one in await host.terminals(by)]
+
+    def note_use(self, terminal_id: str, by: Owner) -> None:
+        """Remember that a principal has opened a terminal, or typed into it: it is the active one now."""
+        self._used[by.principal] = terminal_id
+        self._used.move_to_end(by.principal)
+        if len(self._used) > _REMEMBERED:
+            self._used.popitem(last=False)
+
+    async def active(self, by: Owner) -> tuple[TerminalHost, TerminalInfo] | None:
+        """Return the open terminal that a principal used last, else its newest, and where it lives; None without any.
+
+        What was used last is known since the server's start. The engine's terminals come before VS Code's.
+        """
+        used = self._used.get(by.principal)
+        newest = None
+        for host in sorted(self._hosts.values(), key=lambda one: one.target != ENGINE):
+            known = [(host, one) for one in await host.terminals(by)]
+            for found in known:
+                if found[1].terminal_id == used:
+                    return found
+            if newest is None and known:
+                newest = known[-1]
+        return newest
 
     async def find(self, terminal_id: str, by: Owner) -> tuple[TerminalHost, TerminalInfo]:
         """Return a terminal by its id, or an open one by a name that only one has, and where it lives.

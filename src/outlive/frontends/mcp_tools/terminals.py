@@ -49,6 +49,8 @@ class TerminalTools:
 
     async def _execute(self, asked: requests.ExecuteInTerminal, by: Owner) -> _Members:
         self._admission.check_line(asked.command)
+        if asked.terminal_id is None and not await self._calls.has_active(by):
+            self._admission.check_argv(("bash",))  # one is opened
         return await self._calls.execute(asked, by)
 
 

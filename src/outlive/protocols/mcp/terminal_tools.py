@@ -86,8 +86,10 @@ TERMINAL_TOOLS: tuple[Schema, ...] = (
         description="Run a command of any number of lines at a terminal's prompt and return its output and exit code. What "
         "waits for input or takes longer than wait_s goes on: then use terminal_read and terminal_write.",
         arguments=_object(
-            ("terminal_id", "command"),
-            terminal_id=_TERMINAL_ID,
+            ("command",),
+            terminal_id=_described(
+                _STRING, "As elsewhere; left out: the one you used last, your newest, or a new one."
+            ),
             command=_described(_STRING, "As it would be typed."),
             wait_s=_described(
                 {"type": "number", "minimum": 0, "maximum": 3600}, "Seconds to wait for the end (45)."

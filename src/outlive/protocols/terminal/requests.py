@@ -51,13 +51,17 @@ class CreateTerminal(msgspec.Struct, kw_only=True, frozen=True):
     tags: Annotated[dict[_TagName, _TagValue], Meta(max_length=MAX_TAGS)] = {}
 
 
+_TerminalId = Annotated[str, Meta(min_length=1, max_length=200)]
+
+
 class _OfTerminal(msgspec.Struct, kw_only=True, frozen=True):
-    terminal_id: Annotated[str, Meta(min_length=1, max_length=200)]
+    terminal_id: _TerminalId
 
 
-class ExecuteInTerminal(_OfTerminal, kw_only=True, frozen=True):
-    """`terminal_execute`."""
+class ExecuteInTerminal(msgspec.Struct, kw_only=True, frozen=True):
+    """`terminal_execute`. Without `terminal_id` in the active terminal: the one used last, the newest, or a new one."""
 
+    terminal_id: _TerminalId | None = None
     command: str
     wait_s: _WaitSeconds | None = None
 
