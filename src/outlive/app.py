@@ -81,6 +81,7 @@ class Application:
         layout: Layout,
         *,
         working_folder: str,
+        bridge_port: int | None = None,
         extend_mcp: Callable[[Any], None] | None = None,
     ) -> None:
         """Build everything; nothing is opened.
@@ -89,6 +90,7 @@ class Application:
             settings: What the user chose.
             layout: The state folder.
             working_folder: Where commands run by default.
+            bridge_port: Where the bridge listens; None: at no TCP port.
             extend_mcp: Adds handlers to the MCP SDK's server; the conformance suite's fixtures come in here.
         """
         self._settings = settings
@@ -121,6 +123,7 @@ class Application:
         )
         own_uid = os.getuid()
         self._peers = peers = Peers(layout, own_uid=own_uid, living=engine.may_live)
+        self._bridge_port = bridge_port
         self._bridge = self._bridge_door(settings, layout, own_uid)
         self.routes = self._all_routes()
         self._tokens = TokenBook(TokenFile(layout), engine.grants.find, known=engine.known)
@@ -142,6 +145,7 @@ class Application:
             self.terminals,
             BridgeSettings.of(settings),
             path=layout.bridge,
+            port=self._bridge_port,
             own=Access(principal=f"uid:{own_uid}", scope=Scope.RUN),
             identify=lambda scope: self._peers.identity(scope["state"][PEER]),
             lives=still_lives,
@@ -154,7 +158,7 @@ class Application:
         return Guard(
             Timed(
                 Pace(
-                    ErrorBoundary(_router(self.routes), dialects),
+                    ErrorBoundary(_router(self.routes, self._bridge_port), dialects),
                     self._take,
                     free_paths=frozenset({HEALTH_PATH, *PROBE_PATHS}),
                     answer=dialects,
@@ -307,9 +311,12 @@ def _names(settings: Settings) -> Names:
     return Names(found)
 
 
-def _router(routes: Iterable[BaseRoute]) -> Router:
+def _router(routes: Iterable[BaseRoute], bridge_port: int | None) -> Router:
     known = list(routes)
-    return Router(known, default=unknown_path(known), redirect_slashes=False)
+    bridge = "VS Code's extensions dial another port, which --bridge-port opens."
+    if bridge_port is not None:
+        bridge = f"VS Code's extensions dial port {bridge_port}."
+    return Router(known, default=unknown_path(known, sockets=bridge), redirect_slashes=False)
 
 
 def redactor_of(settings: Settings) -> Redactor:

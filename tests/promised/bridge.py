@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 SENTENCES: Mapping[str, str] = {
     "S3.1": "The bridge listens on port 3000, path /, on 127.0.0.1 and ::1, without Origin or headers.",
+    "S3.1.port": "Only the bridge's port and the Unix socket serve it; at other ports / is refused with a hint.",
     "S3.1.token": "A token can travel as ?token=.",
     "S3.2": "We send ping, create_terminal, execute, close_terminal with unique string ids.",
     "S3.3": "pong, terminal_created, success, error are matched by id; unknown types are logged and ignored.",

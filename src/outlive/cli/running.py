@@ -60,7 +60,8 @@ def run_server(settings: Settings, layout: Layout, listeners: Listeners, *, work
         asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
     ):
         notifier = Notifier(os.environ)
-        app = Application(settings, layout, working_folder=working_folder)
+        bridge_port = listeners.ports.get("bridge")
+        app = Application(settings, layout, working_folder=working_folder, bridge_port=bridge_port)
         tls = None
         if settings.tls_cert:
             tls = server_context(settings.tls_cert, settings.tls_key, settings.tls_client_ca)

@@ -60,14 +60,18 @@ async def refuse_method(scope: Scope, send: Send, answer: SendError) -> None:
     )
 
 
-def unknown_path(routes: Sequence[BaseRoute]) -> ASGIApp:
-    """Return the application behind all `routes`: 404, or 426 where a WebSocket path is asked by plain HTTP."""
-    sockets = [route for route in routes if isinstance(route, WebSocketRoute)]
+def unknown_path(routes: Sequence[BaseRoute], *, sockets: str = "") -> ASGIApp:
+    """Return the application behind all `routes`: 404, or 426 where a WebSocket path is asked by plain HTTP.
+
+    `sockets` is a sentence more for a WebSocket that found no endpoint: some are endpoints at one port only.
+    """
+    upgraded = [route for route in routes if isinstance(route, WebSocketRoute)]
+    everywhere = sorted({route.path for route in upgraded if route.path != "/"})
     known = sorted({route.path for route in routes if isinstance(route, Route | WebSocketRoute)})
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG001 -- the shape of ASGI
         path = scope["path"]
-        if scope["type"] == "http" and any(one.path_regex.match(path) for one in sockets):
+        if scope["type"] == "http" and any(one.path_regex.match(path) for one in upgraded):
             await send_error(
                 scope,
                 send,
@@ -75,6 +79,15 @@ def unknown_path(routes: Sequence[BaseRoute]) -> ASGIApp:
                 error="websocket_needed",
                 message=f"{path} speaks WebSocket, not plain HTTP.",
                 hint=f"Connect with a WebSocket client: ws://<address>{path}.",
+            )
+        elif scope["type"] == "websocket":
+            await send_error(
+                scope,
+                send,
+                status=404,
+                error="unknown_path",
+                message=f"There is no WebSocket at {path[:100]} of this port.",
+                hint=f"WebSockets are answered at {', '.join(everywhere)}. {sockets}".rstrip(),
             )
         else:
             await send_error(

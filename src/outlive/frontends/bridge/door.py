@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import Self
 
-from starlette.routing import BaseRoute, WebSocketRoute
+from starlette.routing import BaseRoute, Match, WebSocketRoute
 from starlette.types import Scope
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
@@ -22,6 +22,7 @@ from outlive.frontends.bridge.seats import Seats
 from outlive.frontends.bridge.settings import BridgeSettings
 from outlive.frontends.guard import access_of
 from outlive.frontends.pace import Take
+from outlive.frontends.peers import PEER, Peer
 from outlive.policy.access import Access
 from outlive.policy.access import Scope as AccessScope
 
@@ -45,6 +46,7 @@ class BridgeDoor:
         settings: BridgeSettings,
         *,
         path: str,
+        port: int | None,
         own: Access,
         identify: Callable[[Scope], Awaitable[str]],
         lives: Callable[[str], bool],
@@ -57,12 +59,14 @@ class BridgeDoor:
             terminals: Where the terminals in VS Code are offered.
             settings: Times, limits and whom to dial.
             path: The file that keeps which terminals there are.
+            port: The only TCP port where extensions are served; None: they come over the Unix socket alone.
             own: As whom an extension acts that we have dialled.
             identify: Returns a name of the process that has opened a connection; "" where nobody can say.
             lives: Tells whether such a process still runs.
             take: Counts a message, and tells how long to wait before it is looked at.
         """
         self._settings = settings
+        self._port = port
         self._own_access = own
         self._identify = identify
         self._take = take
@@ -105,7 +109,7 @@ class BridgeDoor:
 
     def routes(self) -> list[BaseRoute]:
         """Return what the application serves."""
-        return [WebSocketRoute(PATH, self._serve, name="bridge")]
+        return [_AtPort(PATH, self._serve, port=self._port)]
 
     async def _serve(self, websocket: WebSocket) -> None:
         access = access_of(websocket.scope)
@@ -158,3 +162,19 @@ class BridgeDoor:
             self._seats.leave(seat, extension)
             self._host.offer()
             _logger.info("an extension is gone", extra=who)
+
+
+class _AtPort(WebSocketRoute):
+    """A path that is none elsewhere: a client that means another door there must not become an extension."""
+
+    def __init__(self, path: str, endpoint: Callable[..., object], *, port: int | None) -> None:
+        """Serve `path` on one TCP port and the Unix socket."""
+        super().__init__(path, endpoint, name="bridge")
+        self._port = port
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        """Tell whether it answers."""
+        peer: Peer = scope["state"][PEER]
+        if not peer.is_unix and (peer.local is None or peer.local[1] != self._port):
+            return Match.NONE, {}
+        return super().matches(scope)
