@@ -3,7 +3,7 @@
 import contextlib
 import io
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -16,9 +16,15 @@ from outlive.frontends.jsonrpc.methods import METHODS
 from outlive.frontends.rest.slugs import HTTP_SLUGS
 from outlive.protocols.jsonrpc.notifications import NOTIFICATIONS, OPTIONAL_MEMBERS
 from outlive.protocols.jsonrpc.numbers import ERROR_NUMBERS
+from outlive.protocols.jsonrpc.results import OPTIONAL_OF_A_PROCESS, PROCESS, RESULTS
+from outlive.protocols.mcp.lean import LEAN_TOOLS
+from outlive.protocols.mcp.schemas import COMMAND_TOOLS, PROCESS_TOOLS
+from outlive.protocols.mcp.terminal_tools import TERMINAL_TOOLS
 from tests.docs.pages import ROOT, table
 
-__all__ = ["PAGES"]
+__all__ = ["ALL_TOOLS", "PAGES", "tool_members"]
+
+ALL_TOOLS = (*LEAN_TOOLS, *COMMAND_TOOLS, *PROCESS_TOOLS, *TERMINAL_TOOLS)
 
 _ERRORS = """# Errors
 
@@ -38,13 +44,27 @@ _HTTP = """
 """
 _MESSAGES = """# Messages
 
-Every method and every notification of the JSON-RPC door with its members; `docs/jsonrpc.md` says what they mean and in which order
+Every method with its result and every notification of the JSON-RPC door with their members, and what MCP tools answer; `docs/jsonrpc.md` says what they mean and in which order
 they come. A parameter without a default is needed, or one of several (`command` or `argv`); unknown ones are ignored. Times are
 seconds, sizes bytes.
 
 This page is made from the code: `python -m tests.docs.references`.
 
 ## Methods
+"""
+_A_PROCESS = "The result is the process (below).\n"
+_PROCESS = """
+## A process
+
+What `get` answers, and what stands for a process in other results and in notifications; `docs/jsonrpc.md` says what its members
+mean.
+
+"""
+_TOOLS = """
+## What MCP tools answer
+
+The members of `structuredContent`, from each tool's own output schema. A tool that is not here answers in text alone.
+`docs/mcp.md` says what they mean.
 """
 _NOTIFICATIONS = """
 ## Notifications
@@ -84,13 +104,39 @@ def _messages() -> str:
     for name, method in METHODS.items():
         sentence = " ".join((method.shape.__doc__ or "").split())
         parts.append(f"\n### `{name}`\n\n{_without_name(sentence, name)}\n\n{_parameters(method.shape)}")
+        result = [[f"`{member}`", kind] for member, kind in RESULTS[name].items()]
+        parts.append(f"\n{table(['member of the result', 'type'], result) if result else _A_PROCESS}")
+    always = [[f"`{member}`", kind, ""] for member, kind in PROCESS.items()]
+    sometimes = [[f"`{member}`", kind, "where it applies"] for member, kind in OPTIONAL_OF_A_PROCESS.items()]
+    parts.append(f"{_PROCESS}{table(['member', 'type', ''], [*always, *sometimes])}")
     parts.append(_NOTIFICATIONS)
     for name, members in NOTIFICATIONS.items():
         optional = OPTIONAL_MEMBERS.get(name, {})
         rows = [[f"`{member}`", kind, ""] for member, kind in members.items()]
         rows += [[f"`{member}`", kind, "where it applies"] for member, kind in optional.items()]
         parts.append(f"\n### `{name}`\n\n{table(['member', 'type', ''], rows)}")
+    parts.append(_TOOLS)
+    for tool in ALL_TOOLS:
+        rows = [[f"`{member}`"] for member in tool_members(tool)]
+        if rows:
+            parts.append(f"\n### `{tool['name']}`, as a tool\n\n{table(['member'], rows)}")
     return "".join(parts)
+
+
+def tool_members(tool: Mapping[str, Any]) -> list[str]:
+    """Return the paths of what a tool's structured answer may have, in the schema's order."""
+    return list(dict.fromkeys(_paths(tool.get("outputSchema", {}))))
+
+
+def _paths(schema: Mapping[str, Any], path: str = "") -> Iterator[str]:
+    for one in (*schema.get("oneOf", ()), *schema.get("anyOf", ()), *schema.get("allOf", ())):
+        yield from _paths(one, path)
+    if "items" in schema:
+        yield from _paths(schema["items"], path)
+    for name, told in schema.get("properties", {}).items():
+        here = f"{path}.{name}" if path else name
+        yield here
+        yield from _paths(told, here)
 
 
 def _without_name(sentence: str, name: str) -> str:

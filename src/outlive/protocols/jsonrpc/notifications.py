@@ -31,7 +31,8 @@ NOTIFICATIONS: Mapping[str, Mapping[str, str]] = MappingProxyType(
         "connected": {
             "session_id": "string",
             "version": "string",
-            "capabilities": "object",
+            "capabilities": "object with (`methods`: array of (string), `output`: array of (string), `input`: array of (string), "
+            "`max_line_bytes`: integer, `max_message_bytes`: integer, `reconnect_grace`: number, `backend`: string)",
             "resumed": "boolean",
             "processes": "array of processes",
         },
