@@ -17,8 +17,14 @@ from tests.support.server import OutliveServer, run_outlive
 
 _PAGE = page("docs/cli.md")
 _COMMON = {"--help", "--json", "--no-start", "--state-dir"}
-_GROUPS = {"audit", "config", "keeper", "policy", "service", "token"}
-_GO_ON = {"attach", "keeper run", "mcp", "serve"}  # what they print is not theirs, or for people
+_GROUPS = {"audit", "config", "keeper", "policy", "service", "terminal", "token"}
+_GO_ON = {
+    "attach",
+    "keeper run",
+    "mcp",
+    "serve",
+    "terminal attach",
+}  # what they print is not theirs, or for people
 
 
 @pytest.mark.parametrize(
@@ -37,6 +43,10 @@ _GO_ON = {"attach", "keeper run", "mcp", "serve"}  # what they print is not thei
         ),
         ("## `outlive stats`", [["stats"]]),
         ("## `outlive events`", [["events"]]),
+        (
+            "## `outlive terminal`",
+            [["terminal", verb] for verb in ("ls", "new", "exec", "send", "read", "attach", "close")],
+        ),
         ("## `outlive tag`", [["tag"]]),
         ("## `outlive rm`", [["rm"]]),
         ("## `outlive prune`", [["prune"]]),

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 SENTENCES: Mapping[str, str] = {
     "S3.6": "The tools terminal_list, create, execute, read, write, resize, close work from every door.",
     "S3.6.active": "execute without a terminal takes the one its caller used last, else the newest, else a new one.",
+    "S3.6.cli": "outlive terminal opens, uses, reads, attaches to and closes terminals, by id, end of id or name.",
     "S3.6.asks": "What waits for a line or a password to be typed is told, early, and can be answered.",
     "S3.6.forms": "A terminal is read as bytes, as plain text or as the screen that a person sees, by cursor, also after its end.",
     "S3.6.owner": "A terminal is its principal's alone.",

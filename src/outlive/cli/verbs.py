@@ -21,6 +21,7 @@ from outlive.cli.process_commands import add_process_verbs
 from outlive.cli.record_commands import add_record_verbs
 from outlive.cli.run_commands import add_run_verbs
 from outlive.cli.setup_verbs import add_setup_verbs
+from outlive.cli.terminal_commands import add_terminal_verbs
 from outlive.cli.token_commands import add_token_verbs
 from outlive.config import OPTIONS, Option
 from outlive.core.errors import InvalidState
@@ -89,6 +90,7 @@ add_live_verbs(_app)
 add_record_verbs(_app)
 add_policy_verbs(_app)
 add_setup_verbs(_app)
+add_terminal_verbs(_app)
 add_token_verbs(_app)
 add_audit_verbs(_app)
 

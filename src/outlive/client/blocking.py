@@ -23,6 +23,7 @@ from outlive.client.results import (
     ProcessInfo,
     Stream,
 )
+from outlive.client.terminals import AsyncTerminals, TerminalCall
 from outlive.client.thread_world import ThreadWorld
 from outlive.client.world import run
 from outlive.core.cursor import BEGINNING, Cursor
@@ -216,6 +217,18 @@ class Process(_Plumbing):
         run(self._process.close())
 
 
+class Terminals:
+    """`AsyncTerminals` for programs without an event loop."""
+
+    def __init__(self, terminals: AsyncTerminals) -> None:
+        """Ask through these."""
+        self._terminals = terminals
+
+    def call(self, call: TerminalCall, **members: Any) -> Mapping[str, Any]:  # noqa: ANN401 -- JSON
+        """Make a call of docs/terminals.md; see `AsyncTerminals.call`."""
+        return run(self._terminals.call(call, **members))
+
+
 class Client:
     """`AsyncClient` for programs without an event loop. May be used from several threads.
 
@@ -246,6 +259,7 @@ class Client:
             say=say,
             world=ThreadWorld(),
         )
+        self.terminals = Terminals(self._client.terminals)
 
     def __enter__(self) -> Self:
         """Nothing is opened before it is needed."""

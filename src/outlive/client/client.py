@@ -15,6 +15,7 @@ from outlive.client.options import StartOptions, execute_params
 from outlive.client.places import Places
 from outlive.client.process import AsyncProcess, position_of
 from outlive.client.results import ProcessInfo
+from outlive.client.terminals import AsyncTerminals
 from outlive.client.world import World
 from outlive.core.cursor import BEGINNING, Cursor
 from outlive.core.identity import RANDOM_BYTES, ProcessId, new_process_id
@@ -80,6 +81,7 @@ class AsyncClient(AsyncApprovals, Places):
         self._is_closed = False
         self._links: set[Link] = set()
         self._link = self._new_link()
+        self.terminals = AsyncTerminals(self._link)
 
     async def __aenter__(self) -> Self:
         """Nothing is opened before it is needed."""

@@ -1,0 +1,172 @@
+"""What `outlive terminal` does: the seven calls of docs/terminals.md, and a terminal in the foreground."""
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from outlive.cli.far import far_url
+from outlive.cli.naming import short_name
+from outlive.cli.output import say, show, show_json
+from outlive.cli.process_verbs import connected
+from outlive.cli.tables import plain, table
+from outlive.client import Client, InvalidRequest, ProcessNotFound
+
+__all__ = [
+    "attach_terminal",
+    "close_terminals",
+    "execute_there",
+    "list_terminals",
+    "new_terminal",
+    "read_terminal",
+    "send_to",
+]
+
+_STILL_RUNS = 124  # as timeout(1), and as `outlive wait`
+_UNKNOWN = 125  # as `outlive run`: nobody can know how it ended
+_Terminal = Mapping[str, Any]
+
+
+def list_terminals(state_dir: str | None, *, no_start: bool, as_json: bool) -> None:
+    """Show those that are open, oldest first."""
+    with connected(state_dir, no_start=no_start) as client:
+        found = _all(client)
+    if as_json:
+        show_json({"terminals": found})
+    elif not found:
+        say("No terminal is open; `outlive terminal new` opens one.")
+    else:
+        rows = [
+            (
+                short_name(one["terminal_id"]),
+                one["terminal_name"],
+                one["target"],
+                one["state"],
+                one["cwd"] or "",
+            )
+            for one in found
+        ]
+        show(table([("ID", "NAME", "TARGET", "STATE", "FOLDER"), *(tuple(map(plain, row)) for row in rows)]))
+
+
+def new_terminal(
+    state_dir: str | None, wanted: Mapping[str, str | None], *, no_start: bool, as_json: bool
+) -> None:
+    """Open one; its id goes to stdout, alone, so that a script can keep it."""
+    members = dict(wanted)
+    if members["target"] == "engine" and members["cwd"] is None and far_url() is None:
+        members["cwd"] = os.getcwd()
+    elif members["cwd"] is not None and far_url() is None:
+        members["cwd"] = os.path.abspath(members["cwd"])
+    with connected(state_dir, no_start=no_start) as client:
+        opened = client.terminals.call("create", **members)
+    if as_json:
+        show_json(dict(opened))
+    else:
+        show(opened["terminal_id"])
+
+
+def execute_there(
+    state_dir: str | None,
+    name: str | None,
+    command: str,
+    *,
+    wait_s: float | None,
+    no_start: bool,
+    as_json: bool,
+) -> int:
+    """Run a command in a terminal, the active one if none is named; return its exit code."""
+    with connected(state_dir, no_start=no_start) as client:
+        terminal_id = None if name is None else _found(client, name)["terminal_id"]
+        gave = client.terminals.call("execute", terminal_id=terminal_id, command=command, wait_s=wait_s)
+    if as_json:
+        show_json(dict(gave))
+    else:
+        sys.stdout.write(gave["output"])
+        sys.stdout.flush()
+    if not gave["is_complete"]:
+        waits = "" if gave["waiting"] == "none" else f", waits for {gave['waiting']}"
+        where = short_name(gave["terminal_id"])
+        say(f"It still runs{waits}: `outlive terminal read {where}`, `outlive terminal send {where}`.")
+        return _STILL_RUNS
+    return _UNKNOWN if gave["exit_code"] is None else int(gave["exit_code"])
+
+
+def send_to(
+    state_dir: str | None, name: str, text: str | None, keys: Sequence[str], *, no_start: bool, as_json: bool
+) -> None:
+    """Type a text, then keys."""
+    with connected(state_dir, no_start=no_start) as client:
+        terminal_id = _found(client, name)["terminal_id"]
+        typed = client.terminals.call("write", terminal_id=terminal_id, text=text, keys=list(keys) or None)
+    if as_json:
+        show_json(dict(typed))
+
+
+def read_terminal(state_dir: str | None, name: str, form: str, *, no_start: bool, as_json: bool) -> None:
+    """Print what one shows."""
+    with connected(state_dir, no_start=no_start) as client:
+        known = _matching(client, name)
+        terminal_id = known[0]["terminal_id"] if len(known) == 1 else name  # a closed one has its id only
+        text = client.terminals.call("read", terminal_id=terminal_id, form=form)
+    if as_json:
+        show_json(dict(text))
+        return
+    sys.stdout.write(text["text"])
+    if text["text"] and not text["text"].endswith("\n"):
+        sys.stdout.write("\n")
+    sys.stdout.flush()
+
+
+def attach_terminal(state_dir: str | None, name: str, *, detach_keys: str, no_start: bool) -> int:
+    """Bring one to the foreground; return its shell's exit code, if that ends."""
+    from outlive.cli.foreground.attach import attach_command  # noqa: PLC0415 -- the other verbs need nothing of it
+
+    with connected(state_dir, no_start=no_start) as client:
+        found = _found(client, name)
+    if found["process_id"] is None:
+        text = f"The terminal {name!r} is VS Code's own: what it shows does not come by here."
+        raise InvalidRequest("terminal_not_ours", text, hint="Look at it in VS Code.")
+    return attach_command(
+        found["process_id"], detach_keys=detach_keys, read_only=False, state_dir=state_dir, no_start=no_start
+    )
+
+
+def close_terminals(state_dir: str | None, names: Sequence[str], *, no_start: bool, as_json: bool) -> None:
+    """Close them."""
+    with connected(state_dir, no_start=no_start) as client:
+        chosen = [_found(client, name) for name in names]
+        closed = [dict(client.terminals.call("close", terminal_id=one["terminal_id"])) for one in chosen]
+    if as_json:
+        show_json({"terminals": closed})
+    else:
+        for one in chosen:
+            say(f"{one['terminal_name']} ({short_name(one['terminal_id'])}) is closed.")
+
+
+def _all(client: Client) -> list[_Terminal]:
+    return list(client.terminals.call("list")["terminals"])
+
+
+def _matching(client: Client, name: str) -> list[_Terminal]:
+    """Return the open terminals that a word may mean: an id or a name, else the end of an id."""
+    known = _all(client)
+    exact = [one for one in known if name in {one["terminal_id"], one["terminal_name"]}]
+    return exact or [one for one in known if one["terminal_id"].endswith(name)]
+
+
+def _found(client: Client, name: str) -> _Terminal:
+    """Return the one that a word means.
+
+    Raises:
+        InvalidRequest: `process_ambiguous`: several may be meant.
+        ProcessNotFound: `terminal_not_found`.
+    """
+    known = _matching(client, name)
+    if len(known) == 1:
+        return known[0]
+    if known:
+        text = f"{len(known)} terminals are called {name!r} or end so."
+        raise InvalidRequest("process_ambiguous", text, hint="`outlive terminal ls` shows their ids.")
+    hint = "`outlive terminal ls` shows those that are open."
+    raise ProcessNotFound("terminal_not_found", f"There is no terminal {name!r}.", hint=hint)
