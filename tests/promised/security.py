@@ -25,6 +25,7 @@ SENTENCES: Mapping[str, str] = {
     "A.tls": "With a certificate the TCP ports speak TLS only, and ask callers for theirs where an authority is named.",
     "A.reach": "Beyond loopback the server does not start without TLS and something that a caller can show.",
     "A.raw": "Secrets are shown to the scope admin or a person at the command line, from outside only, never by MCP, each time after an entry in the audit log.",
+    "A.redacted": "What an answer shows as stars for secrets it counts: each once, however what is read is cut, from any cursor on.",
     "A.audit.mac": "Entries of the audit log that its key did not seal are found, and so is a log that is gone.",
     "A.audit.begin": "A broken audit log is set aside, kept, and followed by one whose first entry says so; a whole one is left alone.",
     "A.scope": "Every method, tool and route needs a scope; a caller with a narrower one is refused with scope_missing.",

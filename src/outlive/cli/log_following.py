@@ -28,9 +28,11 @@ def follow(shower: LogShower, process: Process, *, keep: Keep = _kept_already) -
                 continue
             if isinstance(item, Output):
                 end = item.cursor.stderr if number else item.cursor.stdout
-                shower.printer.data(number, item.data, end)
+                shower.printer.data(number, item.data, end, redacted=item.redacted)
+                shower.redacted += item.redacted
             else:
                 shower.printer.gap(number, item.start, item.end)
+    shower.tell_hidden()
     return 0
 
 
@@ -43,4 +45,6 @@ def _follow_matches(shower: LogShower, process: Process, text: str, keep: Keep) 
             keep(item)
             found = shower.show_matches(search) or found
     found = shower.show_matches(search) or found
-    return 0 if shower.show_last(search) or found else 1
+    found = shower.show_last(search) or found
+    shower.tell_hidden()
+    return 0 if found else 1

@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from outlive.cli.output import say
+from outlive.core.redactions import hidden_words
 from outlive.store.log_search import LogLine
 
-__all__ = ["JsonPrinter", "Printer", "RawPrinter"]
+__all__ = ["JsonPrinter", "Printer", "RawPrinter", "tell_hidden"]
 
 _NAMES = ("stdout", "stderr")
 
@@ -18,8 +19,8 @@ _NAMES = ("stdout", "stderr")
 class Printer(Protocol):
     """Takes what is to be shown; whoever reads slowly is waited for."""
 
-    def data(self, stream: int, data: bytes, end: int) -> None:
-        """Show bytes of a stream (0 stdout, 1 stderr) that end at offset `end`."""
+    def data(self, stream: int, data: bytes, end: int, *, redacted: int = 0) -> None:
+        """Show bytes of a stream (0 stdout, 1 stderr) that end at offset `end`; so many secrets are stars in them."""
 
     def gap(self, stream: int, start: int, end: int) -> None:
         """Tell that these bytes are not kept any more."""
@@ -31,7 +32,7 @@ class Printer(Protocol):
 class RawPrinter:
     """Bytes as they are: stdout to stdout, stderr to stderr; gaps are told on stderr."""
 
-    def data(self, stream: int, data: bytes, end: int) -> None:  # noqa: ARG002 -- the protocol's
+    def data(self, stream: int, data: bytes, end: int, *, redacted: int = 0) -> None:  # noqa: ARG002 -- the protocol's
         """Show bytes."""
         _write((sys.stdout, sys.stderr)[stream].fileno(), data)
 
@@ -59,11 +60,11 @@ class JsonPrinter:
         decoder = codecs.getincrementaldecoder("utf-8")
         self._decoders = (decoder("replace"), decoder("replace"))
 
-    def data(self, stream: int, data: bytes, end: int) -> None:
+    def data(self, stream: int, data: bytes, end: int, *, redacted: int = 0) -> None:
         """Show text; a character that is cut here comes with the next piece."""
         text = self._decoders[stream].decode(data)
         if text:
-            _write_json({"type": _NAMES[stream], "data": text, "end": end})
+            _write_json({"type": _NAMES[stream], "data": text, "end": end} | _told(redacted))
 
     def gap(self, stream: int, start: int, end: int) -> None:
         """Tell what is missing."""
@@ -81,7 +82,18 @@ class JsonPrinter:
                     "before": [*map(_text, line.before)],
                     "after": [*map(_text, line.after)],
                 }
+                | _told(line.redacted)
             )
+
+
+def tell_hidden(count: int, *, as_json: bool) -> None:
+    """Tell a person how many secrets are stars in what was shown; in JSON it stands with each piece."""
+    if count and not as_json and sys.stderr is not None and sys.stderr.isatty():
+        say(f"outlive: {hidden_words(count)}, --raw shows {'it' if count == 1 else 'them'}")
+
+
+def _told(redacted: int) -> dict[str, object]:
+    return {"redacted": redacted} if redacted else {}
 
 
 def _text(line: bytes) -> str:

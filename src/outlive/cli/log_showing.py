@@ -4,10 +4,11 @@ import os
 from dataclasses import dataclass
 from datetime import datetime
 
-from outlive.cli.log_printing import JsonPrinter, Printer, RawPrinter
+from outlive.cli.log_printing import JsonPrinter, Printer, RawPrinter, tell_hidden
 from outlive.cli.moments import parse_since
 from outlive.core.cursor import BEGINNING, Cursor
 from outlive.core.layout import Layout
+from outlive.core.redactions import Redactions
 from outlive.store.log_search import LogSearch, tail_start
 from outlive.store.output_log import OutputChunk, OutputLog
 from outlive.store.secret_values import hiding_of_folder
@@ -54,6 +55,7 @@ class LogShower:
         printer: Where it goes.
         streams: 0 for stdout, 1 for stderr.
         cursor: Where it begins.
+        redacted: How many secrets were stars in what was shown.
     """
 
     def __init__(self, layout: Layout, process_id: str, view: LogView, *, is_hidden: bool = False) -> None:
@@ -64,6 +66,7 @@ class LogShower:
         self.streams = _STREAMS[view.stream]
         self.printer: Printer = JsonPrinter() if view.as_json else RawPrinter()
         self.cursor = self._start()
+        self.redacted = 0
 
     @property
     def end(self) -> Cursor:
@@ -75,8 +78,10 @@ class LogShower:
         if self.view.grep is not None:
             search = self.search(self.view.grep)
             found = self.show_matches(search)
-            return 0 if self.show_last(search) or found else 1
-        cursor = self.cursor
+            found = self.show_last(search) or found
+            self.tell_hidden()
+            return 0 if found else 1
+        cursor, redactions = self.cursor, Redactions()
         while chunks := self._log.read(cursor, _READ_BYTES):
             for chunk in chunks:
                 if chunk.stream not in self.streams:
@@ -84,9 +89,16 @@ class LogShower:
                 if chunk.is_gap:
                     self.printer.gap(chunk.stream, chunk.offset, chunk.end)
                 else:
-                    self.printer.data(chunk.stream, chunk.data, chunk.end)
+                    redacted = redactions.count(chunk.stream, chunk.offset, chunk.end, chunk.hidden)
+                    self.redacted += redacted
+                    self.printer.data(chunk.stream, chunk.data, chunk.end, redacted=redacted)
             cursor = OutputChunk.after(cursor, chunks)
+        self.tell_hidden()
         return 0
+
+    def tell_hidden(self) -> None:
+        """Tell a person how many secrets are stars in what was shown."""
+        tell_hidden(self.redacted, as_json=self.view.as_json)
 
     def show_matches(self, search: LogSearch) -> bool:
         """Print the finished lines that match and were not printed yet; tell whether there were any."""
@@ -94,6 +106,7 @@ class LogShower:
         while True:
             lines = search.turn(_MATCHES)
             self.printer.lines(lines)
+            self.redacted += sum(line.redacted for line in lines)
             found = found or bool(lines)
             if search.is_over:
                 return found
@@ -102,6 +115,7 @@ class LogShower:
         """Print lines that match and have no end yet: nothing follows, or nobody waits for it."""
         lines = search.last()
         self.printer.lines(lines)
+        self.redacted += sum(line.redacted for line in lines)
         return bool(lines)
 
     def search(self, text: str) -> LogSearch:

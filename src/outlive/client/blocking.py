@@ -67,6 +67,11 @@ class Follow:
         """Everything before it was given out."""
         return self._follow.cursor
 
+    @property
+    def redacted(self) -> int:
+        """How many secrets were stars in what was given out."""
+        return self._follow.redacted
+
     def __iter__(self) -> Self:
         """Go on."""
         return self

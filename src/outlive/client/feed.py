@@ -121,7 +121,7 @@ class AsyncFeed:
 def _tell(listener: FeedListener, told: Heard) -> int:
     """Pass one message on; return how many bytes it carried."""
     match told:
-        case Piece(process_id, stream, data, end):
+        case Piece(process_id=process_id, stream=stream, data=data, end=end):
             listener.piece(process_id, int(stream == "stderr"), data, end)
             return len(data)
         case Missing(process_id, stream, start, end):

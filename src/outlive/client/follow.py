@@ -48,6 +48,7 @@ class AsyncFollow:
         """
         self.process_id = process_id
         self.completion: Completion | None = None
+        self.redacted = 0
         self._link = link
         self._raw = raw
         self._position = Position(cursor)
@@ -83,6 +84,7 @@ class AsyncFollow:
             else:
                 item = self._position.take(told)
                 if item is not None:
+                    self.redacted += item.redacted if isinstance(item, Output) else 0
                     return item
         await self.close()
         raise StopAsyncIteration

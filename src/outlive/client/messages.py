@@ -76,12 +76,13 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Output as it was told: bytes of a stream up to offset `end`."""
+    """Output as it was told: bytes of a stream up to offset `end`, with so many secrets as stars in them."""
 
     process_id: str
     stream: Stream
     data: bytes
     end: int
+    redacted: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +128,8 @@ def read_frame(frame: str | bytes) -> Message:
         if isinstance(frame, bytes):
             head, _, data = frame.partition(b"\n")
             params = json.loads(head)["params"]
-            return Piece(params["process_id"], params["type"], data, params["end"])
+            redacted = params.get("redacted", 0)
+            return Piece(params["process_id"], params["type"], data, params["end"], redacted)
         return _read_message(json.loads(frame))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         text = "What answers there does not speak outlive's JSON-RPC."
@@ -292,7 +294,8 @@ def read_page(result: _Object, cursor: Cursor) -> Page:
         if chunk.get("gap"):
             items.append(Gap(stream, chunk["from"], chunk["to"], behind))
         else:
-            items.append(Output(stream, base64.b64decode(chunk["data"]), behind))
+            data = base64.b64decode(chunk["data"])
+            items.append(Output(stream, data, behind, chunk.get("redacted", 0)))
     return Page(
         items=tuple(items),
         cursor=Cursor.parse(result["cursor"]),

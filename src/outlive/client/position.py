@@ -36,7 +36,7 @@ class Position:
         behind = self._behind(told.stream, told.end)
         self.cursor = behind
         if isinstance(told, Piece):
-            return Output(told.stream, told.data[here - start :], behind)
+            return Output(told.stream, told.data[here - start :], behind, told.redacted)
         return Gap(told.stream, here, told.end, behind)
 
     def _behind(self, stream: Stream, end: int) -> Cursor:

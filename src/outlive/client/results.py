@@ -25,11 +25,15 @@ Stream = Literal["stdout", "stderr"]
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """Some bytes of one stream, as the process wrote them; `cursor` is the position behind them."""
+    """Some bytes of one stream, as the process wrote them; `cursor` is the position behind them.
+
+    `redacted`: how many secrets are stars in them that were not counted with bytes before.
+    """
 
     stream: Stream
     data: bytes
     cursor: Cursor
+    redacted: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +77,11 @@ class Page:
     cursor: Cursor
     has_more: bool
     is_complete: bool
+
+    @property
+    def redacted(self) -> int:
+        """How many secrets are stars in it."""
+        return sum(item.redacted for item in self.items if isinstance(item, Output))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

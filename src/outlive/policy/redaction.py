@@ -16,7 +16,7 @@ from ahocorasick_rs import BytesAhoCorasick, MatchKind
 from outlive.policy.extra_patterns import ExtraPattern
 from outlive.policy.secret_patterns import PASSWORD_IN_ADDRESS, PATTERNS, REACH_BYTES
 
-__all__ = ["LEAST_VALUE_BYTES", "REACH_BYTES", "Redactor", "blank"]
+__all__ = ["LEAST_VALUE_BYTES", "REACH_BYTES", "Redactor", "blank", "merged"]
 
 LEAST_VALUE_BYTES = 4  # shorter values ("1", "yes") occur everywhere: hiding them would show what they are
 _SHORT_BYTES = 32
@@ -101,7 +101,7 @@ class Redactor:
             while begin >= 0:
                 spans.append((begin, begin + len(value)))
                 begin = data.find(value, begin + 1)
-        return _merged(spans), undecided, self._cut_value(data)
+        return merged(spans), undecided, self._cut_value(data)
 
     def mask(self, data: bytes) -> bytes:
         """Return a whole text without its secrets."""
@@ -208,12 +208,13 @@ def _forms(values: Iterable[bytes]) -> tuple[bytes, ...]:
     return tuple(sorted(known, key=lambda form: (-len(form), form)))
 
 
-def _merged(spans: list[_Span]) -> list[_Span]:
+def merged(spans: list[_Span]) -> list[_Span]:
+    """Return spans in order, those that overlap or touch as one."""
     spans.sort()
-    merged: list[_Span] = []
+    found: list[_Span] = []
     for begin, end in spans:
-        if merged and begin <= merged[-1][1]:
-            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        if found and begin <= found[-1][1]:
+            found[-1] = (found[-1][0], max(end, found[-1][1]))
         else:
-            merged.append((begin, end))
-    return merged
+            found.append((begin, end))
+    return found

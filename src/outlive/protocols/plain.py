@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from outlive.core.cursor import Cursor
+from outlive.core.redactions import HiddenSpans, Redactions
 
 __all__ = ["Line", "LineSplitter", "collapse", "plain_text", "strip_ansi"]
 
@@ -29,11 +30,15 @@ _RUN = 4  # this many alike lines in a row become three: first, mark, last
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """One line without its newline; `start` and `end` are the cursors before and behind its bytes."""
+    """One line without its newline; `start` and `end` are the cursors before and behind its bytes.
+
+    `redacted`: how many secrets are stars in it.
+    """
 
     text: str
     start: Cursor
     end: Cursor
+    redacted: int = 0
 
 
 class LineSplitter:
@@ -44,17 +49,19 @@ class LineSplitter:
         self.cursor = self._start = cursor
         self.lines: list[Line] = []
         self._pending: list[str] = []
+        self._redactions = Redactions()
+        self._told = 0  # of its total, how many stand in lines that are closed
         self._decoders = [codecs.getincrementaldecoder("utf-8")("replace") for _ in range(2)]
 
-    def feed(self, stream: int, data: bytes) -> None:
-        """Take the next bytes of a stream (0 stdout, 1 stderr)."""
+    def feed(self, stream: int, data: bytes, hidden: HiddenSpans = ()) -> None:
+        """Take the next bytes of a stream (0 stdout, 1 stderr), and which of them are stars for a secret."""
         pieces = data.split(b"\n")
         for piece in pieces[:-1]:
-            self._advance(stream, len(piece) + 1)
+            self._advance(stream, len(piece) + 1, hidden)
             self._pending.append(self._decoders[stream].decode(piece + b"\n")[:-1])
             self._close()
         if pieces[-1]:
-            self._advance(stream, len(pieces[-1]))
+            self._advance(stream, len(pieces[-1]), hidden)
             self._pending.append(self._decoders[stream].decode(pieces[-1]))
 
     def skip(self, stream: int, size: int) -> None:
@@ -70,12 +77,17 @@ class LineSplitter:
         if "".join(self._pending):
             self._close()
 
-    def _advance(self, stream: int, size: int) -> None:
+    def _advance(self, stream: int, size: int, hidden: HiddenSpans = ()) -> None:
         stdout, stderr = self.cursor.stdout, self.cursor.stderr
+        begin = stderr if stream else stdout
+        self._redactions.count(stream, begin, begin + size, hidden)
         self.cursor = Cursor(stdout, stderr + size) if stream else Cursor(stdout + size, stderr)
 
     def _close(self) -> None:
-        self.lines.append(Line(text="".join(self._pending), start=self._start, end=self.cursor))
+        redacted = self._redactions.total - self._told
+        self._told += redacted
+        line = Line(text="".join(self._pending), start=self._start, end=self.cursor, redacted=redacted)
+        self.lines.append(line)
         self._pending.clear()
         self._start = self.cursor
 
@@ -149,4 +161,4 @@ def _shortened(run: Sequence[Line]) -> list[Line]:
         return list(run)
     word = "equal" if run[0].text == run[1].text == run[-1].text else "similar"
     mark = f"[... {len(run) - 2} {word} lines ...]"
-    return [run[0], replace(run[1], text=mark, end=run[-2].end), run[-1]]
+    return [run[0], replace(run[1], text=mark, end=run[-2].end, redacted=0), run[-1]]

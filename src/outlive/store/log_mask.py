@@ -20,7 +20,8 @@ from typing import Protocol
 
 from outlive.core.frozen import made_quickly
 from outlive.core.layout import STREAM_FILES
-from outlive.policy.redaction import LEAST_VALUE_BYTES, REACH_BYTES, Redactor, blank
+from outlive.core.redactions import HiddenSpans, spans_within
+from outlive.policy.redaction import LEAST_VALUE_BYTES, REACH_BYTES, Redactor, blank, merged
 
 __all__ = ["NOTHING_HIDDEN", "REST_S", "Hiding", "LogMask", "RawLog", "read_masks", "write_masks"]
 
@@ -81,21 +82,22 @@ class LogMask:
         self._clean: list[tuple[int, int, bytes]] = [(0, 0, b""), (0, 0, b"")]
         self._shown = [0, 0]  # what was shown once is not held back later
 
-    def apply(self, log: RawLog, stream: int, data: bytes, offset: int) -> bytes:
-        """Return `data`, read at `offset`, without its secrets; shorter where its end is held back."""
+    def apply(self, log: RawLog, stream: int, data: bytes, offset: int) -> tuple[bytes, HiddenSpans]:
+        """Return `data`, read at `offset`, without its secrets, and where they are; shorter where its end is held back."""
         hiding = self._hiding
+        ranges: HiddenSpans = ()
         if hiding.needs_masks:
-            data = self._apply_ranges(stream, data, offset)
+            data, ranges = self._apply_ranges(stream, data, offset)
         redactor = hiding.redactor
         before = self._before(log, stream, offset, redactor.seam_bytes)
         tail = None if before is None else _clean_tail(redactor, before, data)
         if tail is None:
             self._clean[stream] = (0, 0, b"")
-            return self._examined(log, stream, data, offset)
+            return self._examined(log, stream, data, offset, ranges)
         end = offset + len(data)
         self._clean[stream] = (end, self._clean[stream][1], tail)
         self._shown[stream] = max(self._shown[stream], end)
-        return data
+        return data, ranges
 
     def visible_end(self, log: RawLog, stream: int, size: int) -> int:
         """Return where a stream of that size ends for readers: before what is held back."""
@@ -108,7 +110,7 @@ class LogMask:
         if len(data) < size - begin:
             return size
         clean = self._clean[stream]
-        end = begin + len(self.apply(log, stream, data, begin))
+        end = begin + len(self.apply(log, stream, data, begin)[0])
         self._clean[stream] = clean  # whoever reads on reads on from there
         return end
 
@@ -134,7 +136,9 @@ class LogMask:
             data = log.pread_raw(stream, offset - gap[1], gap[1])
         return data
 
-    def _examined(self, log: RawLog, stream: int, data: bytes, offset: int) -> bytes:
+    def _examined(
+        self, log: RawLog, stream: int, data: bytes, offset: int, ranges: HiddenSpans
+    ) -> tuple[bytes, HiddenSpans]:
         """Look closely at a piece together with its neighbourhood."""
         redactor, hiding = self._hiding.redactor, self._hiding
         context = self._context(log, stream, offset)
@@ -157,7 +161,9 @@ class LogMask:
                         (cut, len(window)),
                     ]  # so much of a value is not shown, whatever comes of it
         self._shown[stream] = max(self._shown[stream], offset + end - start)
-        return blank(window, spans)[start:end]
+        base = offset - start
+        found = merged([*((base + one, base + other) for one, other in spans), *ranges])
+        return blank(window, spans)[start:end], spans_within(found, offset, base + end)
 
     def _rested_s(self, stream: int) -> float:
         """Return how long ago a stream was written to."""
@@ -166,15 +172,17 @@ class LogMask:
         except OSError:  # removed meanwhile
             return REST_S
 
-    def _apply_ranges(self, stream: int, data: bytes, offset: int) -> bytes:
+    def _apply_ranges(self, stream: int, data: bytes, offset: int) -> tuple[bytes, HiddenSpans]:
         """Hide what the process's folder tells; everything behind what it tells of, and where it tells nothing."""
+        end = offset + len(data)
         if self._ranges is None:
-            return blank(data, [(0, len(data))])
+            return blank(data, [(0, len(data))]), [(offset, end)]
         size, spans = self._ranges[stream]
         first = bisect_left(spans, (offset - REACH_BYTES, 0))
         last = bisect_left(spans, (offset + len(data), 0))
-        near = [(begin - offset, end - offset) for begin, end in spans[first:last]]
-        return blank(data, [*near, (max(0, size - offset), len(data))])
+        near = [*spans[first:last], *([(max(offset, size), end)] if size < end else [])]
+        masked = blank(data, [(one - offset, other - offset) for one, other in near])
+        return masked, spans_within(merged(near), offset, end)
 
 
 def _clean_tail(redactor: Redactor, before: bytes, data: bytes) -> bytes | None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from outlive.core.cursor import BEGINNING, Cursor
 from outlive.core.errors import InvalidRequest
+from outlive.core.redactions import HiddenSpans, Redactions
 from outlive.store.output_log import MAX_PREAD_BYTES, OutputChunk, OutputLog
 
 __all__ = ["MAX_TAIL_BYTES", "LogLine", "LogSearch", "tail_start"]
@@ -24,7 +25,8 @@ _NEWLINE = b"\n"
 class LogLine:
     """A line that matches: bytes `offset` to `end` of a stream (0 stdout, 1 stderr), its newline not counted.
 
-    `data` is at most 8 KiB of it. `before` and `after` are lines of the same stream around it.
+    `data` is at most 8 KiB of it. `before` and `after` are lines of the same stream around it. `redacted`: how many secrets are
+    stars in all that.
     """
 
     stream: int
@@ -33,6 +35,7 @@ class LogLine:
     data: bytes
     before: tuple[bytes, ...] = ()
     after: tuple[bytes, ...] = ()
+    redacted: int = 0
 
 
 class LogSearch:
@@ -147,9 +150,10 @@ class LogSearch:
     def _chunk_of(self, stream: int, size: int) -> list[OutputChunk]:
         """Return the next piece of one stream."""
         offset = (self._position.stdout, self._position.stderr)[stream]
-        data = self._log.pread(stream, size, offset)
+        data, hidden = self._log.look(stream, size, offset)
         if data:
-            return [OutputChunk(stream=stream, offset=offset, end=offset + len(data), data=data)]
+            end = offset + len(data)
+            return [OutputChunk(stream=stream, offset=offset, end=end, data=data, hidden=hidden)]
         gap = self._log.gap(stream)
         if gap is not None and gap[0] <= offset < gap[1]:
             return [OutputChunk(stream=stream, offset=offset, end=gap[1], data=b"")]
@@ -175,10 +179,39 @@ class LogSearch:
             after = self._lines_after(stream, end)
         shown = min(end, start + _SHOWN_BYTES)
         if chunk is not None and chunk.offset <= start:
-            data = chunk.data[start - chunk.offset : shown - chunk.offset]
+            data, hidden = chunk.data[start - chunk.offset : shown - chunk.offset], chunk.hidden
         else:
-            data = self._log.pread(stream, shown - start, start) if end > start else b""
-        return LogLine(stream=stream, offset=start, end=end, data=data, before=before, after=after)
+            data, hidden = self._log.look(stream, shown - start, start) if end > start else (b"", ())
+        return LogLine(
+            stream=stream,
+            offset=start,
+            end=end,
+            data=data,
+            before=before,
+            after=after,
+            redacted=self._redacted(stream, start, shown, hidden, before, after, end),
+        )
+
+    def _redacted(
+        self,
+        stream: int,
+        start: int,
+        shown: int,
+        hidden: HiddenSpans,
+        before: tuple[bytes, ...],
+        after: tuple[bytes, ...],
+        end: int,
+    ) -> int:
+        """Count the secrets in a line and in those around it (in them, as if none were cut)."""
+        redactions = Redactions()
+        if before:
+            begin = max(0, start - sum(len(line) + 1 for line in before))
+            redactions.count(stream, begin, start, self._log.look(stream, start - begin, begin)[1])
+        redactions.count(stream, start, shown, hidden)
+        if after:
+            size = sum(len(line) + 1 for line in after)
+            redactions.count(stream, end + 1, end + 1 + size, self._log.look(stream, size, end + 1)[1])
+        return redactions.total
 
     def _lines_before(self, stream: int, start: int) -> tuple[bytes, ...]:
         begin = max(0, start - _CONTEXT_BYTES)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from outlive.core.cursor import BEGINNING, Cursor
 from outlive.core.errors import StoreCorrupt
 from outlive.core.layout import STREAM_FILES
+from outlive.core.redactions import HiddenSpans, spans_within
 from outlive.protocols.frames import IDX, IdxRecord
 from outlive.store.idx_reader import IdxReader, totals
 from outlive.store.log_mask import Hiding, LogMask
@@ -30,7 +31,8 @@ _RUN_NS = 100_000_000  # the longest run that one idx record stands for (`keeper
 class OutputChunk:
     """A piece of one stream (0 stdout, 1 stderr): bytes `offset` to `end`, written from `time_ns` on.
 
-    `is_gap`: the log no longer holds these bytes; `data` is empty. `time_ns` is 0 when it is not known.
+    `is_gap`: the log no longer holds these bytes; `data` is empty. `time_ns` is 0 when it is not known. `hidden` tells which
+    of the bytes are stars for a secret.
     """
 
     stream: int
@@ -38,6 +40,7 @@ class OutputChunk:
     end: int
     data: bytes
     time_ns: int = 0
+    hidden: HiddenSpans = ()
 
     @property
     def is_gap(self) -> bool:
@@ -94,8 +97,21 @@ class OutputLog:
         Raises:
             StoreCorrupt: The disk does not give the bytes.
         """
+        return self.look(stream, size, offset)[0]
+
+    def look(self, stream: int, size: int, offset: int) -> tuple[bytes, HiddenSpans]:
+        """Return what `pread` does, and which of these bytes are stars for a secret.
+
+        Raises:
+            StoreCorrupt: The disk does not give the bytes.
+        """
         data = self.pread_raw(stream, size, offset)
-        return data if self._mask is None or not data else self._mask.apply(self, stream, data, offset)
+        return (data, ()) if self._mask is None or not data else self._mask.apply(self, stream, data, offset)
+
+    @property
+    def hides(self) -> bool:
+        """Whether anything could be hidden in what is read."""
+        return self._mask is not None
 
     def pread_raw(self, stream: int, size: int, offset: int) -> bytes:
         """Return bytes as `pread` does, secrets included: never for a door.
@@ -279,7 +295,7 @@ class _Taking:
         self.position = [cursor.stdout, cursor.stderr]
         self.budget = budget
         self.chunks: list[OutputChunk] = []
-        self._ahead: list[tuple[int, bytes]] = [(0, b""), (0, b"")]
+        self._ahead: list[tuple[int, bytes, HiddenSpans]] = [(0, b"", ()), (0, b"", ())]
 
     def is_behind(self, ends: tuple[int, int]) -> bool:
         return self.position[0] < ends[0] or self.position[1] < ends[1]
@@ -297,16 +313,24 @@ class _Taking:
                     return  # shorter than idx tells (a machine crash): what is there goes on with the next run
                 stop = gap[1]
             self.chunks.append(
-                OutputChunk(stream=stream, offset=offset, end=stop, data=data, time_ns=time_ns)
+                OutputChunk(
+                    stream=stream,
+                    offset=offset,
+                    end=stop,
+                    data=data,
+                    time_ns=time_ns,
+                    hidden=spans_within(self._ahead[stream][2], offset, stop),
+                )
             )
             self.position[stream] = stop
             self.budget -= len(data) + IDX.size  # the record counts: runs of one byte are work too
 
     def _bytes_at(self, stream: int, offset: int, end: int) -> bytes:
-        start, ahead = self._ahead[stream]
+        start, ahead, _ = self._ahead[stream]
         if not start <= offset < start + len(ahead):
-            start, ahead = offset, self._log.pread(stream, self.budget, offset)
-            self._ahead[stream] = start, ahead
+            start = offset
+            ahead, hidden = self._log.look(stream, self.budget, offset)
+            self._ahead[stream] = start, ahead, hidden
         return ahead[offset - start : min(end - start, offset - start + self.budget)]
 
 

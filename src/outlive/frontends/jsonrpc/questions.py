@@ -3,6 +3,7 @@
 import asyncio
 
 from outlive.core.cursor import Cursor
+from outlive.core.redactions import Redactions
 from outlive.engine import ProcessFilter
 from outlive.frontends.jsonrpc.context import Context, Reply
 from outlive.frontends.positions import check_within
@@ -108,8 +109,16 @@ async def read(context: Context, params: ReadParams, _label: str | None) -> Repl
         )
     end = Cursor(process.stdout_bytes, process.stderr_bytes)
     is_last = process.is_closed and OutputChunk.after(cursor, chunks) == end
+    redactions = Redactions()
     pieces = [
-        Piece(chunk.stream, chunk.offset, chunk.end, None if chunk.is_gap else chunk.data) for chunk in chunks
+        Piece(
+            chunk.stream,
+            chunk.offset,
+            chunk.end,
+            None if chunk.is_gap else chunk.data,
+            redactions.count(chunk.stream, chunk.offset, chunk.end, chunk.hidden),
+        )
+        for chunk in chunks
     ]
     shown, following = page_view(pieces, cursor, encoding=params.encoding, is_last=is_last)
     return Reply(
@@ -119,6 +128,7 @@ async def read(context: Context, params: ReadParams, _label: str | None) -> Repl
             "cursor": str(following),
             "more": following.stdout < end.stdout or following.stderr < end.stderr,
             "completed": process.is_complete,
+            **({"redacted": redactions.total} if redactions.total else {}),
         }
     )
 

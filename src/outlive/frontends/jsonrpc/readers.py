@@ -7,6 +7,7 @@ whole, so that a line of 100 MB costs no memory and any number of readers costs 
 import codecs
 from typing import Protocol
 
+from outlive.core.redactions import HiddenSpans, Redactions, joined_spans
 from outlive.protocols.jsonrpc.lines import MAX_LINES, FrameHeads, LineFramer
 from outlive.protocols.jsonrpc.output import (
     binary_output_frame,
@@ -37,8 +38,11 @@ class StreamReader(Protocol):
     delivered: int
     scanned: int
 
-    def take(self, data: bytes) -> bytes:
-        """Return the frames that new bytes at `scanned` complete; may take only a first part of `data`."""
+    def take(self, data: bytes, hidden: HiddenSpans = ()) -> bytes:
+        """Return the frames that new bytes at `scanned` complete; may take only a first part of `data`.
+
+        `hidden` tells which of the bytes are stars for a secret.
+        """
 
     def finish(self, limit: int) -> bytes:
         """Return the frame of what waits before offset `limit`, because its rest will never come."""
@@ -59,6 +63,7 @@ class LineReader:
         "_log",
         "_max_line_bytes",
         "_process_id",
+        "_redactions",
         "appetite",
         "delivered",
         "scanned",
@@ -84,8 +89,9 @@ class LineReader:
         self._heads = heads
         self._framer: LineFramer | None = None  # made for the first chunk of several lines
         self._max_line_bytes = max_line_bytes
+        self._redactions = Redactions()
 
-    def take(self, data: bytes) -> bytes:
+    def take(self, data: bytes, hidden: HiddenSpans = ()) -> bytes:
         """Return the frames of the lines that `data` completes."""
         cut = data.rfind(_NEWLINE) + 1
         if not cut:
@@ -100,12 +106,13 @@ class LineReader:
                 lines = data[first + 1 : cut]
                 self.delivered = begin + first + 1
             else:
-                lines = self._reread(held) + lines
+                again, before = self._reread(held)
+                lines, hidden = again + lines, joined_spans(before, hidden)
                 if len(lines) != held + cut:  # released meanwhile: look again, and meet the gap
                     self.scanned = self.delivered
                     return b""
         if lines:
-            frames += self._frames(lines)
+            frames += self._frames(lines, hidden)
         if self.delivered == begin + cut:
             self.scanned = begin + len(data)
             if self.appetite < MAX_PREAD_BYTES:
@@ -126,8 +133,13 @@ class LineReader:
         if length > self._max_line_bytes:
             frame = self._shortened(length, end=self.scanned)
         else:
-            line = self._reread(length)
-            frame = line_frame(self._process_id, self.stream, line, end=self.scanned) if line else b""
+            line, hidden = self._reread(length)
+            redacted = self._redactions.count(self.stream, self.delivered, self.scanned, hidden)
+            frame = (
+                line_frame(self._process_id, self.stream, line, end=self.scanned, redacted=redacted)
+                if line
+                else b""
+            )
         self.delivered = self.scanned
         return frame
 
@@ -139,12 +151,15 @@ class LineReader:
             end = self.scanned - len(tail) + decode_whole(tail)[1]
             frame = self._shortened(end - self.delivered, end=end, is_partial=True)
         else:
-            line = self._reread(length)
+            line, hidden = self._reread(length)
             line = line[: decode_whole(line)[1]]
             if not line:
                 return b""
             end = self.delivered + len(line)
-            frame = line_frame(self._process_id, self.stream, line, end=end, is_partial=True)
+            redacted = self._redactions.count(self.stream, self.delivered, end, hidden)
+            frame = line_frame(
+                self._process_id, self.stream, line, end=end, is_partial=True, redacted=redacted
+            )
         self.delivered = end
         return frame
 
@@ -152,31 +167,38 @@ class LineReader:
         """Go on at `offset`."""
         self.delivered = self.scanned = offset
 
-    def _reread(self, size: int) -> bytes:
-        """Return up to `size` bytes from `delivered`; fewer when they were released."""
+    def _reread(self, size: int) -> tuple[bytes, HiddenSpans]:
+        """Return up to `size` bytes from `delivered`, and which are hidden; fewer when they were released."""
         pieces: list[bytes] = []
+        hidden: HiddenSpans = ()
         offset, end = self.delivered, self.delivered + size
         while offset < end:
-            piece = self._log.pread(self.stream, min(end - offset, MAX_PREAD_BYTES), offset)
+            piece, more = self._log.look(self.stream, min(end - offset, MAX_PREAD_BYTES), offset)
             if not piece:
                 break
             pieces.append(piece)
+            hidden = joined_spans(hidden, more)
             offset += len(piece)
-        return b"".join(pieces)
+        return b"".join(pieces), hidden
 
     def _shortened(self, length: int, *, end: int, is_partial: bool = False) -> bytes:
+        first, hidden = self._reread(min(length, self._max_line_bytes))
+        begin = self.delivered
         return shortened_line_frame(
             self._process_id,
             self.stream,
-            self._reread(min(length, self._max_line_bytes)),
+            first,
             max_line_bytes=self._max_line_bytes,
             length=length,
             end=end,
             is_partial=is_partial,
+            redacted=self._redactions.count(self.stream, begin, begin + len(first), hidden),
         )
 
-    def _frames(self, lines: bytes) -> bytes:
+    def _frames(self, lines: bytes, hidden: HiddenSpans) -> bytes:
         """Return the frames of whole lines at `delivered`, of the first `MAX_LINES`, and deliver them."""
+        if hidden:
+            return self._told_frames(lines, hidden)
         if lines.find(_NEWLINE) == len(lines) - 1 <= self._max_line_bytes:  # a single line
             self.delivered += len(lines)
             return line_frame(self._process_id, self.stream, lines, end=self.delivered)
@@ -186,12 +208,19 @@ class LineReader:
         if framed is not None:
             frames, self.delivered = framed
             return frames
+        return self._told_frames(lines, hidden)
+
+    def _told_frames(self, lines: bytes, hidden: HiddenSpans) -> bytes:
+        """Return the same one by one: where a line is too long, or its secrets have to be told."""
         pieces: list[bytes] = []
         end = self.delivered
         for content in lines[:-1].split(b"\n", MAX_LINES)[:MAX_LINES]:
-            end += len(content) + 1
+            begin, end = end, end + len(content) + 1
+            shown = begin + min(len(content) + 1, self._max_line_bytes + 1)
+            redacted = self._redactions.count(self.stream, begin, shown, hidden)
             if len(content) <= self._max_line_bytes:
-                pieces.append(line_frame(self._process_id, self.stream, content + b"\n", end=end))
+                line = content + b"\n"
+                pieces.append(line_frame(self._process_id, self.stream, line, end=end, redacted=redacted))
             else:
                 pieces.append(
                     shortened_line_frame(
@@ -201,6 +230,7 @@ class LineReader:
                         max_line_bytes=self._max_line_bytes,
                         length=len(content),
                         end=end,
+                        redacted=redacted,
                     )
                 )
         self.delivered = end
@@ -210,7 +240,16 @@ class LineReader:
 class PieceReader:
     """One message for each read: text (a cut character waits for its rest) or raw bytes in a binary frame."""
 
-    __slots__ = ("_is_binary", "_log", "_process_id", "appetite", "delivered", "scanned", "stream")
+    __slots__ = (
+        "_is_binary",
+        "_log",
+        "_process_id",
+        "_redactions",
+        "appetite",
+        "delivered",
+        "scanned",
+        "stream",
+    )
 
     def __init__(self, log: OutputLog, process_id: str, *, stream: int, start: int, is_binary: bool) -> None:
         """Begin at offset `start` of `stream` (0 stdout, 1 stderr)."""
@@ -220,15 +259,21 @@ class PieceReader:
         self._log = log
         self._process_id = process_id
         self._is_binary = is_binary
+        self._redactions = Redactions()
 
-    def take(self, data: bytes) -> bytes:
+    def take(self, data: bytes, hidden: HiddenSpans = ()) -> bytes:
         """Return the frame of `data` without an unfinished last character; `scanned` stays before that."""
+        text, size = ("", len(data)) if self._is_binary else codecs.utf_8_decode(data, "replace")
+        begin = self.scanned
+        self.jump(begin + size)
+        redacted = self._redactions.count(self.stream, begin, self.delivered, hidden)
         if self._is_binary:
-            self.jump(self.scanned + len(data))
-            return binary_output_frame(self._process_id, self.stream, data, end=self.delivered)
-        text, size = codecs.utf_8_decode(data, "replace")
-        self.jump(self.scanned + size)
-        return text_output_frame(self._process_id, self.stream, text, end=self.delivered) if size else b""
+            return binary_output_frame(
+                self._process_id, self.stream, data, end=self.delivered, redacted=redacted
+            )
+        if not size:
+            return b""
+        return text_output_frame(self._process_id, self.stream, text, end=self.delivered, redacted=redacted)
 
     def finish(self, limit: int) -> bytes:
         """Return the frame of an unfinished character that ends the stream."""
@@ -261,7 +306,7 @@ class SilentReader:
         self.delivered = start
         self.scanned = _BEYOND  # there is never anything to read
 
-    def take(self, data: bytes) -> bytes:
+    def take(self, data: bytes, hidden: HiddenSpans = ()) -> bytes:  # noqa: ARG002 -- as others have it
         """Nothing is ever read."""
         raise AssertionError(f"a silent reader was given {len(data)} bytes")
 

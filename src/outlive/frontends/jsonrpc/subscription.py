@@ -138,8 +138,9 @@ class Subscription:
     def _read_one(self, reader: StreamReader, limit: int) -> bytes:
         """Read one stream on: the usual case, without a look at the order of the streams."""
         start = reader.scanned
-        data = self._log.pread(reader.stream, min(self._turn_bytes, reader.appetite, limit - start), start)
-        frames = reader.take(data) if data else b""
+        size = min(self._turn_bytes, reader.appetite, limit - start)
+        data, hidden = self._log.look(reader.stream, size, start)
+        frames = reader.take(data, hidden) if data else b""
         if reader.scanned == start:
             gap = self._log.gap(reader.stream)
             if gap is not None and gap[0] <= start + len(data) < gap[1]:
@@ -158,7 +159,7 @@ class Subscription:
                 frames += self._skip(reader, chunk.offset, min(chunk.end, limit))
                 continue
             data = chunk.data[: limit - chunk.offset]
-            frames += reader.take(data)
+            frames += reader.take(data, chunk.hidden)
             if chunk.offset < reader.scanned < chunk.offset + len(data):
                 break  # the turn is full
         return frames

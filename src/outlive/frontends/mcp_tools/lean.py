@@ -269,7 +269,13 @@ class LeanTools:
         nothing: str = "",
         workspace: str | None = None,
     ) -> Outcome:
-        first = await self._header(process, page.cursor, lines=page.lines, workspace=workspace)
+        first = await self._header(
+            process,
+            page.cursor,
+            lines=page.lines,
+            workspace=workspace,
+            redacted=page.redacted(budget=budget),
+        )
         text = page.text(process.process_id, budget=budget) or nothing
         return Outcome(text=f"{first}\n{text}" if text else first)
 
@@ -280,6 +286,7 @@ class LeanTools:
         *,
         lines: int | None = None,
         workspace: str | None = None,
+        redacted: int = 0,
     ) -> str:
         seen = await self._engine.observe(process)
         record = process.record
@@ -290,6 +297,7 @@ class LeanTools:
             ports=seen.ports,
             waiting=seen.waiting,
             workspace=workspace,
+            redacted=redacted,
         )
         return header(record, now)
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from outlive.core.cursor import BEGINNING, Cursor
 from outlive.engine import Process
-from outlive.protocols.mcp.answers import body
+from outlive.protocols.mcp.answers import body, redacted_in
 from outlive.protocols.plain import Line, LineSplitter, collapse, strip_ansi
 
 __all__ = ["Page", "read_matches", "read_page", "read_tail"]
@@ -28,6 +28,10 @@ class Page:
     def text(self, process_id: str, *, budget: int) -> str:
         """Return it within a budget of characters."""
         return body(self.head, self.tail, budget=budget, process_id=process_id)
+
+    def redacted(self, *, budget: int) -> int:
+        """Return how many secrets are stars in the lines that `text` shows."""
+        return redacted_in(self.head, self.tail, budget=budget)
 
 
 async def read_page(
@@ -77,7 +81,7 @@ async def read_matches(
             if chunk.is_gap:
                 splitter.skip(chunk.stream, chunk.end - chunk.offset)
             else:
-                splitter.feed(chunk.stream, chunk.data)
+                splitter.feed(chunk.stream, chunk.data, chunk.hidden)
         lines, splitter.lines = splitter.lines, []
         for line in _stripped(lines, raw=raw):
             text = line.text.lower()
@@ -117,7 +121,7 @@ async def _lines(
             if chunk.is_gap:
                 splitter.skip(chunk.stream, size)
             else:
-                splitter.feed(chunk.stream, chunk.data[:size])
+                splitter.feed(chunk.stream, chunk.data[:size], chunk.hidden)
         if not progress:
             break
         taken += progress

@@ -28,7 +28,7 @@ __all__ = ["FollowRoutes"]
 
 _EVENTS = "text/event-stream"
 _200: dict[str, Any] = {
-    "description": "Events `output` {type, data, end}, `gap` {type, from, to, end}, `completed` (the process) and "
+    "description": "Events `output` {type, data, end, and redacted where secrets are stars in it}, `gap` {type, from, to, end}, `completed` (the process) and "
     "`closed` {process_id}. The id of an event is the cursor behind it.",
     "content": {_EVENTS: {"schema": {"type": "string"}}},
 }

@@ -10,6 +10,7 @@ from typing import Literal
 
 from outlive.core.cursor import Cursor
 from outlive.core.errors import InvalidRequest
+from outlive.core.redactions import Redactions
 from outlive.engine import Process
 from outlive.frontends.rest.pages import Extent, end_of, read_pieces
 from outlive.protocols.jsonrpc.views import Encoding, Piece, page_view
@@ -74,6 +75,7 @@ class Following:
         self._log = log
         self._place = place
         self._encoding: Encoding | None = encoding
+        self._redactions = Redactions()
 
     async def events(self, *, quiet_s: float, stopping: asyncio.Event) -> AsyncIterator[list[Event]]:
         """Yield events as they come, an empty list after `quiet_s` of silence; end behind `closed`, or when stopping.
@@ -125,7 +127,7 @@ class Following:
 
     def _output(self, until: Cursor, *, is_last: bool) -> list[Event]:
         begin = self._place.cursor
-        pieces = read_pieces(self._log, Extent(begin, until, None), _TURN_BYTES)
+        pieces = read_pieces(self._log, Extent(begin, until, None), _TURN_BYTES, self._redactions)
         if self._encoding is None:
             return [self._raw_event(piece) for piece in pieces]
         ends = [begin.stdout, begin.stderr]
@@ -145,6 +147,8 @@ class Following:
     def _raw_event(self, piece: Piece) -> Event:
         self._move(piece.stream, piece.end)
         body: dict[str, object] = {"type": STREAM_NAMES[piece.stream], "end": piece.end}
+        if piece.redacted:
+            body["redacted"] = piece.redacted
         if piece.data is None:
             return Event("gap", self._place, body | {"from": piece.start, "to": piece.end})
         return Event("output", self._place, body, piece.data)

@@ -7,6 +7,7 @@ from starlette.responses import Response, StreamingResponse
 
 from outlive.core.cursor import Cursor
 from outlive.core.errors import CursorExpired, InvalidRequest
+from outlive.core.redactions import Redactions
 from outlive.engine import Process
 from outlive.frontends.positions import check_within
 from outlive.frontends.rest.context import ProcessIdPath, RestContext, json_answer, problems
@@ -17,6 +18,7 @@ from outlive.frontends.rest.pages import (
     gaps_within,
     raw_pieces,
     read_pieces,
+    redacted_in,
     search,
     start_of,
     stream_number,
@@ -48,6 +50,10 @@ _200: dict[str, Any] = {
     "headers": {
         "Outlive-Cursor": {
             "description": "With bytes: the cursor behind them.",
+            "schema": {"type": "string"},
+        },
+        "Outlive-Redacted": {
+            "description": "With bytes: how many secrets are stars in them, where there are any; 3+: in the first 64 MiB.",
             "schema": {"type": "string"},
         },
         "Outlive-Gaps": {
@@ -161,7 +167,8 @@ class OutputRoutes:
             extent = _limited(extent, limit)
             if raw:
                 await self._tell_raw(process_id, extent.begin, extent.end)
-            return _raw_answer(log, extent, skips_gaps=skip_gaps)
+            redacted = await redacted_in(process, extent) if log.hides else "0"
+            return _raw_answer(log, extent, skips_gaps=skip_gaps, redacted=redacted)
         page, following = _page(
             process, log, extent, limit or _PAGE_BYTES, encoding=encoding, has_end=end is not None
         )
@@ -180,6 +187,7 @@ def _matched(process: Process, found: Matches) -> dict[str, object]:
         "cursor": str(found.cursor),
         "more": found.has_more,
         "completed": process.is_complete,
+        **_told(found.redacted),
     }
 
 
@@ -218,7 +226,8 @@ def _page(
 ) -> tuple[dict[str, object], Cursor]:
     """Return a page of output, and the cursor behind it."""
     is_closed = process.is_closed
-    pieces = read_pieces(log, extent, limit)
+    redactions = Redactions()
+    pieces = read_pieces(log, extent, limit, redactions)
     ends = [extent.begin.stdout, extent.begin.stderr]
     for piece in pieces:
         ends[piece.stream] = piece.end
@@ -230,8 +239,13 @@ def _page(
         "cursor": str(following),
         "more": following != extent.end,
         "completed": process.is_complete,
+        **_told(redactions.total),
     }
     return page, following
+
+
+def _told(redacted: int) -> dict[str, int]:
+    return {"redacted": redacted} if redacted else {}
 
 
 def _limited(extent: Extent, limit: int | None) -> Extent:
@@ -244,7 +258,7 @@ def _limited(extent: Extent, limit: int | None) -> Extent:
     return Extent(extent.begin, _placed(extent.end, extent.stream, last), extent.stream)
 
 
-def _raw_answer(log: OutputLog, extent: Extent, *, skips_gaps: bool) -> Response:
+def _raw_answer(log: OutputLog, extent: Extent, *, skips_gaps: bool, redacted: str) -> Response:
     gaps = gaps_within(log, extent)
     shown = [{"type": STREAM_NAMES[stream], "from": first, "to": last} for stream, first, last in gaps]
     if gaps and not skips_gaps:
@@ -261,6 +275,8 @@ def _raw_answer(log: OutputLog, extent: Extent, *, skips_gaps: bool) -> Response
         "Outlive-Cursor": str(extent.end),
         "X-Content-Type-Options": "nosniff",
     }
+    if redacted != "0":
+        headers["Outlive-Redacted"] = redacted
     if gaps:
         headers["Outlive-Gaps"] = ", ".join(f"{one['type']}={one['from']}-{one['to']}" for one in shown)
     body = raw_pieces(log, extent, skips_gaps=skips_gaps)

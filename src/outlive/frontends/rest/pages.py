@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from outlive.core.cursor import BEGINNING, Cursor
 from outlive.core.errors import CursorExpired
+from outlive.core.redactions import Redactions
 from outlive.engine import Process
 from outlive.protocols.jsonrpc.views import Piece
 from outlive.protocols.rest.views import STREAM_NAMES, match_view
@@ -22,6 +23,7 @@ __all__ = [
     "gaps_within",
     "raw_pieces",
     "read_pieces",
+    "redacted_in",
     "search",
     "start_of",
     "stream_number",
@@ -32,6 +34,7 @@ _NUMBERS: dict[str, int] = {name: number for number, name in enumerate(STREAM_NA
 _TURNS = 32  # of 256 KiB each, in one visit to a thread: some ms, and it can be stopped between two
 # One request searches at most this much; then the cursor tells where to go on.
 _MOST_SEARCHED_BYTES = 1024**3
+_COUNTED_BYTES = 64 * 1024**2  # some 50 ms in a thread
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,29 +53,34 @@ class Extent:
         return (0 if self.stream == 1 else out, 0 if self.stream == 0 else err)
 
 
-def read_pieces(log: OutputLog, extent: Extent, limit_bytes: int) -> list[Piece]:
-    """Return the next pieces, at most 256 KiB; none means that there is nothing up to the end of `extent`."""
+def read_pieces(log: OutputLog, extent: Extent, limit_bytes: int, redactions: Redactions) -> list[Piece]:
+    """Return the next pieces, at most 256 KiB; none means that there is nothing up to the end of `extent`.
+
+    `redactions` counts what one reader is shown.
+    """
     limit = min(limit_bytes, MAX_PREAD_BYTES)
     if extent.stream is not None:
-        return _read_one(log, extent, extent.stream, limit)
+        return _read_one(log, extent, extent.stream, limit, redactions)
     ends = (extent.end.stdout, extent.end.stderr)
     pieces = []
     for chunk in log.read(extent.begin, limit):
         end = min(chunk.end, ends[chunk.stream])
         if end > chunk.offset:
             data = None if chunk.is_gap else chunk.data[: end - chunk.offset]
-            pieces.append(Piece(chunk.stream, chunk.offset, end, data))
+            redacted = redactions.count(chunk.stream, chunk.offset, end, chunk.hidden)
+            pieces.append(Piece(chunk.stream, chunk.offset, end, data, redacted))
     return pieces
 
 
-def _read_one(log: OutputLog, extent: Extent, stream: int, limit: int) -> list[Piece]:
+def _read_one(log: OutputLog, extent: Extent, stream: int, limit: int, redactions: Redactions) -> list[Piece]:
     places = (extent.begin.stderr, extent.end.stderr) if stream else (extent.begin.stdout, extent.end.stdout)
     begin, end = places
     if begin >= end:
         return []
-    data = log.pread(stream, min(limit, end - begin), begin)
+    data, hidden = log.look(stream, min(limit, end - begin), begin)
     if data:
-        return [Piece(stream, begin, begin + len(data), data)]
+        last = begin + len(data)
+        return [Piece(stream, begin, last, data, redactions.count(stream, begin, last, hidden))]
     gap = log.gap(stream)
     if gap is not None and gap[0] <= begin < gap[1]:
         return [Piece(stream, begin, min(gap[1], end), None)]
@@ -97,7 +105,8 @@ async def raw_pieces(log: OutputLog, extent: Extent, *, skips_gaps: bool) -> Asy
         CursorExpired: Some of it was released meanwhile; what was yielded before is right.
     """
     begin = extent.begin
-    while pieces := read_pieces(log, Extent(begin, extent.end, extent.stream), MAX_PREAD_BYTES):
+    redactions = Redactions()  # told in the head of the answer, before
+    while pieces := read_pieces(log, Extent(begin, extent.end, extent.stream), MAX_PREAD_BYTES, redactions):
         ends = [begin.stdout, begin.stderr]
         for piece in pieces:
             if piece.data is None and not skips_gaps:
@@ -106,6 +115,36 @@ async def raw_pieces(log: OutputLog, extent: Extent, *, skips_gaps: bool) -> Asy
         begin = Cursor(*ends)
         yield b"".join(piece.data for piece in pieces if piece.data is not None)
         await asyncio.sleep(0)  # one large answer must not starve the rest
+
+
+async def redacted_in(process: Process, extent: Extent) -> str:
+    """Return how many secrets `extent` shows as stars, as the head of an answer tells it: "0", "3", or "3+" of more than 64 MiB.
+
+    What lies behind that much is not looked through: an answer would wait for it.
+    """
+    redactions = Redactions()
+
+    def look() -> bool:
+        log = process.open_log()
+        begin, left = extent.begin, _COUNTED_BYTES
+        try:
+            while left > 0:
+                pieces = read_pieces(
+                    log, Extent(begin, extent.end, extent.stream), MAX_PREAD_BYTES, redactions
+                )
+                if not pieces:
+                    return True
+                ends = [begin.stdout, begin.stderr]
+                for piece in pieces:
+                    ends[piece.stream] = piece.end
+                    left -= piece.end - piece.start
+                begin = Cursor(*ends)
+        finally:
+            log.close()
+        return begin == extent.end
+
+    is_all = await asyncio.to_thread(look)
+    return f"{redactions.total}{'' if is_all else '+'}"
 
 
 async def tail_of(process: Process, count: int, stream: int | None) -> Cursor:
@@ -126,6 +165,7 @@ class Matches:
     """What a search has found, where to go on, and whether there is anything left to search."""
 
     lines: list[dict[str, object]]
+    redacted: int
     cursor: Cursor
     has_more: bool
 
@@ -174,7 +214,8 @@ async def search(
     if searching.is_over and is_complete and len(found) < most:
         found += await asyncio.to_thread(searching.last)
     lines = [match_view(one.stream, one.offset, one.end, one.data, one.before, one.after) for one in found]
-    return Matches(lines=lines, cursor=searching.cursor, has_more=not searching.is_over)
+    redacted = sum(one.redacted for one in found)
+    return Matches(lines=lines, redacted=redacted, cursor=searching.cursor, has_more=not searching.is_over)
 
 
 def end_of(log: OutputLog) -> Cursor:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from outlive.core.cursor import Cursor
 from outlive.core.process import ProcessRecord
+from outlive.core.redactions import Redactions
 from outlive.engine import Process
 from outlive.protocols.terminal_socket.messages import (
     Closed,
@@ -15,6 +16,7 @@ from outlive.protocols.terminal_socket.messages import (
     Exited,
     Gap,
     Notice,
+    Redacted,
     ServerMessage,
     encode_message,
 )
@@ -46,6 +48,7 @@ class Showing:
         "_log",
         "_notices",
         "_over",
+        "_redactions",
         "_told_at",
         "_until",
         "_wants_cursor",
@@ -79,6 +82,7 @@ class Showing:
         self._log = log
         self._is_controlled = is_controlled
         self._over = over
+        self._redactions = Redactions()
         self._notices: dict[tuple[str, str], Notice] = {}
         self._wants_cursor = False
         self._told_at = cursor
@@ -131,14 +135,18 @@ class Showing:
 
     def _read(self, frames: list[bytes]) -> None:
         pieces: list[bytes] = []
+        redacted = 0
         for chunk in self._log.read(self.cursor, _TURN_BYTES):
             self.cursor = OutputChunk.after(self.cursor, (chunk,))
+            redacted += self._redactions.count(chunk.stream, chunk.offset, chunk.end, chunk.hidden)
             if not chunk.is_gap:
                 pieces.append(chunk.data)
                 continue
             _flush(frames, pieces)
             self._say_gap(frames, chunk.stream, chunk.offset, chunk.end)
         _flush(frames, pieces)
+        if redacted:
+            self._say(frames, Redacted(count=redacted, cursor=str(self.cursor)))
 
     def _complete(self, frames: list[bytes], *, has_moved: bool) -> None:
         """Tell the end once the output before it was returned; what cannot be read any more is a gap."""

@@ -37,6 +37,7 @@ def output_message(
     is_truncated: bool = False,
     is_partial: bool = False,
     length: int | None = None,
+    redacted: int = 0,
 ) -> bytes:
     """Return one `process.output` notification.
 
@@ -48,6 +49,7 @@ def output_message(
         is_truncated: The data is the first part of a longer line of `length` bytes.
         is_partial: An idle partial line: its rest follows in a later message.
         length: Bytes of the whole line without its newline, for a truncated one.
+        redacted: How many secrets are stars in it; left out where there are none.
     """
     params: dict[str, object] = {"type": STREAM_NAMES[stream]}
     if data is not None:
@@ -57,15 +59,21 @@ def output_message(
         params["partial"] = True
     if length is not None:
         params["length"] = length
+    if redacted:
+        params["redacted"] = redacted
     params["process_id"] = process_id
     params["end"] = end  # last: the fast path renders the integers of many lines at once
     return orjson.dumps({"jsonrpc": "2.0", "method": "process.output", "params": params})
 
 
-def line_frame(process_id: str, stream: int, line: bytes, *, end: int, is_partial: bool = False) -> bytes:
+def line_frame(
+    process_id: str, stream: int, line: bytes, *, end: int, is_partial: bool = False, redacted: int = 0
+) -> bytes:
     """Return the frame of one line as it is (with its newline, if it has one), invalid UTF-8 replaced."""
     text = line.decode("utf-8", "replace")
-    return text_frame(output_message(process_id, stream, data=text, end=end, is_partial=is_partial))
+    return text_frame(
+        output_message(process_id, stream, data=text, end=end, is_partial=is_partial, redacted=redacted)
+    )
 
 
 def cut_line(first: bytes, max_line_bytes: int) -> str:
@@ -82,6 +90,7 @@ def shortened_line_frame(
     length: int,
     end: int,
     is_partial: bool = False,
+    redacted: int = 0,
 ) -> bytes:
     """Return the frame of a line of `length` bytes of which `first` holds at least the first `max_line_bytes`."""
     message = output_message(
@@ -92,6 +101,7 @@ def shortened_line_frame(
         is_truncated=True,
         is_partial=is_partial,
         length=length,
+        redacted=redacted,
     )
     return text_frame(message)
 
@@ -105,15 +115,17 @@ def decode_whole(data: bytes) -> tuple[str, int]:
     return codecs.utf_8_decode(data, "replace")  # not final: an unfinished character is not consumed
 
 
-def text_output_frame(process_id: str, stream: int, text: str, *, end: int) -> bytes:
+def text_output_frame(process_id: str, stream: int, text: str, *, end: int, redacted: int = 0) -> bytes:
     """Return the frame of a piece of output of any length (`output` "chunk")."""
-    return text_frame(output_message(process_id, stream, data=text, end=end))
+    return text_frame(output_message(process_id, stream, data=text, end=end, redacted=redacted))
 
 
-def binary_output_frame(process_id: str, stream: int, data: bytes, *, end: int) -> bytes:
+def binary_output_frame(process_id: str, stream: int, data: bytes, *, end: int, redacted: int = 0) -> bytes:
     r"""Return the binary frame of a piece of output (`output` "binary").
 
     Layout: the JSON of a `process.output` notification without its `data` member, one newline (0x0A, which JSON
     text in this form never contains), then the raw bytes up to the end of the frame.
     """
-    return binary_frame(output_message(process_id, stream, data=None, end=end) + b"\n" + data)
+    return binary_frame(
+        output_message(process_id, stream, data=None, end=end, redacted=redacted) + b"\n" + data
+    )

@@ -143,12 +143,16 @@ def stats_view(seen: Observation) -> dict[str, object]:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A part of one stream that ends at offset `end`; `data` None stands for released output from `start` on."""
+    """A part of one stream that ends at offset `end`; `data` None stands for released output from `start` on.
+
+    `redacted`: how many secrets it shows as stars that none before it has shown a part of.
+    """
 
     stream: int
     start: int
     end: int
     data: bytes | None
+    redacted: int = 0
 
 
 def page_view(
@@ -186,7 +190,8 @@ def page_view(
         held[stream] = unread
         ends[stream] = piece.end - len(unread)
         if text:
-            chunks.append({"type": STREAM_NAMES[stream], "data": text, "end": ends[stream]})
+            told = {"redacted": piece.redacted} if piece.redacted else {}
+            chunks.append({"type": STREAM_NAMES[stream], "data": text, "end": ends[stream], **told})
     if is_last:
         for stream in (0, 1):
             _finish(chunks, ends, held, stream)

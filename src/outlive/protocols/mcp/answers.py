@@ -8,11 +8,12 @@ from outlive.core.lifecycle import State
 from outlive.core.location import HERE
 from outlive.core.observation import Waiting
 from outlive.core.process import ProcessRecord
+from outlive.core.redactions import hidden_words
 from outlive.core.sandbox import Profile
 from outlive.protocols.mcp.results import error_sentence
 from outlive.protocols.plain import Line
 
-__all__ = ["Circumstances", "body", "header"]
+__all__ = ["Circumstances", "body", "header", "redacted_in"]
 
 _MIN_CUT = 40  # characters of a cut line's ends: less would tell nothing
 
@@ -22,7 +23,7 @@ class Circumstances:
     """What is known of a process beside its record.
 
     `cursor` None when the answer shows no output: the reader goes on at its own. `lines` None when nobody counted.
-    `workspace`: its name, and what the process has left there.
+    `workspace`: its name, and what the process has left there. `redacted`: how many secrets are stars in the output shown.
     """
 
     duration_s: float
@@ -31,6 +32,7 @@ class Circumstances:
     ports: tuple[int, ...] = ()
     waiting: Waiting = "no"
     workspace: str | None = None
+    redacted: int = 0
 
 
 def header(record: ProcessRecord, now: Circumstances) -> str:
@@ -59,6 +61,8 @@ def header(record: ProcessRecord, now: Circumstances) -> str:
         parts.append("waiting for a password" if now.waiting == "password" else "waiting for input")
     if record.is_complete and record.descendants:
         parts.append(f"{record.descendants} descendants still run")
+    if now.redacted:
+        parts.append(hidden_words(now.redacted))
     if now.cursor is not None:
         parts.append(f"cursor={now.cursor}")
     text = f"[{' '.join(parts)}]"
@@ -80,10 +84,7 @@ def body(head: Sequence[Line], tail: Sequence[Line], *, budget: int, process_id:
     `tail` are lines with a hole before them, empty when `head` is everything. The mark names the call that shows
     what is missing, and only that.
     """
-    before = head[: _fitting([line.text for line in head], budget // 2)]
-    rest = tail or head[len(before) :]
-    room = budget - sum(len(line.text) + 1 for line in before)
-    after = rest[len(rest) - _fitting([line.text for line in reversed(rest)], room) :]
+    before, after = _chosen(head, tail, budget=budget)
     every = [*head, *tail]
     if not tail and len(before) + len(after) == len(head):
         return "\n".join(line.text for line in every)
@@ -94,6 +95,23 @@ def body(head: Sequence[Line], tail: Sequence[Line], *, budget: int, process_id:
     missing = end.stdout + end.stderr - start.stdout - start.stderr
     mark = f'[... {missing} bytes omitted: read(id="{process_id}", cursor="{start}", end="{end}") ...]'
     return "\n".join([*(line.text for line in before), mark, *(line.text for line in after)])
+
+
+def redacted_in(head: Sequence[Line], tail: Sequence[Line], *, budget: int) -> int:
+    """Return how many secrets are stars in the lines that `body` shows; a line that is cut counts as a whole."""
+    before, after = _chosen(head, tail, budget=budget)
+    every = [*head, *tail]
+    return sum(line.redacted for line in (every if len(every) == 1 else [*before, *after]))
+
+
+def _chosen(
+    head: Sequence[Line], tail: Sequence[Line], *, budget: int
+) -> tuple[Sequence[Line], Sequence[Line]]:
+    """Return the lines shown at the beginning and at the end."""
+    before = head[: _fitting([line.text for line in head], budget // 2)]
+    rest = tail or head[len(before) :]
+    room = budget - sum(len(line.text) + 1 for line in before)
+    return before, rest[len(rest) - _fitting([line.text for line in reversed(rest)], room) :]
 
 
 def _fitting(texts: Sequence[str], room: int) -> int:

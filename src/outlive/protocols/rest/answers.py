@@ -154,6 +154,9 @@ class Chunk(_Answer):
     type: _Stream
     data: str
     end: int
+    redacted: int = Field(
+        default=0, description="How many secrets are stars in it; left out where there are none."
+    )
 
 
 class GapView(_Answer):
@@ -175,6 +178,9 @@ class OutputPage(_Answer):
     more: bool = Field(description="There is more output already.")
     completed: bool = Field(
         description="The process has ended: nothing will follow but what descendants write."
+    )
+    redacted: int = Field(
+        default=0, description="How many secrets are stars in it; left out where there are none."
     )
 
 
@@ -198,6 +204,9 @@ class MatchPage(_Answer):
     cursor: str = Field(description="Where to search on.")
     more: bool = Field(description="Not everything was searched yet.")
     completed: bool
+    redacted: int = Field(
+        default=0, description="How many secrets are stars in it; left out where there are none."
+    )
 
 
 class Written(_Answer):

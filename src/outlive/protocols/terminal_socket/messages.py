@@ -16,6 +16,7 @@ __all__ = [
     "Gap",
     "Hello",
     "Notice",
+    "Redacted",
     "Resize",
     "SendSignal",
     "ServerMessage",
@@ -85,6 +86,13 @@ class Gap(msgspec.Struct, kw_only=True, frozen=True, tag_field="type", tag="gap"
     cursor: str
 
 
+class Redacted(msgspec.Struct, kw_only=True, frozen=True, tag_field="type", tag="redacted"):
+    """In the output between the message before and `cursor`, `count` secrets are stars (each is told once)."""
+
+    count: int
+    cursor: str
+
+
 class Exited(msgspec.Struct, kw_only=True, frozen=True, tag_field="type", tag="exited"):
     """The process has ended; both are null when nothing can know how. `error` is a sentence where the end was forced."""
 
@@ -109,7 +117,7 @@ class Notice(msgspec.Struct, kw_only=True, frozen=True, tag_field="type", tag="n
     about: str
 
 
-ServerMessage = Hello | CursorTold | Gap | Exited | Closed | Notice
+ServerMessage = Hello | CursorTold | Gap | Redacted | Exited | Closed | Notice
 
 _decoder = msgspec.json.Decoder(ClientMessage)
 _encoder = msgspec.json.Encoder()
