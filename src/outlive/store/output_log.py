@@ -108,11 +108,6 @@ class OutputLog:
         data = self.pread_raw(stream, size, offset)
         return (data, ()) if self._mask is None or not data else self._mask.apply(self, stream, data, offset)
 
-    @property
-    def hides(self) -> bool:
-        """Whether anything could be hidden in what is read."""
-        return self._mask is not None
-
     def pread_raw(self, stream: int, size: int, offset: int) -> bytes:
         """Return bytes as `pread` does, secrets included: never for a door.
 
@@ -188,7 +183,7 @@ class OutputLog:
         sizes = (_size(self._open(0)), _size(self._open(1)))
         taking = _Taking(self, cursor, limit_bytes)
         if taking.is_behind(sizes):
-            for time_ns, stream, ends in self._segments(cursor, sizes):
+            for time_ns, stream, ends in _segments(self._open(_IDX), cursor, sizes):
                 # The other stream too: a segment spans both where records between were released or lost.
                 taking.take(stream, ends[stream], time_ns)
                 taking.take(1 - stream, ends[1 - stream], time_ns)
@@ -248,26 +243,6 @@ class OutputLog:
             cursor = OutputChunk.after(cursor, more)
         return chunks
 
-    def _segments(self, cursor: Cursor, sizes: tuple[int, int]) -> Iterator[tuple[int, int, tuple[int, int]]]:
-        """Yield (time, stream, ends of both streams) for the runs from the one that holds the cursor's first byte."""
-        fd = self._open(_IDX)
-        before: IdxRecord | None = None
-        if fd != _CLOSED:
-            idx = IdxReader(fd)
-
-            def is_not_past(record: IdxRecord) -> bool:
-                stdout, stderr = totals(record)
-                return stdout <= cursor.stdout and stderr <= cursor.stderr
-
-            for record in idx.records(idx.last_where(is_not_past)):
-                if before is not None:
-                    yield before.time_ns, before.stream & 1, totals(record)
-                before = record
-        if before is None:
-            yield 0, 0, sizes
-        else:
-            yield before.time_ns, before.stream & 1, sizes
-
     def _open(self, place: int) -> int:
         fd = self._fds[place]
         if fd == _CLOSED:
@@ -280,6 +255,26 @@ class OutputLog:
                     "store_corrupt", f"The output log cannot be opened: {error.strerror}."
                 ) from error
         return fd
+
+
+def _segments(fd: int, cursor: Cursor, sizes: tuple[int, int]) -> Iterator[tuple[int, int, tuple[int, int]]]:
+    """Yield (time, stream, ends of both streams) for the runs from the one that holds the cursor's first byte."""
+    before: IdxRecord | None = None
+    if fd != _CLOSED:
+        idx = IdxReader(fd)
+
+        def is_not_past(record: IdxRecord) -> bool:
+            stdout, stderr = totals(record)
+            return stdout <= cursor.stdout and stderr <= cursor.stderr
+
+        for record in idx.records(idx.last_where(is_not_past)):
+            if before is not None:
+                yield before.time_ns, before.stream & 1, totals(record)
+            before = record
+    if before is None:
+        yield 0, 0, sizes
+    else:
+        yield before.time_ns, before.stream & 1, sizes
 
 
 class _Taking:

@@ -269,12 +269,9 @@ class LeanTools:
         nothing: str = "",
         workspace: str | None = None,
     ) -> Outcome:
+        hidden = page.redacted(budget=budget)
         first = await self._header(
-            process,
-            page.cursor,
-            lines=page.lines,
-            workspace=workspace,
-            redacted=page.redacted(budget=budget),
+            process, page.cursor, lines=page.lines, workspace=workspace, redacted=hidden
         )
         text = page.text(process.process_id, budget=budget) or nothing
         return Outcome(text=f"{first}\n{text}" if text else first)

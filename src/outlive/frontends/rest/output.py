@@ -167,7 +167,7 @@ class OutputRoutes:
             extent = _limited(extent, limit)
             if raw:
                 await self._tell_raw(process_id, extent.begin, extent.end)
-            redacted = await redacted_in(process, extent) if log.hides else "0"
+            redacted = "0" if raw else await redacted_in(process, extent)
             return _raw_answer(log, extent, skips_gaps=skip_gaps, redacted=redacted)
         page, following = _page(
             process, log, extent, limit or _PAGE_BYTES, encoding=encoding, has_end=end is not None
