@@ -11,12 +11,12 @@ from outlive.backends.docker.containers import Containers
 from outlive.backends.docker.settings import DockerSettings, Endpoint
 from outlive.config import Settings
 from outlive.core.errors import OutliveError
-from outlive.core.events import Event, ProcessClosed
+from outlive.core.events import Event, ProcessClosed, StartRejected
 from outlive.core.layout import Layout
 from outlive.core.location import parse_isolation
 from outlive.engine.containers import ContainerSettings
 from outlive.engine.engine import Engine
-from outlive.keeper.sockets import connect_unix
+from outlive.keeper.sockets import connect_own
 
 __all__ = ["container_settings", "docker_containers", "living_containers", "remove_when_closed"]
 
@@ -41,7 +41,7 @@ def docker_containers(
             pull=settings.docker_pull,
             idle_s=settings.docker_idle_s,
         ),
-        connect=connect_unix,
+        connect=connect_own,
         runner=functools.cache(runner),
         living=living,
     )
@@ -76,7 +76,7 @@ def living_containers(engine: Engine) -> set[str]:
 
 
 def remove_when_closed(engine: Engine, containers: Containers) -> Callable[[], None]:
-    """Let go of a process's own container when nothing of the process is left; return what ends that."""
+    """Let go of a process's own container when nothing of the process is left, or it never ran; return what ends that."""
     removing: set[asyncio.Task[None]] = set()
 
     async def remove(name: str) -> None:
@@ -85,8 +85,15 @@ def remove_when_closed(engine: Engine, containers: Containers) -> Callable[[], N
             await containers.let_go(name)
 
     def hear(event: Event) -> None:
-        if isinstance(event, ProcessClosed) and (name := event.record.location.container) is not None:
+        match event:
+            case ProcessClosed():
+                name = event.record.location.container
+            case StartRejected():
+                name = event.container
+            case _:
+                return
+        if name is not None:
             removing.add(task := asyncio.create_task(remove(name), name=f"let go of {name}"))
             task.add_done_callback(removing.discard)
 
-    return engine.subscribe_events(hear, kinds=(ProcessClosed,))
+    return engine.subscribe_events(hear, kinds=(ProcessClosed, StartRejected))

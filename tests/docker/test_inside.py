@@ -47,8 +47,8 @@ async def test_commands_are_the_plans_user(site: Site) -> None:
     assert said.splitlines() == ["1234", "2345", "written"]
     written = (site.workspace / "file").stat()
     assert (written.st_uid, written.st_gid) == (1234, 2345)
-    folder = (site.state / "containers" / name / "run").stat()
-    assert (stat.S_IMODE(folder.st_mode), folder.st_uid) == (0o700, 1234)
+    hand = (site.state / "containers" / name / "hand").stat()
+    assert (stat.S_IMODE(hand.st_mode), hand.st_uid) == (0o755, os.geteuid())
     assert (site.state / "containers" / name).stat().st_mode & 0o077 == 0
 
 
@@ -102,9 +102,9 @@ async def test_processors_are_bounded(site: Site) -> None:
 async def test_no_daemon_can_be_reached(site: Site) -> None:
     await site.ready()
     _, said = await site.inside("find", "/", "-xdev", "-name", "*.sock", "-not", "-path", "/proc/*")
-    assert said == "", "the runner's socket lies on another file system"
+    assert said == ""
     _, said = await site.inside("find", "/run", "/var", "/tmp", "-type", "s")
-    assert said.splitlines() == ["/run/outlive/runner.sock"]
+    assert said == "", "the runner's socket has no name inside"
 
 
 async def test_of_the_state_folder_only_the_runners_folder_is_seen(site: Site) -> None:
@@ -112,7 +112,7 @@ async def test_of_the_state_folder_only_the_runners_folder_is_seen(site: Site) -
     await site.ready()
     _, said = await site.inside("cat", "/proc/self/mountinfo")
     seen = [line.split()[3] for line in said.splitlines() if str(site.state) in line.split()[3]]
-    assert [Path(path).name for path in seen] == ["run"]
+    assert [Path(path).name for path in seen] == ["hand"]
     code, _ = await site.inside("ls", str(site.state))
     assert code != 0
 

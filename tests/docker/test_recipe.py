@@ -33,7 +33,7 @@ def _made(plan: ContainerPlan = _PLAN, **changes: Any) -> dict[str, Any]:  # noq
         "image_id": "sha256:1",
         "mounts": [_WORKSPACE],
         "runner": "/cache/runner",
-        "run_folder": "/state/containers/x/run",
+        "hand_folder": "/state/containers/x/hand",
     }
     return recipe(plan, **(arguments | changes))
 
@@ -50,7 +50,7 @@ def test_every_container_is_closed() -> None:
     assert not config["Init"]
     assert "Binds" not in config, "a colon in a path would mean something there"
     assert body["Entrypoint"] == ["/run/outlive-runner"]
-    assert body["Cmd"] == ["serve", "/run/outlive/runner.sock"]
+    assert body["Cmd"] == ["serve", "--handed", "/run/outlive/hand.sock"]
 
 
 def test_limits_are_the_plans() -> None:

@@ -17,7 +17,20 @@ HOST, TOKEN_FILE, CA_FILE = "OUTLIVE_HOST", "OUTLIVE_TOKEN_FILE", "OUTLIVE_CA"
 _FLAGS = {"--host": HOST, "--token-file": TOKEN_FILE, "--ca": CA_FILE}
 _PATIENCE_S = 30.0
 _OF_THIS_MACHINE = frozenset(
-    {"audit", "config", "doctor", "install", "keeper", "mcp", "policy", "prune", "serve", "service", "token"}
+    {
+        "audit",
+        "config",
+        "containers",
+        "doctor",
+        "install",
+        "keeper",
+        "mcp",
+        "policy",
+        "prune",
+        "serve",
+        "service",
+        "token",
+    }
 )
 
 

@@ -12,6 +12,7 @@ import typer
 from outlive import __version__
 from outlive.cli.audit_commands import add_audit_verbs
 from outlive.cli.completing import candidates
+from outlive.cli.container_commands import add_container_verbs
 from outlive.cli.control_commands import add_control_verbs
 from outlive.cli.flags import Json, StateDir, help_of
 from outlive.cli.live_commands import add_live_verbs
@@ -92,6 +93,7 @@ add_policy_verbs(_app)
 add_setup_verbs(_app)
 add_terminal_verbs(_app)
 add_token_verbs(_app)
+add_container_verbs(_app)
 add_audit_verbs(_app)
 
 

@@ -41,7 +41,8 @@ class ProcessStarted:
 class StartRejected:
     """A command was not started; `code` is the error's slug, `principal` who asked.
 
-    `by` and `command` tell the audit log more, where they are known.
+    `by` and `command` tell the audit log more, where they are known. `container` is the one that it was to run in, where
+    it is certain that nothing runs there for it.
     """
 
     principal: str
@@ -49,6 +50,7 @@ class StartRejected:
     by: Owner | None = None
     command: str = ""
     process_id: str | None = None
+    container: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

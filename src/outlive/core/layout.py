@@ -180,11 +180,15 @@ class Layout:
         return f"{self.root}/containers"
 
     def container(self, name: str) -> str:
-        """Folder of one container: `plan`, what it was made of; `init`, its first process; `run`, mounted inside it."""
+        """Folder of one container: `plan`, what it was made of; `init`, its first process; `hand`, mounted inside, read-only."""
         return f"{self.root}/containers/{name}"
 
     def runner_socket(self, name: str) -> str:
-        """Where the runner inside a container listens."""
+        """Where the runner inside a container listens; the socket was handed to it, its name is not seen inside."""
+        return f"{self.root}/containers/{name}/runner.sock"
+
+    def stand_socket(self, name: str) -> str:
+        """Where listens what stands here for a container that no socket reaches."""
         return f"{self.root}/containers/{name}/run/runner.sock"
 
     def process(self, process_id: str) -> str:

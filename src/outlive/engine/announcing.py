@@ -3,8 +3,9 @@
 from collections.abc import Awaitable, Callable, Collection
 
 from outlive.core.cursor import Cursor
+from outlive.core.errors import BackendUnavailable, OutliveError
 from outlive.core.events import Deed, Event, StartRejected
-from outlive.core.process import Owner
+from outlive.core.process import Owner, ProcessRecord
 from outlive.engine.announcer import Announcer
 from outlive.engine.asked import Asked
 from outlive.engine.inside import check_raw
@@ -62,11 +63,18 @@ class Announcing(Queueing, Queries):
         """Return the verbs on a process, for a caller: what is asked there is announced."""
         return Asked(self, self, by, announce=self.announce)
 
-    def _announce_rejection(
-        self, owner: Owner, code: str, *, command: str, process_id: str | None = None
-    ) -> None:
+    def _announce_rejection(self, owner: Owner, code: str, *, command: str) -> None:
+        self._announcer.emit(StartRejected(principal=owner.principal, code=code, by=owner, command=command))
+
+    def _announce_failure(self, record: ProcessRecord, error: OutliveError) -> None:
+        """Tell that a process was not started; after a timeout it may still come to life in its container."""
         self._announcer.emit(
             StartRejected(
-                principal=owner.principal, code=code, by=owner, command=command, process_id=process_id
+                principal=record.owner.principal,
+                code=error.code,
+                by=record.owner,
+                command=record.command,
+                process_id=record.process_id,
+                container=None if isinstance(error, BackendUnavailable) else record.location.container,
             )
         )

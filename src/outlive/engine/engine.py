@@ -291,9 +291,7 @@ class Engine(Approving):
             process.kick()
             if isinstance(error, StartFailed):
                 self._registry.put(stored)
-        self._announce_rejection(
-            record.owner, error.code, command=record.command, process_id=record.process_id
-        )
+        self._announce_failure(record, error)
 
     def _changed(self, process: Process, changes: int) -> None:
         """Keep and tell what a doorbell (or the files) changed."""

@@ -96,14 +96,17 @@ class ContainerLinks:
         Raises:
             OSError: Nobody listens; or who does is not the container's first process (EPERM).
         """
-        connection = sockets.connect_unix(self._layout.runner_socket(container))
-        # Whoever is inside may write to the folder with the socket, and could listen in the runner's place.
+        is_stand_in = stands_in(self._layout, container)
+        layout = self._layout
+        path = layout.stand_socket(container) if is_stand_in else layout.runner_socket(container)
+        connection = sockets.connect_own(path)
+        # Nothing inside can reach that name (decision 137); descriptors go to nobody but the first process all the same.
         init = read_small(f"{self._layout.container(container)}/init") or b""
         if init.strip() != b"%d" % sockets.peer_of(connection)[0]:
             connection.close()
             raise OSError(errno.EPERM, "not the runner")
         link = ShimLink(connection, is_inside=True)
-        link.stands_in = stands_in(self._layout, container)
+        link.stands_in = is_stand_in
         return link
 
     def _refuse(self, kept: Kept, ends: dict[str, int], number: int) -> None:

@@ -8,12 +8,14 @@ import errno
 import os
 import select
 import socket
+import stat
 import struct
 from collections.abc import Iterator, Sequence
 
 __all__ = [
     "accept",
     "accept_from",
+    "connect_own",
     "connect_unix",
     "has_exited",
     "listen_unix",
@@ -93,6 +95,24 @@ def connect_unix(path: str, kind: int = socket.SOCK_SEQPACKET) -> socket.socket:
         connection.close()
         raise
     return connection
+
+
+def connect_own(path: str) -> socket.socket:
+    """Return a connected, non-blocking SEQPACKET socket, as `connect_unix`, but only where `path` is a socket of our own user.
+
+    A link in its place leads nowhere: what is looked at is what is connected to, by its descriptor (O_PATH, open(2)).
+
+    Raises:
+        OSError: As `connect_unix`; EPERM: something else lies there.
+    """
+    place = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        about = os.fstat(place)
+        if not stat.S_ISSOCK(about.st_mode) or about.st_uid != os.geteuid():
+            raise OSError(errno.EPERM, "not a socket of our own", path)
+        return connect_unix(f"/proc/self/fd/{place}")
+    finally:
+        os.close(place)
 
 
 def accept(listener: socket.socket) -> socket.socket | None:

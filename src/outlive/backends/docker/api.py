@@ -91,10 +91,11 @@ class DockerApi:
             raise StartFailed("image_missing", f"The image {name!r} could not be got: {error}") from error
 
     async def find(self, labels: Mapping[str, str]) -> list[Mapping[str, Any]]:
-        """Return the containers that have all labels, stopped ones included: with `Id`, `Labels` and `State`."""
+        """Return the containers that have all labels, stopped ones included: with `Id`, `Names`, `Labels`, `State`, `Image` and `Created`."""
         wanted = [f"{name}={value}" for name, value in labels.items()]
         found = await self._ask(self._docker.containers.list(all=True, filters={"label": wanted}))
-        return [{key: one[key] for key in ("Id", "Labels", "State")} for one in found]
+        keys = ("Id", "Names", "Labels", "State", "Image", "Created")
+        return [{key: one[key] for key in keys} for one in found]
 
     async def create(self, name: str, recipe: Mapping[str, Any]) -> str | None:
         """Make a container and return its id; None when the name is taken."""
@@ -138,16 +139,24 @@ class DockerApi:
             self._docker.containers.container(container_id).start(), within_s=self._settings.start_s
         )
 
+    async def rename(self, container_id: str, name: str) -> None:
+        """Give it another name.
+
+        Raises:
+            NoSuchContainer: It is gone.
+        """
+        await self._ask(self._docker.containers.container(container_id).rename(name))
+
     async def unpause(self, container_id: str) -> None:
         """Let it go on; it may go on already."""
         with contextlib.suppress(StartFailed):
             await self._ask(self._docker.containers.container(container_id).unpause())
 
-    async def remove(self, container_id: str) -> None:
-        """Kill and remove it; it may be gone, or be being removed."""
+    async def remove(self, container_id: str, *, with_volumes: bool = True) -> None:
+        """Kill and remove it; it may be gone, or be being removed. Volumes with a name stay."""
         container = self._docker.containers.container(container_id)
         try:
-            await self._ask(container.delete(force=True, v=True), within_s=self._settings.start_s)
+            await self._ask(container.delete(force=True, v=with_volumes), within_s=self._settings.start_s)
         except NoSuchContainer:
             return
         except StartFailed as error:

@@ -5,14 +5,16 @@ process is over. Only containers with this state folder's label are ever touched
 """
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 
 from outlive.backends.docker import folders
-from outlive.backends.docker.api import DockerApi
-from outlive.backends.docker.recipe import Labels
+from outlive.backends.docker.api import DockerApi, NoSuchContainer
+from outlive.backends.docker.entering import has_commands
+from outlive.backends.docker.recipe import Labels, is_set_aside
 from outlive.backends.docker.settings import DockerSettings
 from outlive.core.errors import OutliveError
 from outlive.core.layout import Layout
@@ -78,6 +80,7 @@ class Collector:
             return  # Docker was never used here: the client is not even loaded
         async with DockerApi(self._settings) as api:
             found = await self._found(api)
+            await self._remove_aside(api)
         names = {*found, *await asyncio.to_thread(folders.list_names, self._layout)}
         living, now = self._living(), time.monotonic()
         for name in names:
@@ -109,6 +112,18 @@ class Collector:
             await asyncio.to_thread(folders.remove_folder, self._layout, name)
             self._used_at.pop(name, None)
         _logger.info("container removed", extra={"container": name})
+
+    async def _remove_aside(self, api: DockerApi) -> None:
+        """Remove those that get no more commands as soon as nothing lives in them."""
+        for one in await api.find({Labels.STATE: await asyncio.to_thread(self._state)}):
+            if not is_set_aside(one):
+                continue
+            with contextlib.suppress(NoSuchContainer):
+                pid = int((await api.inspect(str(one["Id"])))["State"].get("Pid") or 0)
+                # One that never ran lends its volume, for a moment (`Streaming.lend_runner`).
+                is_lender = one["State"] == "created" and time.time() - one["Created"] < _STRICT_S
+                if not is_lender and not await asyncio.to_thread(has_commands, pid):
+                    await api.remove(str(one["Id"]))
 
     def _is_due(self, name: str) -> bool:
         stays_s = min(_STRICT_S, self._settings.idle_s) if is_strict(name) else self._settings.idle_s

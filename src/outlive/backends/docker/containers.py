@@ -22,6 +22,9 @@ from outlive.core.location import ContainerPlan
 
 __all__ = ["Containers"]
 
+# The runner needs 2 ms. Who does not answer for so long is looked at through the daemon, and loses nothing by that.
+_ANSWERS_S = 2.0
+
 
 class _Making:
     """What everybody shares who makes or removes one container: `async with` has it for one of them at a time.
@@ -116,7 +119,7 @@ class Containers:
         return name
 
     async def ready(self, name: str) -> None:
-        """Return when the container runs and its runner answers at `Layout.runner_socket(name)`.
+        """Return when the container runs and its runner answers.
 
         Callers for one name wait for one making, and all hear of its failure. One that runs costs no call to the daemon.
 
@@ -129,7 +132,7 @@ class Containers:
         """
         self._collector.touch(name)
         door = self._doors.get(name)
-        if door is not None and door.is_open():
+        if door is not None and (door.is_trusted or await door.answers(_ANSWERS_S)):
             return
         making = self._making(name)
         failures = making.failures
@@ -173,17 +176,16 @@ class Containers:
 
     async def _open_door(self, name: str) -> None:
         door = self._doors.get(name)
-        if door is not None and door.is_open():
+        if door is not None and door.is_trusted:
             return
         self._shut(name)
-        known = await asyncio.to_thread(folders.read_init, self._layout, name)
-        if known:
+        known, path = await asyncio.to_thread(folders.known_way, self._layout, name)
+        if known and door is None:  # one that was asked in vain is looked at through the daemon
             with contextlib.suppress(ProcessLookupError):
-                door = Door(self._layout.runner_socket(name), known, connect=self._connect)
-                if door.is_open():
+                door = Door(path, known, connect=self._connect)
+                if await _has_answered(door):
                     self._doors[name] = door
                     return
-                door.close()
         if (plan := self._plans.get(name)) is not None:  # somebody may have removed the folder
             await asyncio.to_thread(folders.write_plan, self._layout, plan)
         self._doors[name] = await self._maker.make(name, is_in_use=name in self._living())
@@ -197,6 +199,17 @@ class Containers:
         door = self._doors.pop(name, None)
         if door is not None:
             door.close()
+
+
+async def _has_answered(door: Door) -> bool:
+    """Tell whether it answers; else it is closed."""
+    is_open = False
+    try:
+        is_open = await door.answers(_ANSWERS_S)
+    finally:
+        if not is_open:
+            door.close()
+    return is_open
 
 
 def _not_written(name: str, error: OSError) -> OutliveError:

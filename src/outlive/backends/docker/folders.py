@@ -1,4 +1,4 @@
-"""The folder of each container in the state folder: `plan`, `init`, and `run`, which is mounted inside.
+"""The folder of each container in the state folder: `plan`, `init`, the runner's socket, and `hand`, which is mounted inside.
 
 Blocking: use a thread. Whoever removes a folder removes the container first (`collecting`).
 """
@@ -8,6 +8,7 @@ import os
 import shutil
 import tempfile
 
+from outlive.backends.docker.ferry import FERRY_FILE
 from outlive.backends.docker.recipe import Owner, state_label
 from outlive.core.errors import StartFailed, StoreCorrupt
 from outlive.core.layout import Layout
@@ -15,19 +16,22 @@ from outlive.core.location import ContainerPlan
 from outlive.protocols.frames import decode_identity
 
 __all__ = [
+    "check_owner",
+    "hand_folder",
+    "known_way",
     "label_of",
     "list_names",
-    "prepare_run",
+    "prepare_hand",
     "read_init",
     "read_plan",
     "remove_folder",
-    "run_folder",
     "was_used",
     "write_init",
     "write_plan",
 ]
 
 _PRIVATE = 0o700
+_SEEN = 0o755
 
 
 def list_names(layout: Layout) -> list[str]:
@@ -70,32 +74,37 @@ def read_plan(layout: Layout, name: str) -> ContainerPlan:
     return plan
 
 
-def run_folder(layout: Layout, name: str) -> str:
-    """Return the folder in which the runner listens."""
-    return os.path.dirname(layout.runner_socket(name))
-
-
-def prepare_run(layout: Layout, name: str, owner: Owner) -> None:
-    """Make the folder in which the runner listens, for the user of the container alone.
+def check_owner(owner: Owner) -> None:
+    """Refuse a user whose commands this server could not signal.
 
     Raises:
-        StartFailed: Only root can give it to that user.
+        StartFailed: Only root can have commands of that user.
     """
-    folder = run_folder(layout, name)
-    os.makedirs(folder, mode=_PRIVATE, exist_ok=True)
-    about = os.stat(folder)
-    if (about.st_uid, about.st_gid) == (owner.uid, owner.gid):
-        return
-    if about.st_uid == owner.uid and os.geteuid() == owner.uid:
-        return  # another group of the same user; it is closed to groups anyhow
-    try:
-        os.chown(folder, owner.uid, owner.gid)
-    except PermissionError as error:
+    if os.geteuid() not in {0, owner.uid}:
         raise StartFailed(
             "container_failed",
             f"Only root can run containers as another user ({owner.uid}:{owner.gid}).",
             hint=f"Name the server's own: --docker-user {os.geteuid()}:{os.getegid()}.",
-        ) from error
+        )
+
+
+def hand_folder(layout: Layout, name: str) -> str:
+    """Return the folder that is mounted inside, read-only, in which the runner is handed its socket."""
+    return f"{layout.container(name)}/hand"
+
+
+def prepare_hand(layout: Layout, name: str) -> None:
+    """Make that folder, which the user of the container may look into."""
+    folder = hand_folder(layout, name)
+    os.makedirs(folder, mode=_PRIVATE, exist_ok=True)
+    os.chmod(folder, _SEEN)  # nobody else gets here: the folder above is private
+
+
+def known_way(layout: Layout, name: str) -> tuple[int, str]:
+    """Return the pid of the first process (0: unknown), and the socket: its own, or that of what stands for it (`ferry`)."""
+    is_stream = os.path.exists(f"{layout.container(name)}/{FERRY_FILE}")
+    path = layout.stand_socket(name) if is_stream else layout.runner_socket(name)
+    return read_init(layout, name), path
 
 
 def write_init(layout: Layout, name: str, pid: int) -> None:

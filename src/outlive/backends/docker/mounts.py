@@ -15,9 +15,9 @@ from outlive.core.errors import CommandRefused, OutliveError, StartFailed
 from outlive.core.location import ContainerPlan
 
 __all__ = [
+    "HAND_FOLDER",
     "RUNNER_FOLDER",
     "RUNNER_PATH",
-    "RUN_FOLDER",
     "TEMPORARY",
     "Mount",
     "check_mounts",
@@ -25,12 +25,12 @@ __all__ = [
     "still_there",
 ]
 
-RUN_FOLDER = "/run/outlive"
+HAND_FOLDER = "/run/outlive"  # where the server hands the runner its socket; read-only, and empty afterwards
 RUNNER_PATH = "/run/outlive-runner"
 RUNNER_FOLDER = "/run/outlive-bin"  # a volume with the runner, where no file of this machine can be mounted
 TEMPORARY = ("/tmp", "/run", "/var/tmp")  # noqa: S108 -- inside the container, each its own
 _KERNEL = ("/proc", "/sys", "/dev")
-_RESERVED = (*_KERNEL, RUN_FOLDER, RUNNER_PATH, RUNNER_FOLDER)
+_RESERVED = (*_KERNEL, HAND_FOLDER, RUNNER_PATH, RUNNER_FOLDER)
 _VOLUME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{1,127}")
 # Whoever may talk to one of these is root on this machine.
 _DAEMONS = ("/var/run/docker.sock", "/run/docker.sock", "/run/containerd/containerd.sock")

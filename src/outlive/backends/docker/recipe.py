@@ -10,15 +10,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from outlive.backends.docker.mounts import RUN_FOLDER, RUNNER_FOLDER, RUNNER_PATH, TEMPORARY, Mount
+from outlive.backends.docker.mounts import HAND_FOLDER, RUNNER_FOLDER, RUNNER_PATH, TEMPORARY, Mount
 from outlive.core.errors import InvalidRequest, OutliveError, StartFailed
 from outlive.core.location import ContainerPlan
 
 __all__ = [
+    "HAND_NAME",
+    "HUB",
     "Labels",
     "Owner",
+    "aside_name",
     "check_plan",
     "container_name",
+    "is_current",
+    "is_set_aside",
+    "lender_recipe",
     "machine_of",
     "owner_of",
     "recipe",
@@ -30,6 +36,9 @@ _NETWORK = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _USER = re.compile(r"([0-9]{1,10})(?::([0-9]{1,10}))?")
 _MACHINES = {"amd64": "x86_64", "x86_64": "x86_64", "arm64": "aarch64", "aarch64": "aarch64"}
 _MAX_ID = 2**32 - 2
+_ASIDE = "-aside-"
+HAND_NAME = "hand.sock"
+HUB = "@outlive-runner"  # an abstract socket of the container's own network: no command can delete or replace it
 # The daemon's own may be a million or more, and programs that close every descriptor they might have then take seconds.
 # Few daemons may have fewer than the second: a rootless one, or one without CAP_SYS_RESOURCE, could not give more.
 _OPEN_FILES = (1024, 16384)
@@ -60,6 +69,24 @@ def state_label(state_dir: str, machine_id: str) -> str:
 def container_name(state: str, name: str) -> str:
     """Return the name for the daemon, which people see in `docker ps`."""
     return f"outlive-{state[:8]}-{name}"
+
+
+def aside_name(name: str, container_id: str) -> str:
+    """Return the name for a container that is used no more, while commands go on in it."""
+    return f"{name}{_ASIDE}{container_id[:12]}"
+
+
+def is_set_aside(found: Mapping[str, Any]) -> bool:
+    """Tell whether a container, as the daemon lists it, has such a name."""
+    return any(_ASIDE in str(name) for name in found.get("Names") or [])
+
+
+def is_current(cmd: Sequence[str]) -> bool:
+    """Tell whether a container, by its `Cmd`, has no folder of this machine that commands in it may write to.
+
+    Those that were made before decision 137 have one: the runner listened there.
+    """
+    return cmd[:1] == ["hold"] or "--handed" in cmd
 
 
 def check_plan(plan: ContainerPlan) -> None:
@@ -123,7 +150,7 @@ def recipe(
     image_id: str,
     mounts: Sequence[Mount],
     runner: str,
-    run_folder: str,
+    hand_folder: str,
     is_stream: bool = False,
 ) -> dict[str, Any]:
     """Return the body of `POST /containers/create`.
@@ -135,15 +162,15 @@ def recipe(
         image_id: What the image's name means now: a newer image makes another recipe.
         mounts: Those of the plan, checked.
         runner: The runner's file on this machine.
-        run_folder: The folder on this machine in which the runner is to listen.
-        is_stream: Nothing of ours is mounted: the runner is put into a volume, and a stream leads to it.
+        hand_folder: The folder on this machine in which the runner is handed the socket that it listens on.
+        is_stream: Nothing of this machine's own is mounted: `lender_recipe`'s volume has the runner, and a stream leads to it.
     """
     body: dict[str, Any] = {
         "Image": plan.image,
         "Hostname": plan.name,
         "User": f"{owner.uid}:{owner.gid}",
         "Entrypoint": [f"{RUNNER_FOLDER}/outlive-runner" if is_stream else RUNNER_PATH],
-        "Cmd": ["hold" if is_stream else "serve", f"{RUN_FOLDER}/runner.sock"],
+        "Cmd": ["hold", HUB] if is_stream else ["serve", "--handed", f"{HAND_FOLDER}/{HAND_NAME}"],
         # The image's own home folder is read-only, and a workspace should not fill with dot files.
         "Env": ["HOME=/tmp"],
         "WorkingDir": plan.workspace if is_stream else mounts[0].target,
@@ -156,12 +183,12 @@ def recipe(
             mounts,
             []
             if is_stream
-            else [_bind(run_folder, RUN_FOLDER), _bind(runner, RUNNER_PATH, is_read_only=True)],
+            else [
+                _bind(hand_folder, HAND_FOLDER, is_read_only=True),
+                _bind(runner, RUNNER_PATH, is_read_only=True),
+            ],
         ),
     }
-    if is_stream:
-        body["HostConfig"]["Tmpfs"][RUN_FOLDER] = "rw,nosuid,nodev,noexec,size=64k,mode=1777"
-        body["HostConfig"]["Mounts"].append({"Type": "volume", "Target": RUNNER_FOLDER})
     if plan.network == "none":
         body["NetworkDisabled"] = True
     marked = json.dumps([body, image_id], sort_keys=True).encode()
@@ -172,6 +199,19 @@ def recipe(
         Labels.RECIPE: hashlib.sha256(marked).hexdigest(),
     }
     return body
+
+
+def lender_recipe(body: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the body for a container that is never started: its volume gets the runner for the one that `body` makes.
+
+    A volume into which the daemon can put a file is one that commands could write to. The other container has it read-only.
+    """
+    return {
+        "Image": body["Image"],
+        "Entrypoint": ["/none"],
+        "Labels": {name: body["Labels"][name] for name in (Labels.STATE, Labels.CONTAINER)},
+        "HostConfig": {"Mounts": [{"Type": "volume", "Target": RUNNER_FOLDER}], "NetworkMode": "none"},
+    }
 
 
 def _host_config(

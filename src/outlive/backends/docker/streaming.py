@@ -6,19 +6,22 @@ import io
 import json
 import os
 import platform
+import secrets
 import subprocess
 import tarfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from outlive.backends.docker import folders
 from outlive.backends.docker.api import DockerApi
 from outlive.backends.docker.door import Connect, Door
 from outlive.backends.docker.ferry import FERRY_FILE, LINKED_FILE, ferry_argv
-from outlive.backends.docker.mounts import RUN_FOLDER, RUNNER_FOLDER
+from outlive.backends.docker.mounts import RUNNER_FOLDER
+from outlive.backends.docker.recipe import aside_name, lender_recipe
 from outlive.backends.docker.settings import DockerSettings
-from outlive.core.errors import BackendUnavailable
+from outlive.core.errors import BackendUnavailable, OutliveError
 from outlive.core.layout import Layout
 
 __all__ = ["Streaming", "archive_of"]
@@ -60,22 +63,34 @@ class Streaming:
         self._needed_for.add(runtime)
         return True
 
-    async def put_runner(self, api: DockerApi, container_id: str, runner: str) -> None:
-        """Put the runner into a container that was made, and not started yet."""
-        await api.put_archive(container_id, RUNNER_FOLDER, await asyncio.to_thread(archive_of, runner))
+    async def lend_runner(self, api: DockerApi, name: str, body: dict[str, Any], runner: str) -> str:
+        """Make a volume with the runner, and have the container that `body` makes use it; return whose it is.
+
+        That one can be removed as soon as the other one was made: the volume goes with its last container.
+        """
+        lender = await api.create(aside_name(name, secrets.token_hex(6)), lender_recipe(body))
+        if lender is None:
+            raise AssertionError("two drew the same 48 bits")
+        try:
+            await api.put_archive(lender, RUNNER_FOLDER, await asyncio.to_thread(archive_of, runner))
+        except OutliveError:
+            await api.remove(lender)
+            raise
+        body["HostConfig"]["VolumesFrom"] = [f"{lender}:ro"]
+        return lender
 
     def forget(self, name: str) -> None:
         """Note that a container is reached by sockets."""
         Path(self._layout.container(name), FERRY_FILE).unlink(missing_ok=True)
 
-    async def enter(self, name: str, container_id: str) -> Door:
-        """Return the way into a container that runs, once a stream leads into it.
+    async def enter(self, name: str, container_id: str, *, hub: str) -> Door:
+        """Return the way into a container that runs, once a stream leads into it; `hub` is where its first process listens.
 
         Raises:
             BackendUnavailable: None did in time.
         """
         folder = self._layout.container(name)
-        await asyncio.to_thread(self._write, folder, container_id)
+        await asyncio.to_thread(self._write, folder, container_id, hub)
         deadline = time.monotonic() + _LINKS_S
         door: Door | None = None
         try:
@@ -95,15 +110,17 @@ class Streaming:
             hint="See ferry.log in the container's folder of the state folder.",
         )
 
-    def _write(self, folder: str, container_id: str) -> None:
+    def _write(self, folder: str, container_id: str, hub: str) -> None:
         settings = {
             "host": self._settings.endpoint.host,
             "cert_folder": self._settings.endpoint.cert_folder,
             "container": container_id,
-            "command": [f"{RUNNER_FOLDER}/outlive-runner", "ferry", f"{RUN_FOLDER}/runner.sock"],
+            "command": [f"{RUNNER_FOLDER}/outlive-runner", "ferry", hub],
             "runner": self._runner(platform.machine()),
         }
         os.makedirs(f"{folder}/run", mode=0o700, exist_ok=True)
+        if os.path.islink(at := f"{folder}/run/runner.sock"):  # of a container that was reached by a socket
+            os.unlink(at)
         partial = Path(folder, f"{FERRY_FILE}.new")
         partial.write_text(json.dumps(settings), "utf-8")
         partial.replace(Path(folder, FERRY_FILE))
@@ -122,7 +139,7 @@ class Streaming:
     def _find(self, name: str) -> Door | None:
         pid = folders.read_init(self._layout, name)
         try:
-            door = Door(self._layout.runner_socket(name), pid, connect=self._connect) if pid else None
+            door = Door(self._layout.stand_socket(name), pid, connect=self._connect) if pid else None
         except ProcessLookupError:
             return None
         if door is not None and not door.is_open():

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "packets.h"
@@ -14,13 +13,13 @@ enum { TRIES = 100, PAUSE_US = 20000 };
 
 static int connect_to(const char *path)
 {
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    struct sockaddr_un address;
+    socklen_t size = address_of(path, &address);
     int link = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 
-    if (link < 0 || strlen(path) >= sizeof address.sun_path)
+    if (link < 0 || size == 0)
         return -1;
-    strcpy(address.sun_path, path);
-    for (int tried = 0; connect(link, (struct sockaddr *)&address, sizeof address) != 0; tried++) {
+    for (int tried = 0; connect(link, (struct sockaddr *)&address, size) != 0; tried++) {
         if (tried == TRIES || (errno != ENOENT && errno != ECONNREFUSED && errno != EAGAIN))
             return -1;
         usleep(PAUSE_US); /* the container has just been started */

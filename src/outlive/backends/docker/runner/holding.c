@@ -52,7 +52,8 @@ int hold_all(const char *path, bool lets_any_in)
         hub_turn(&hub, wake, listener, has_more ? 0 : -1, &woken, &called);
         if (woken != 0 && was_told_to_end(wake)) {
             close(listener);
-            unlink(path);
+            if (*path != '@')
+                unlink(path);
             end_everybody();
             return 0;
         }

@@ -26,7 +26,6 @@
 
 enum {
     USAGE = 64, /* sysexits.h EX_USAGE */
-    BACKLOG = 64,
     TERM_MS = 1250, /* a minder's patience and a little: it records what it has to kill */
     KILL_MS = 3000,
     LOOK_MS = 20,
@@ -58,6 +57,20 @@ static int listen_as(const char *name)
     return listens ? listener : -1;
 }
 
+/* Listen on an abstract address. */
+static int listen_abstractly(const char *path)
+{
+    struct sockaddr_un address;
+    socklen_t size = address_of(path, &address);
+    int listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+    if (listener < 0 || bind(listener, (struct sockaddr *)&address, size) != 0 || listen(listener, BACKLOG) != 0) {
+        complain(path);
+        return -1;
+    }
+    return listener;
+}
+
 /* Listen on a path, mode 0600; a socket that lies there is stale. Returns -1 after a complaint. */
 int listen_at(const char *path)
 {
@@ -65,8 +78,10 @@ int listen_at(const char *path)
     char folder[sizeof address.sun_path];
     const char *slash = strrchr(path, '/');
     const char *name = slash == NULL ? path : slash + 1;
-    int here = open(".", O_PATH | O_CLOEXEC);
 
+    if (*path == '@')
+        return listen_abstractly(path);
+    int here = open(".", O_PATH | O_CLOEXEC);
     if (*name == '\0' || strlen(path) >= sizeof address.sun_path) { /* it could not be connected to, either */
         errno = ENAMETOOLONG;
         complain("the socket's path");
@@ -180,21 +195,23 @@ int begin_serving(void)
 bool was_told_to_end(int wake)
 {
     struct signalfd_siginfo heard;
-    bool is_over = false;
+    bool is_over = false, is_first = getpid() == 1;
 
+    /* In a container a command inside must not end all others: only a sender that the kernel cannot number here (0) is
+       outside, as the daemon is. */
     while (read(wake, &heard, sizeof heard) == (ssize_t)sizeof heard)
-        is_over |= heard.ssi_signo != SIGCHLD;
+        is_over |= heard.ssi_signo != SIGCHLD && (!is_first || heard.ssi_pid == 0);
     return is_over;
 }
 
 /* Serve until a signal says that it is over. */
-static int serve(const char *path, bool lets_any_in)
+static int serve(const char *path, bool is_handed, bool lets_any_in)
 {
     int wake = begin_serving();
-    int listener = wake < 0 ? -1 : listen_at(path);
+    int listener = wake < 0 ? -1 : is_handed ? listen_handed(path, wake) : listen_at(path);
 
     if (listener < 0)
-        return 1;
+        return wake < 0 || !is_handed;
     bool rests = false, has_more = false;
     for (;;) {
         struct pollfd polled[] = {{.fd = wake, .events = POLLIN}, {.fd = rests ? -1 : listener, .events = POLLIN}};
@@ -202,7 +219,8 @@ static int serve(const char *path, bool lets_any_in)
         rests = false;
         if ((polled[0].revents & POLLIN) != 0 && was_told_to_end(wake)) {
             close(listener);
-            unlink(path);
+            if (!is_handed)
+                unlink(path);
             end_everybody();
             return 0;
         }
@@ -217,9 +235,11 @@ int main(int argc, char **argv)
     if (argc == 2 && strcmp(argv[1], "--version") == 0)
         return write(1, VERSION, strlen(VERSION)) < 0;
     if (argc == 3 && strcmp(argv[1], "serve") == 0)
-        return serve(argv[2], false);
+        return serve(argv[2], false, false);
+    if (argc == 4 && strcmp(argv[1], "serve") == 0 && strcmp(argv[2], "--handed") == 0)
+        return serve(argv[3], true, false);
     if (argc == 4 && strcmp(argv[1], "serve") == 0 && strcmp(argv[2], "--any-peer") == 0)
-        return serve(argv[3], getpid() != 1); /* in a container nobody inside is let in, whatever was asked for */
+        return serve(argv[3], false, getpid() != 1); /* in a container nobody inside is let in, whatever was asked for */
     if (argc == 3 && strcmp(argv[1], "hold") == 0)
         return hold_all(argv[2], false);
     if (argc == 4 && strcmp(argv[1], "hold") == 0 && strcmp(argv[2], "--any-peer") == 0)

@@ -4,6 +4,8 @@
 
 #include <stdbool.h>
 
+enum { BACKLOG = 64 }; /* connections that wait to be accepted */
+
 enum reaped { REAPED_ALL, REAPED_SOME, NO_CHILD_LEFT };
 
 /* Prepare this process. Returns a signalfd(2) of SIGCHLD, SIGTERM, SIGINT; -1 after a complaint. */
@@ -20,6 +22,10 @@ void end_everybody(void);
 
 /* Listen on a path, mode 0600; a socket that lies there is stale. Returns -1 after a complaint. */
 int listen_at(const char *path);
+
+/* Listen on a socket that is handed over by whoever listens at `path`, outside of our PID namespace: its name lies where
+   nothing inside can reach it. Waits for that; -1 when a signal says that it is over. (handing.c) */
+int listen_handed(const char *path, int wake);
 
 void complain(const char *about);
 

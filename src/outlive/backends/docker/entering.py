@@ -1,0 +1,256 @@
+"""The way into a container that runs: `Entrance` hands it its socket, waits until its runner answers, and makes room where it never does.
+
+What a command inside can do to its runner (take its descriptors away, for one) must not be in the way of the next command: a
+container whose runner does not answer is removed, or, where commands live in it, set aside under another name.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from outlive.backends.docker import folders
+from outlive.backends.docker.api import DockerApi
+from outlive.backends.docker.door import Connect, Door
+from outlive.backends.docker.handing import Handing, ready_to_hand
+from outlive.backends.docker.recipe import aside_name, is_current, is_set_aside
+from outlive.backends.docker.streaming import Streaming
+from outlive.core.errors import BackendUnavailable, OutliveError, StartFailed
+from outlive.core.layout import Layout
+from outlive.core.location import ContainerPlan
+
+__all__ = ["Again", "Entrance", "Replaced", "has_commands", "remove_quietly"]
+
+_logger = logging.getLogger(__name__)
+
+_LISTENS_S = 15.0  # the runner needs 2 ms; a machine that swaps needs seconds
+_GREETS_S = 5.0  # one that listens
+_PAUSE_S = 0.002
+_LONGEST_PAUSE_S = 0.1
+_KILLED = 137
+_MOST_ASIDE = 3  # each has the limits of a container: whoever breaks them must not get more and more
+
+
+class Again(Exception):
+    """The container went away, or had to be removed: begin anew."""
+
+
+class Replaced(Again):
+    """What took long is out of the way: begin anew, with all the time there is."""
+
+
+class _Silent(BackendUnavailable):
+    """The daemon answers, the container runs, and its runner does not answer."""
+
+
+class Entrance:
+    """Enters containers of one state folder. Cancellation: safe; the next attempt finds what has been done."""
+
+    def __init__(self, layout: Layout, streaming: Streaming, *, connect: Connect) -> None:
+        """The arguments are those of `Maker`."""
+        self._layout = layout
+        self._streaming = streaming
+        self._connect = connect
+
+    async def go_in(
+        self,
+        api: DockerApi,
+        plan: ContainerPlan,
+        found: Sequence[Mapping[str, Any]],
+        container_id: str,
+        *,
+        is_in_use: bool,
+    ) -> Door:
+        """Enter a container that ran before; `found` are all of this name, those set aside, too.
+
+        Raises:
+            Again: It does not answer; room was made for another one.
+            OutliveError: As `enter`; too many are set aside.
+        """
+        about = await api.inspect(container_id)
+        if is_current(about["Config"].get("Cmd") or []):
+            try:
+                return await self.enter(api, plan, container_id)
+            except _Silent:
+                pass
+        pid = int(about["State"].get("Pid") or 0)
+        if not is_in_use or not await asyncio.to_thread(has_commands, pid):
+            _logger.info("a container does not answer, and is made anew", extra={"container": plan.name})
+            await api.remove(container_id)
+            raise Replaced
+        if sum(map(is_set_aside, found)) >= _MOST_ASIDE:
+            raise StartFailed(
+                "container_failed",
+                f"Nothing answers in the container {plan.name}, and {_MOST_ASIDE} like it were set aside already.",
+                hint=f"End the commands in them: outlive containers rm --force {plan.name}.",
+            )
+        _logger.warning("a container does not answer, and is set aside", extra={"container": plan.name})
+        await api.rename(container_id, aside_name(str(about["Name"]).lstrip("/"), container_id))
+        raise Replaced
+
+    def standing(self, name: str, about: Mapping[str, Any]) -> Door | None:
+        """Return the way into a container that is paused; None when there was none before. Blocks."""
+        try:
+            door = Door(
+                self._layout.runner_socket(name), int(about["State"].get("Pid") or 0), connect=self._connect
+            )
+        except (ProcessLookupError, OSError):
+            return None
+        if folders.read_init(self._layout, name) == door.pid and door.is_open():
+            return door
+        door.close()
+        return None
+
+    async def enter(
+        self, api: DockerApi, plan: ContainerPlan, container_id: str, *, handing: Handing | None = None
+    ) -> Door:
+        """Wait until the runner answers; `init` is written before. `handing` is there for one that was started now.
+
+        Raises:
+            Again: It is to be reached by a stream.
+            StartFailed: It has ended.
+            BackendUnavailable: Nothing answers; one that was started now is removed.
+        """
+        about = await api.inspect(container_id)
+        pid = int(about["State"].get("Pid") or 0)
+        if not about["State"].get("Running") or not pid:
+            raise _died(about, plan)
+        if _is_stream(about):
+            return await self._enter_by_stream(api, plan, container_id, hub=about["Config"]["Cmd"][-1])
+        await asyncio.to_thread(self._streaming.forget, plan.name)
+        is_new = handing is not None
+        try:
+            door = Door(self._layout.runner_socket(plan.name), pid, connect=self._connect)
+        except ProcessLookupError:
+            await self._try_stream(api, plan, container_id, is_new=is_new)
+            raise await self._not_here(api, plan, container_id) from None
+        try:
+            await asyncio.to_thread(folders.write_init, self._layout, plan.name, pid)
+            if await self._introduce(plan, door, handing):
+                return door
+            is_dead = not door.is_alive
+        except BaseException:
+            door.close()
+            raise
+        door.close()
+        if is_dead:
+            raise _died(await _settled(api, container_id), plan)
+        await self._try_stream(api, plan, container_id, is_new=is_new)
+        if is_new:
+            await remove_quietly(api, container_id)
+        raise _Silent(
+            "docker_unavailable",
+            f"Nothing answers in the container {plan.name}: its runner does not listen.",
+            hint="The daemon must run on this machine, and see its files and processes as the server does.",
+        )
+
+    async def _introduce(self, plan: ContainerPlan, door: Door, handing: Handing | None) -> bool:
+        """Hand the runner its socket, if it still has none, and wait for its greeting."""
+        if door.is_open():
+            return await door.answers(_GREETS_S)
+        if handing is None:  # the server that started it was killed before it had handed over, or is about to
+            await asyncio.to_thread(folders.prepare_hand, self._layout, plan.name)
+            async with ready_to_hand(self._layout, plan.name) as own:
+                return await self._introduce(plan, door, own)
+        deadline, pause_s = time.monotonic() + _LISTENS_S, _PAUSE_S
+        while not door.is_open():
+            if not door.is_alive or time.monotonic() > deadline:
+                return False
+            await asyncio.to_thread(handing.turn, door.pid)
+            await asyncio.sleep(pause_s)
+            pause_s = min(pause_s * 1.5, _LONGEST_PAUSE_S)
+        return await door.answers(_GREETS_S)
+
+    async def _enter_by_stream(
+        self, api: DockerApi, plan: ContainerPlan, container_id: str, *, hub: str
+    ) -> Door:
+        try:
+            return await self._streaming.enter(plan.name, container_id, hub=hub)
+        except BackendUnavailable:
+            about = await api.inspect(container_id)
+            if not about["State"].get("Running"):
+                raise _died(about, plan) from None
+            raise
+
+    async def _try_stream(
+        self, api: DockerApi, plan: ContainerPlan, container_id: str, *, is_new: bool
+    ) -> None:
+        """Begin anew with a stream, if the container runs all the same."""
+        if not is_new:
+            return
+        about = await _settled(api, container_id)
+        if about["State"].get("Running") and self._streaming.fall_back(plan.runtime):
+            _logger.info("no socket leads into containers: streams are used", extra={"container": plan.name})
+            await api.remove(container_id)
+            raise Again
+
+    async def _not_here(self, api: DockerApi, plan: ContainerPlan, container_id: str) -> OutliveError:
+        about = await _settled(api, container_id)
+        if not about["State"].get("Running"):
+            return _died(about, plan)
+        return StartFailed(
+            "docker_unavailable",
+            "The Docker daemon runs its containers where this server cannot see them.",
+            hint="The daemon must run on this machine, in the server's own pid namespace.",
+        )
+
+
+def _is_stream(about: Mapping[str, Any]) -> bool:
+    """Tell whether a container was made to be reached by a stream."""
+    return "hold" in (about["Config"].get("Cmd") or [])
+
+
+async def _settled(api: DockerApi, container_id: str) -> Mapping[str, Any]:
+    """Return what the daemon knows, once it has noticed an end: it hears of it a moment later than we.
+
+    That it was for want of memory it may hear still later: who was killed is looked at for a second.
+    """
+    about: Mapping[str, Any] = {}
+    for _ in range(50):
+        about = await api.inspect(container_id)
+        state = about["State"]
+        is_explained = state.get("OOMKilled") or state.get("ExitCode") != _KILLED
+        if is_explained and not state.get("Running"):
+            break
+        await asyncio.sleep(0.02)
+    return about
+
+
+async def remove_quietly(api: DockerApi, container_id: str, *, with_volumes: bool = True) -> None:
+    """Remove a container that could not be entered; what is in the way of that is logged."""
+    try:
+        await api.remove(container_id, with_volumes=with_volumes)
+    except OutliveError as error:
+        _logger.warning(
+            "a container could not be removed", extra={"container": container_id, "reason": error.code}
+        )
+
+
+def has_commands(pid: int) -> bool:
+    """Tell whether anything lives in a container beside its first process, whose children all commands' minders are. Blocks."""
+    try:
+        return bool(Path(f"/proc/{pid}/task/{pid}/children").read_bytes().strip())
+    except OSError:
+        return Path(f"/proc/{pid}").exists()
+
+
+def _died(about: Mapping[str, Any], plan: ContainerPlan) -> OutliveError:
+    state = about["State"]
+    exit_code = int(state.get("ExitCode") or 0)
+    details = {"exit_code": exit_code, "oom": bool(state.get("OOMKilled"))}
+    if state.get("OOMKilled"):
+        return StartFailed(
+            "container_failed",
+            f"The container {plan.name} was killed at once: out of memory.",
+            hint="Raise --docker-memory.",
+            details=details,
+        )
+    said = str(state.get("Error") or "").strip()
+    killed = " (killed)" if exit_code == _KILLED else ""
+    return StartFailed(
+        "container_failed",
+        f"The container {plan.name} ended at once with exit code {exit_code}{killed}{': ' + said if said else ''}.",
+        details=details,
+    )

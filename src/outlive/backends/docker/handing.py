@@ -1,0 +1,126 @@
+"""How the runner of a container gets the socket that it listens on: `Handing` binds it and hands it over (decision 137).
+
+The socket's name lies in the container's folder, which is not mounted. What the container sees is `hand`, read-only, in which
+the server listens while it hands over. The first process of the container comes there by itself (runner/handing.c).
+"""
+
+import asyncio
+import contextlib
+import fcntl
+import os
+import socket
+import struct
+from collections.abc import AsyncIterator
+
+from outlive.backends.docker import folders
+from outlive.backends.docker.recipe import HAND_NAME
+from outlive.core.layout import Layout
+
+__all__ = ["Handing", "ready_to_hand"]
+
+_UCRED = struct.Struct("3i")
+_ANYBODY = 0o666  # the container's user, whoever that is; the folder above is closed to everybody else
+_OURS = 0o600
+_KIND = socket.SOCK_SEQPACKET | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK
+_BACKLOG = 64
+
+
+class Handing:
+    """One server's readiness to hand over; several may try, one at a time does. Blocks: use a thread. `close` it."""
+
+    def __init__(self, layout: Layout, name: str) -> None:
+        """Be ready for the container of a name, whose folders are there, unless another server is."""
+        self._socket_name = os.path.basename(layout.runner_socket(name))
+        self._folder = os.open(layout.container(name), os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        self._hand = -1
+        self._lock = -1
+        self._listener: socket.socket | None = None
+        self._path = folders.hand_folder(layout, name)
+        try:
+            self._listen()
+        except OSError:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Leave nothing in the folder that is mounted."""
+        if self._listener is not None:
+            with contextlib.suppress(OSError):
+                os.unlink(HAND_NAME, dir_fd=self._hand)
+            self._listener.close()
+        for fd in (self._lock, self._hand, self._folder):
+            if fd >= 0:
+                os.close(fd)
+
+    def turn(self, pid: int) -> None:
+        """Give the runner its socket, if it has come; `pid` is the container's first process: nobody else gets anything.
+
+        Raises:
+            OSError: The folder cannot be written, or we are out of descriptors.
+        """
+        listener = self._listener or self._listen()
+        while listener is not None:
+            try:
+                link, _ = listener.accept()
+            except (BlockingIOError, ConnectionAbortedError):
+                return
+            with link:
+                raw = link.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size)
+                if _UCRED.unpack(raw)[0] == pid:
+                    with contextlib.suppress(ConnectionError):  # the container has ended
+                        self._give(link)
+
+    def _listen(self) -> socket.socket | None:
+        """Listen in the mounted folder; None while another server does."""
+        if self._lock < 0:
+            self._lock = os.open(
+                f"/proc/self/fd/{self._folder}/hand.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _OURS
+            )
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return None
+        if self._hand < 0:
+            self._hand = os.open(self._path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        self._listener = _bound(self._hand, HAND_NAME, _ANYBODY)
+        self._listener.listen(_BACKLOG)
+        return self._listener
+
+    def _give(self, link: socket.socket) -> None:
+        """Send a new socket, bound and not listening yet: until the runner listens nobody can connect."""
+        partial = f"{self._socket_name}.new"
+        with _bound(self._folder, partial, _OURS) as given:
+            os.rename(partial, self._socket_name, src_dir_fd=self._folder, dst_dir_fd=self._folder)
+            socket.send_fds(link, [b"listen"], [given.fileno()])
+        # A keeper that was not upgraded yet looks for it where runners used to listen themselves.
+        with contextlib.suppress(OSError):
+            with contextlib.suppress(FileExistsError):
+                os.mkdir("run", mode=0o700, dir_fd=self._folder)
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(f"run/{self._socket_name}", dir_fd=self._folder)
+            os.symlink(f"../{self._socket_name}", f"run/{self._socket_name}", dir_fd=self._folder)
+
+
+@contextlib.asynccontextmanager
+async def ready_to_hand(layout: Layout, name: str) -> AsyncIterator[Handing]:
+    """Be ready before a container is started, and until its runner answers."""
+    handing = await asyncio.to_thread(Handing, layout, name)
+    try:
+        yield handing
+    finally:
+        await asyncio.to_thread(handing.close)
+
+
+def _bound(folder: int, name: str, mode: int) -> socket.socket:
+    """Return a socket that has this name in a folder; what lay there is gone."""
+    path = f"/proc/self/fd/{folder}/{name}"  # the whole path may be longer than sockets take
+    made = socket.socket(socket.AF_UNIX, _KIND)
+    try:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
+        made.bind(path)
+        os.chmod(path, mode)
+    except OSError:
+        made.close()
+        raise
+    return made

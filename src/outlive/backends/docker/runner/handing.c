@@ -1,0 +1,64 @@
+/* How the first process of a container gets the socket that it listens on.
+
+   The server binds it outside, in a folder that is not mounted, and hands it over as a descriptor. All that the container
+   shares with the server for that is a read-only folder in which the server listens while it hands over: a command inside
+   can neither write there nor put anything in the socket's place. */
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "packets.h"
+#include "serve.h"
+
+enum { FIRST_PAUSE_MS = 10, LONGEST_PAUSE_MS = 500, ANSWERS_MS = 10000 };
+
+/* Connect to the server, if it is there. */
+static int connect_outside(const char *path)
+{
+    struct sockaddr_un address;
+    socklen_t size = address_of(path, &address);
+    uid_t uid;
+    int link = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+    if (link >= 0 && connect(link, (struct sockaddr *)&address, size) == 0 && peer_of(link, &uid) == 0)
+        return link;
+    if (link >= 0)
+        close(link);
+    return -1;
+}
+
+/* Take the one descriptor that the server sends. It listens in our name: a peer reads from it who we are (SO_PEERCRED). */
+static int take_listener(int link)
+{
+    struct pollfd polled = {.fd = link, .events = POLLIN};
+    struct packet packet;
+    int listener = -1;
+
+    if (poll(&polled, 1, ANSWERS_MS) > 0 && receive_packet(link, &packet) == HEARD_PACKET) {
+        if (packet.count == 1 && listen(packet.fds[0], BACKLOG) == 0 && is_listener(packet.fds[0])) {
+            listener = packet.fds[0];
+            packet.fds[0] = -1;
+        }
+        close_packet(&packet);
+    }
+    close(link);
+    return listener;
+}
+
+int listen_handed(const char *path, int wake)
+{
+    struct pollfd polled = {.fd = wake, .events = POLLIN};
+    int pause_ms = FIRST_PAUSE_MS;
+
+    for (;;) {
+        int link = connect_outside(path);
+        int listener = link < 0 ? -1 : take_listener(link);
+        if (listener >= 0)
+            return listener;
+        /* The server was killed in between: the next one hands over. */
+        if (poll(&polled, 1, pause_ms) > 0 && was_told_to_end(wake))
+            return -1;
+        reap_children();
+        pause_ms = 2 * pause_ms < LONGEST_PAUSE_MS ? 2 * pause_ms : LONGEST_PAUSE_MS;
+    }
+}
