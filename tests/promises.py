@@ -5,7 +5,7 @@ tests/house/test_promises.py holds that every promise of a built door has a test
 Ids are stable: a promise may gain sub-ids ("S0.6.utf8"), it never changes its meaning.
 S0 = JSON-RPC over WebSocket, S1 = command tools, S3 = terminal bridge, S4 = MCP and process management,
 C = the Python client, R = REST, M = one endpoint for raw and official MCP clients, W = words that mean the same everywhere,
-T = a terminal over WebSocket, A = access.
+T = a terminal over WebSocket, A = access, F = faults of the machine.
 """
 
 from collections.abc import Mapping

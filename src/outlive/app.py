@@ -295,6 +295,7 @@ class Application:
     def _health(self) -> dict[str, object]:
         return {
             "status": "ok",
+            **self._engine.disk.view(),
             "version": __version__,
             "pid": os.getpid(),
             "uptime_s": round(time.monotonic() - self._begun, 3),

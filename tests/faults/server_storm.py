@@ -34,12 +34,12 @@ from tests.support.processes import descendants, end, is_alive
 from tests.support.rpc import Message, RpcClient, RpcFailure, connect
 from tests.support.server import OutliveServer
 
-__all__ = ["container_storm", "server_storm"]
+__all__ = ["Viewer", "container_storm", "server_storm"]
 
 _VIEWERS = 20
 _AGAIN_S = 0.02
 # What a start is told while the daemon is dead, or died over it.
-_AWAY = {"docker_unavailable", "container_failed"}
+_AWAY = frozenset({"docker_unavailable", "container_failed"})
 _PATIENCE_S = 60.0
 _STILL_S = 180.0  # without a byte: on a busy machine a server may be killed a dozen times before it has answered forty
 _IDLE_S = 10  # of a container that nobody uses: long enough to look at what its runner holds
@@ -48,11 +48,12 @@ _RUNNER_FILES = 12  # standard ones, listener, signals, its poll
 
 
 @dataclass(slots=True)
-class _Viewer:
+class Viewer:
     """One client and its process: starts it once, follows it through every death, keeps what it got."""
 
     plan: Plan
     folder: str
+    away: frozenset[str] = _AWAY  # slugs of what passes: it is tried again
     process_id: str = ""
     ends: Counter[str] = field(default_factory=Counter)
     digests: dict[str, "hashlib._Hash"] = field(default_factory=dict)
@@ -75,7 +76,7 @@ class _Viewer:
                 ExceptionGroup,
                 RpcFailure,
             ) as error:
-                if isinstance(error, RpcFailure) and error.reason not in _AWAY:
+                if isinstance(error, RpcFailure) and error.reason not in self.away:
                     self.faults.append(f"{self.process_id} {self.plan.kind} {self.plan.walls}: {error}")
                     return
                 if time.monotonic() > deadline:
@@ -233,12 +234,12 @@ async def _view(
     planner: Planner,
     killer: _Killer,
     report: Report,
-    viewers: list[_Viewer],
+    viewers: list[Viewer],
     *,
     folder: str,
 ) -> None:
     while killer.is_alive() and killer.error is None:
-        viewer = _Viewer(planner.deal(), folder)
+        viewer = Viewer(planner.deal(), folder)
         viewers.append(viewer)
         await viewer.run(lambda: server.url)
         report.faults += viewer.check()
@@ -255,8 +256,8 @@ async def _storm(
     seed: int,
     at_once: int = _VIEWERS,
     dockerd: Dockerd | None = None,
-) -> tuple[Report, list[_Viewer]]:
-    viewers: list[_Viewer] = []
+) -> tuple[Report, list[Viewer]]:
+    viewers: list[Viewer] = []
     killer = _Killer(
         house,
         server,
@@ -320,7 +321,7 @@ def container_storm(state_dir: Path, dockerd: Dockerd, *, kills: int, seed: int,
     return report
 
 
-def _check_folders(house: House, viewers: list[_Viewer], report: Report) -> None:
+def _check_folders(house: House, viewers: list[Viewer], report: Report) -> None:
     until(lambda: house.status()["processes"] == 0, "an empty keeper")
     for viewer in viewers:
         if viewer.process_id:

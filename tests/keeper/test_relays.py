@@ -13,6 +13,7 @@ from outlive.core.identity import ProcessId
 from outlive.core.spec import Spec
 from outlive.keeper import pump
 from outlive.keeper.bells import Bells
+from outlive.keeper.disk import Reserve
 from outlive.keeper.kept import Kept, Stream
 from outlive.keeper.kernel import unread_bytes
 from outlive.keeper.loop import Loop
@@ -184,7 +185,11 @@ class _Piped:
         self.ended: list[Kept] = []
         self.loop = Loop(self.errors.append)
         self.pump = Pump(
-            self.loop, Bells(self.loop), ended=self.ended.append, over_limit=lambda _stream: None
+            self.loop,
+            Bells(self.loop),
+            Reserve(str(folder)),
+            ended=self.ended.append,
+            over_limit=lambda _stream: None,
         )
         self.kept = Kept(new_id(), str(folder), Spec(program="true", argv=("true",), env={}, cwd="/"))
         self.kept.idx = os.open(folder / "idx", os.O_WRONLY | os.O_CREAT | os.O_APPEND)

@@ -17,6 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from outlive.core.spec import Spec
 from outlive.keeper import relays
 from outlive.keeper.bells import Bells
+from outlive.keeper.disk import Reserve
 from outlive.keeper.inputs import Inputs
 from outlive.keeper.journal import Journal
 from outlive.keeper.kept import Kept, Stream
@@ -64,7 +65,13 @@ class _Pumped:
         self.ended: list[Kept] = []
         self.loop = Loop(self.errors.append)
         self.bells = Bells(self.loop)
-        self.pump = Pump(self.loop, self.bells, ended=self.ended.append, over_limit=lambda _stream: None)
+        self.pump = Pump(
+            self.loop,
+            self.bells,
+            Reserve(str(self.folder)),
+            ended=self.ended.append,
+            over_limit=lambda _stream: None,
+        )
         self.loop.after_turns(self.pump.rest)
         self.wheel = self.pump._wheel
         self.writers: list[_Writer] = []

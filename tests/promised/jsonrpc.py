@@ -14,6 +14,7 @@ SENTENCES: Mapping[str, str] = {
     "W.wait": "A wait that runs out of time says 'still running'; it never ends the process as a timeout does.",
     "W.state.jsonrpc": "Each engine state has exactly one status word here: started, paused, completed or failed (queued: not its turn yet).",
     "W.lost": "An exit code that nothing can know is null and the status failed; no code is ever invented.",
+    "F.degraded": "A disk that takes nothing ends and hides nothing: doors say `degraded`, and all is whole again when it takes writes.",
     "W.loss": "Output that is lost is said wherever a process is described (`output_lost`): it is never plain success.",
     # the connection
     "S0.1": "ws://127.0.0.1:8003/ws/mcp speaks JSON-RPC 2.0 in text frames.",

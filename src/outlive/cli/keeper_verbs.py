@@ -10,6 +10,7 @@ from typing import cast
 from outlive.cli.keeper_client import KeeperClient
 from outlive.core.errors import BackendUnavailable, InvalidState
 from outlive.core.layout import Layout
+from outlive.keeper.disk import look_at
 from outlive.keeper.journal import read_journal
 from outlive.presence.keeper import ensure_keeper
 
@@ -36,7 +37,7 @@ _NOBODY: dict[str, object] = {
 
 
 def read_status(layout: Layout) -> dict[str, object]:
-    """Return {guardian: {pid}, supervisor: {pid}, processes, redundant, version}.
+    """Return {guardian: {pid}, supervisor: {pid}, processes, redundant, version}, and `degraded` where it applies.
 
     When no keeper runs the pids are None, and `processes` counts those that its journal calls live.
 
@@ -49,8 +50,14 @@ def read_status(layout: Layout) -> dict[str, object]:
     except BackendUnavailable as error:
         if error.code != "keeper_unavailable":
             raise
-        return {**_NOBODY, "processes": len(read_journal(layout.live))}
-    return {name: reply.get(name) for name in _NOBODY}
+        return {**_NOBODY, "processes": len(read_journal(layout.live)), **_degraded(layout)}
+    return {**{name: reply.get(name) for name in _NOBODY}, **_degraded(layout)}
+
+
+def _degraded(layout: Layout) -> dict[str, object]:
+    """Return the member that tells what keeps the state folder from being written; where there is none nobody needs one."""
+    found = look_at(layout.root)
+    return {} if found is None or found == "folder_gone" else {"degraded": found}
 
 
 def upgrade_keeper(layout: Layout) -> dict[str, object]:

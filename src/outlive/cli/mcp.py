@@ -15,7 +15,7 @@ def relay_mcp(state_dir: str | None) -> int:
     Raises:
         ConfigInvalid: The state folder cannot be used.
     """
-    layout = open_state_folder(layout_of(state_dir).root)
+    layout = open_state_folder(layout_of(state_dir).root, to_write=False)
     pipes = Pipes()
     Relay(Server(layout, say=say), write=pipes.write, say=say).run(pipes.lines())
     return 0

@@ -21,6 +21,7 @@ from outlive.cli.capacity import probe_capacity
 from outlive.cli.cgroups import probe_cgroup_v1, probe_cgroup_v2
 from outlive.cli.shim_probe import keeper_status, probe_shims
 from outlive.core.sandbox import Profile
+from outlive.keeper.disk import look_at
 from outlive.keeper.kernel import become_subreaper, pidfd_exit_status, punch_hole
 from outlive.keeper.offers import Offers, ask_offers
 
@@ -28,6 +29,10 @@ __all__ = ["Finding", "existing_folder", "find_out"]
 
 _Importance = Literal["required", "optional", "fact"]
 _FEW_COMMANDS = 100  # fewer at a time is worth a word
+_CANNOT_WRITE = (
+    "nothing can be started: what runs goes on, and can be read, ended and removed "
+    "(`outlive prune` frees space); or choose another --state-dir"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -280,6 +285,7 @@ def _shell() -> Finding:
 def _state_folder(state_dir: str, folder: str) -> Finding:
     space = os.statvfs(folder)
     free = space.f_bavail * space.f_frsize >> 20
+    degraded = look_at(folder)
     begun = time.monotonic()
     try:
         with tempfile.TemporaryFile(dir=folder) as file:
@@ -290,10 +296,10 @@ def _state_folder(state_dir: str, folder: str) -> Finding:
     made_ms = (time.monotonic() - begun) * 1000
     return Finding(
         name="state folder",
-        is_ok=not trouble,
-        detail=f"{state_dir} ({_file_system(folder)}, {free} MiB free, a file takes {made_ms:.1f} ms{trouble})",
+        is_ok=not trouble and degraded is None,
+        detail=f"{f'{degraded}: ' if degraded else ''}{state_dir} ({_file_system(folder)}, {free} MiB free, a file takes {made_ms:.1f} ms{trouble})",
         importance="required",
-        consequence="outlive cannot keep anything there: choose another --state-dir" if trouble else "",
+        consequence="" if degraded is None and not trouble else _CANNOT_WRITE,
     )
 
 

@@ -18,6 +18,8 @@ from outlive.cli.progress import progress
 from outlive.cli.tables import describe, exit_status, process_rows, table
 from outlive.client import Client, InvalidRequest, OutliveError, Process
 from outlive.client.results import ProcessInfo, ProcessStats
+from outlive.core.error_meanings import MEANINGS
+from outlive.core.errors import error_from_slug
 
 __all__ = [
     "Selection",
@@ -134,8 +136,10 @@ def list_processes(
     infos = client.list(
         active=None if all_of_them else True, group=group, tags=parse_tags(tags) or None, limit=limit
     )
+    degraded = client.degraded()
     if as_json:
-        show_json({"processes": [view(info) for info in infos]})
+        told = {} if degraded is None else {"degraded": degraded}
+        show_json({"processes": [view(info) for info in infos], **told})
     elif infos:
         show(table(process_rows(infos, now=datetime.now(UTC))))
         if left := next((info for info in infos if info.descendants), None):
@@ -144,6 +148,10 @@ def list_processes(
             )
     else:
         say("Nothing runs." if not all_of_them else "No process is known.")
+    if degraded is not None and not as_json:
+        say(
+            f"outlive: degraded: {degraded}. {MEANINGS.get(degraded, '')} {error_from_slug(degraded, '').hint}"
+        )
     return 0
 
 

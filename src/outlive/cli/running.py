@@ -25,8 +25,10 @@ from outlive.core.layout import Layout
 from outlive.frontends.http_server import serving
 from outlive.frontends.listeners import Listeners
 from outlive.frontends.tls import server_context
-from outlive.keeper.files import write_whole
+from outlive.keeper.disk import Reserve
+from outlive.keeper.files import read_small, write_whole
 from outlive.keeper.folder_identity import moved_to
+from outlive.keeper.locks import holder_of
 from outlive.keeper.standard_files import keep_log_short
 from outlive.observability.logs import logging_to
 from outlive.presence.handover import HAND_OVER
@@ -49,7 +51,7 @@ def run_server(settings: Settings, layout: Layout, listeners: Listeners, *, work
     """
     form = cast("Literal['auto', 'console', 'json']", settings.log_form)  # its parser knows these three
     redactor = redactor_of(settings)
-    write_whole(layout.extra_patterns, "\n".join(settings.redact_extra).encode())
+    _write(layout, layout.extra_patterns, "\n".join(settings.redact_extra).encode())
     with (
         logging_to(
             settings.log_level,
@@ -114,7 +116,8 @@ def _stop_signals(layout: Layout) -> Iterator[asyncio.Future[bool]]:
         if stop.done():
             say("outlive: forced; the processes live on.")
             os._exit(_FORCED)
-        Ownership(layout).note_stop()
+        if holder_of(layout.server_lock) == os.getpid():  # else the folder is gone, and another may be there
+            Ownership(layout).note_stop()
         stop.set_result(False)
 
     def hand_over() -> None:
@@ -168,16 +171,24 @@ def _published(layout: Layout, listeners: Listeners) -> Iterator[None]:
         "ports": listeners.ports,
         "socket": layout.server_socket,
     }
-    new = layout.server_ports + ".new"
-    fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    with open(fd, "w", encoding="utf-8") as file:
-        json.dump(document, file)
-    os.rename(new, layout.server_ports)
+    content = json.dumps(document).encode()
+    _write(layout, layout.server_ports, content)
     try:
         yield
     finally:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(layout.server_ports)
+        if read_small(layout.server_ports) == content:  # else another server's, where our folder was
+            with contextlib.suppress(OSError):
+                os.unlink(layout.server_ports)
+
+
+def _write(layout: Layout, path: str, content: bytes) -> None:
+    """Replace a file that others on this machine read; where the disk takes nothing that is said, and all the rest goes on."""
+    if read_small(path) == content:
+        return
+    try:
+        Reserve(layout.root).fit(lambda: write_whole(path, content))
+    except OSError as error:
+        say(f"outlive: {path} cannot be written ({error.strerror}): it tells what it did before.")
 
 
 def _announce(settings: Settings, layout: Layout, listeners: Listeners) -> None:

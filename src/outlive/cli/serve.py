@@ -56,8 +56,7 @@ def serve(flags: Mapping[str, str], *, is_self_started: bool = False) -> int:
         listeners.add_unix(layout.server_socket)
         _open_ports(listeners, resolution)
         if not is_self_started:
-            ownership.note_service(os.environ)
-            ownership.remember(_told(resolution, listeners, folder), os.environ)
+            _remember(ownership, _told(resolution, listeners, folder))
         _start_keeper_meanwhile(layout)
         # Collecting garbage while importing costs a tenth of the time and finds nothing.
         gc.disable()
@@ -101,6 +100,17 @@ def _told(resolution: Resolution, listeners: Listeners, folder: str) -> Mapping[
         if found.get(f"{door}_port") == "0":  # whoever knows the door finds it there again
             found[f"{door}_port"] = str(port)
     return found
+
+
+def _remember(ownership: Ownership, told: Mapping[str, str]) -> None:
+    """Keep what servers that clients start have to obey; one that nothing can be written for serves all the same."""
+    try:
+        ownership.note_service(os.environ)
+        ownership.remember(told, os.environ)
+    except OSError as error:
+        say(
+            f"outlive: these settings cannot be kept ({error.strerror}): a server that a client starts would have the ones before."
+        )
 
 
 def _allow_many_descriptors() -> None:

@@ -186,6 +186,8 @@ def _status(*, state_dir: StateDir = None, as_json: Json = False) -> None:
     if as_json:
         show_json(answer)
         return
+    if "degraded" in answer:
+        show(f"degraded    {answer['degraded']}: nothing can be started")
     pids: dict[str, Any] = {part: answer[part] for part in ("supervisor", "guardian")}
     if pids["supervisor"]["pid"] is None:
         show(f"No keeper runs; {answer['processes']} processes wait for one.")

@@ -94,5 +94,5 @@ class Address:
     def _find(self) -> Server:
         layout = layout_of(self._state_dir)
         if self.is_started_here:
-            layout = open_state_folder(layout.root)
+            layout = open_state_folder(layout.root, to_write=False)
         return Server(layout, say=self._say)

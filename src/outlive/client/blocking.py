@@ -234,7 +234,25 @@ class Terminals:
         return run(self._terminals.call(call, **members))
 
 
-class Client:
+class _Places:
+    """What `Client` tells of the places where commands run."""
+
+    _client: AsyncClient
+
+    def default_backend(self) -> str:
+        """Return where commands run that name no backend; see `AsyncClient.default_backend`."""
+        return run(self._client.default_backend())
+
+    def degraded(self) -> str | None:
+        """Return why the server can start nothing now; see `AsyncClient.degraded`."""
+        return run(self._client.degraded())
+
+    def nodes(self) -> _Nodes:
+        """Return the other servers that run commands for this one; see `AsyncClient.nodes`."""
+        return run(self._client.nodes())
+
+
+class Client(_Places):
     """`AsyncClient` for programs without an event loop. May be used from several threads.
 
     A `with` block closes its connections at the end; processes go on, except those started with `detach=False`.
@@ -301,14 +319,6 @@ class Client:
     ) -> _Infos:
         """Return processes of this user, newest first; see `AsyncClient.list`."""
         return run(self._client.list(active=active, group=group, tags=tags, before=before, limit=limit))
-
-    def default_backend(self) -> str:
-        """Return where commands run that name no backend; see `AsyncClient.default_backend`."""
-        return run(self._client.default_backend())
-
-    def nodes(self) -> _Nodes:
-        """Return the other servers that run commands for this one; see `AsyncClient.nodes`."""
-        return run(self._client.nodes())
 
     def approvals(self, *, raw: bool = False) -> _Approvals:
         """Return what waits for an approval; see `AsyncClient.approvals`."""

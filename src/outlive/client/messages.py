@@ -63,6 +63,7 @@ class Hello:
     is_resumed: bool
     backend: str = LOCAL
     input_bytes: int = 0
+    degraded: str | None = None  # why its disk takes nothing now
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +146,13 @@ def _read_message(message: _Object) -> Message:
         case "connected":
             offered = params.get("capabilities", {})
             backend = offered.get("backend", LOCAL)  # an earlier server has no other
-            return Hello(params["session_id"], params["resumed"], backend, _input_bytes(offered))
+            return Hello(
+                params["session_id"],
+                params["resumed"],
+                backend,
+                _input_bytes(offered),
+                params.get("degraded"),
+            )
         case "process.gap":
             return Missing(params["process_id"], params["type"], params["from"], params["to"])
         case "process.completed":

@@ -22,6 +22,16 @@ class Places:
         """
         return (await self._link.channel()).hello.backend
 
+    async def degraded(self) -> str | None:
+        """Return why the server could start nothing when this connection was made; None: it could.
+
+        "disk_full", "read_only" or "folder_gone", of its state folder.
+
+        Raises:
+            BackendUnavailable: `server_unavailable`.
+        """
+        return (await self._link.channel()).hello.degraded
+
     async def nodes(self) -> _Nodes:
         """Return the other servers that run commands for this one, as mappings.
 

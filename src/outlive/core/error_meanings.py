@@ -69,6 +69,8 @@ MEANINGS: Mapping[str, str] = MappingProxyType(
         "process_limit": "There are too many processes, or too many open questions.",
         "audit_unavailable": "The audit log cannot be written, so that no secret is shown.",
         "disk_full": "The state folder's file system is full.",
+        "read_only": "The state folder's file system is read-only.",
+        "folder_gone": "The state folder was deleted or moved while the server serves it.",
         "keeper_unavailable": "The keeper does not answer; commands go on meanwhile.",
         "keeper_restarted": "The keeper restarted in the middle: whether it was done is not known.",
         "node_unavailable": "The node that has, or would get, the process does not answer; what runs there goes on.",

@@ -195,7 +195,15 @@ SLUGS: Mapping[str, tuple[type[OutliveError], str]] = MappingProxyType(
             BackendUnavailable,
             "Secrets are shown to nobody that the audit log cannot tell of: make it writable, or ask without raw.",
         ),
-        "disk_full": (LimitExceeded, "Free some space in the state folder's file system."),
+        "disk_full": (
+            LimitExceeded,
+            "Free some space in the state folder's file system: `outlive prune` removes what has ended.",
+        ),
+        "read_only": (
+            LimitExceeded,
+            "Make the state folder's file system writable again (mount -o remount,rw).",
+        ),
+        "folder_gone": (BackendUnavailable, "Stop the server and start it again: it makes the folder anew."),
         "keeper_unavailable": (BackendUnavailable, "Try again; `outlive doctor` tells what is wrong."),
         "keeper_restarted": (
             BackendUnavailable,

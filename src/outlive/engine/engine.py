@@ -28,6 +28,7 @@ from outlive.core.process import Owner
 from outlive.engine.announcer import Announcer
 from outlive.engine.approving import Approving
 from outlive.engine.command_ids import CommandIds
+from outlive.engine.disk_watch import DiskWatch
 from outlive.engine.drafts import new_record, new_spec
 from outlive.engine.filing import Filing
 from outlive.engine.finding import Finding
@@ -49,6 +50,7 @@ from outlive.engine.settings import EngineSettings
 from outlive.engine.undecided import Undecided
 from outlive.engine.unread import Unread
 from outlive.engine.upkeep import Upkeep
+from outlive.keeper.disk import Reserve, probe
 from outlive.protocols.keeper import encode_spec
 from outlive.store.registry import Registry
 from outlive.store.waiting import WaitingCommand, WaitingRoom
@@ -70,13 +72,15 @@ class Engine(Approving):
         self._settings = settings
         self._backend = backend
         self._layout = Layout(settings.state_dir)
-        self._registry = Registry(self._layout.registry)
+        root = self._layout.root
+        self._registry = Registry(self._layout.registry, takes_writes=lambda: probe(root) is None)
+        self.disk = DiskWatch(root, self._registry)
         self._ids = CommandIds(self._registry)
         self._announcer = Announcer()
         self._places = Places()
         self._intake = Intake(changed=self._changed, announcer=self._announcer)
         self._filing = Filing(self._registry, self._intake)
-        self._room = room = WaitingRoom(self._layout)
+        self._room = room = WaitingRoom(self._layout, fit=Reserve(root).fit)
         self._undecided = Undecided(room)
         self._asked = Pending(expire=self._expire)
         self._policing = Policing(settings.policy, environment=self.environment)
@@ -143,6 +147,7 @@ class Engine(Approving):
         await self._stack.enter_async_context(self._registry)
         self._stack.push_async_callback(self._filing.close)
         self._stack.push_async_callback(self.hider.close)
+        await self.disk.open()
         await self._ids.open()
         shell = await asyncio.to_thread(find_shell, clean_environment(settings.environment))
         self._preparation = Preparation(
@@ -163,6 +168,7 @@ class Engine(Approving):
             group.create_task(self._recovery.run(), name="engine recovery"),
             group.create_task(self._unread.run(), name="engine unread"),
             group.create_task(self.finding.run(settings), name="engine upkeep"),
+            group.create_task(self.disk.run(), name="engine disk"),
         ):
             self._stack.callback(task.cancel)
         self._stack.callback(self._groups.close)

@@ -182,13 +182,13 @@ class Queueing(Records):
         return self._groups.step_out(process)
 
     async def _admit(self, process: Process, command: WaitingCommand) -> None:
-        """Start a process whose turn it is, however long the keeper is away; asking twice starts nothing twice."""
+        """Start a process whose turn it is, however long the keeper is away or the disk full; asking twice starts nothing twice."""
         decision = self._undecided.decision_on(process)
 
         def settle(outcome: Started | OutliveError) -> None:
             if isinstance(outcome, Started):
                 self._started(process, outcome)
-            elif not isinstance(outcome, BackendUnavailable) and not decision.locked():
+            elif not _passes(outcome) and not decision.locked():
                 refuse(outcome)
 
         def refuse(error: OutliveError) -> None:
@@ -205,12 +205,12 @@ class Queueing(Records):
                     secrets=command.secrets,
                     backend=process.location.backend,
                 )
-            except BackendUnavailable as error:
+            except OutliveError as error:
                 if error.code == "start_unanswered":
                     return  # it is asked for until it is answered, and settled then
-                await asyncio.sleep(_RETRY_S)
-                continue
-            except OutliveError as error:
+                if _passes(error):
+                    await asyncio.sleep(_RETRY_S)
+                    continue
                 async with decision:  # who withdraws it just now comes first
                     refuse(error)
             return
@@ -229,3 +229,8 @@ class Queueing(Records):
         changes = process.settle_from(stored)
         process.kick()
         self._changed(process, changes)
+
+
+def _passes(error: OutliveError) -> bool:
+    """Tell whether a refusal says nothing about the command: who has waited for a turn waits until it is over."""
+    return isinstance(error, BackendUnavailable) or error.code in {"disk_full", "read_only"}

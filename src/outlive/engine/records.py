@@ -13,6 +13,7 @@ from outlive.core.identity import ProcessId
 from outlive.core.lifecycle import State
 from outlive.core.process import ProcessRecord
 from outlive.engine.controls import Controls
+from outlive.engine.disk_watch import DiskWatch
 from outlive.engine.filing import Filing
 from outlive.engine.finding import Finding
 from outlive.engine.groups import Groups
@@ -39,6 +40,7 @@ class Records(Controls):
     _filing: Filing
     _upkeep: Upkeep
     _groups: Groups
+    disk: DiskWatch
     finding: Finding
     secrets: Secrets
 
@@ -83,9 +85,12 @@ class Records(Controls):
             InvalidState: `process_running`: it or its descendants still run, and `force` is not set.
             BackendUnavailable: Its tree is not gone some seconds after the KILL, or the registry was not written.
             StoreCorrupt: The disk refused it.
+            LimitExceeded: `read_only`.
 
         Cancellation: it may be removed all the same.
         """
+        if self.disk.degraded == "read_only":
+            await self.disk.check()  # before the row is gone: nothing can be removed there
         if not process.is_finished:
             if not force:
                 raise InvalidState(
@@ -109,12 +114,14 @@ class Records(Controls):
         return self._backend.nodes()
 
     async def check(self) -> None:
-        """Return when the keeper has answered and the registry was written just now.
+        """Return when the keeper has answered and the registry was written just now: commands can be started.
 
         Raises:
             BackendUnavailable: One of them does not answer within its deadline (10 s at most; 1 s as long as something is
                 being found again, which `details` tell).
+            OutliveError: What `disk` says of a state folder that cannot be written.
         """
+        await self.disk.check()
         progress = self.finding.progress
         try:
             async with asyncio.timeout(None if progress is None else _FINDING_S):
@@ -125,6 +132,7 @@ class Records(Controls):
             raise BackendUnavailable("keeper_unavailable", text, details=details) from None
         self._registry.count_to(_PROBE, int(time.time()))
         await self._registry.flush()
+        await self.disk.check()  # what the registry was refused is known now
 
     async def _closed(self, process: Process) -> None:
         try:

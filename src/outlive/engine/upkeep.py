@@ -13,6 +13,7 @@ from outlive.core.layout import Layout
 from outlive.core.process import ProcessRecord
 from outlive.engine.intake import Intake
 from outlive.engine.retention_time import RetentionTime
+from outlive.keeper.disk import Reserve
 from outlive.store.folder import read_folder
 from outlive.store.registry import Registry
 from outlive.store.retention import Retention, select_removable
@@ -43,6 +44,7 @@ class Upkeep:
         self._intake = intake
         self._removed = removed
         self._time = RetentionTime(layout, registry)
+        self._reserve = Reserve(layout.root)
 
     async def open(self) -> None:
         """Take up what earlier servers knew. To be awaited before anybody asks.
@@ -120,7 +122,8 @@ class Upkeep:
         server.
         """
         self._registry.remove([process_id])
-        doomed = await asyncio.to_thread(_set_aside, self._layout.process(process_id))
+        folder = self._layout.process(process_id)
+        doomed = await asyncio.to_thread(self._reserve.fit, lambda: _set_aside(folder))
         if letting_go is not None:
             letting_go()
             self._registry.remove([process_id])  # its state may have been filed meanwhile

@@ -75,6 +75,8 @@ STATUS: Mapping[str, int] = MappingProxyType(
         "process_limit": 503,
         "audit_unavailable": 503,
         "disk_full": 507,
+        "read_only": 507,
+        "folder_gone": 503,
         "keeper_unavailable": 503,
         "node_unavailable": 503,
         "start_unanswered": 504,

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Self
 
 from outlive.core.errors import ConfigInvalid
+from outlive.keeper.disk import Reserve
 from outlive.keeper.sockets import listen_unix
 
 __all__ = ["BACKLOG", "Listeners", "open_port", "open_unix"]
@@ -33,6 +34,7 @@ class Listeners:
     sockets: list[socket.socket] = field(default_factory=list)
     ports: dict[str, int] = field(default_factory=dict)
     unix_path: str | None = None
+    _unix_inode: tuple[int, int] | None = None
 
     def add_port(self, door: str, host: str, port: int) -> None:
         """Open a TCP port for a door.
@@ -48,6 +50,7 @@ class Listeners:
         """Open the Unix socket; only the owner of the state folder can reach it."""
         self.sockets.append(open_unix(path))
         self.unix_path = path
+        self._unix_inode = _inode(path)
 
     def __enter__(self) -> Self:
         """Hold the sockets."""
@@ -57,14 +60,24 @@ class Listeners:
         """Close them all."""
         for listener in self.sockets:
             listener.close()
-        if self.unix_path is not None:
+        # Not the socket of another server, in a folder that has taken the place of ours.
+        if self.unix_path is not None and _inode(self.unix_path) == self._unix_inode:
             with contextlib.suppress(OSError):
                 os.unlink(self.unix_path)
 
 
+def _inode(path: str) -> tuple[int, int] | None:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
 def open_unix(path: str) -> socket.socket:
     """Return a stream socket that listens on `path` (any length, mode 0600), replacing a stale one."""
-    listener = listen_unix(path, socket.SOCK_STREAM, backlog=BACKLOG)
+    reserve = Reserve(os.path.dirname(path))
+    listener = reserve.fit(lambda: listen_unix(path, socket.SOCK_STREAM, backlog=BACKLOG))
     # Between bind and chmod the state folder's own mode (0700) protects it.
     os.chmod(path, 0o600)
     return listener

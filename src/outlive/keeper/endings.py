@@ -5,12 +5,14 @@ also only when its tree is empty). It is let go of when it is DONE, its streams 
 """
 
 import contextlib
+import errno
 import os
 import signal
 import time
 from collections.abc import Callable
 
 from outlive.keeper.cgroups import ran_out_of_memory, remove_groups
+from outlive.keeper.disk import Reserve
 from outlive.keeper.failpoints import hit
 from outlive.keeper.files import write_once, write_whole
 from outlive.keeper.kept import Kept
@@ -34,20 +36,29 @@ _GAPS, _HOLDER_LOST, _NOT_STALLED = int(Flags.GAPS), int(Flags.HOLDER_LOST), ~in
 
 # What a record's kind means in a doorbell.
 EXIT_FLAGS = {"signaled": Flags.SIGNALED, "failed": Flags.FAILED, "lost": Flags.LOST}
+_KINDS = {int(flag): kind for kind, flag in EXIT_FLAGS.items()}
+_EXIT_MASK = sum(_KINDS)
 
 
 class Endings:
     """Owns the transitions towards the end. `forget` is called for each process that needs no keeping any more."""
 
     def __init__(
-        self, loop: Loop, trees: Trees, *, touch: Callable[[Kept], None], forget: Callable[[Kept], None]
+        self,
+        loop: Loop,
+        trees: Trees,
+        reserve: Reserve,
+        *,
+        touch: Callable[[Kept], None],
+        forget: Callable[[Kept], None],
     ) -> None:
         """The pump is connected once it exists."""
         self._loop = loop
         self._trees = trees
+        self._reserve = reserve
         self._touch = touch
         self._forget = forget
-        self.stops = Stops(loop, trees, touch=touch, pursued=self._pursued)
+        self.stops = Stops(loop, trees, reserve, touch=touch, pursued=self._pursued)
         self.pump: Pump | None = None
         self._is_shutdown = False
 
@@ -131,13 +142,14 @@ class Endings:
             assert self.pump is not None
             if not self.pump.drain(kept) or kept.phase != Phase.EXITED:
                 return  # the disk is full (the pump comes back), or draining closed the last stream and went on
-            if not self._write_done(kept):
+            if not self._tell_done(kept):
                 self._loop.later(_RETRY_S, lambda: self._advance(kept))
                 return
-        if kept.phase == Phase.DONE and kept.is_empty and kept.is_closed:
+        if kept.phase == Phase.DONE and kept.is_empty and kept.is_closed and not kept.is_owed:
             self._loop.later(0.0, lambda: self._let_go(kept))  # the next turn: the end is told first
 
-    def _write_done(self, kept: Kept) -> bool:
+    def _tell_done(self, kept: Kept) -> bool:
+        """Record that everything is in the log, then tell; on a read-only file system the record is owed."""
         hit("exit.drained")
         ends = {stream.index: stream.offset for stream in kept.streams}
         kept.descendants = 0 if kept.is_empty else self._trees.count(kept)
@@ -154,24 +166,52 @@ class Endings:
             "holder_lost": bool(kept.flags & _HOLDER_LOST),
             "closed": kept.is_closed,
         }
-        try:
-            write_once(f"{kept.folder}/done", to_json(record).encode())
-        except FileNotFoundError:
-            pass  # somebody deleted the folder: there is no place for it, and none will come
-        except OSError:
+        error = self._write_done(kept, to_json(record).encode())
+        if error not in {0, errno.EROFS}:
             return False
+        if error:
+            kept.is_owed = True
+            self._loop.later(_RETRY_S, lambda: self._pay(kept, to_json(record).encode()))
         hit("exit.done")
         kept.phase = Phase.DONE
         kept.flags &= _NOT_STALLED
         self._touch(kept)
         return True
 
+    def _write_done(self, kept: Kept, content: bytes) -> int:
+        """Write the record of the end; return 0, or the error's number."""
+        try:
+            self._reserve.fit(lambda: write_once(f"{kept.folder}/done", content))
+        except FileNotFoundError:
+            pass  # somebody deleted the folder: there is no place for it, and none will come
+        except OSError as error:
+            return error.errno or errno.EIO
+        return 0
+
+    def _pay(self, kept: Kept, content: bytes) -> None:
+        """Write what is owed once the file system takes it: how the command ended, which its shim could not, then `done`."""
+        try:
+            if read_end(kept.folder) is None:
+                kind = _KINDS.get(kept.flags & _EXIT_MASK, "exited")
+                ended = ExitRecord(kind=kind, number=kept.code, ended_ns=kept.ended_ns)
+                self._reserve.fit(lambda: write_whole(f"{kept.folder}/exit", encode_exit(ended)))
+        except FileNotFoundError:
+            pass
+        except OSError:
+            self._loop.later(_RETRY_S, lambda: self._pay(kept, content))
+            return
+        if self._write_done(kept, content):
+            self._loop.later(_RETRY_S, lambda: self._pay(kept, content))
+            return
+        kept.is_owed = False
+        self._advance(kept)
+
     def _let_go(self, kept: Kept) -> None:
         if kept.descendants and not os.path.exists(f"{kept.folder}/closed"):
             ends = {stream.index: stream.offset for stream in kept.streams}
             record = {"out": ends.get(0, 0), "err": ends.get(1, 0), "at_ns": time.time_ns()}
             with contextlib.suppress(OSError):
-                write_whole(f"{kept.folder}/closed", to_json(record).encode())
+                self._reserve.fit(lambda: write_whole(f"{kept.folder}/closed", to_json(record).encode()))
         kept.descendants = 0
         if kept.kill_timer is not None:
             kept.kill_timer.cancel()

@@ -20,8 +20,9 @@ import time
 
 from outlive.core.layout import Layout
 from outlive.keeper import failpoints, shim, sockets
+from outlive.keeper.disk import Reserve
 from outlive.keeper.failpoints import hit
-from outlive.keeper.files import remove_folder
+from outlive.keeper.files import remove_folder, write_whole
 from outlive.keeper.folder_identity import claim_folder
 from outlive.keeper.image import fill_heap_holes
 from outlive.keeper.kernel import become_subreaper, set_dumpable, stat_fields
@@ -31,7 +32,7 @@ from outlive.keeper.shim_making import ShimMaker
 from outlive.keeper.shim_program import ShimProgram
 from outlive.keeper.spawn import keeper_argv, keeper_environment, restore_soft_limit, spawn_detached
 from outlive.keeper.standard_files import log, use_standard_files
-from outlive.keeper.warming import warm_up
+from outlive.keeper.warming import WARM_UP, warm_up
 from outlive.protocols.frames import ExitRecord, encode_exit
 
 __all__ = ["Guardian", "main"]
@@ -66,8 +67,12 @@ def main(state_dir: str, *, is_first: bool) -> None:
         signal.signal(name, signal.SIG_IGN)
     gc.disable()
     restore_soft_limit()
-    claim_folder(layout)
-    lock = take_lock(layout.guardian_lock)
+    try:
+        claim_folder(layout)
+        lock = Reserve(state_dir).fit(lambda: take_lock(layout.guardian_lock))
+    except OSError as error:
+        log(f"the guardian's lock cannot be taken: {error.strerror}")
+        return
     if lock is None:
         return
     become_subreaper()
@@ -82,13 +87,12 @@ def main(state_dir: str, *, is_first: bool) -> None:
     wake, alarm = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
     signal.set_wakeup_fd(alarm, warn_on_full_buffer=False)
     for left in os.listdir(state_dir):
-        if left.startswith("warm-up."):  # of one that was killed
+        if left.startswith(WARM_UP):  # of one that was killed
             remove_folder(f"{state_dir}/{left}")
     # Unarmed, or the warm-up's own shim would take a failpoint's token.
     armed, failpoints.armed = failpoints.armed, ""
-    own_shim = warm_up(f"{state_dir}/warm-up.{os.getpid()}", wake=wake, alarm=alarm, log=log)
+    own_shim = warm_up(state_dir, lock=WatchedLock(layout.supervisor_lock), wake=wake, alarm=alarm, log=log)
     failpoints.armed = armed
-    own_shim.lock = WatchedLock(layout.supervisor_lock)
     guardian = Guardian(layout, lock, own_shim, wake=wake, supervisor=supervisor)
     guardian.is_wanted = is_first and not supervisor
     gc.collect()  # empties the interpreter's free lists too, whose next objects lie anywhere
@@ -107,7 +111,8 @@ class Guardian:
         """
         self._layout = layout
         self._lock = lock
-        self._listener = sockets.listen_unix(layout.guardian_socket)
+        self._reserve = Reserve(layout.root)
+        self._listener = self._reserve.fit(lambda: sockets.listen_unix(layout.guardian_socket))
         self._supervisor: socket.socket | None = None
         self._supervisor_pid = 0
         self._unanswered = 0
@@ -189,7 +194,7 @@ class Guardian:
             self._unanswered = 0
         elif message == b"retire":
             if self._is_at_home():
-                with contextlib.suppress(FileNotFoundError):
+                with contextlib.suppress(OSError):
                     os.unlink(self._layout.guardian_socket)
             return False
         return True
@@ -249,7 +254,10 @@ class Guardian:
         if self._is_leaving():
             return False
         if self.is_wanted:
-            forget_retirement(self._layout.supervisor_lock)
+            with contextlib.suppress(
+                OSError
+            ):  # a read-only file system: as long as the mark stands nobody begins
+                forget_retirement(self._layout.supervisor_lock)
         elif is_retired(self._layout.supervisor_lock):
             return False
         # Three ticks without one: it gave up before it connected, or its lock was still held when it came.
@@ -302,10 +310,7 @@ class Guardian:
         record = ExitRecord(kind=kind, number=child.si_status, ended_ns=time.time_ns())
         path = f"{self._layout.notes}/{child.si_pid}.{int(fields[19])}"
         with contextlib.suppress(OSError):
-            fd = os.open(path + ".new", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            os.write(fd, encode_exit(record))
-            os.close(fd)
-            os.rename(path + ".new", path)
+            self._reserve.fit(lambda: write_whole(path, encode_exit(record)))
 
 
 def _is_supervisor(connection: socket.socket, layout: Layout) -> bool:

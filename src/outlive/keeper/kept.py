@@ -111,6 +111,7 @@ class Kept:
         "is_adopted",
         "is_empty",
         "is_orphan",
+        "is_owed",
         "key",
         "kill_timer",
         "last_doorbell",
@@ -158,6 +159,7 @@ class Kept:
         self.is_adopted = False  # from an earlier supervisor, whose state folder may have lain elsewhere
         self.is_empty = False
         self.is_orphan = False
+        self.is_owed = False  # it is told as done, and its record waits for a file system that is read-only
         self.streams: list[Stream] = []
         self.fds: dict[str, int] = {}
         self.lent = -1  # the standard input that somebody lent, until the command has it

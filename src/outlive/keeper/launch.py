@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 from outlive.core.errors import BackendUnavailable
 from outlive.core.layout import Layout
+from outlive.keeper.disk import look_at
 from outlive.keeper.folder_identity import claim_folder
 from outlive.keeper.locks import holder_of
 from outlive.keeper.shim_program import SHIM_VARIABLE
@@ -57,6 +58,12 @@ def ensure_keeper(
                 hint=f"See {layout.keeper_log} and `outlive doctor`."
                 if math.isfinite(launches_at)
                 else "It has a unit of its own: `systemctl start outlive-keeper` (--user for a user's).",
+            )
+        if now >= launches_at and look_at(state_dir) == "read_only":
+            raise BackendUnavailable(
+                "keeper_unavailable",
+                f"The keeper cannot be started: the file system of {state_dir} is read-only.",
+                hint="Make it writable again (mount -o remount,rw); what runs goes on meanwhile.",
             )
         if now >= launches_at:
             launches_at = now + 2.0

@@ -81,7 +81,7 @@ def open_lock(path: str) -> int:
 def holder_of(path: str) -> int | None:
     """Return the pid of the process that holds the lock (0 before it wrote its pid), None when nobody does."""
     try:
-        fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)  # also on a read-only file system
     except FileNotFoundError:
         return None
     try:

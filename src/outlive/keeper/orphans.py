@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from outlive.core.layout import Layout
 from outlive.keeper import sockets, tree
+from outlive.keeper.disk import Reserve
 from outlive.keeper.endings import Endings
 from outlive.keeper.failpoints import hit
 from outlive.keeper.files import is_written, write_whole
@@ -42,6 +43,7 @@ __all__ = ["Orphans"]
 _LOOK_S = 0.004
 _LOOKS = 250  # one second: a zombie may wait for a guardian that is being started again
 _HOLDER_RETRY_S = 0.01
+_RECORD_RETRY_S = 0.25  # a disk that takes nothing
 # A test's way to an older kernel: OUTLIVE_DEGRADE=pidfd_info in the keeper's environment.
 _KNOWS_PIDFD_INFO = "pidfd_info" not in os.environ.get("OUTLIVE_DEGRADE", "").split(",")
 
@@ -55,6 +57,7 @@ class Orphans:
         layout: Layout,
         pool: ShimPool,
         endings: Endings,
+        reserve: Reserve,
         *,
         start_again: Callable[[Kept], None],
         log: Callable[[str], None],
@@ -64,6 +67,7 @@ class Orphans:
         self._layout = layout
         self._pool = pool
         self._endings = endings
+        self._reserve = reserve
         self._start_again = start_again
         self._log = log
         self._waiting: list[Kept] = []
@@ -141,7 +145,8 @@ class Orphans:
             boot_id=BOOT_ID,
         )
         with contextlib.suppress(OSError):
-            write_whole(f"{kept.folder}/pid", b"starting\n" + encode_pid(record))
+            content = b"starting\n" + encode_pid(record)
+            self._reserve.fit(lambda: write_whole(f"{kept.folder}/pid", content))
         self._runs(kept, record)
 
     def _unclaimed_note(self, kept: Kept) -> str | None:
@@ -159,7 +164,7 @@ class Orphans:
     def clear_notes(self) -> None:
         """Remove the notes when no command is left that one could be about."""
         for name in os.listdir(self._layout.notes):
-            with contextlib.suppress(FileNotFoundError):
+            with contextlib.suppress(OSError):
                 os.unlink(f"{self._layout.notes}/{name}")
 
     def _watch(self, kept: Kept, boot_id: str) -> None:
@@ -203,14 +208,22 @@ class Orphans:
             self._loop.later(_LOOK_S, lambda: self._learn_exit(kept, looks - 1))
             return
         self._tell(kept, ended or ExitRecord(kind="lost", number=0, ended_ns=time.time_ns()))
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(note_path)  # only now: the record is written
+        if kept.phase >= Phase.EXITED:
+            with contextlib.suppress(OSError):
+                os.unlink(note_path)  # only now: the record is written
 
     def _tell(self, kept: Kept, ended: ExitRecord) -> None:
+        if kept.phase >= Phase.EXITED:  # told meanwhile, while the disk took nothing
+            return
         hit("orphan.learned")
         if read_end(kept.folder) is None:
-            with contextlib.suppress(OSError):
-                write_whole(f"{kept.folder}/exit", encode_exit(ended))
+            try:
+                self._reserve.fit(lambda: write_whole(f"{kept.folder}/exit", encode_exit(ended)))
+            except FileNotFoundError:
+                pass  # somebody deleted the folder: there is no place for it, and none will come
+            except OSError:  # nothing else may remember it: nobody is told before it is on disk
+                self._loop.later(_RECORD_RETRY_S, lambda: self._tell(kept, ended))
+                return
         kept.answer_all(known_start(kept.folder))
         self._endings.exited(
             kept,
@@ -228,7 +241,12 @@ class Orphans:
         if shim is None:
             self._loop.later(_HOLDER_RETRY_S, lambda: self._find_holder(kept))
             return
-        listener = sockets.listen_unix(f"{kept.folder}/sock", backlog=4)
+        try:
+            listener = self._reserve.fit(lambda: sockets.listen_unix(f"{kept.folder}/sock", backlog=4))
+        except OSError:  # no inode, or a read-only file system: it is held once, by us
+            self._pool.give_back(shim)
+            self._loop.later(_RECORD_RETRY_S, lambda: self._find_holder(kept))
+            return
         held = dict(kept.fds)
         if kept.pidfd >= 0:
             held["p"] = kept.pidfd

@@ -4,6 +4,7 @@ Creating files is what slows a start (10 to 200 us each on ext4); renaming a pre
 """
 
 import contextlib
+import errno
 import os
 import resource
 import socket
@@ -108,9 +109,13 @@ class PreparedFolders:
             try:
                 os.rmdir(path)
             except NotADirectoryError:
-                os.unlink(path)
-            except OSError:
-                self._look_into(path)
+                with contextlib.suppress(OSError):
+                    os.unlink(path)
+            except OSError as error:
+                if (
+                    error.errno != errno.EROFS
+                ):  # there it would be looked into for ever: the next supervisor clears it
+                    self._look_into(path)
         self._loop.later(_REFILL_S if self._leftovers else _CLEAR_AFTER_S, self._clear_leftover)
 
     def _look_into(self, path: str) -> None:

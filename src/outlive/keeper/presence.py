@@ -10,6 +10,7 @@ from outlive.keeper import sockets
 from outlive.keeper.bells import Bells
 from outlive.keeper.callers import Caller
 from outlive.keeper.clients import Client, Clients, Handle, Lend
+from outlive.keeper.disk import Reserve
 from outlive.keeper.home import Home
 from outlive.keeper.kept import Answer
 from outlive.keeper.kinship import Kinship
@@ -25,6 +26,7 @@ __all__ = ["Presence"]
 
 _IDLE_S = float(os.environ.get("OUTLIVE_KEEPER_IDLE_S", "10"))
 _LOOK_S = 1.0
+_REFILL_S = 0.01
 # Told by SIGTERM to end: how long we wait for commands that live. Below the 90 s after which systemd kills
 # (systemd-system.conf(5), DefaultTimeoutStopSec=).
 _SHUTDOWN_S = float(os.environ.get("OUTLIVE_KEEPER_SHUTDOWN_S", "60"))
@@ -41,6 +43,7 @@ class Presence:
         guardian: GuardianLink,
         pool: ShimPool,
         stops: Stops,
+        reserve: Reserve,
         *,
         home: Home,
         shut_down: Callable[[], None],
@@ -54,6 +57,7 @@ class Presence:
         self._guardian = guardian
         self._pool = pool
         self._mass_stop = MassStop(loop, table, stops, emptied=self._end_for_good)
+        self._reserve = reserve
         self._home = home
         self._shut_down = shut_down
         self._leaves_at = 0.0
@@ -62,12 +66,13 @@ class Presence:
         self._last_seen = time.monotonic()
         self._kinship = Kinship(self._of_ours)
         loop.later(_LOOK_S, self._look_idle)
+        loop.later(_LOOK_S, self._refill)
 
     def listen(
         self, path: str, bells: Bells, *, handle: Handle, lend: Lend, dropped: Callable[[Client], None]
     ) -> None:
         """Let clients connect, who are told what `bells` collect; see `Clients` for the rest."""
-        listener = sockets.listen_unix(path, backlog=128)
+        listener = self._reserve.fit(lambda: sockets.listen_unix(path, backlog=128))
         self._clients = Clients(
             self._loop, listener, bells, handle=handle, lend=lend, dropped=dropped, is_inside=self.is_inside
         )
@@ -166,6 +171,11 @@ class Presence:
             self._clients.flush()
         answer({})
         self._loop.stop()  # after this turn: what it is asked from now on is its successor's
+
+    def _refill(self) -> None:
+        """Make the reserve anew, a part in each turn, once there is space."""
+        goes_on = self._home.is_here() and self._reserve.refill()
+        self._loop.later(_REFILL_S if goes_on else _LOOK_S, self._refill)
 
     def _look_idle(self) -> None:
         """End by itself when there is nothing to keep and nobody connected."""

@@ -14,6 +14,7 @@ from collections.abc import Callable
 
 from outlive.core.layout import STREAM_FILES
 from outlive.keeper.bells import Bells
+from outlive.keeper.disk import FULL, Reserve
 from outlive.keeper.failpoints import hit
 from outlive.keeper.kept import Kept, Stream
 from outlive.keeper.kernel import has_no_writer, unread_bytes
@@ -37,7 +38,6 @@ _REST_STEP_S = 0.00005
 _MOST_REST_S = 0.0008
 _RETRY_S = 0.25
 _TERMINAL_BYTES = 128 * 1024
-_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 class Pump:
@@ -47,6 +47,7 @@ class Pump:
         self,
         loop: Loop,
         bells: Bells,
+        reserve: Reserve,
         *,
         ended: Callable[[Kept], None],
         over_limit: Callable[[Stream], None],
@@ -54,6 +55,7 @@ class Pump:
         """Begin with no stream; `rest` belongs at the end of every turn."""
         self._loop = loop
         self._bells = bells
+        self._reserve = reserve
         self._ended = ended
         self._over_limit = over_limit
         self._wheel = Wheel(loop, self.move, self._hung_up)
@@ -154,12 +156,16 @@ class Pump:
         if error.errno == errno.EIO and stream.is_terminal:
             self.close(stream)  # the last slave side was closed (pty(7))
             return False
-        if error.errno not in _FULL:
+        if error.errno not in FULL and error.errno != errno.EROFS:
             raise error
         self.hold(stream)
         if not stream.is_stalled:
             stream.is_stalled = True
-            self._loop.later(_RETRY_S, lambda: self._retry(stream))
+            # What an ended command leaves in its pipe has an end: it may take room that is kept for records, so that
+            # the command that has filled the disk can be removed.
+            has_ended = stream.kept.phase >= Phase.EXITED
+            has_room = has_ended and self._reserve.give_up(keep=self._reserve.for_records)
+            self._loop.later(0.0 if has_room else _RETRY_S, lambda: self._retry(stream))
             self._tell_stall(stream.kept)
         return False
 

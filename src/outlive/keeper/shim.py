@@ -336,7 +336,8 @@ class Shim(Holdings):
         try:
             add_line(self._folder + b"/pid", encode_exit(ended))
         except OSError as error:
-            if error.errno != errno.ENOENT:
+            # On a read-only file system the supervisor writes it down once it can.
+            if error.errno not in {errno.ENOENT, errno.EROFS}:
                 # A full disk: keep the zombie, come back. SIGALRM is not used, a short sleep is harmless here.
                 time.sleep(0.05)
                 os.write(self._alarm, b"\0")

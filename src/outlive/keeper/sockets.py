@@ -67,7 +67,7 @@ def listen_unix(
     try:
         with _short(path) as address:
             if not is_new:
-                with contextlib.suppress(FileNotFoundError):
+                with contextlib.suppress(OSError):  # missing; else `bind` tells what is wrong
                     os.unlink(address)
             listener.bind(address)
         listener.listen(backlog)

@@ -9,10 +9,12 @@ import resource
 from collections import deque
 from collections.abc import Callable
 
+from outlive.core.degraded import Degraded
 from outlive.core.layout import Layout
 from outlive.core.spec import Spec
 from outlive.keeper import sockets
 from outlive.keeper.containers import ContainerLinks
+from outlive.keeper.disk import FULL
 from outlive.keeper.ends import lost_of, open_ends
 from outlive.keeper.failpoints import hit
 from outlive.keeper.files import read_any, write_prepared
@@ -41,6 +43,11 @@ INTERRUPTED: dict[str, object] = {
     "error": "start_failed",
     "message": "The start was interrupted; whether the command ran is not known.",
 }
+_LACKS = {
+    "disk_full": "The state folder's file system is full: nothing is started before there is space.",
+    "read_only": "The state folder's file system is read-only: nothing is started before it can be written.",
+    "folder_gone": "The state folder is gone: nothing can be started.",
+}
 _FDS_PER_PROCESS = 8  # three files, three ends of pipes at most, the shim's link, the pidfd
 _FDS_RESERVED = 200
 
@@ -65,9 +72,11 @@ class Starts:
         failed: Callable[[Kept, int, str], None],
         journal: Journal,
         lending: Lending,
+        lack: Callable[[], Degraded | None],
         containers: ContainerLinks,
     ) -> None:
-        """Prepare folders; nothing is started yet."""
+        """Prepare folders; nothing is started yet, nor while there is a `lack`."""
+        self._lack = lack
         self._layout = layout
         self._pool = pool
         self._pump = pump
@@ -101,6 +110,10 @@ class Starts:
                 f"{self._count()} processes live here already: more descriptors than that may not be opened."
             )
             answer({"error": "process_limit", "message": message})
+            return
+        # Before anything is taken: a start that went wrong halfway would have to be told apart from one that ran.
+        if (lack := self._lack()) is not None and not os.path.exists(folder):
+            answer({"error": lack, "message": _LACKS[lack]})
             return
         try:
             prepared = self._prepared.take()
@@ -238,7 +251,9 @@ def open_logs(folder: str) -> tuple[int, int, int]:
 
 
 def _refusal(error: OSError) -> dict[str, object]:
-    slug = "disk_full" if error.errno in {errno.ENOSPC, errno.EDQUOT} else "start_failed"
+    slug = "disk_full" if error.errno in FULL else "start_failed"
+    if error.errno == errno.EROFS:
+        slug = "read_only"
     if error.errno in {errno.EMFILE, errno.ENFILE}:
         slug = "process_limit"
     return {"error": slug, "message": f"The process folder cannot be made: {os.strerror(error.errno or 0)}."}

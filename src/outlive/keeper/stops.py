@@ -10,6 +10,7 @@ import signal
 import time
 from collections.abc import Callable
 
+from outlive.keeper.disk import Reserve
 from outlive.keeper.failpoints import hit
 from outlive.keeper.files import write_whole
 from outlive.keeper.kept import Kept
@@ -28,11 +29,18 @@ class Stops:
     """Ends trees. `pursued` is called after each step that may have brought a process nearer to its end."""
 
     def __init__(
-        self, loop: Loop, trees: Trees, *, touch: Callable[[Kept], None], pursued: Callable[[Kept], None]
+        self,
+        loop: Loop,
+        trees: Trees,
+        reserve: Reserve,
+        *,
+        touch: Callable[[Kept], None],
+        pursued: Callable[[Kept], None],
     ) -> None:
         """Nothing is being stopped yet."""
         self._loop = loop
         self._trees = trees
+        self._reserve = reserve
         self._touch = touch
         self._pursued = pursued
 
@@ -43,8 +51,11 @@ class Stops:
             return
         if not kept.stop_at:
             record = {"cause": int(cause), "grace_s": grace_s, "at_ns": time.time_ns(), "note": note}
-            with contextlib.suppress(OSError):  # a full disk must not save a process from its end
-                write_whole(f"{kept.folder}/stop", json.dumps(record).encode())
+            content = json.dumps(record).encode()
+            with contextlib.suppress(
+                OSError
+            ):  # a disk that takes nothing must not save a process from its end
+                self._reserve.fit(lambda: write_whole(f"{kept.folder}/stop", content))
             kept.cause = int(cause)
             kept.note = note
         hit("stop.recorded")
@@ -59,7 +70,7 @@ class Stops:
         # An interactive shell ignores TERM; what a closing terminal sends is HUP.
         wanted = [signal.SIGTERM] if kept.spec.stdio != "pty" else [signal.SIGTERM, signal.SIGHUP]
         self._trees.send(kept, [*wanted, signal.SIGCONT])
-        with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(OSError):  # missing, or the file system is read-only
             os.unlink(f"{kept.folder}/paused")
         if kept.phase < Phase.EXITED:
             kept.phase = Phase.STOPPING

@@ -12,6 +12,7 @@ import time
 from outlive.core.layout import Layout
 from outlive.keeper.bells import Bells
 from outlive.keeper.containers import ContainerLinks
+from outlive.keeper.disk import Reserve, look_at
 from outlive.keeper.endings import Endings
 from outlive.keeper.folder_identity import claim_folder
 from outlive.keeper.hearing import Hearing
@@ -58,7 +59,7 @@ def main(state_dir: str) -> None:
     signal.signal(signal.SIGTERM, _ignore_signal)
     claim_folder(layout)  # before the journal is read: what lives by a copy's is the original's
     until = time.monotonic() + _LOCK_PATIENCE_S
-    while (lock := take_lock(layout.supervisor_lock, unless_retired=True)) is None:
+    while (lock := _try_lock(layout)) is None:
         if time.monotonic() > until or is_retired(layout.supervisor_lock):
             return
         time.sleep(0.005)
@@ -76,6 +77,16 @@ def main(state_dir: str) -> None:
     home.go_on(guardian)
 
 
+def _try_lock(layout: Layout) -> int | None:
+    try:
+        return take_lock(layout.supervisor_lock, unless_retired=True)
+    except (
+        OSError
+    ) as error:  # a read-only file system, or a full one without a file for it: the guardian tries again
+        log(f"the supervisor's lock cannot be taken: {error.strerror}")
+        raise SystemExit(1) from error
+
+
 def _ignore_signal(_number: int, _frame: object) -> None:
     """Handle a signal by doing nothing: the wakeup descriptor tells the loop."""
 
@@ -89,11 +100,12 @@ class Supervisor:
         self._layout = layout
         self._loop = loop = Loop(log)
         bells, inputs, lending = Bells(loop), Inputs(loop), Lending()
-        trees = Trees(touch=bells.touch)
+        reserve = Reserve(layout.root)
+        trees = Trees(reserve, touch=bells.touch)
         self._table = table = Table(loop, journal, inputs, touch=bells.touch)
-        self._endings = endings = Endings(loop, trees, touch=bells.touch, forget=self._forget)
+        self._endings = endings = Endings(loop, trees, reserve, touch=bells.touch, forget=self._forget)
         limits = Limits(touch=bells.touch, stop=self._stop_over_limit)
-        pump = Pump(loop, bells, ended=endings.stream_ended, over_limit=limits.check)
+        pump = Pump(loop, bells, reserve, ended=endings.stream_ended, over_limit=limits.check)
         endings.pump = limits.pump = table.pump = pump
         self._guardian = GuardianLink(loop, layout, log=log, connected=self._fill, is_at_home=home.is_here)
         self._pool = ShimPool(loop, self._guardian, available=self._dispatch, heard=self._hear)
@@ -109,9 +121,10 @@ class Supervisor:
             failed=self._start_failed,
             journal=journal,
             lending=lending,
+            lack=lambda: look_at(layout.root) if home.is_here() else "folder_gone",
             containers=containers,
         )
-        orphans = Orphans(loop, layout, self._pool, endings, start_again=self._starts.again, log=log)
+        orphans = Orphans(loop, layout, self._pool, endings, reserve, start_again=self._starts.again, log=log)
         self._hearing = Hearing(loop, endings, orphans, bells, log=log)
         self._presence = presence = Presence(
             loop,
@@ -119,6 +132,7 @@ class Supervisor:
             self._guardian,
             self._pool,
             endings.stops,
+            reserve,
             home=home,
             shut_down=endings.shut_down,
         )

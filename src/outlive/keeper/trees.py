@@ -6,6 +6,7 @@ import signal
 from collections.abc import Callable
 
 from outlive.keeper import sockets, tree
+from outlive.keeper.disk import Reserve
 from outlive.keeper.files import read_small, write_whole
 from outlive.keeper.kept import Kept
 from outlive.keeper.kernel import start_ticks
@@ -19,8 +20,9 @@ _WHOLE_GROUP = 1 << 2  # PIDFD_SIGNAL_PROCESS_GROUP, Linux 6.9
 class Trees:
     """Finds and signals trees. Commands without a shim of their own are found by the id in their environment."""
 
-    def __init__(self, *, touch: Callable[[Kept], None]) -> None:
-        """`touch` is told of each change."""
+    def __init__(self, reserve: Reserve, *, touch: Callable[[Kept], None]) -> None:
+        """`touch` is told of each change; `reserve` has room for what is recorded."""
+        self._reserve = reserve
         self._touch = touch
 
     def roots(self, kept: Kept) -> tuple[list[int], list[int]]:
@@ -38,7 +40,8 @@ class Trees:
     def pause(self, kept: Kept) -> bool:
         """Stop the whole tree; False when it did not settle (it is tried again by the caller's repeat)."""
         settled = self._order(kept, "freeze") or self._freeze(kept)
-        write_whole(f"{kept.folder}/paused", b"sigstop\n")
+        with contextlib.suppress(OSError):  # stopped it is: only a successor would not know why
+            self._reserve.fit(lambda: write_whole(f"{kept.folder}/paused", b"sigstop\n"))
         kept.phase = Phase.PAUSED
         self._touch(kept)
         return settled
@@ -50,7 +53,7 @@ class Trees:
     def resume(self, kept: Kept) -> None:
         """Continue the whole tree."""
         self.send(kept, [signal.SIGCONT])
-        with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(OSError):  # missing, or the file system is read-only
             os.unlink(f"{kept.folder}/paused")
         kept.phase = Phase.RUNNING
         self._touch(kept)

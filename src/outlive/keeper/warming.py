@@ -6,7 +6,8 @@ import socket
 from collections.abc import Callable
 
 from outlive.keeper import failpoints, kernel, lock_proof, locks, shim, shim_files, sockets
-from outlive.keeper.files import remove_folder
+from outlive.keeper.disk import look_at
+from outlive.keeper.files import remove_folder, write_whole
 from outlive.keeper.image import Recorder
 from outlive.keeper.kernel import die_with
 from outlive.keeper.lock_proof import WatchedLock
@@ -14,7 +15,9 @@ from outlive.keeper.locks import take_lock
 from outlive.protocols import frames
 from outlive.protocols.frames import SPEC_VERSION, encode_exec
 
-__all__ = ["warm_up"]
+__all__ = ["WARM_UP", "warm_up"]
+
+WARM_UP = "warm-up."  # begins the names of its folders; who was killed leaves one behind
 
 _SHIM_PARTS = (
     failpoints,
@@ -33,13 +36,19 @@ _SHIM_PARTS = (
 _COMMANDS = 16
 
 
-def warm_up(folder: str, *, wake: int, alarm: int, log: Callable[[str], None]) -> shim.Shim:
+def warm_up(
+    state_dir: str, *, lock: WatchedLock, wake: int, alarm: int, log: Callable[[str], None]
+) -> shim.Shim:
     """Run commands through a shim in this very process; a forked child plays the supervisor.
 
-    Returns the shim, which gets its `lock` from the caller.
+    Returns the shim, whose lock is `lock`; where no folder can be written it has not run anything.
     """
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    os.mkdir(folder, 0o700)
+    folder = _make_folder(state_dir)
+    if folder is None:
+        log("warm-up left out: no folder can be written")
+        theirs.close()
+        return shim.Shim(socket.SocketType(fileno=ours.detach()), lock=lock, wake=wake, alarm=alarm)
     guardian = os.getpid()
     driver = os.fork()
     if not driver:
@@ -53,8 +62,7 @@ def warm_up(folder: str, *, wake: int, alarm: int, log: Callable[[str], None]) -
     theirs.close()
     ours.setblocking(False)  # noqa: FBT003 - positional only
     link = socket.SocketType(fileno=ours.detach())
-    lock = WatchedLock(f"{folder}/lock")
-    warm = shim.Shim(link, lock=lock, wake=wake, alarm=alarm)
+    warm = shim.Shim(link, lock=WatchedLock(f"{folder}/lock"), wake=wake, alarm=alarm)
     recorder = Recorder()
     try:
         for turn in range(_COMMANDS):
@@ -63,11 +71,33 @@ def warm_up(folder: str, *, wake: int, alarm: int, log: Callable[[str], None]) -
             warm.run(os.dup(link.fileno()))
     except (OSError, AssertionError) as error:
         log(f"warm-up failed: {error!r}")
-    lock.close()
+    warm.lock.close()
+    warm.lock = lock
     remove_folder(folder)
     with contextlib.suppress(ChildProcessError):
         os.waitpid(driver, 0)
     return warm
+
+
+def _make_folder(state_dir: str) -> str | None:
+    """Make a folder for what the commands need: elsewhere where the state folder takes nothing (it is full, for example)."""
+    places = (state_dir, "/dev/shm", "/tmp")  # noqa: S108 - the folder's name is new, and nobody else may look into it
+    for place in places:
+        if look_at(place) is not None:
+            continue
+        folder = (
+            f"{place}/{WARM_UP}{os.getpid()}"
+            if place == state_dir
+            else f"{place}/outlive-{os.urandom(8).hex()}"
+        )
+        try:
+            os.mkdir(folder, 0o700)
+            write_whole(f"{folder}/lock", b"\0" * 4096)
+        except OSError:
+            remove_folder(folder)
+            continue
+        return folder
+    return None
 
 
 def _drive(link: socket.socket, folder: str) -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from outlive.core.errors import ConfigInvalid
 from outlive.core.layout import Layout
+from outlive.keeper.disk import Reserve
 from outlive.keeper.files import write_whole
 from outlive.keeper.kernel import BOOT_ID
 from outlive.keeper.launch import SERVICE_VARIABLE
@@ -53,7 +54,7 @@ class Ownership:
         """Write down what an operator's server was told; whole, and readable for its user alone."""
         config = {name: environ[name] for name in _CONFIG_VARIABLES if environ.get(name)}
         document = {"settings": dict(settings), "config": config}
-        write_whole(self._layout.operator_settings, json.dumps(document).encode())
+        self._keep(self._layout.operator_settings, json.dumps(document).encode())
 
     def operator_settings(self) -> OperatorSettings | None:
         """Return what the last operator's server was told; None where there was none.
@@ -81,7 +82,7 @@ class Ownership:
     def note_stop(self) -> None:
         """Note that the server was stopped in order: only a start brings one back. It counts until the next boot."""
         with contextlib.suppress(OSError):  # a full disk keeps no server from stopping
-            write_whole(self._layout.server_stopped, BOOT_ID.encode())
+            self._keep(self._layout.server_stopped, BOOT_ID.encode())
 
     def forget_stop(self) -> None:
         """A server is there."""
@@ -97,10 +98,14 @@ class Ownership:
         """Note, or take back, that a unit owns this folder: the one that started this server."""
         path = environ.get(SERVICE_VARIABLE, "")
         if path.startswith("/"):
-            write_whole(self._layout.service, json.dumps({"unit_file": path}).encode())
+            self._keep(self._layout.service, json.dumps({"unit_file": path}).encode())
         else:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(self._layout.service)
+
+    def _keep(self, path: str, content: bytes) -> None:
+        if _read(path) != content:  # a disk that takes nothing need not, then
+            Reserve(self._layout.root).fit(lambda: write_whole(path, content))
 
     def service(self) -> Service | None:
         """Return the unit that owns this folder; None where none does, or its file is gone."""

@@ -10,6 +10,7 @@ from typing import Self
 from outlive.config import OPTIONS, resolve
 from outlive.core.errors import ConfigInvalid
 from outlive.core.layout import Layout
+from outlive.keeper.disk import Reserve
 from outlive.keeper.folder_identity import claim_folder
 from outlive.keeper.locks import holder_of, take_lock
 from outlive.presence.config_files import read_config_files
@@ -51,8 +52,10 @@ def layout_of(state_dir: str | None) -> Layout:
     return layout
 
 
-def open_state_folder(path: str) -> Layout:
+def open_state_folder(path: str, *, to_write: bool = True) -> Layout:
     """Create the folder if it is missing, make sure that it is ours alone, and return its layout.
+
+    Where nothing is to be written (`to_write`), it may be on a read-only file system: its server lives on.
 
     Raises:
         ConfigInvalid: `state_folder`: something else is there, another user's, or it cannot be written; or one of
@@ -72,7 +75,7 @@ def open_state_folder(path: str) -> Layout:
     if found.st_mode & 0o077:
         # Output and sockets lie here: nobody else may look, whatever mode the folder was made with.
         os.chmod(path, _PRIVATE)
-    if not os.access(path, os.W_OK | os.X_OK) or _is_read_only(path):
+    if to_write and (not os.access(path, os.W_OK | os.X_OK) or _is_read_only(path)):
         raise _refusal(path, "it is not writable")
     layout = Layout(path)
     _check_locks(layout)
@@ -101,7 +104,7 @@ class ServerLock:
             ConfigInvalid: `server_running`; the message names the other server's pid.
         """
         try:
-            fd = take_lock(self._layout.server_lock)
+            fd = Reserve(self._layout.root).fit(lambda: take_lock(self._layout.server_lock))
             if fd is None and self._say is not None:
                 fd = take_over(self._layout, say=self._say)
         except OSError as error:

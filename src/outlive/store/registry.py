@@ -5,11 +5,14 @@ at once, also before they are committed; reads run in another thread. Nothing he
 """
 
 import asyncio
+import contextlib
 import json
 import sqlite3
+import threading
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from typing import Self
 
 from outlive.core.errors import BackendUnavailable, StoreCorrupt
@@ -17,7 +20,7 @@ from outlive.core.identity import ProcessId, id_to_bytes, is_process_id
 from outlive.store.retention import Candidate
 from outlive.store.retention_clock import BootTime, RetentionClock
 from outlive.store.rows import COLUMNS, ProcessFilter, StoredProcess
-from outlive.store.schema import open_registry
+from outlive.store.schema import open_in_memory, open_registry
 from outlive.store.selection import select_processes
 from outlive.store.writer import RegistryWriter
 
@@ -43,23 +46,37 @@ _REMOVABLE = """
 """
 
 
+def _always() -> bool:
+    return True
+
+
 class Registry:
     """Rows of processes by id. `async with` opens it; leaving commits what is pending.
 
     Used from one event loop; `put` and `remove` return at once.
     """
 
-    def __init__(self, path: str) -> None:
-        """Keep the rows in the file `path`; `on_committed`, if set, is called on the loop with rows that are safe."""
+    def __init__(self, path: str, *, takes_writes: Callable[[], bool] = _always) -> None:
+        """Keep the rows in the file `path`; `on_committed`, if set, is called on the loop with rows that are safe.
+
+        `takes_writes` tells whether the disk does, where the file could not be opened; it may block.
+        """
         self._path = path
+        self._takes_writes = takes_writes
         self.on_committed: Callable[[_Stored], None] | None = None
         self._reader = ThreadPoolExecutor(max_workers=1, thread_name_prefix="outlive-registry-read")
         self._reads = asyncio.Semaphore(_MAX_READS)
         self._writer: RegistryWriter | None = None
         self._connection: sqlite3.Connection | None = None
+        self._turn: AbstractContextManager[object] = contextlib.nullcontext()
+        self.is_in_memory = (
+            False  # where the disk takes nothing: `move_to_disk` is to be called when it does again
+        )
 
     async def __aenter__(self) -> Self:
         """Open the file (set aside and begun anew when it is damaged) and start the writing thread.
+
+        Where the disk takes no writes the registry is in memory, with what the file has.
 
         Raises:
             StoreCorrupt: Not even a new file can be used.
@@ -71,18 +88,42 @@ class Registry:
                 loop.call_soon_threadsafe(self.on_committed, rows)
 
         def open_both() -> RegistryWriter:
-            writing = open_registry(self._path, now_s=int(time.time()))
-            self._connection = sqlite3.connect(
-                self._path, isolation_level=None, timeout=_DEADLINE_S, check_same_thread=False
-            )
-            self._connection.execute("PRAGMA query_only = ON")
-            return RegistryWriter(writing, committed)
+            try:
+                writing = open_registry(self._path, now_s=int(time.time()), takes_writes=self._takes_writes)
+                self._connection = _reading(self._path)
+                return RegistryWriter(writing, committed)
+            except (sqlite3.Error, OSError):
+                if self._takes_writes():
+                    raise
+            self._connection = open_in_memory(self._path)
+            self._turn, self.is_in_memory = threading.Lock(), True
+            return RegistryWriter(self._connection, committed, turn=self._turn)
 
         try:
             self._writer = await loop.run_in_executor(self._reader, open_both)
         except (sqlite3.Error, OSError) as error:
             raise StoreCorrupt("store_corrupt", f"The registry cannot be opened: {error}.") from error
         return self
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether the disk has refused what was written last: it is kept in memory, and tried again."""
+        return self._writer is not None and self._writer.is_refused
+
+    async def move_to_disk(self) -> None:
+        """Put the registry, which is in memory, into its file; where that is refused it stays where it is."""
+        writer, path, takes_writes = self._opened, self._path, self._takes_writes
+
+        def open_file() -> sqlite3.Connection:
+            return open_registry(path, now_s=int(time.time()), takes_writes=takes_writes)
+
+        def moved() -> None:
+            self._connection, self._turn = _reading(path), contextlib.nullcontext()
+
+        def move() -> bool:
+            return writer.move(open_file, moved)
+
+        self.is_in_memory = not await asyncio.to_thread(move)
 
     async def __aexit__(self, *_exception: object) -> None:
         """Commit what is pending and close."""
@@ -104,11 +145,13 @@ class Registry:
     async def flush(self) -> None:
         """Return when everything put before is committed: then it survives SIGKILL.
 
+        Or when the disk refuses it (`is_refused`): what can be rebuilt from the folders waits in memory then.
+
         Raises:
             BackendUnavailable: The disk did not take it within 10 s.
         """
         writer = self._opened
-        if not await asyncio.to_thread(writer.flush, _DEADLINE_S):
+        if await asyncio.to_thread(writer.flush, _DEADLINE_S) == "late":
             raise BackendUnavailable("timeout", "The registry was not written within 10 s.")
 
     async def find(self, process_id: str) -> StoredProcess | None:
@@ -116,7 +159,9 @@ class Registry:
         pending = self._opened.pending().get(process_id)
         if pending is not None or process_id in self._opened.removed():
             return pending
-        rows = await self._select(f"{_SELECT} WHERE process_id = ?", [process_id])
+        rows = await asyncio.to_thread(
+            _stored, await self._read(f"{_SELECT} WHERE process_id = ?", [process_id])
+        )
         return rows[0] if rows else None
 
     async def list(self, wanted: ProcessFilter, *, limit: int, without: Iterable[str] = ()) -> _Stored:
@@ -125,7 +170,7 @@ class Registry:
         pending = {one: row for one, row in self._opened.pending().items() if one not in left_out}
         removed = self._opened.removed()
         query, values = select_processes(wanted, limit=limit, left_out=[*left_out, *pending, *removed])
-        rows = await self._select(query, values)
+        rows = await asyncio.to_thread(_stored, await self._read(query, values))
         rows += [row for row in pending.values() if wanted.matches(row.record)]
         rows.sort(key=lambda one: one.record.process_id, reverse=True)
         return rows[:limit]
@@ -179,16 +224,12 @@ class Registry:
             raise AssertionError("the registry is used inside `async with` only")
         return self._writer
 
-    async def _select(self, query: str, values: _Values) -> _Stored:
-        rows = await self._read(query, values)
-        # A thousand rows take 20 ms to become records: not on the loop.
-        return await asyncio.to_thread(_stored, rows)
-
     async def _read(self, query: str, values: _Values) -> _Rows:
         def ask() -> _Rows:
             if self._connection is None:
                 raise AssertionError("the registry is used inside `async with` only")
-            return self._connection.execute(query, values).fetchall()
+            with self._turn:
+                return self._connection.execute(query, values).fetchall()
 
         try:
             async with asyncio.timeout(_DEADLINE_S), self._reads:
@@ -199,7 +240,14 @@ class Registry:
             raise StoreCorrupt("store_corrupt", f"The registry cannot be read: {error}.") from error
 
 
+def _reading(path: str) -> sqlite3.Connection:
+    connection = sqlite3.connect(path, isolation_level=None, timeout=_DEADLINE_S, check_same_thread=False)
+    connection.execute("PRAGMA query_only = ON")
+    return connection
+
+
 def _stored(rows: _Rows) -> _Stored:
+    # A thousand rows take 20 ms to become records: not on the loop.
     return [StoredProcess.from_row(row) for row in rows]
 
 

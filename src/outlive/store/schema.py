@@ -7,9 +7,10 @@ program wrote, is set aside rather than repaired.
 import contextlib
 import os
 import sqlite3
+from collections.abc import Callable
 from urllib.parse import quote
 
-__all__ = ["AUDIT_LOG", "MIGRATIONS", "open_registry", "peek_counter", "set_counter"]
+__all__ = ["AUDIT_LOG", "MIGRATIONS", "open_in_memory", "open_registry", "peek_counter", "set_counter"]
 
 AUDIT_LOG = "audit_log"  # the counter that names the audit log (`AuditTrail.log_number`)
 
@@ -99,14 +100,20 @@ MIGRATIONS = (
 )
 
 
-def open_registry(path: str, *, now_s: int) -> sqlite3.Connection:
+def open_registry(
+    path: str, *, now_s: int, takes_writes: Callable[[], bool] = lambda: True
+) -> sqlite3.Connection:
     """Open the registry for writing at the newest version; a file that cannot be used is set aside.
+
+    Where the disk takes no writes, as `takes_writes` tells, nothing is set aside, and the error is raised (`open_in_memory` is for that).
 
     What is set aside keeps its name plus ".damaged-<now_s>"; the caller rebuilds the rows from the folders.
     """
     try:
         return _open(path)
     except (sqlite3.DatabaseError, _NewerVersion):
+        if not takes_writes():
+            raise  # nothing is wrong with the file: the disk takes nothing
         for suffix in ("", "-wal", "-shm"):
             with contextlib.suppress(FileNotFoundError):
                 os.replace(path + suffix, f"{path}{suffix}.damaged-{now_s}")
@@ -138,8 +145,27 @@ class _NewerVersion(Exception):
     """A newer program wrote the file."""
 
 
+def open_in_memory(path: str) -> sqlite3.Connection:
+    """Return a registry in memory with what the file `path` has, as far as it can be read; the file is not touched."""
+    connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+    # Without a -shm file, which needs room, only what was moved from the log into the file can be read.
+    for how in ("mode=ro", "immutable=1"):
+        try:
+            with contextlib.closing(sqlite3.connect(f"file:{quote(path)}?{how}", uri=True)) as kept:
+                kept.backup(connection)
+                return _prepare(connection)
+        except (sqlite3.Error, _NewerVersion):
+            connection.close()
+            connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+    return _prepare(connection)
+
+
 def _open(path: str) -> sqlite3.Connection:
-    connection = sqlite3.connect(path, isolation_level=None, timeout=10, check_same_thread=False)
+    return _prepare(sqlite3.connect(path, isolation_level=None, timeout=10, check_same_thread=False))
+
+
+def _prepare(connection: sqlite3.Connection) -> sqlite3.Connection:
+    """Bring a registry to the newest version; it is closed when that fails."""
     try:
         connection.execute("PRAGMA journal_mode = WAL")
         # NORMAL: a killed program loses nothing; a machine crash may lose the newest rows, which the folders hold.

@@ -12,7 +12,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from outlive.core.identity import ProcessId, is_process_id
@@ -53,13 +53,21 @@ class WaitingCommand:
         return digest.hexdigest()
 
 
+_Fit = Callable[[Callable[[], None]], None]
+
+
+def _write_once(write: Callable[[], None]) -> None:
+    write()
+
+
 class WaitingRoom:
     """The folder `waiting` of a state folder; one writer, the server."""
 
-    def __init__(self, layout: Layout) -> None:
-        """Make nothing yet."""
+    def __init__(self, layout: Layout, *, fit: _Fit = _write_once) -> None:
+        """Make nothing yet. `fit` calls what it is given, and finds room for it on a full disk."""
         self._layout = layout
         self._folder = layout.waiting
+        self._fit = fit
         self.spent = SpentIds(f"{layout.waiting}/{_SPENT}")
 
     def open(self) -> tuple[list[WaitingCommand], dict[GroupKey, int]]:
@@ -133,13 +141,10 @@ class WaitingRoom:
         told = {"cause": int(CauseCode[cause.name]), "note": note, "at_ns": at_ns}
         done = {"out": 0, "err": 0, "descendants": 0, "gaps": False, "closed": True, **told}
         files = {"spec": command.spec, "exit": encode_exit(ended), "done": json.dumps(done).encode()}
-        os.mkdir(made, 0o700)
+        files |= dict.fromkeys((*STREAM_FILES, "idx"), b"")
         try:
-            for name, content in (files | dict.fromkeys((*STREAM_FILES, "idx"), b"")).items():
-                _write(f"{made}/{name}", content)
-            os.rename(made, self._layout.process(command.process_id))
+            self._fit(lambda: _make_folder(made, files, place=self._layout.process(command.process_id)))
         except OSError as error:
-            shutil.rmtree(made, ignore_errors=True)
             if error.errno in {errno.ENOTEMPTY, errno.EEXIST}:
                 return False
             raise
@@ -155,6 +160,18 @@ class WaitingRoom:
             rows = json.loads(_read(f"{self._folder}/{_LIMITS}"))
             return {(str(principal), str(name)): int(limit) for principal, name, limit in rows}
         return {}
+
+
+def _make_folder(made: str, files: Mapping[str, bytes], *, place: str) -> None:
+    """Make a folder with these files and give it its place; nothing of it is left when that fails."""
+    os.mkdir(made, 0o700)
+    try:
+        for name, content in files.items():
+            _write(f"{made}/{name}", content)
+        os.rename(made, place)
+    except OSError:
+        shutil.rmtree(made, ignore_errors=True)
+        raise
 
 
 def _decode(process_id: ProcessId, raw: bytes) -> WaitingCommand:

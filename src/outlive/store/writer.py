@@ -4,12 +4,16 @@ Pending rows are a dict by process id, newest wins: a slow disk makes transactio
 than the number of processes.
 """
 
+import contextlib
 import logging
 import sqlite3
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from typing import Literal
 
 from outlive.store.rows import COLUMNS, StoredProcess
+from outlive.store.schema import AUDIT_LOG
 
 __all__ = ["RegistryWriter"]
 
@@ -17,6 +21,16 @@ _logger = logging.getLogger(__name__)
 
 _PLACES = ", ".join("?" * len(COLUMNS))
 _UPSERT = f"INSERT OR REPLACE INTO processes ({', '.join(COLUMNS)}) VALUES ({_PLACES})"  # noqa: S608 - our names
+_DELETE = "DELETE FROM processes WHERE process_id = ?"
+# What the file knows of its audit log stays: an absent log has to be seen. All others only grow.
+_MERGE = f"""
+    INSERT INTO counters VALUES (?, ?)
+    ON CONFLICT (name) DO UPDATE SET value = max(value, excluded.value) WHERE name <> '{AUDIT_LOG}'
+"""  # noqa: S608 - our name
+# Result codes (sqlite.org/rescode.html) that say nothing of the file: its disk takes no writes.
+_OF_THE_DISK = frozenset(
+    {sqlite3.SQLITE_FULL, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN}
+)
 _RETRY_S = 1.0  # after a failed transaction (disk full): the rows stay pending
 
 
@@ -24,9 +38,21 @@ class RegistryWriter:
     """Owns the writing connection. `put`, `remove` and `count_to` may be called from any thread and never block."""
 
     def __init__(
-        self, connection: sqlite3.Connection, on_commit: Callable[[list[StoredProcess]], None]
+        self,
+        connection: sqlite3.Connection,
+        on_commit: Callable[[list[StoredProcess]], None],
+        *,
+        turn: AbstractContextManager[object] | None = None,
     ) -> None:
-        """Write through `connection`; `on_commit` is called in the writer's thread after every commit."""
+        """Write through `connection`; `on_commit` is called in the writer's thread after every commit.
+
+        With `turn` the registry is in memory, where readers use the same connection, in turns.
+        """
+        self.is_refused = False  # the last transaction was, by the disk
+        self._turn = contextlib.nullcontext() if turn is None else turn
+        self._is_in_memory = turn is not None
+        self._forgotten: set[str] = set()  # removed in memory: the file may have them
+        self._move: tuple[Callable[[], sqlite3.Connection], Callable[[], None]] | None = None
         self._connection = connection
         self._on_commit = on_commit
         self._changed = threading.Condition()
@@ -76,10 +102,27 @@ class RegistryWriter:
         with self._changed:
             return (self._removed | self._removing).difference(self._rows)
 
-    def flush(self, timeout_s: float) -> bool:
-        """Wait until everything put before is committed; False when that takes too long. Blocks."""
+    def flush(self, timeout_s: float) -> Literal["committed", "refused", "late"]:
+        """Wait until everything put before is committed, the disk refuses it, or that takes too long. Blocks."""
+
+        def is_committed() -> bool:
+            return not self._has_work() and not self._is_writing
+
         with self._changed:
-            return self._changed.wait_for(lambda: not self._has_work() and not self._is_writing, timeout_s)
+            if self._changed.wait_for(lambda: is_committed() or self.is_refused, timeout_s):
+                return "committed" if is_committed() else "refused"
+            return "late"
+
+    def move(self, open_file: Callable[[], sqlite3.Connection], moved: Callable[[], None]) -> bool:
+        """Put everything that is in memory into the file that `open_file` opens, and write there from now on. Blocks.
+
+        Returns whether it was possible. Both are called in the writer's thread, `moved` before anything else is written.
+        """
+        with self._changed:
+            self._move = (open_file, moved)
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: self._move is None or self._is_closing)
+            return not self._is_in_memory
 
     def close(self, timeout_s: float = 10.0) -> None:
         """Commit what is pending, end the thread and close the connection. Blocks; may be called twice."""
@@ -101,9 +144,13 @@ class RegistryWriter:
     def _write_batch(self) -> bool:
         """Write what is pending, waiting for it; return whether to go on."""
         with self._changed:
-            self._changed.wait_for(lambda: self._has_work() or self._is_closing)
+            self._changed.wait_for(lambda: self._has_work() or self._is_closing or self._move is not None)
+            if self._move is not None:
+                self._carry_over(*self._move)
+                self._move = None
+                self._changed.notify_all()
             if not self._has_work():
-                return False
+                return not self._is_closing
             self._is_writing = True
             self._writing, self._rows = self._rows, {}
             removed, self._removed = self._removed, set()
@@ -112,32 +159,65 @@ class RegistryWriter:
         written = list(self._writing.values())
         try:
             self._write(written, removed, counters)
-        except sqlite3.Error:
-            _logger.exception("the registry could not be written; it is tried again")
+        except sqlite3.Error as error:
+            if not self.is_refused:
+                _logger.warning(
+                    "the registry could not be written; it is tried again", extra={"reason": str(error)}
+                )
             with self._changed:
+                self.is_refused = (error.sqlite_errorcode & 0xFF) in _OF_THE_DISK
                 self._rows = {**self._writing, **self._rows}
                 self._removed |= removed
                 self._counters = {**counters, **self._counters}
                 self._writing, self._removing, self._is_writing = {}, set(), False
+                self._changed.notify_all()
                 if self._is_closing:
                     return False  # the rows are in the folders; the next server finds them there
                 self._changed.wait_for(lambda: self._is_closing, _RETRY_S)
             return True
         self._on_commit(written)
         with self._changed:
+            self.is_refused = False
             self._writing, self._removing, self._is_writing = {}, set(), False
             self._changed.notify_all()
         return True
 
     def _write(self, rows: list[StoredProcess], removed: set[str], counters: dict[str, int]) -> None:
-        connection = self._connection
-        connection.execute("BEGIN IMMEDIATE")
-        try:
+        with self._turn, _transaction(self._connection) as connection:
             connection.executemany(_UPSERT, [row.to_row() for row in rows])
-            connection.executemany("DELETE FROM processes WHERE process_id = ?", [(one,) for one in removed])
+            connection.executemany(_DELETE, [(one,) for one in removed])
             connection.executemany("INSERT OR REPLACE INTO counters VALUES (?, ?)", counters.items())
-            connection.execute("COMMIT")
-        except BaseException:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
-            raise
+        if self._is_in_memory:
+            self._forgotten = (self._forgotten | removed).difference(row.record.process_id for row in rows)
+
+    def _carry_over(self, open_file: Callable[[], sqlite3.Connection], moved: Callable[[], None]) -> None:
+        """Move what is in memory into the file; on a disk that refuses it again everything stays as it is."""
+        try:
+            file = open_file()
+        except (sqlite3.Error, OSError):
+            return
+        try:
+            with self._turn, _transaction(file):
+                rows = self._connection.execute(f"SELECT {', '.join(COLUMNS)} FROM processes")  # noqa: S608 - our names
+                file.executemany(_UPSERT, rows)
+                file.executemany(_DELETE, [(one,) for one in self._forgotten])
+                file.executemany(_MERGE, self._connection.execute("SELECT name, value FROM counters"))
+        except sqlite3.Error:
+            file.close()
+            return
+        moved()  # readers may still be at the one in memory: it goes with the last of them
+        self._connection, self._turn, self._is_in_memory = file, contextlib.nullcontext(), False
+        self._forgotten = set()
+
+
+@contextlib.contextmanager
+def _transaction(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
+    """Commit what the block writes, or nothing of it."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield connection
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise

@@ -18,9 +18,11 @@ from outlive.core.events import Deed
 from outlive.core.identity import RANDOM_BYTES, ProcessId, new_process_id
 from outlive.core.process import Owner, ProcessRecord
 from outlive.engine import Engine, OutputChunk, Process, ProcessFilter
+from outlive.engine.disk_watch import DiskWatch
 from outlive.frontends.guard import ACCESS
 from outlive.frontends.jsonrpc import DoorSettings, JsonRpcDoor
 from outlive.policy.access import Access, Scope
+from outlive.store.registry import Registry
 from tests.frontends.jsonrpc.following import WrittenProcess
 
 __all__ = ["SETTINGS", "Client", "House", "PlayedEngine", "opened"]
@@ -109,6 +111,7 @@ class PlayedEngine(_PlayedControls):
     def __init__(self, folder: Path) -> None:
         """Keep the folders of the processes under `folder`."""
         super().__init__()
+        self.disk = DiskWatch(str(folder), Registry(f"{folder}/registry.db"))
         self._folder = folder
         self._written: dict[str, WrittenProcess] = {}
         self.waiting: set[str] = set()

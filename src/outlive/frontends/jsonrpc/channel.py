@@ -184,6 +184,7 @@ class Channel:
                 },
                 "resumed": is_resumed,
                 "processes": [process_view(known.process.record) for known in followed],
+                **self._engine.disk.view(),
             },
         )
 

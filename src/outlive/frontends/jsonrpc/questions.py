@@ -67,6 +67,7 @@ async def list_processes(context: Context, params: ListParams, _label: str | Non
         result={
             "processes": [process_view(record) for record in newest_first[:limit]],
             "more": len(newest_first) >= limit,
+            **context.engine.disk.view(),
         }
     )
 

@@ -124,12 +124,13 @@ def _load_key(path: str) -> bytes:
         if len(key) == _KEY_BYTES:
             return key
     key = os.urandom(_KEY_BYTES)
-    fd = os.open(path + ".new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    with open(fd, "wb") as file:
-        file.write(key)
-        file.flush()
-        os.fsync(file.fileno())
-    os.rename(path + ".new", path)
+    with contextlib.suppress(OSError):  # a disk that takes nothing: the sessions end with this server
+        fd = os.open(path + ".new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        with open(fd, "wb") as file:
+            file.write(key)
+            file.flush()
+            os.fsync(file.fileno())
+        os.rename(path + ".new", path)
     return key
 
 
@@ -157,7 +158,10 @@ def _rewrite(path: str, names: Collection[str], floor: int) -> None:
 
 
 def _append(path: str, name: str) -> None:
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    try:
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    except OSError:  # a disk that takes nothing: this server knows it
+        return
     try:
         # A line of its own on both sides: a torn write before it spoils no other name.
         os.write(fd, f"\n{name}\n".encode())

@@ -181,13 +181,14 @@ class LeanTools:
         except OutliveError as error:
             return _failed(error)
         records = await self._engine.list(wanted, limit=asked.limit)
+        notice = [f"[{told}]"] if (told := self._engine.disk.sentence()) else []
         if not records:
-            return Outcome(text="[no processes]")
+            return Outcome(text="\n".join([*notice, "[no processes]"]))
         rows = [
             f"{header(one, Circumstances(duration_s=duration_s(one))).splitlines()[0]} {one.command[:120]!r}"
             for one in records
         ]
-        return Outcome(text="\n".join(rows))
+        return Outcome(text="\n".join([*notice, *rows]))
 
     async def _start(
         self, asked: RunArguments, caller: Caller, *, in_background: bool

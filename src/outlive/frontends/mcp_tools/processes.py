@@ -136,7 +136,11 @@ class ProcessTools:
             }
             for block in blocks
         ]
-        return Outcome(text=list_text(blocks), structured={"processes": processes, "count": len(processes)})
+        disk = self._runner.engine.disk
+        return Outcome(
+            text=list_text(blocks, notice=disk.sentence()),
+            structured={"processes": processes, "count": len(processes), **disk.view()},
+        )
 
     async def _by_pid(self, pid: int, caller: Caller) -> Process | None:
         """Return the caller's process of that pid: the one that runs, else one whose descendants still do."""

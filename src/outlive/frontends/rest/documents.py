@@ -74,7 +74,8 @@ class DocumentRoutes:
         running = await self._context.registry.list_all(running=True)
         shown = [one for one in running if one.status == "running"]  # not what waits for its turn
         processes = [_entry(one) for one in (*shown, *self._context.registry.leftovers())]
-        return json_answer({"processes": processes, "count": len(processes)})
+        told = self._context.engine.disk.view()
+        return json_answer({"processes": processes, "count": len(processes), **told})
 
     async def execute_background(self, body: BackgroundRequest) -> Response:
         """Start a command and answer at once."""

@@ -13,6 +13,7 @@ from typing import Protocol, Self
 from starlette.routing import BaseRoute, Match, NoMatchFound, Route
 from starlette.types import Receive, Scope, Send
 
+from outlive.core.degraded import DEGRADED
 from outlive.core.errors import OutliveError
 from outlive.core.hints import hint_for
 from outlive.engine import Engine
@@ -153,6 +154,7 @@ class _Probe:
                 message=error.message,
                 hint=hint_for(error, "rest"),
                 details=error.details,
+                degraded={"degraded": error.code} if error.code in DEGRADED else {},
             )
         else:
             await send_json(scope, send, status=200, body=body)

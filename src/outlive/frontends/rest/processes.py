@@ -143,7 +143,8 @@ class ProcessRoutes:
         records = await self._context.engine.list(wanted, limit=limit + 1)
         page = records[:limit]
         following = page[-1].process_id if len(records) > limit else None
-        return json_answer({"processes": [process_view(record) for record in page], "next": following})
+        shown = {"processes": [process_view(record) for record in page], "next": following}
+        return json_answer({**shown, **self._context.engine.disk.view()})
 
     async def get(self, process_id: ProcessIdPath) -> Response:
         """Describe a process."""

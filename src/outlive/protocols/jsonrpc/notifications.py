@@ -21,6 +21,7 @@ _STATUS: Mapping[str, str] = {
 # Members that are there only where they apply.
 OPTIONAL_MEMBERS: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {
+        "connected": {"degraded": '"disk_full", "read_only" or "folder_gone"'},
         "process.output": {"partial": "true", "length": "integer"},
         "process.completed": {"output_lost": "true"},
     }

@@ -76,6 +76,8 @@ ERROR_NUMBERS: Mapping[str, int] = MappingProxyType(
         "process_limit": _FAILED,
         "audit_unavailable": _FAILED,
         "disk_full": _FAILED,
+        "read_only": _FAILED,
+        "folder_gone": _FAILED,
         "keeper_unavailable": _FAILED,
         "node_unavailable": _FAILED,
         "keeper_restarted": _FAILED,

@@ -310,6 +310,10 @@ PROCESS_TOOLS: tuple[Schema, ...] = (
                     ),
                 },
                 "count": {"type": "integer"},
+                "degraded": {
+                    "type": "string",
+                    "description": "Why nothing can be started now: the disk is full, read-only or gone.",
+                },
             },
             ["processes", "count"],
         ),

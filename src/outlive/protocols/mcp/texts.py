@@ -118,8 +118,10 @@ class Block:
         )
 
 
-def list_text(blocks: Iterable[Block]) -> str:
-    """Return what `list_processes` prints (promise S4.5)."""
+def list_text(blocks: Iterable[Block], *, notice: str = "") -> str:
+    """Return what `list_processes` prints (promise S4.5), with `notice` in a line before it."""
+    if notice:
+        return f"{notice}\n\n{list_text(blocks)}"
     shown = [block.text for block in blocks]
     if not shown:
         return "No background processes running"

@@ -5,6 +5,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from outlive.core.degraded import Degraded
 from outlive.core.lifecycle import State
 from outlive.core.sandbox import Profile
 from outlive.core.status import Status
@@ -34,6 +35,7 @@ __all__ = [
     "Written",
 ]
 
+_DEGRADED = "Why nothing can be started now; absent while everything can be written."
 _Stream = Literal["stdout", "stderr"]
 _Cause = Literal[
     "cancel", "timeout", "output_limit", "oom", "shutdown", "approval_denied", "approval_expired"
@@ -146,6 +148,7 @@ class ProcessPage(_Answer):
 
     processes: list[ProcessView]
     next: str | None = Field(description="The cursor of the next page; null where there is none.")
+    degraded: Degraded | None = Field(default=None, description=_DEGRADED)
 
 
 class Chunk(_Answer):
@@ -258,6 +261,7 @@ class Problem(BaseModel):
     slug: str
     hint: str
     details: dict[str, Any] | None = None
+    degraded: Degraded | None = Field(default=None, description=f"{_DEGRADED} Of `/readyz` only.")
 
 
 class TrackedProcess(_Answer):
@@ -280,6 +284,7 @@ class TrackedProcesses(_Answer):
 
     processes: list[TrackedProcess]
     count: int
+    degraded: Degraded | None = Field(default=None, description=_DEGRADED)
 
 
 class Terminated(_Answer):

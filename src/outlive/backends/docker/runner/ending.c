@@ -44,7 +44,8 @@ static bool record(struct shim *shim, const siginfo_t *info)
     hit("shim.exiting");
     snprintf(line, sizeof line, "%s %d %lld \n", kind, info->si_status, (long long)ended_ns);
     int error = shim_add_line(shim, line);
-    if (error != 0 && error != ENOENT) /* ENOENT: somebody deleted the folder, and no place for it will come */
+    /* ENOENT: somebody deleted the folder, and no place for it will come. EROFS: the supervisor writes it once it can. */
+    if (error != 0 && error != ENOENT && error != EROFS)
         return false;
     hit("shim.exit_written");
     shim->ending = has_exited ? HAS_EXITED : WAS_SIGNALED;
