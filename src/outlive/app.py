@@ -8,7 +8,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import Any, Self, cast
+from typing import Any, Self
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -20,9 +20,8 @@ from outlive.config import Settings
 from outlive.core.events import Event, KeeperConnected
 from outlive.core.layout import Layout
 from outlive.docker_mode import remove_when_closed
-from outlive.engine import Engine
 from outlive.engine.lists import log_openness
-from outlive.engine.terminals import Terminals, terminals_of
+from outlive.engine.terminals import terminals_of
 from outlive.execution import engine_and_containers
 from outlive.frontends.boundary import ErrorBoundary
 from outlive.frontends.bridge import BRIDGE_PATH, BridgeDoor, BridgeSettings
@@ -33,13 +32,12 @@ from outlive.frontends.guard import Guard, Names
 from outlive.frontends.jsonrpc.door import JsonRpcDoor
 from outlive.frontends.jsonrpc.settings import DoorSettings
 from outlive.frontends.mcp_http.door import PATH as MCP_PATH
-from outlive.frontends.mcp_http.door import McpHttpDoor, Service
+from outlive.frontends.mcp_http.door import McpHttpDoor
 from outlive.frontends.mcp_http.refusals import send_rpc_error
 from outlive.frontends.pace import Pace, counting
 from outlive.frontends.peers import PEER, Peers, still_lives
 from outlive.frontends.rest.door import PATH as REST_PATH
 from outlive.frontends.rest.door import PROBE_PATHS, RestDoor, found_so_far
-from outlive.frontends.rest.door import Service as RestService
 from outlive.frontends.rest.door import dialect as rest_dialect
 from outlive.frontends.rest.slugs import DOCS_PATH
 from outlive.frontends.terminal.door import PATH as TERMINAL_PATH
@@ -48,6 +46,7 @@ from outlive.frontends.timing import Timed
 from outlive.frontends.tls import certificate_names
 from outlive.frontends.token_book import TokenBook
 from outlive.frontends.told_refusals import ToldRefusals
+from outlive.late_services import mcp_service, rest_service
 from outlive.observability.audit import AuditLog
 from outlive.observability.audit_entries import audited_kinds
 from outlive.observability.metrics import LiveView, Metrics, counted_kinds
@@ -115,20 +114,23 @@ class Application:
             terminals=terminals,
         )
         self._terminal = TerminalDoor(engine, take=self._take)
-        self._mcp = McpHttpDoor(lambda: _mcp_service(engine, terminals, layout, settings, extend_mcp))
+        self._mcp = McpHttpDoor(lambda: mcp_service(engine, terminals, layout, settings, extend_mcp))
         self._rest = RestDoor(
-            lambda: _rest_service(engine, terminals, settings),
+            lambda: rest_service(engine, terminals, settings),
             engine.check,
             functools.partial(found_so_far, engine),
         )
         own_uid = os.getuid()
-        self._peers = peers = Peers(layout, own_uid=own_uid, living=engine.may_live)
+        self._peers = Peers(layout, own_uid=own_uid, living=engine.may_live)
         self._bridge_port = bridge_port
         self._bridge = self._bridge_door(settings, layout, own_uid)
         self.routes = self._all_routes()
         self._tokens = TokenBook(TokenFile(layout), engine.grants.find, known=engine.known)
-        entry = Entry(
-            peers,
+        self.asgi: ASGIApp = self._guarded(settings, self._entry(settings, own_uid))
+
+    def _entry(self, settings: Settings, own_uid: int) -> Entry:
+        return Entry(
+            self._peers,
             self._tokens,
             own_uid=own_uid,
             api_key=settings.mcp_api_key,
@@ -137,7 +139,6 @@ class Application:
             origins=frozenset(settings.allow_origin),
             hello_paths=frozenset() if settings.hello_off else frozenset({MCP_PATH}),
         )
-        self.asgi: ASGIApp = self._guarded(settings, entry)
 
     def _bridge_door(self, settings: Settings, layout: Layout, own_uid: int) -> BridgeDoor:
         return BridgeDoor(
@@ -351,57 +352,4 @@ def _door_settings(settings: Settings) -> DoorSettings:
         max_line_bytes=settings.max_line_bytes,
         max_message_bytes=settings.max_message_bytes,
         wait_s=settings.wait_s,
-    )
-
-
-def _mcp_service(
-    engine: Engine,
-    terminals: Terminals,
-    layout: Layout,
-    settings: Settings,
-    extend: Callable[[Any], None] | None,
-) -> Service:
-    """Build the MCP service; called at the first MCP request."""
-    # Start-up time: a quarter of the whole start, which only MCP callers have to wait for.
-    from outlive.frontends.mcp_http.service import McpHttpService  # noqa: PLC0415
-    from outlive.frontends.mcp_http.settings import McpHttpSettings  # noqa: PLC0415
-    from outlive.frontends.mcp_tools.contract import Toolbox, ToolSet, ToolSettings  # noqa: PLC0415
-
-    tools = ToolSettings(
-        enabled=not settings.tools_disabled,
-        allowed_patterns=settings.allowed_patterns,
-        blocked_patterns=settings.blocked_patterns,
-        timeout_s=max(1, round(settings.command_timeout_s)),
-        max_output_bytes=settings.max_output_bytes,
-        allow_sudo=settings.allow_sudo,
-        allow_scripts=not settings.scripts_disabled,
-        termination_timeout_s=settings.termination_timeout_s,
-        mcp_tools=cast("ToolSet", settings.mcp_tools),
-        wait_s=settings.wait_s,
-        kept_s=settings.retention_s,
-    )
-    door = McpHttpSettings(
-        version=__version__,
-        max_message_bytes=settings.max_message_bytes,
-        termination_timeout_s=settings.termination_timeout_s,
-    )
-    return McpHttpService(engine, Toolbox(engine, tools, terminals), layout, door, extend=extend)
-
-
-def _rest_service(engine: Engine, terminals: Terminals, settings: Settings) -> RestService:
-    """Build the REST service; called at the first REST request."""
-    # Start-up time: FastAPI takes longer to import than everything else together.
-    from outlive.frontends.rest.service import RestService as FastApiService  # noqa: PLC0415
-    from outlive.frontends.rest.settings import RestSettings  # noqa: PLC0415
-
-    return FastApiService(
-        engine,
-        RestSettings(
-            version=__version__,
-            max_body_bytes=settings.max_message_bytes,
-            max_output_bytes=settings.max_output_bytes,
-            termination_timeout_s=settings.termination_timeout_s,
-            wait_s=settings.wait_s,
-        ),
-        terminals,
     )

@@ -222,7 +222,7 @@ class Process(_Plumbing):
         run(self._process.close())
 
 
-class Terminals:
+class _Terminals:
     """`AsyncTerminals` for programs without an event loop."""
 
     def __init__(self, terminals: AsyncTerminals) -> None:
@@ -282,7 +282,7 @@ class Client(_Places):
             say=say,
             world=ThreadWorld(),
         )
-        self.terminals = Terminals(self._client.terminals)
+        self.terminals = _Terminals(self._client.terminals)
 
     def __enter__(self) -> Self:
         """Nothing is opened before it is needed."""

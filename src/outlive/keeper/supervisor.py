@@ -99,8 +99,7 @@ class Supervisor:
         journal = Journal(layout.live, live := read_journal(layout.live))
         self._layout = layout
         self._loop = loop = Loop(log)
-        bells, inputs, lending = Bells(loop), Inputs(loop), Lending()
-        reserve = Reserve(layout.root)
+        bells, inputs, lending, reserve = Bells(loop), Inputs(loop), Lending(), Reserve(layout.root)
         trees = Trees(reserve, touch=bells.touch)
         self._table = table = Table(loop, journal, inputs, touch=bells.touch)
         self._endings = endings = Endings(loop, trees, reserve, touch=bells.touch, forget=self._forget)

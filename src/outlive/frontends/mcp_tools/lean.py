@@ -182,13 +182,11 @@ class LeanTools:
             return _failed(error)
         records = await self._engine.list(wanted, limit=asked.limit)
         notice = [f"[{told}]"] if (told := self._engine.disk.sentence()) else []
-        if not records:
-            return Outcome(text="\n".join([*notice, "[no processes]"]))
         rows = [
             f"{header(one, Circumstances(duration_s=duration_s(one))).splitlines()[0]} {one.command[:120]!r}"
             for one in records
         ]
-        return Outcome(text="\n".join([*notice, *rows]))
+        return Outcome(text="\n".join([*notice, *(rows or ["[no processes]"])]))
 
     async def _start(
         self, asked: RunArguments, caller: Caller, *, in_background: bool

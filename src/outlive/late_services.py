@@ -1,0 +1,67 @@
+"""What doors build at their first request, since it takes long to import: `mcp_service`, `rest_service`."""
+
+from collections.abc import Callable
+from typing import Any, cast
+
+from outlive import __version__
+from outlive.config import Settings
+from outlive.core.layout import Layout
+from outlive.engine import Engine
+from outlive.engine.terminals import Terminals
+from outlive.frontends.mcp_http.door import Service
+from outlive.frontends.rest.door import Service as RestService
+
+__all__ = ["mcp_service", "rest_service"]
+
+
+def mcp_service(
+    engine: Engine,
+    terminals: Terminals,
+    layout: Layout,
+    settings: Settings,
+    extend: Callable[[Any], None] | None,
+) -> Service:
+    """Build the MCP service; called at the first MCP request."""
+    # Start-up time: a quarter of the whole start, which only MCP callers have to wait for.
+    from outlive.frontends.mcp_http.service import McpHttpService  # noqa: PLC0415
+    from outlive.frontends.mcp_http.settings import McpHttpSettings  # noqa: PLC0415
+    from outlive.frontends.mcp_tools.contract import Toolbox, ToolSet, ToolSettings  # noqa: PLC0415
+
+    tools = ToolSettings(
+        enabled=not settings.tools_disabled,
+        allowed_patterns=settings.allowed_patterns,
+        blocked_patterns=settings.blocked_patterns,
+        timeout_s=max(1, round(settings.command_timeout_s)),
+        max_output_bytes=settings.max_output_bytes,
+        allow_sudo=settings.allow_sudo,
+        allow_scripts=not settings.scripts_disabled,
+        termination_timeout_s=settings.termination_timeout_s,
+        mcp_tools=cast("ToolSet", settings.mcp_tools),
+        wait_s=settings.wait_s,
+        kept_s=settings.retention_s,
+    )
+    door = McpHttpSettings(
+        version=__version__,
+        max_message_bytes=settings.max_message_bytes,
+        termination_timeout_s=settings.termination_timeout_s,
+    )
+    return McpHttpService(engine, Toolbox(engine, tools, terminals), layout, door, extend=extend)
+
+
+def rest_service(engine: Engine, terminals: Terminals, settings: Settings) -> RestService:
+    """Build the REST service; called at the first REST request."""
+    # Start-up time: FastAPI takes longer to import than everything else together.
+    from outlive.frontends.rest.service import RestService as FastApiService  # noqa: PLC0415
+    from outlive.frontends.rest.settings import RestSettings  # noqa: PLC0415
+
+    return FastApiService(
+        engine,
+        RestSettings(
+            version=__version__,
+            max_body_bytes=settings.max_message_bytes,
+            max_output_bytes=settings.max_output_bytes,
+            termination_timeout_s=settings.termination_timeout_s,
+            wait_s=settings.wait_s,
+        ),
+        terminals,
+    )
