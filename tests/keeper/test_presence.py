@@ -117,7 +117,7 @@ def test_ending_is_refused_while_something_lives(own_house: House) -> None:
     process_id = own_house.start("/bin/sleep", "60")
     with pytest.raises(KeeperRefused, match="process_running") as refused:
         own_house.client.ask("end")
-    assert refused.value.reply["details"] == {"processes": 1}
+    assert refused.value.reply["details"] == {"processes": 1, "ids": [process_id]}
     pid = own_house.pid(process_id)
     own_house.client.ask("end", kill=True)
     until(lambda: not of_state_folder(own_house.state_dir), "the keeper's end")

@@ -162,3 +162,16 @@ async def test_tags_of_a_registry_without_their_table_are_found(tmp_path: Path) 
     async with Registry(str(path)) as registry:
         found = await registry.list(ProcessFilter(principal="me", tags={"a": "1"}), limit=9)
         assert [row.record.process_id for row in found] == [a_row(1).record.process_id]
+
+
+@pytest.mark.promise("W.list.flat")
+async def test_what_has_ended_and_left_others_running_is_active(tmp_path: Path) -> None:
+    left, lost = a_row(1, descendants=2), a_row(3, descendants=1, state=State.LOST)
+    async with Registry(str(tmp_path / "registry.db")) as registry:
+        registry.put(left, a_row(2), lost)
+        await registry.flush()
+        for wanted, found in (
+            (ProcessFilter(principal="me", active=True), [lost, left]),
+            (ProcessFilter(principal="me", active=True, states=frozenset({State.LOST})), [lost]),
+        ):
+            assert await registry.list(wanted, limit=9) == found

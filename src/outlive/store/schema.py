@@ -79,6 +79,7 @@ MIGRATIONS = (
     CREATE INDEX processes_by_state ON processes (principal, is_detached, state, process_id);
     CREATE INDEX processes_by_pid ON processes (principal, pid, process_id) WHERE pid NOT NULL;
     CREATE INDEX processes_by_group ON processes (principal, group_name, process_id) WHERE group_name NOT NULL;
+    CREATE INDEX processes_left ON processes (principal, process_id) WHERE descendants > 0;
     CREATE TABLE process_tags (
         owner TEXT NOT NULL,
         tag TEXT NOT NULL,

@@ -53,7 +53,8 @@ def _walks(wanted: ProcessFilter) -> list[_Walk]:
     if wanted.command_id is not None:
         return [("processes INDEXED BY processes_by_command_id", "", [])]
     if states is not None and states <= NOT_ENDED:
-        return _by_state(wanted.principal, states, kinds)
+        left = _left_over(wanted.principal) if wanted.active else []
+        return [*_by_state(wanted.principal, states, kinds), *left]
     if wanted.pid is not None:
         return [("processes INDEXED BY processes_by_pid", "", [])]
     if wanted.tags:
@@ -79,6 +80,13 @@ def _by_state(principal: str, states: frozenset[State], kinds: tuple[bool, ...])
     key = "principal = ? AND is_detached = ? AND state = ? AND "
     walks = product(kinds, sorted(states))
     return [(source, key, [principal, is_detached, state.value]) for is_detached, state in walks]
+
+
+def _left_over(principal: str) -> list[_Walk]:
+    """Return the walk over what has ended and left others running: active, too."""
+    key = "principal = ? AND descendants > 0 AND state NOT IN (SELECT value FROM json_each(?)) AND "
+    live = json.dumps([state.value for state in sorted(NOT_ENDED)])
+    return [("processes INDEXED BY processes_left", key, [principal, live])]
 
 
 def _states(wanted: ProcessFilter) -> frozenset[State] | None:
