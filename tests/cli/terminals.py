@@ -6,6 +6,7 @@ import pty
 import select
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,6 +19,8 @@ from tests.support.server import outlive_command
 __all__ = ["Screen", "on_a_terminal"]
 
 _PATIENCE_S = 30.0
+# What is typed reaches whoever is in the foreground of its session's terminal (tty_ioctl(4)).
+_IN_FRONT = "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
 
 
 @dataclass(slots=True)
@@ -56,10 +59,10 @@ class Screen:
 
 @contextmanager
 def on_a_terminal(*words: str, state_dir: Path) -> Iterator[Screen]:
-    """Run `outlive WORDS` with a terminal for everything."""
+    """Run `outlive WORDS` with a terminal for everything, in its foreground."""
     master, slave = pty.openpty()
     process = subprocess.Popen(
-        [*outlive_command(), *words, "--state-dir", str(state_dir)],
+        [sys.executable, "-S", "-c", _IN_FRONT, *outlive_command(), *words, "--state-dir", str(state_dir)],
         env=environment({"TERM": "xterm"}),
         stdin=slave,
         stdout=slave,
