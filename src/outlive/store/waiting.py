@@ -144,10 +144,8 @@ class WaitingRoom:
         files |= dict.fromkeys((*STREAM_FILES, "idx"), b"")
         try:
             self._fit(lambda: _make_folder(made, files, place=self._layout.process(command.process_id)))
-        except OSError as error:
-            if error.errno in {errno.ENOTEMPTY, errno.EEXIST}:
-                return False
-            raise
+        except _PlaceTaken:
+            return False
         return True
 
     def keep_limits(self, limits: Mapping[GroupKey, int]) -> None:
@@ -162,15 +160,28 @@ class WaitingRoom:
         return {}
 
 
+class _PlaceTaken(Exception):
+    """The keeper was first."""
+
+
 def _make_folder(made: str, files: Mapping[str, bytes], *, place: str) -> None:
     """Make a folder with these files and give it its place; nothing of it is left when that fails."""
     os.mkdir(made, 0o700)
     try:
         for name, content in files.items():
             _write(f"{made}/{name}", content)
-        os.rename(made, place)
-    except OSError:
+        _give_place(made, place)
+    except (OSError, _PlaceTaken):
         shutil.rmtree(made, ignore_errors=True)
+        raise
+
+
+def _give_place(made: str, place: str) -> None:
+    try:
+        os.rename(made, place)
+    except OSError as error:
+        if error.errno in {errno.ENOTEMPTY, errno.EEXIST}:
+            raise _PlaceTaken from None
         raise
 
 
