@@ -12,9 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Self
 
-import aiodocker
-
 from outlive.client import Client, Process
+from tests.docker.tools import remove_containers
 from tests.support.processes import is_alive
 from tests.support.server import OutliveServer
 
@@ -143,15 +142,17 @@ class StreamHouse:
 
     def __exit__(self, *_exception: object) -> None:
         """Remove the container; what stands for it here leaves, too."""
-        standing = [self.pid("init"), self.pid("ferry")] if list(self.state.glob("containers/*/init")) else []
+        standing = [pid for folder in self.state.glob("containers/*") for pid in _standing(folder)]
         with contextlib.suppress(Exception):  # the test has failed already where this fails
             for info in self.client.list():
                 if not info.is_closed:
                     self.client.get(info.process_id).cancel(0)
-        asyncio.run(self._remove_containers())
-        until(lambda: not any(is_alive(pid) for pid in standing if pid))
-        self.client.close()
-        self.server.close()
+        try:
+            self.remove_containers()
+            until(lambda: not any(is_alive(pid) for pid in standing))
+        finally:
+            self.client.close()
+            self.server.close()
 
     def start(self, command: str | list[str], **options: Any) -> Process:  # noqa: ANN401 -- the client's
         """Start a command in the workspace."""
@@ -160,22 +161,19 @@ class StreamHouse:
     def pid(self, what: str) -> int:
         """Return who stands for the container ("init"), or its ferry; 0 when that does not run."""
         [folder] = self.state.glob("containers/*")
-        init = int((folder / "init").read_text())
+        standing = _standing(folder)
         if what == "init":
-            return init
-        with contextlib.suppress(OSError):
-            for child in Path(f"/proc/{init}/task/{init}/children").read_text().split():
-                if (
-                    b"outlive.backends.docker.ferry\0"
-                    in Path(f"/proc/{child}/cmdline").read_bytes().split(b"stand\0")[0]
-                ):
-                    return int(child)
-        return 0
+            return standing[0]
+        return standing[1] if len(standing) > 1 else 0
 
     def container(self) -> str:
         """Return the container's id."""
         [found] = self.state.glob("containers/*/ferry.json")
         return str(json.loads(found.read_text())["container"])
+
+    def remove_containers(self) -> None:
+        """Remove them all, with everything that lives in them (blocks)."""
+        remove_containers(self._unix, self.state)
 
     def is_linked(self) -> bool:
         """Whether a stream leads into the container."""
@@ -186,15 +184,18 @@ class StreamHouse:
         assert pid > 1
         os.kill(pid, signal.SIGKILL)
 
-    async def _remove_containers(self) -> None:
-        docker = aiodocker.Docker(url=self._unix)
-        try:
-            for found in self.state.glob("containers/*/ferry.json"):
-                container = docker.containers.container(json.loads(found.read_text())["container"])
-                with contextlib.suppress(aiodocker.DockerError):
-                    await container.delete(force=True, v=True)
-        finally:
-            await docker.close()
+
+def _standing(folder: Path) -> list[int]:
+    """Return who stands for a container, by its folder, and its ferry where that runs."""
+    with contextlib.suppress(OSError, ValueError):
+        init = int((folder / "init").read_text())
+        with contextlib.suppress(OSError):
+            for child in Path(f"/proc/{init}/task/{init}/children").read_text().split():
+                words = Path(f"/proc/{child}/cmdline").read_bytes()
+                if b"outlive.backends.docker.ferry\0" in words.split(b"stand\0")[0]:
+                    return [init, int(child)]
+        return [init]
+    return []
 
 
 def digest_of_numbers(count: int) -> str:

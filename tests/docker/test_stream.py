@@ -210,7 +210,7 @@ def test_a_command_whose_container_is_removed_is_told_as_killed(house: StreamHou
     process = house.start("echo begun; sleep 100")
     until(lambda: process.tail().items)
     standing = house.pid("init")
-    asyncio.run(house._remove_containers())
+    house.remove_containers()
     assert process.wait(20).exit_signal == 9
     asyncio.run(wait_dead(standing))
     assert output_of(house.start("echo again"))[0] == b"again\n"

@@ -54,5 +54,5 @@ async def _look(host: str, layout: Layout, *, is_last: bool) -> list[str]:
             names.append(str(container["Names"][0]))
             if is_last:
                 with contextlib.suppress(aiodocker.DockerError):  # one that is being removed
-                    await container.delete(force=True)
+                    await container.delete(force=True, v=True)
     return names

@@ -63,6 +63,8 @@ class Proxy:
         self._hears_far = threading.Event()  # while it is not set, nothing comes back, and nobody is told
         self._hears_far.set()
         self.cuts = 0
+        self.lag_s: dict[int, float] = {}  # by the number of a connection: how late all that comes back is
+        self._taken = 0
         self._target = target_port
         self._loop = asyncio.new_event_loop()
         self._server: asyncio.Server | None = None
@@ -90,6 +92,11 @@ class Proxy:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(5)
         self._loop.close()
+
+    @property
+    def taken(self) -> int:
+        """How many connections were taken so far; they are counted from 0."""
+        return self._taken
 
     def cut(self) -> None:
         """End all connections without a word, and let nobody in."""
@@ -127,12 +134,13 @@ class Proxy:
 
     async def _relay(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         other: asyncio.StreamWriter | None = None
+        number, self._taken = self._taken, self._taken + 1
         try:
             back, other = await asyncio.open_connection("127.0.0.1", self._target)
             self._writers.add(other)
             left = self.chop() if self.chop is not None else None
             await asyncio.gather(
-                _pump(lambda: reader.read(65536), other, None), self._pump_back(back, writer, left)
+                _pump(lambda: reader.read(65536), other, None), self._pump_back(back, writer, left, number)
             )
         except (OSError, EOFError, asyncio.CancelledError):
             self.cuts += 1
@@ -143,12 +151,13 @@ class Proxy:
                     each.transport.abort()
 
     async def _pump_back(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, left: int | None
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, left: int | None, number: int
     ) -> None:
         async def heard() -> bytes:
             data = await reader.read(65536)
             while not self._hears_far.is_set() and data:
                 data = await reader.read(65536)  # lost
+            await asyncio.sleep(self.lag_s.get(number, 0.0))
             return data
 
         await _pump(heard, writer, left)

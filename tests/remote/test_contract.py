@@ -79,3 +79,26 @@ def test_only_a_node_that_is_there_is_asked(near: Client) -> None:
     assert [one["name"] for one in near.nodes()] == ["far"]
     with pytest.raises((BackendUnavailable, InvalidRequest)):
         near.start("true", backend="local2")
+
+
+def test_what_is_heard_late_over_one_connection_tells_nothing_twice(own_pair: Pair) -> None:
+    """Verbs are answered over one connection, events come over another: whichever is slow, each event is told once."""
+    with own_pair.client() as client:
+        client.start("true", backend=FAR).wait(PATIENCE_S)  # now both connections are there
+        for slow in range(own_pair.proxy.taken):
+            own_pair.proxy.lag_s = {slow: 0.3}
+            seen = []
+            with client.events() as events:
+                process = client.start("read x", stdin="pipe", backend=FAR)
+                process.pause()
+                paused = process.info().state
+                process.resume()
+                resumed = process.info().state
+                process.close_stdin()
+                for event in events:
+                    if event.process_id == process.process_id:
+                        seen.append(event.event)
+                    if seen[-1:] == ["closed"]:
+                        break
+            assert seen == ["started", "paused", "resumed", "ended", "closed"], slow
+            assert (paused, resumed) == ("paused", "running"), slow

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 from outlive.client.messages import (
     Answer,
+    Attached,
     Ended,
     Heard,
     Hello,
@@ -45,7 +46,7 @@ class Conversation:
         self.attached: set[str] = set()
         self._asked = FOLLOWER
         self._answers: dict[int, Answer | None] = {}
-        self._attaching: dict[int, str] = {}
+        self._attaching: dict[int, tuple[str, bool]] = {}  # the process, and whether beside others
         self._events_id: int | None = None
         self._told: deque[Heard] = deque()
         self._kept_bytes = 0
@@ -67,7 +68,8 @@ class Conversation:
     ) -> tuple[int, str]:
         """Do the same for `attach`: from its answer on, what is told of the process is kept.
 
-        Without `beside` nothing else is followed any more.
+        Without `beside` nothing else is followed any more; with it, what the answer says of the process is kept as well,
+        in its place among the events.
         """
         params: dict[str, object] = {"process_id": process_id, "cursor": str(cursor), "output": "binary"}
         if raw:
@@ -77,8 +79,8 @@ class Conversation:
             self.drop_told()
         # What an earlier attach still tells of it comes before this one's answer.
         self.attached.discard(process_id)
-        self._attaching = {number: name for number, name in self._attaching.items() if name != process_id}
-        self._attaching[asked[0]] = process_id
+        self._attaching = {number: one for number, one in self._attaching.items() if one[0] != process_id}
+        self._attaching[asked[0]] = process_id, beside
         return asked
 
     def ask_events(self, params: Mapping[str, object]) -> tuple[int, str]:
@@ -137,15 +139,18 @@ class Conversation:
             case ProcessEvent() if self.is_listening:
                 self._keep(message)
                 return FOLLOWER
-            case Hello() | Answer() | Piece() | Missing() | Ended() | ProcessEvent() | None:
+            case Hello() | Answer() | Piece() | Missing() | Ended() | ProcessEvent() | Attached() | None:
                 return None
 
     def _answered(self, request_id: int, answer: Answer) -> int:
         self._answers[request_id] = answer
         attached = self._attaching.pop(request_id, None)
-        if attached is not None and answer.error is None:
+        if attached is not None and answer.result is not None:
             # Noticed here and not when the caller wakes: the next frame may be output already.
-            self.attached.add(attached)
+            process_id, beside = attached
+            self.attached.add(process_id)
+            if beside:
+                self._keep(Attached(process_id, answer.result))
         if request_id == self._events_id:
             self.is_listening = answer.error is None
         return request_id
@@ -162,4 +167,4 @@ class Conversation:
 def _size(told: Heard) -> int:
     if isinstance(told, Piece):
         return len(told.data)
-    return _EVENT_BYTES if isinstance(told, ProcessEvent) else 1
+    return _EVENT_BYTES if isinstance(told, ProcessEvent | Attached) else 1

@@ -8,7 +8,7 @@ from collections.abc import Awaitable
 from typing import Protocol, TypeVar
 
 from outlive.client.channel import Channel
-from outlive.client.messages import Ended, Heard, Missing, Piece, read_info
+from outlive.client.messages import Attached, Ended, Heard, Missing, Piece, read_info
 from outlive.client.results import Completion, ProcessEvent, ProcessInfo
 from outlive.client.world import ConnectionLost
 from outlive.core.cursor import Cursor
@@ -34,6 +34,9 @@ class FeedListener(Protocol):
     def ended(self, process_id: str, cursor: Cursor) -> None:
         """Take note that a process has ended, and that its output is whole up to `cursor`."""
 
+    def attached(self, process_id: str, info: ProcessInfo) -> None:
+        """Take note that a process's output is told from now on, and of what it is like now."""
+
     def happened(self, event: str, process_id: str | None, info: ProcessInfo | None) -> None:
         """Take note of an event (`ProcessEvent.event`), and of what the process is like then."""
 
@@ -58,8 +61,11 @@ class AsyncFeed:
         """
         await self._passing(self._channel.listen({}, answer_s=_ANSWER_S))
 
-    async def attach(self, process_id: str, cursor: Cursor) -> ProcessInfo:
-        """Hear a process's output from `cursor` on, beside what is heard already; return what it is like now.
+    async def attach(self, process_id: str, cursor: Cursor) -> None:
+        """Hear a process's output from `cursor` on, beside what is heard already; `FeedListener.attached` comes first.
+
+        What it is like is told there and not returned: a caller that wakes late would take it for newer than the events
+        that were told meanwhile.
 
         Raises:
             BackendUnavailable: `server_lost`, `timeout`.
@@ -67,14 +73,16 @@ class AsyncFeed:
         """
         if self.is_raw:
             try:
-                return await self._attach(process_id, cursor, raw=True)
+                await self._attach(process_id, cursor, raw=True)
             except AccessDenied:
                 self.is_raw = False
-        return await self._attach(process_id, cursor, raw=False)
+            else:
+                return
+        await self._attach(process_id, cursor, raw=False)
 
-    async def _attach(self, process_id: str, cursor: Cursor, *, raw: bool) -> ProcessInfo:
+    async def _attach(self, process_id: str, cursor: Cursor, *, raw: bool) -> None:
         asking = self._channel.attach(process_id, cursor, answer_s=_ANSWER_S, raw=raw, beside=True)
-        return read_info(await self._passing(asking))
+        await self._passing(asking)
 
     async def beat(self, *, answer_s: float) -> None:
         """Return when the other side has answered something.
@@ -128,6 +136,8 @@ def _tell(listener: FeedListener, told: Heard) -> int:
             listener.missing(process_id, int(stream == "stderr"), start, end)
         case Ended(process_id, Completion(cursor=cursor)):
             listener.ended(process_id, cursor)
+        case Attached(process_id, view):
+            listener.attached(process_id, read_info(view))
         case ProcessEvent():
             listener.happened(told.event, told.process_id, told.info)
     return 0

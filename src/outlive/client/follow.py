@@ -6,7 +6,7 @@ from typing import Self
 
 from outlive.client.channel import Channel
 from outlive.client.link import ANSWER_S, Link
-from outlive.client.messages import Ended, Told
+from outlive.client.messages import Attached, Ended, Told
 from outlive.client.patience import is_passing
 from outlive.client.position import Position
 from outlive.client.results import Completion, Gap, Output, ProcessEvent
@@ -120,7 +120,9 @@ class AsyncFollow:
                     raise
                 await self._link.rest(error)
             else:
-                if told is not None and not isinstance(told, ProcessEvent):  # nobody asked for events here
+                if told is not None and not isinstance(
+                    told, Attached | ProcessEvent
+                ):  # nobody asked for these here
                     return told
                 self._channel = None  # something was left out: attach again, at the cursor
 

@@ -104,8 +104,16 @@ class Ended:
     completion: Completion
 
 
+@dataclass(frozen=True, slots=True)
+class Attached:
+    """What a process was like when it was attached beside others, in the wire's words; its place among events counts."""
+
+    process_id: str
+    view: Mapping[str, Any]
+
+
 Told = Piece | Missing | Ended
-Heard = Told | ProcessEvent
+Heard = Told | ProcessEvent | Attached
 Message = Hello | Answer | Heard | None
 
 

@@ -129,6 +129,9 @@ class NodeListener(Protocol):
     def ended(self, process_id: str, cursor: Cursor) -> None:
         """Take note that the output is whole up to `cursor`."""
 
+    def attached(self, process_id: str, info: NodeView) -> None:
+        """Take note that a process is followed from now on, and of what it is like."""
+
     def happened(self, event: str, process_id: str | None, info: NodeView | None) -> None:
         """Take note of an event."""
 
@@ -141,8 +144,8 @@ class NodeFeed(Protocol):
     async def listen(self) -> None:
         """Hear of all events from now on, and of no process's output."""
 
-    async def attach(self, process_id: str, cursor: Cursor) -> NodeView:
-        """Hear a process's output from `cursor` on, too; return what it is like now."""
+    async def attach(self, process_id: str, cursor: Cursor) -> None:
+        """Hear a process's output from `cursor` on, too; `NodeListener.attached` says what it is like."""
 
     async def beat(self, *, answer_s: float) -> None:
         """Return when the node has answered something."""

@@ -10,6 +10,7 @@ from outlive.backends.contract import Bell
 from outlive.backends.remote.contract import NodeConnection, NodeFeed, NodeView
 from outlive.backends.remote.mirror import Mirror
 from outlive.backends.remote.pursuing import Pursuing
+from outlive.backends.remote.records import put_down_state
 from outlive.backends.remote.writing import Writing
 from outlive.core.cursor import Cursor
 from outlive.core.errors import BackendUnavailable
@@ -102,6 +103,16 @@ class Following(Pursuing):
         mirror = self.mirrors.get(process_id)
         if mirror is not None and mirror.completion is None:
             self._ended.append((mirror, cursor))
+
+    def attached(self, process_id: str, info: NodeView) -> None:
+        """Take over what a process is like that is followed now."""
+        mirror = self.mirrors.get(process_id)
+        if mirror is None or mirror.completion is not None:
+            return
+        mirror.is_unknown = False
+        mirror.learn(info)
+        self.tell([mirror])
+        self._spawn(put_down_state(mirror))
 
     def happened(self, event: str, process_id: str | None, info: NodeView | None) -> None:
         """Take over what a process is like."""

@@ -82,6 +82,7 @@ class Mirror:
         self._pid = self._code = self._descendants = self._cause = 0
         self._kind = ""
         self._is_complete = self._is_stalled_there = False
+        self._heard = [0, 0]  # how often the feed told that it runs, that it is paused
         self.started_ns = self._ended_ns = self._duration_ns = 0
         self.is_acknowledged = self._read()
 
@@ -181,10 +182,23 @@ class Mirror:
             write_paused(self.folder, is_paused=self.is_paused)
         self._told_paused = self.is_paused
 
-    def pause(self, *, is_paused: bool) -> None:
-        """Take over that a pause or resume was acknowledged."""
-        if self._phase in {Phase.RUNNING, Phase.PAUSED}:
-            self._phase = Phase.PAUSED if is_paused else Phase.RUNNING
+    def times_heard(self, *, is_paused: bool) -> int:
+        """How often the feed told that it is paused, or that it runs."""
+        return self._heard[is_paused]
+
+    async def hear_of(self, *, is_paused: bool, since: int) -> None:
+        """Wait until the feed has told of a pause or resume that was acknowledged, or of the end.
+
+        An acknowledgement comes over another connection than the feed, and may be earlier. To take the state over from
+        both would tell a pause once more that has ended long since: the feed alone says what it is like, in order.
+
+        Args:
+            is_paused: Which of the two.
+            since: `times_heard` before it was asked for.
+        """
+        while not self.is_ended and self.is_paused != is_paused and self._heard[is_paused] == since:
+            self.news.clear()
+            await self.news.wait()
 
     def ask_end(self, cause: int, note: str) -> None:
         """Take note who wants its end; the first one counts."""
@@ -199,6 +213,7 @@ class Mirror:
         self.files.output_lost |= view.output_lost
         if not self.is_ended:
             self._phase = Phase.EXITED if state in ENDED else _PHASES[state]
+            self._heard[self.is_paused] += 1
         if state in ENDED:
             self._kind = _KINDS[state]
             self._code = view.exit_code or view.exit_signal or 0
@@ -209,6 +224,7 @@ class Mirror:
             self._is_complete = self._is_complete or view.is_complete
             self._descendants = view.descendants
             self.is_closed = self.is_closed or view.is_closed
+        self.news.set()
 
     def end_without_node(self, kind: str, note: str) -> None:
         """Take note of an end that the node cannot tell: it "failed" to start, or is "lost"."""

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from outlive.backends.contract import Bell
 from outlive.backends.remote.contract import NodeConnection, NodeFeed
 from outlive.backends.remote.mirror import Mirror
-from outlive.backends.remote.records import end_here, put_down_closed, put_down_end, put_down_state, read_late
+from outlive.backends.remote.records import end_here, put_down_closed, put_down_end, read_late
 from outlive.core.cursor import Cursor
 from outlive.core.errors import BackendUnavailable, OutliveError, ProcessNotFound
 
@@ -46,8 +46,10 @@ class Pursuing:
                 return
         try:
             if mirror.completion is None:
-                mirror.learn(await feed.attach(mirror.process_id, mirror.files.cursor))
+                await feed.attach(mirror.process_id, mirror.files.cursor)
             else:
+                mirror.is_unknown = False
+                self.tell([mirror])
                 self._follow_late(mirror)
         except ProcessNotFound:
             await self._lose(mirror, "lost", _GONE)
@@ -58,10 +60,6 @@ class Pursuing:
             _logger.warning(
                 "a process on a node cannot be followed: %s: %s", mirror.process_id, error.message
             )
-            return
-        mirror.is_unknown = False
-        self.tell([mirror])
-        await put_down_state(mirror)
 
     async def _lose(self, mirror: Mirror, kind: str, note: str) -> None:
         """End a process of which the node knows nothing."""

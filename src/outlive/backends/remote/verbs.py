@@ -17,6 +17,7 @@ from outlive.protocols.keeper import CauseCode
 __all__ = ["NodeVerbs"]
 
 _PIECE_BYTES = 64 * 1024  # of an input: a node may take only small messages
+_NEWS_S = 5.0  # how long the feed may take to tell of what was acknowledged
 
 
 class NodeVerbs(NodeLooking):
@@ -27,15 +28,11 @@ class NodeVerbs(NodeLooking):
 
     async def pause(self, process_id: ProcessId, *, acknowledged: Callable[[], None]) -> None:
         """Stop the whole tree there."""
-        await self._ask("control", process_id, type="PAUSE")
-        await self._paused(process_id, is_paused=True)
-        acknowledged()
+        await self._control(process_id, "PAUSE", is_paused=True, acknowledged=acknowledged)
 
     async def resume(self, process_id: ProcessId, *, acknowledged: Callable[[], None]) -> None:
         """Continue the whole tree there."""
-        await self._ask("control", process_id, type="RESUME")
-        await self._paused(process_id, is_paused=False)
-        acknowledged()
+        await self._control(process_id, "RESUME", is_paused=False, acknowledged=acknowledged)
 
     async def stop(self, process_id: ProcessId, *, cause: Cause, grace_s: float, note: str) -> None:
         """End the whole tree there: TERM now, KILL after the grace period, which the node counts."""
@@ -103,8 +100,17 @@ class NodeVerbs(NodeLooking):
         """Close the reading end of a pipe there."""
         await self._ask("close_output", process_id, type="stderr" if stream else "stdout")
 
-    async def _paused(self, process_id: ProcessId, *, is_paused: bool) -> None:
+    async def _control(
+        self, process_id: ProcessId, verb: str, *, is_paused: bool, acknowledged: Callable[[], None]
+    ) -> None:
         mirror = self._mirror(process_id)
+        since = 0 if mirror is None else mirror.times_heard(is_paused=is_paused)
+        await self._ask("control", process_id, type=verb)
         if mirror is not None:
-            mirror.pause(is_paused=is_paused)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_NEWS_S):
+                    await mirror.hear_of(is_paused=is_paused, since=since)
+            if mirror.is_paused != is_paused:
+                return  # it has changed again since, or its feed is late: what it tells then counts
             await put_down_state(mirror)
+        acknowledged()
