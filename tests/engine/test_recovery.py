@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 
 from outlive.core.command import Command
 from outlive.core.cursor import BEGINNING
+from outlive.core.errors import ProcessNotFound
 from outlive.core.events import (
     Event,
     KeeperConnected,
@@ -370,3 +372,34 @@ async def test_two_who_catch_up_at_the_same_time_are_not_in_each_others_way(engi
     await asyncio.gather(*(engine._recovery.catch_up() for _ in range(3)))
     assert not engine._intake.doubtful
     assert process.record.exit_code == 2
+
+
+async def test_what_the_keeper_starts_late_for_an_earlier_server_lives_on(own_house: House) -> None:
+    """Its order may be carried out while the next server looks into the folders: without an end, they are no leftovers."""
+    started: list[ProcessId] = []
+    enough = threading.Event()
+
+    def keep_starting() -> None:
+        while not enough.is_set():
+            started.append(own_house.start("/bin/sleep", "1000"))
+
+    order = asyncio.create_task(asyncio.to_thread(keep_starting))
+    try:
+        await asyncio.to_thread(until, lambda: len(started) > 5, "some orders")
+        async with an_engine(own_house.state_dir) as engine:
+            await asyncio.sleep(1.0)  # the first look after the past
+            enough.set()
+            await order
+            async with asyncio.timeout(30):
+                while not all([await _runs(engine, one) for one in started]):  # noqa: ASYNC110 -- ends when all are told of
+                    await asyncio.sleep(0.05)
+            assert all(own_house.folder(one).exists() for one in started)
+    finally:
+        enough.set()
+
+
+async def _runs(engine: Engine, process_id: ProcessId) -> bool:
+    try:
+        return (await engine.find(process_id)).state is State.RUNNING
+    except ProcessNotFound:
+        return False  # the keeper has not told of it yet

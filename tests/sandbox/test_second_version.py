@@ -27,6 +27,7 @@ mount -t tmpfs tmpfs /tmp
 mount -t tmpfs tmpfs /dev
 mknod -m 666 /dev/null c 1 3; mknod -m 666 /dev/zero c 1 5; mknod -m 666 /dev/full c 1 7
 mknod -m 666 /dev/random c 1 8; mknod -m 666 /dev/urandom c 1 9; mknod -m 666 /dev/tty c 5 0
+mount -t tmpfs tmpfs /var/tmp
 mkdir /tmp/home /dev/shm /dev/pts
 mount -t tmpfs tmpfs /dev/shm
 mount -t devpts devpts /dev/pts -o newinstance,ptmxmode=0666

@@ -116,6 +116,10 @@ class Intake:
         if process.connection_id is not None:
             self._of_connection.setdefault(process.connection_id, {})[process.key] = process
 
+    def is_told(self, key: bytes) -> bool:
+        """Whether a process is live, or the keeper has told of it and it is about to be loaded."""
+        return key in self.live or key in self.strangers
+
     def leave(self, process: Process) -> bool:
         """From now on a process is not live any more; tell whether it was."""
         known = self.live.pop(process.key, None)

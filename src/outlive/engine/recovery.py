@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
+from outlive.backends.contract import Bell
 from outlive.core.errors import OutliveError
 from outlive.core.identity import ProcessId, id_from_bytes, id_to_bytes
 from outlive.core.layout import Layout
@@ -18,6 +19,7 @@ from outlive.engine.hiding import Hider
 from outlive.engine.intake import Intake
 from outlive.engine.process import Change, Process
 from outlive.engine.secrets import Secrets
+from outlive.protocols.keeper import Phase
 from outlive.store.folder import read_folder
 from outlive.store.registry import Registry
 from outlive.store.rows import StoredProcess
@@ -128,7 +130,7 @@ class Recovery:
         self._settled(process, changes)
 
     def _is_told(self, key: bytes) -> bool:
-        return key in self._intake.live or key in self._intake.strangers
+        return self._intake.is_told(key)
 
     def _loaded(self, stored: StoredProcess, note: str) -> Process:
         process = Process.from_stored(
@@ -161,10 +163,10 @@ class Recovery:
                 _logger.warning("the keeper holds a process without a readable folder: %s", process_id)
                 self._intake.strangers.pop(key, None)
                 continue
-            if closed.get(process_id):
-                self._intake.strangers.pop(
-                    key, None
-                )  # a last word about a process that was filed away already
+            if closed.get(process_id) and _is_over(self._intake.strangers[key]):
+                # A last word about a process that was filed away already. One that runs counts for more than its row:
+                # its folder was seen before the keeper had told of it, and was taken for what a crash left.
+                self._intake.strangers.pop(key, None)
                 continue
             process = self._loaded(*loaded)
             rows.append(process.stored)
@@ -208,6 +210,10 @@ class Recovery:
             return {one: stored for one, stored in found.items() if stored is not None}
 
         return await asyncio.to_thread(read)
+
+
+def _is_over(bell: Bell) -> bool:
+    return bell[5] >= Phase.EXITED
 
 
 def _lost(row: StoredProcess) -> StoredProcess:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from outlive.core.errors import OutliveError
 from outlive.core.identity import ProcessId, id_to_bytes, is_process_id
 from outlive.core.layout import Layout
+from outlive.core.lifecycle import State
 from outlive.core.process import ProcessRecord
 from outlive.engine.intake import Intake
 from outlive.engine.retention_time import RetentionTime
@@ -45,6 +46,9 @@ class Upkeep:
         self._removed = removed
         self._time = RetentionTime(layout, registry)
         self._reserve = Reserve(layout.root)
+        # Folders without an end, entered as lost: a keeper that is about to tell of one makes it live again, so it is
+        # removed in a later round at the earliest.
+        self._without_end: set[str] = set()
 
     async def open(self) -> None:
         """Take up what earlier servers knew. To be awaited before anybody asks.
@@ -96,14 +100,17 @@ class Upkeep:
             # Started after the names were listed: not forgotten at all.
             if not self._is_live(process_id) and await self._registry.find(process_id) is None:
                 self._registry.put(stored)
+                if stored.record.state is State.LOST:
+                    self._without_end.add(process_id)
 
     async def prune(self, rule: Retention) -> None:
         """Remove the ended processes that retention does not keep: the folder first, then the row."""
         clock = await self._time.look()
         ended = await self._registry.removable(clock)
         removable = await asyncio.to_thread(select_removable, ended, rule, now_ns=clock.now_ns)
+        too_early, self._without_end = self._without_end, set()
         for name in removable:
-            if self._is_live(name):
+            if self._is_live(name) or name in too_early:
                 continue
             stored = await self._registry.find(name)
             await self.remove(ProcessId(name), None if stored is None else stored.record)
@@ -131,7 +138,7 @@ class Upkeep:
         await asyncio.to_thread(shutil.rmtree, doomed, ignore_errors=True)
 
     def _is_live(self, process_id: str) -> bool:
-        return id_to_bytes(process_id) in self._intake.live
+        return self._intake.is_told(id_to_bytes(process_id))
 
     def _read(self, process_ids: list[ProcessId]) -> list[StoredProcess]:
         found = [read_folder(self._layout.process(one), one, is_live=False) for one in process_ids]

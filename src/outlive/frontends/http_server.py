@@ -176,9 +176,9 @@ async def serving(
     Leaving sends WebSocket clients a close frame (1012, the service restarts), lets requests end for
     2 seconds, then cuts what is left.
     """
-    server = _Server(
-        app, max_message_bytes=max_message_bytes, turnstile=Turnstile(max_http_connections, time.monotonic)
-    )
+    soon = asyncio.get_running_loop().call_soon
+    turnstile = Turnstile(max_http_connections, time.monotonic, soon)
+    server = _Server(app, max_message_bytes=max_message_bytes, turnstile=turnstile)
     try:
         await server.open(sockets, tls)
         yield

@@ -20,8 +20,9 @@ SWEEP_S = 1.0  # between two sweeps of a loop that is not late
 _HEAD_S = 10.0  # from the connection, or a request's first byte, to the end of its head
 _BODY_S = 120.0  # from there to the end of its body: 16 MiB at 140 KB/s
 # A connection that has just come makes no room yet: its request is on its way, or not read yet. As many again as there may be get in
-# beside such ones.
+# beside such ones; in a greater crowd it keeps its place until the loop has had turns enough to read what lay there.
 _CHANCE_S = 3.0
+_CHANCE_TURNS = 8
 
 
 class Phase(Enum):
@@ -53,14 +54,18 @@ class Guest(Protocol):
 class Turnstile:
     """All HTTP connections of a server, the longest in their phase first. On the event loop only."""
 
-    def __init__(self, most: int, clock: Callable[[], float]) -> None:
-        """Let at most `most` in at a time."""
+    def __init__(
+        self, most: int, clock: Callable[[], float], soon: Callable[[Callable[[], None]], object]
+    ) -> None:
+        """Let at most `most` in at a time; `soon` calls what it is given in the loop's next turn."""
         self._most = most
+        self._soon = soon
+        self._turn = self._last_turn = 0  # counted in a crowd only
         self.turns = AcceptTurns()  # of Unix sockets
         self._clock = clock
         self._swept = clock()
         self._lost_s = 0.0  # in which the loop did not turn
-        self._guests: dict[Guest, None] = {}
+        self._guests: dict[Guest, int] = {}  # and the turn in which each came
 
     def __len__(self) -> int:
         """Return how many are in."""
@@ -69,23 +74,40 @@ class Turnstile:
     def enter(self, guest: Guest) -> None:
         """Let a connection in; somebody idle makes room when it is crowded, else the newcomer leaves."""
         if len(self._guests) >= self._most:
-            idle = next((one for one in self._guests if self._may_go(one)), None)
+            self._count_turns()
+            idle = self._who_goes()
             if idle is not None:
                 del self._guests[idle]
                 idle.drop()
-            elif len(self._guests) >= 2 * self._most or not any(map(_is_new, self._guests)):
+            elif not any(map(_is_new, self._guests)):
                 guest.drop()
                 return
-        self._guests[guest] = None
+        self._guests[guest] = self._turn
         self.begin(guest, Phase.HEAD)
+
+    def _who_goes(self) -> Guest | None:
+        idle = next((one for one in self._guests if self._may_go(one)), None)
+        if idle is None and len(self._guests) >= 2 * self._most:
+            ripe = self._turn - _CHANCE_TURNS
+            return next((one for one, turn in self._guests.items() if turn <= ripe and _is_new(one)), None)
+        return idle
+
+    def _count_turns(self) -> None:
+        if self._last_turn <= self._turn:
+            self._soon(self._tick)
+        self._last_turn = self._turn + _CHANCE_TURNS + 1
+
+    def _tick(self) -> None:
+        self._turn += 1
+        if self._turn < self._last_turn:
+            self._soon(self._tick)
 
     def begin(self, guest: Guest, phase: Phase) -> None:
         """Note that a connection's phase begins."""
         guest.phase = phase
         guest.since = self._now()
         if phase is Phase.REST and guest in self._guests:
-            del self._guests[guest]
-            self._guests[guest] = None
+            self._guests[guest] = self._guests.pop(guest)
 
     def leave(self, guest: Guest) -> None:
         """Forget a connection; idempotent."""
