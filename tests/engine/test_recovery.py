@@ -4,7 +4,6 @@ import asyncio
 import os
 import signal
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,20 +12,17 @@ import pytest
 
 from outlive.core.command import Command
 from outlive.core.cursor import BEGINNING
-from outlive.core.errors import ProcessNotFound
 from outlive.core.events import (
     Event,
     KeeperConnected,
     KeeperDisconnected,
     ProcessCompleted,
     ProcessRecovered,
-    ProcessRemoved,
 )
 from outlive.core.identity import RANDOM_BYTES, ProcessId, new_process_id
 from outlive.core.lifecycle import Cause, State
 from outlive.core.process import Owner
 from outlive.engine import Engine, Process, ProcessFilter, follow
-from outlive.store.retention import Retention
 from tests.engine.engines import ME, an_engine, output_of, run, settled
 from tests.keeper.client import until
 from tests.keeper.house import House
@@ -267,31 +263,6 @@ async def test_a_process_that_finished_while_the_link_was_down_is_settled(own_ho
         await settled(engine, process)
 
 
-async def test_retention_removes_the_oldest_and_never_what_lives(own_house: House) -> None:
-    rule = Retention(max_age_s=None, max_count=2, max_bytes=None)
-    heard: list[Event] = []
-    async with an_engine(own_house.state_dir, retention=rule, retention_interval_s=0.05) as engine:
-        engine.subscribe_events(heard.append)
-        live = await engine.start(Command(line="sleep 1000"), owner=ME)
-        ended = [await run(engine, f"echo {number}") for number in range(5)]
-        expected = [process.process_id for process in ended[:3]]
-        async with asyncio.timeout(10):
-            while _removed(heard) != expected:  # noqa: ASYNC110 - a matter of time
-                await asyncio.sleep(0.01)
-        assert [own_house.folder(process.process_id).exists() for process in ended] == [False] * 3 + [
-            True
-        ] * 2
-        assert [record.process_id for record in await engine.list()] == [
-            ended[4].process_id,
-            ended[3].process_id,
-            live.process_id,
-        ]
-
-
-def _removed(heard: list[Event]) -> list[str]:
-    return [event.process_id for event in heard if isinstance(event, ProcessRemoved)]
-
-
 async def test_folders_that_are_no_processes_are_left_alone(own_house: House) -> None:
     strange = own_house.folder(new_process_id(1, bytes(RANDOM_BYTES)))
     async with an_engine(own_house.state_dir) as engine:
@@ -372,34 +343,3 @@ async def test_two_who_catch_up_at_the_same_time_are_not_in_each_others_way(engi
     await asyncio.gather(*(engine._recovery.catch_up() for _ in range(3)))
     assert not engine._intake.doubtful
     assert process.record.exit_code == 2
-
-
-async def test_what_the_keeper_starts_late_for_an_earlier_server_lives_on(own_house: House) -> None:
-    """Its order may be carried out while the next server looks into the folders: without an end, they are no leftovers."""
-    started: list[ProcessId] = []
-    enough = threading.Event()
-
-    def keep_starting() -> None:
-        while not enough.is_set():
-            started.append(own_house.start("/bin/sleep", "1000"))
-
-    order = asyncio.create_task(asyncio.to_thread(keep_starting))
-    try:
-        await asyncio.to_thread(until, lambda: len(started) > 5, "some orders")
-        async with an_engine(own_house.state_dir) as engine:
-            await asyncio.sleep(1.0)  # the first look after the past
-            enough.set()
-            await order
-            async with asyncio.timeout(30):
-                while not all([await _runs(engine, one) for one in started]):  # noqa: ASYNC110 -- ends when all are told of
-                    await asyncio.sleep(0.05)
-            assert all(own_house.folder(one).exists() for one in started)
-    finally:
-        enough.set()
-
-
-async def _runs(engine: Engine, process_id: ProcessId) -> bool:
-    try:
-        return (await engine.find(process_id)).state is State.RUNNING
-    except ProcessNotFound:
-        return False  # the keeper has not told of it yet

@@ -28,6 +28,7 @@ from outlive.core.location import LOCAL
 
 __all__ = [
     "Answer",
+    "Attached",
     "Ended",
     "Heard",
     "Hello",

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from outlive.core.errors import OutliveError
 from outlive.core.identity import ProcessId, id_to_bytes, is_process_id
 from outlive.core.layout import Layout
-from outlive.core.lifecycle import State
 from outlive.core.process import ProcessRecord
 from outlive.engine.intake import Intake
 from outlive.engine.retention_time import RetentionTime
@@ -46,8 +45,9 @@ class Upkeep:
         self._removed = removed
         self._time = RetentionTime(layout, registry)
         self._reserve = Reserve(layout.root)
-        # Folders without an end, entered as lost: a keeper that is about to tell of one makes it live again, so it is
-        # removed in a later round at the earliest.
+        # Folders that say nothing of an end. Each is entered as lost or as never run, and either may be wrong: the keeper
+        # may be about to start it (its folder is there before its `pid` is) or to report it. So such a folder is removed
+        # in a later round at the earliest; by then the keeper has reported what lives.
         self._without_end: set[str] = set()
 
     async def open(self) -> None:
@@ -100,7 +100,7 @@ class Upkeep:
             # Started after the names were listed: not forgotten at all.
             if not self._is_live(process_id) and await self._registry.find(process_id) is None:
                 self._registry.put(stored)
-                if stored.record.state is State.LOST:
+                if stored.record.ended_at is None:
                     self._without_end.add(process_id)
 
     async def prune(self, rule: Retention) -> None:

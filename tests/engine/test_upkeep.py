@@ -1,0 +1,91 @@
+"""What an engine's upkeep removes, and what it leaves alone: old processes go, what lives or may live stays."""
+
+import asyncio
+import threading
+
+from outlive.core.command import Command
+from outlive.core.errors import ProcessNotFound
+from outlive.core.events import Event, ProcessRemoved
+from outlive.core.identity import ProcessId
+from outlive.core.lifecycle import State
+from outlive.engine import Engine
+from outlive.store.retention import Retention
+from tests.engine.engines import ME, an_engine, run
+from tests.engine.test_recovery import lose_registry
+from tests.keeper.client import until
+from tests.keeper.house import House
+
+
+async def test_retention_removes_the_oldest_and_never_what_lives(own_house: House) -> None:
+    rule = Retention(max_age_s=None, max_count=2, max_bytes=None)
+    heard: list[Event] = []
+    async with an_engine(own_house.state_dir, retention=rule, retention_interval_s=0.05) as engine:
+        engine.subscribe_events(heard.append)
+        live = await engine.start(Command(line="sleep 1000"), owner=ME)
+        ended = [await run(engine, f"echo {number}") for number in range(5)]
+        expected = [process.process_id for process in ended[:3]]
+        async with asyncio.timeout(10):
+            while _removed(heard) != expected:  # noqa: ASYNC110 - a matter of time
+                await asyncio.sleep(0.01)
+        assert [own_house.folder(process.process_id).exists() for process in ended] == [False] * 3 + [
+            True
+        ] * 2
+        assert [record.process_id for record in await engine.list()] == [
+            ended[4].process_id,
+            ended[3].process_id,
+            live.process_id,
+        ]
+
+
+def _removed(heard: list[Event]) -> list[str]:
+    return [event.process_id for event in heard if isinstance(event, ProcessRemoved)]
+
+
+async def test_a_folder_whose_start_is_just_being_carried_out_is_no_leftover(own_house: House) -> None:
+    """The supervisor renames the folder into place before the shim writes `pid`: the first look may fall between them."""
+    rule = Retention(max_age_s=0.0, max_count=None, max_bytes=None)
+    async with an_engine(own_house.state_dir) as engine:
+        starting, old = await run(engine, "true"), await run(engine, "true")
+    lose_registry(own_house)
+    folder = own_house.folder(starting.process_id)
+    for name in ("pid", "done", "closed"):
+        (folder / name).unlink(missing_ok=True)
+    heard: list[Event] = []
+    async with an_engine(own_house.state_dir, retention=rule, retention_interval_s=1000.0) as engine:
+        engine.subscribe_events(heard.append)
+        async with asyncio.timeout(10):
+            while not _removed(heard):  # noqa: ASYNC110 - the first round of many
+                await asyncio.sleep(0.01)
+    assert _removed(heard) == [old.process_id]
+    assert folder.exists()
+
+
+async def test_what_the_keeper_starts_late_for_an_earlier_server_lives_on(own_house: House) -> None:
+    """Its order may be carried out while the next server looks into the folders: without an end, they are no leftovers."""
+    started: list[ProcessId] = []
+    enough = threading.Event()
+
+    def keep_starting() -> None:
+        while not enough.is_set():
+            started.append(own_house.start("/bin/sleep", "1000"))
+
+    order = asyncio.create_task(asyncio.to_thread(keep_starting))
+    try:
+        await asyncio.to_thread(until, lambda: len(started) > 5, "some orders")
+        async with an_engine(own_house.state_dir) as engine:
+            await asyncio.sleep(1.0)  # the first look after the past
+            enough.set()
+            await order
+            async with asyncio.timeout(30):
+                while not all([await _runs(engine, one) for one in started]):  # noqa: ASYNC110 -- ends when all are told of
+                    await asyncio.sleep(0.05)
+            assert all(own_house.folder(one).exists() for one in started)
+    finally:
+        enough.set()
+
+
+async def _runs(engine: Engine, process_id: ProcessId) -> bool:
+    try:
+        return (await engine.find(process_id)).state is State.RUNNING
+    except ProcessNotFound:
+        return False  # the keeper has not told of it yet
