@@ -10,7 +10,7 @@ import subprocess
 from typing import Any
 
 _KEEPER_ENTRY = os.path.join("outlive", "keeper", "__main__.py")
-_HANDED_ON = ("COVERAGE_PROCESS_CONFIG", "COVERAGE_PROCESS_START", "PYTHONPATH")
+_HANDED_ON = ("COVERAGE_PROCESS_CONFIG", "COVERAGE_PROCESS_START", "START_TRACE", "PYTHONPATH")
 
 _popen_init = subprocess.Popen.__init__
 _posix_spawn = os.posix_spawn

@@ -1,0 +1,295 @@
+"""Count the shape of the house: `python scripts/measure/house.py` prints a table, `--json` an object.
+
+Counts what a reader meets: how much code there is, how it is cut, how many files know one fact. The tests hold some of
+these counts (tests/house/test_measures.py). Nothing is imported or run: files are parsed. What one start touches at run
+time is `start_trace.py`'s to count.
+"""
+
+import argparse
+import ast
+import collections
+import io
+import json
+import re
+import tokenize
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCE = ROOT / "src" / "outlive"
+# Options of a start and verbs on a process whose spread is counted: in how many source files each is spelled out.
+OPTIONS = ("group_limit", "isolation", "env_secrets", "umask", "max_line_bytes")
+VERBS = ("relabel", "close_output", "resize")
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_DOCUMENTED = (ast.Module, ast.ClassDef, *_FUNCTIONS)
+_BLANK = {
+    tokenize.COMMENT,
+    tokenize.NL,
+    tokenize.NEWLINE,
+    tokenize.INDENT,
+    tokenize.DEDENT,
+    tokenize.ENDMARKER,
+}
+# People as subjects of sentences about programs (style guide, 1): the caller, a process, the client are meant.
+_PEOPLE = re.compile(r"\b(who|whoever|whom|nobody|somebody|everybody)\b", re.IGNORECASE)
+# A definition begins at the margin and opens its body before the next margin.
+_DEFINITION = re.compile(r"^(\w[\w *]*?)\b(\w+)\([^;{}]*\)\s*\{", re.MULTILINE)
+_CALLED = re.compile(r"\b(\w+)\b")
+# Words that end in -ing and are nouns of their own.
+_NOUNS = {"string", "ring", "ping", "thing", "setting", "encoding", "timing", "routing"}
+
+
+@dataclass(frozen=True)
+class Module:
+    """One Python file of the product, parsed once."""
+
+    path: Path
+
+    @cached_property
+    def name(self) -> str:
+        """The path below the package, with slashes."""
+        return self.path.relative_to(SOURCE).as_posix()
+
+    @cached_property
+    def text(self) -> str:
+        """The content."""
+        return self.path.read_text(encoding="utf-8")
+
+    @cached_property
+    def tree(self) -> ast.Module:
+        """The syntax tree."""
+        return ast.parse(self.text, filename=self.name)
+
+    @cached_property
+    def docstring_lines(self) -> set[int]:
+        """The numbers of the lines that docstrings take."""
+        lines: set[int] = set()
+        for node in ast.walk(self.tree):
+            if isinstance(node, _DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
+                first = node.body[0]
+                lines.update(range(first.lineno, (first.end_lineno or first.lineno) + 1))
+        return lines
+
+    @cached_property
+    def tokens(self) -> list[tokenize.TokenInfo]:
+        """The tokens, comments included."""
+        return list(tokenize.generate_tokens(io.StringIO(self.text).readline))
+
+    @cached_property
+    def comment_lines(self) -> set[int]:
+        """The numbers of the lines that hold a comment."""
+        return {token.start[0] for token in self.tokens if token.type == tokenize.COMMENT}
+
+    @cached_property
+    def code_lines(self) -> set[int]:
+        """The numbers of the lines that hold code: no blank lines, comments or docstrings."""
+        lines: set[int] = set()
+        for token in self.tokens:
+            if token.type not in _BLANK:
+                lines.update(range(token.start[0], token.end[0] + 1))
+        return lines - self.docstring_lines
+
+    def classes(self) -> Iterator[ast.ClassDef]:
+        """Yield every class that the module defines."""
+        return (node for node in ast.walk(self.tree) if isinstance(node, ast.ClassDef))
+
+    def prose(self) -> str:
+        """Return docstrings and comments as one text."""
+        docs = [
+            ast.get_docstring(node) or "" for node in ast.walk(self.tree) if isinstance(node, _DOCUMENTED)
+        ]
+        comments = [token.string for token in self.tokens if token.type == tokenize.COMMENT]
+        return "\n".join((*docs, *comments))
+
+
+def modules() -> list[Module]:
+    """Return every Python file of the product, by path."""
+    return [Module(path) for path in sorted(SOURCE.rglob("*.py")) if "__pycache__" not in path.parts]
+
+
+def twice_used_names(found: Iterable[Module]) -> dict[str, list[str]]:
+    """Return the class names that more than one module defines, with the modules."""
+    places: dict[str, list[str]] = collections.defaultdict(list)
+    for module in found:
+        for node in module.classes():
+            places[node.name].append(module.name)
+    return {name: where for name, where in sorted(places.items()) if len(where) > 1}
+
+
+def gerund_modules(found: Iterable[Module]) -> list[str]:
+    """Return the modules whose last word ends in -ing and is no noun: a module is named for what it owns."""
+    return [
+        module.name
+        for module in found
+        if (word := module.path.stem.split("_")[-1]).endswith("ing") and word not in _NOUNS
+    ]
+
+
+def public_methods(found: Iterable[Module]) -> dict[str, int]:
+    """Return for each class how many public methods it has, those of its own base classes included; properties do not count."""
+    bases: dict[str, list[str]] = {}
+    own: dict[str, set[str]] = {}
+    for module in found:
+        for node in module.classes():
+            key = f"{module.name}:{node.name}"
+            bases[key] = [base.id for base in node.bases if isinstance(base, ast.Name)]
+            own[key] = {child.name for child in node.body if isinstance(child, _FUNCTIONS) and _counts(child)}
+    by_name: dict[str, list[str]] = collections.defaultdict(list)
+    for key in own:
+        by_name[key.rpartition(":")[2]].append(key)
+
+    def chain(key: str) -> set[str]:
+        names = set(own[key])
+        for base in bases[key]:
+            for other in by_name.get(base, ()):
+                if other != key:
+                    names |= chain(other)
+        return names
+
+    return {key: len(chain(key)) for key in own}
+
+
+def _counts(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    is_read = any(
+        (isinstance(mark, ast.Name) and mark.id in {"property", "cached_property"})
+        or (isinstance(mark, ast.Attribute) and mark.attr in {"setter", "cached_property"})
+        for mark in function.decorator_list
+    )
+    return not function.name.startswith("_") and not is_read
+
+
+def constructor_callables(found: Iterable[Module]) -> dict[str, int]:
+    """Return for each class how many parameters of its constructor are callables."""
+    counted: dict[str, int] = {}
+    for module in found:
+        for node in module.classes():
+            for child in node.body:
+                if isinstance(child, _FUNCTIONS) and child.name == "__init__":
+                    arguments = (*child.args.posonlyargs, *child.args.args, *child.args.kwonlyargs)
+                    number = sum(
+                        "Callable" in ast.unparse(one.annotation) for one in arguments if one.annotation
+                    )
+                    counted[f"{module.name}:{node.name}"] = number
+    return counted
+
+
+def knowing(found: Iterable[Module], word: str) -> list[str]:
+    """Return the modules whose code spells a word as a whole name or string; prose does not count."""
+    return [
+        module.name
+        for module in found
+        if any(
+            (token.type == tokenize.NAME and token.string == word)
+            or (token.type == tokenize.STRING and token.string.strip("\"'") == word)
+            for token in module.tokens
+            if token.start[0] not in module.docstring_lines
+        )
+    ]
+
+
+def native_rings() -> list[list[str]]:
+    """Return the rings among the C files, by who calls whose functions.
+
+    Headers tell less: one header may declare what several files define.
+    """
+    texts = {path.stem: path.read_text(encoding="utf-8") for path in sorted((ROOT / "src").rglob("*.c"))}
+    owner = {
+        name: stem
+        for stem, text in texts.items()
+        for kind, name in _DEFINITION.findall(text)
+        if not kind.startswith("static")
+    }
+    edges = {
+        stem: {owner[name] for name in _CALLED.findall(text) if owner.get(name, stem) != stem}
+        for stem, text in texts.items()
+    }
+    return _rings(edges)
+
+
+def _rings(edges: dict[str, set[str]]) -> list[list[str]]:
+    """Return the strongly connected components of more than one node (Tarjan's algorithm)."""
+    index: dict[str, int] = {}
+    low: dict[str, int] = {}
+    stack: list[str] = []
+    found: list[list[str]] = []
+
+    def visit(node: str) -> None:
+        index[node] = low[node] = len(index)
+        stack.append(node)
+        for other in sorted(edges.get(node, ())):
+            if other not in index:
+                visit(other)
+                low[node] = min(low[node], low[other])
+            elif other in stack:
+                low[node] = min(low[node], index[other])
+        if low[node] == index[node]:
+            ring = []
+            while True:
+                ring.append(other := stack.pop())
+                if other == node:
+                    break
+            if len(ring) > 1:
+                found.append(sorted(ring))
+
+    for node in sorted(edges):
+        if node not in index:
+            visit(node)
+    return found
+
+
+def measure() -> dict[str, object]:
+    """Return every count by its name."""
+    found = modules()
+    code = sum(len(module.code_lines) for module in found)
+    prose = sum(len(module.docstring_lines) + len(module.comment_lines) for module in found)
+    folders = collections.Counter(str(module.path.parent.relative_to(SOURCE)) for module in found)
+    methods, callables = public_methods(found), constructor_callables(found)
+    counts: dict[str, object] = {
+        "python files": len(found),
+        "code lines": code,
+        "prose per 100 lines of code": round(100 * prose / code, 1),
+        "comment lines": sum(len(module.comment_lines) for module in found),
+        "people as subjects": sum(len(_PEOPLE.findall(module.prose())) for module in found),
+        "class names used twice": len(twice_used_names(found)),
+        "modules named by a gerund": len(gerund_modules(found)),
+        "files under 40 lines": sum(
+            module.text.count("\n") < 40 and module.path.name != "__init__.py" for module in found
+        ),
+        "folders of more than 15 files": sum(number > 15 for number in folders.values()),
+        "most files in a folder": max(folders.values()),
+        "classes of more than 15 public methods": sum(number > 15 for number in methods.values()),
+        "most public methods of a class": max(methods.values()),
+        "callables handed to constructors": sum(callables.values()),
+        "constructors of more than two callables": sum(number > 2 for number in callables.values()),
+        "modules with __all__": sum("__all__" in module.text for module in found),
+        "files called settings.py": sum(module.path.name == "settings.py" for module in found),
+        "rings in C": len(native_rings()),
+    }
+    for word in (*OPTIONS, *VERBS):
+        counts[f"files that know {word}"] = len(knowing(found, word))
+    return counts
+
+
+def main() -> None:
+    """Print the counts."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument("--names", action="store_true", help="print what the counts are made of, too")
+    options = parser.parse_args()
+    counts = measure()
+    if options.json:
+        print(json.dumps(counts, indent=2))  # noqa: T201 -- its output
+        return
+    for name, value in counts.items():
+        print(f"{name:<42} {value}")  # noqa: T201 -- its output
+    if options.names:
+        found = modules()
+        print(json.dumps(twice_used_names(found), indent=1))  # noqa: T201 -- its output
+        print("\n".join(gerund_modules(found)))  # noqa: T201 -- its output
+        print(native_rings())  # noqa: T201 -- its output
+
+
+if __name__ == "__main__":
+    main()
