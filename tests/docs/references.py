@@ -16,7 +16,7 @@ from outlive.frontends.jsonrpc.methods import METHODS
 from outlive.frontends.rest.slugs import HTTP_SLUGS
 from outlive.protocols.jsonrpc.notifications import NOTIFICATIONS, OPTIONAL_MEMBERS
 from outlive.protocols.jsonrpc.numbers import ERROR_NUMBERS
-from outlive.protocols.jsonrpc.results import OPTIONAL_OF_A_PROCESS, PROCESS, RESULTS
+from outlive.protocols.jsonrpc.results import OPTIONAL_OF_A_PROCESS, OPTIONAL_RESULTS, PROCESS, RESULTS
 from outlive.protocols.mcp.lean import LEAN_TOOLS
 from outlive.protocols.mcp.schemas import COMMAND_TOOLS, PROCESS_TOOLS
 from outlive.protocols.mcp.terminal_tools import TERMINAL_TOOLS
@@ -105,6 +105,8 @@ def _messages() -> str:
         sentence = " ".join((method.shape.__doc__ or "").split())
         parts.append(f"\n### `{name}`\n\n{_without_name(sentence, name)}\n\n{_parameters(method.shape)}")
         result = [[f"`{member}`", kind] for member, kind in RESULTS[name].items()]
+        optional = OPTIONAL_RESULTS.get(name, {})
+        result += [[f"`{member}`", f"{kind}; where it applies"] for member, kind in optional.items()]
         parts.append(f"\n{table(['member of the result', 'type'], result) if result else _A_PROCESS}")
     always = [[f"`{member}`", kind, ""] for member, kind in PROCESS.items()]
     sometimes = [[f"`{member}`", kind, "where it applies"] for member, kind in OPTIONAL_OF_A_PROCESS.items()]

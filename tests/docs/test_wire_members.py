@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from outlive.protocols.jsonrpc.notifications import NOTIFICATIONS, OPTIONAL_MEMBERS
-from outlive.protocols.jsonrpc.results import OPTIONAL_OF_A_PROCESS, PROCESS, RESULTS
+from outlive.protocols.jsonrpc.results import OPTIONAL_OF_A_PROCESS, OPTIONAL_RESULTS, PROCESS, RESULTS
 from tests.docs.references import ALL_TOOLS, tool_members
 from tests.docs.wire import NAMED_BY_CALLERS, Wire, members
 from tests.mcp_http.raw_caller import RawCaller
@@ -18,13 +18,15 @@ from tests.support.server import OutliveServer
 _UNKNOWN = "0" * 26
 _ERROR = {"code", "message", "data", "data.reason", "data.hint"}
 _DETAILS = "data."  # whatever else an error knows; the page says so
+_PRINTS_A_KEY = "t=ghp; echo $t'_Xr5tUv7wXy9zAb1cDe3fGh5iJk7lMn9oPq1r'"
 
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OutliveServer]:
     """A server of these tests' own."""
     home = tmp_path_factory.mktemp("wm")
-    with OutliveServer(home / "state", env={"HOME": str(home), "SHELL": "/bin/bash"}) as server:
+    environment = {"HOME": str(home), "SHELL": "/bin/bash"}
+    with OutliveServer(home / "state", args=["--redact", "all"], env=environment) as server:
         yield server
 
 
@@ -46,6 +48,7 @@ def _below(name: str) -> set[str]:
 
 def _told_result(method: str) -> set[str]:
     told = _with_parts(RESULTS[method]) if RESULTS[method] else _A_PROCESS
+    told |= set(OPTIONAL_RESULTS.get(method, {}))
     return told | (_below("processes") if method == "list" else set())
 
 
@@ -59,7 +62,8 @@ def _told_notification(name: str) -> set[str]:
 def _live_once(wire: Wire) -> None:
     """Start, look at, steer and end processes in every way."""
     wire.call("events")
-    first = wire.call("execute", command="echo a; echo b >&2; exit 3", tags={"a": "b"}, profile="guarded")
+    line = f"{_PRINTS_A_KEY}; echo b >&2; exit 3"
+    first = wire.call("execute", command=line, tags={"a": "b"}, profile="guarded")
     process_id = first["process_id"]
     wire.until("process.completed", process_id=process_id)
     for method in ("get", "read", "wait", "attach", "relabel", "remove"):
@@ -90,7 +94,7 @@ def _live_once(wire: Wire) -> None:
 def _use_terminal(call: Callable[..., Any]) -> None:
     terminal_id = call("terminal_create")["terminal_id"]
     call("terminal_list")
-    call("terminal_execute", terminal_id=terminal_id, command="echo hi", wait_s=20)
+    call("terminal_execute", terminal_id=terminal_id, command=_PRINTS_A_KEY, wait_s=20)
     call("terminal_read", terminal_id=terminal_id)
     call("terminal_write", terminal_id=terminal_id, text="true\n")
     call("terminal_resize", terminal_id=terminal_id, rows=30, cols=90)
@@ -113,6 +117,10 @@ def test_json_rpc_sends_no_member_that_is_not_in_the_documents(served: OutliveSe
         if told and method in wire.results:
             assert set(told) <= wire.results[method], method
     assert set(PROCESS) <= wire.results["get"]
+    hiding = {method for method, told in OPTIONAL_RESULTS.items() if "redacted" in told}
+    assert {method for method, seen in wire.results.items() if "redacted" in seen} == hiding
+    assert "chunks.redacted" in wire.results["read"]
+    assert "redacted" in wire.notified["process.output"]
 
 
 @pytest.mark.thorough
@@ -130,9 +138,9 @@ def test_mcp_tools_answer_no_member_that_is_not_in_the_documents(
         return structured
 
     _use_terminal(call)
-    ended = call("command_execute", command="echo a", cwd=str(tmp_path))
+    ended = call("command_execute", command=_PRINTS_A_KEY, cwd=str(tmp_path))
     call("command_execute", command="sleep 60", background=True)
-    call("command_execute_script", script_content="echo b")
+    call("command_execute_script", script_content=_PRINTS_A_KEY)
     call("command_get_status", command_id=ended["id"])
     call("command_list_history")
     call("execute_linux_shell_command", cmd="echo c")
@@ -142,6 +150,8 @@ def test_mcp_tools_answer_no_member_that_is_not_in_the_documents(
     told = {str(tool["name"]): set(tool_members(tool)) for tool in ALL_TOOLS}
     surplus = {name: sorted(found - told[name]) for name, found in seen.items()}
     assert {name: extra for name, extra in surplus.items() if extra} == {}
+    counted = {name for name, found in told.items() if {"redacted", "status.redacted"} & found}
+    assert {name for name, found in seen.items() if {"redacted", "status.redacted"} & found} == counted
 
 
 def _schema_members(schema: Mapping[str, Any], schemas: Mapping[str, Any], path: str = "") -> Iterator[str]:
@@ -194,14 +204,16 @@ def test_rest_answers_no_member_that_is_not_in_openapi(served: OutliveServer) ->
     call("GET", at, one)  # a problem
     opened = call("POST", "/v1/terminals", "/v1/terminals", {})
     there = f"/v1/terminals/{opened['terminal_id']}"
-    call("POST", f"{there}/execute", f"{terminal}/execute", {"command": "echo hi", "wait_s": 20})
+    call("POST", f"{there}/execute", f"{terminal}/execute", {"command": _PRINTS_A_KEY, "wait_s": 20})
     call("GET", f"{there}/output", f"{terminal}/output")
     call("GET", there, terminal)
     call("GET", "/v1/terminals", "/v1/terminals")
     call("DELETE", there, terminal)
-    ran = call("POST", "/api/sync/execute/", "/api/sync/execute/", {"command": "echo hi"})
+    ran = call("POST", "/api/sync/execute/", "/api/sync/execute/", {"command": _PRINTS_A_KEY})
     background = "/api/async/execute/background/"
     call("POST", background, background, {"command": "sleep 60"})
+    call("GET", f"/v1/processes/{ran['process_id']}/output", f"{one}/output")
+    call("GET", f"/v1/processes/{ran['process_id']}/output?grep=ghp", f"{one}/output")
     call("GET", f"/api/async/process/{ran['process_id']}/", "/api/async/process/{process_id}/")
     call("GET", "/api/async/processes/list/", "/api/async/processes/list/")
     for path in ("/healthz", "/readyz"):

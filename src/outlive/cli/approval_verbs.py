@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 
-from outlive.cli.output import say, show, show_json
+from outlive.cli.output import say, show, show_json, tell_hidden
 from outlive.cli.process_verbs import act_on
 from outlive.cli.tables import age, plain
 from outlive.client import Client, InvalidRequest, ProcessNotFound
@@ -30,6 +30,7 @@ def list_approvals(client: Client, *, raw: bool, as_json: bool) -> int:
     else:
         now = datetime.now(UTC)
         show("\n\n".join(_described(one, now) for one in waiting))
+        tell_hidden(sum(one.redacted for one in waiting), by="--raw")
     return 0
 
 
@@ -70,6 +71,7 @@ def _looked_at(name: str, waiting: Sequence[PendingApproval]) -> PendingApproval
         text = f"What {name[:60]!r} stands for would have to be shown first, and nobody can be asked here."
         raise InvalidRequest("invalid_params", text, hint=_HOW)
     say(_described(one, datetime.now(UTC)))
+    tell_hidden(one.redacted, by="`outlive approvals --raw`")
     sys.stderr.write("Approve exactly this? [y/N] ")
     sys.stderr.flush()
     if sys.stdin.readline().strip().lower() not in {"y", "yes"}:

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from outlive.cli.output import say
-from outlive.core.redactions import hidden_words
+from outlive.core.redactions import redacted_member
 from outlive.store.log_search import LogLine
 
-__all__ = ["JsonPrinter", "Printer", "RawPrinter", "tell_hidden"]
+__all__ = ["JsonPrinter", "Printer", "RawPrinter"]
 
 _NAMES = ("stdout", "stderr")
 
@@ -64,7 +64,7 @@ class JsonPrinter:
         """Show text; a character that is cut here comes with the next piece."""
         text = self._decoders[stream].decode(data)
         if text:
-            _write_json({"type": _NAMES[stream], "data": text, "end": end} | _told(redacted))
+            _write_json({"type": _NAMES[stream], "data": text, "end": end} | redacted_member(redacted))
 
     def gap(self, stream: int, start: int, end: int) -> None:
         """Tell what is missing."""
@@ -82,18 +82,8 @@ class JsonPrinter:
                     "before": [*map(_text, line.before)],
                     "after": [*map(_text, line.after)],
                 }
-                | _told(line.redacted)
+                | redacted_member(line.redacted)
             )
-
-
-def tell_hidden(count: int, *, as_json: bool) -> None:
-    """Tell a person how many secrets are stars in what was shown; in JSON it stands with each piece."""
-    if count and not as_json and sys.stderr is not None and sys.stderr.isatty():
-        say(f"outlive: {hidden_words(count)}, --raw shows {'it' if count == 1 else 'them'}")
-
-
-def _told(redacted: int) -> dict[str, object]:
-    return {"redacted": redacted} if redacted else {}
 
 
 def _text(line: bytes) -> str:

@@ -4,8 +4,9 @@ import os
 from dataclasses import dataclass
 from datetime import datetime
 
-from outlive.cli.log_printing import JsonPrinter, Printer, RawPrinter, tell_hidden
+from outlive.cli.log_printing import JsonPrinter, Printer, RawPrinter
 from outlive.cli.moments import parse_since
+from outlive.cli.output import tell_hidden
 from outlive.core.cursor import BEGINNING, Cursor
 from outlive.core.layout import Layout
 from outlive.core.redactions import Redactions
@@ -97,8 +98,9 @@ class LogShower:
         return 0
 
     def tell_hidden(self) -> None:
-        """Tell a person how many secrets are stars in what was shown."""
-        tell_hidden(self.redacted, as_json=self.view.as_json)
+        """Tell a person how many secrets are stars in what was shown; in JSON it stands with each piece."""
+        if not self.view.as_json:
+            tell_hidden(self.redacted, by="--raw")
 
     def show_matches(self, search: LogSearch) -> bool:
         """Print the finished lines that match and were not printed yet; tell whether there were any."""

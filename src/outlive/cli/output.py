@@ -9,8 +9,9 @@ from collections.abc import Mapping
 from outlive.cli.tables import plain
 from outlive.core.errors import OutliveError
 from outlive.core.hints import hint_for
+from outlive.core.redactions import hidden_words
 
-__all__ = ["say", "show", "show_diff", "show_error", "show_json"]
+__all__ = ["say", "show", "show_diff", "show_error", "show_json", "tell_hidden"]
 
 _COLOURS = {"+": "32", "-": "31", "@": "36"}  # ECMA-48: green, red, cyan
 
@@ -47,3 +48,13 @@ def show_error(error: OutliveError) -> None:
     say(f"outlive: {plain(error.message)}")
     if hint := hint_for(error, "cli"):
         say(f"  {hint}")
+
+
+def tell_hidden(count: int, *, by: str | None) -> None:
+    """Tell a person on stderr how many secrets are stars in what was shown, and that `by` shows them, if anything does.
+
+    Where stderr is no terminal it says nothing: a program reads it.
+    """
+    if count and sys.stderr is not None and sys.stderr.isatty():
+        shows = "" if by is None else f", {by} shows {'it' if count == 1 else 'them'}"
+        say(f"outlive: {hidden_words(count)}{shows}")

@@ -7,7 +7,7 @@ from typing import Any
 
 from outlive.cli.far import far_url
 from outlive.cli.naming import short_name
-from outlive.cli.output import say, show, show_json
+from outlive.cli.output import say, show, show_json, tell_hidden
 from outlive.cli.process_verbs import connected
 from outlive.cli.tables import plain, table
 from outlive.client import Client, InvalidRequest, ProcessNotFound
@@ -84,6 +84,7 @@ def execute_there(
     else:
         sys.stdout.write(gave["output"])
         sys.stdout.flush()
+        _tell_hidden(gave)
     if not gave["is_complete"]:
         waits = "" if gave["waiting"] == "none" else f", waits for {gave['waiting']}"
         where = short_name(gave["terminal_id"])
@@ -116,6 +117,7 @@ def read_terminal(state_dir: str | None, name: str, form: str, *, no_start: bool
     if text["text"] and not text["text"].endswith("\n"):
         sys.stdout.write("\n")
     sys.stdout.flush()
+    _tell_hidden(text)
 
 
 def attach_terminal(state_dir: str | None, name: str, *, detach_keys: str, no_start: bool) -> int:
@@ -142,6 +144,12 @@ def close_terminals(state_dir: str | None, names: Sequence[str], *, no_start: bo
     else:
         for one in chosen:
             say(f"{one['terminal_name']} ({short_name(one['terminal_id'])}) is closed.")
+
+
+def _tell_hidden(shown: _Terminal) -> None:
+    """Tell a person how many secrets are stars; a terminal of VS Code's own has no cursor, and no log that has them."""
+    by = None if shown["cursor"] is None else f"`outlive logs --raw {short_name(shown['terminal_id'])}`"
+    tell_hidden(shown.get("redacted", 0), by=by)
 
 
 def _all(client: Client) -> list[_Terminal]:

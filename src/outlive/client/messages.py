@@ -281,6 +281,7 @@ def read_approval(view: _Object) -> PendingApproval:
         expires_at=_read_time(view["expires_at"]),
         tags=view["tags"],
         group=view["group"],
+        redacted=view.get("redacted", 0),
     )
 
 

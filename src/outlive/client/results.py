@@ -164,7 +164,8 @@ class PendingApproval:
 
     `digest` stands for all that decides what runs; `Client.approve` takes it. `argv` are the words that would be executed,
     whatever `command` calls itself. `script` is what would run of `script_bytes` bytes, whole up to 64 KiB. `env` is what the
-    caller set, values masked unless they were asked for (None: the variable is taken away), `variables` its names.
+    caller set, values masked unless they were asked for (None: the variable is taken away), `variables` its names. `redacted`: how
+    many secrets and values are stars in it.
     """
 
     process_id: ProcessId
@@ -184,6 +185,7 @@ class PendingApproval:
     expires_at: datetime | None
     tags: Mapping[str, str]
     group: str | None
+    redacted: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

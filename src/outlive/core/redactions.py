@@ -7,7 +7,14 @@ shown are one secret: where two touch nobody can see that they are two, and one 
 from bisect import bisect_left
 from collections.abc import Sequence
 
-__all__ = ["HiddenSpans", "Redactions", "hidden_words", "joined_spans", "spans_within"]
+__all__ = [
+    "HiddenSpans",
+    "Redactions",
+    "hidden_words",
+    "joined_spans",
+    "redacted_member",
+    "spans_within",
+]
 
 HiddenSpans = Sequence[tuple[int, int]]
 """Where bytes of one stream are hidden: offsets (begin, end), in order, apart from each other."""
@@ -61,3 +68,8 @@ def joined_spans(before: HiddenSpans, after: HiddenSpans) -> HiddenSpans:
 def hidden_words(count: int) -> str:
     """Return a count as people and models read it."""
     return f"{count} secret hidden" if count == 1 else f"{count} secrets hidden"
+
+
+def redacted_member(count: int) -> dict[str, int]:
+    """Return a count as the member of an answer; it is left out where nothing is hidden."""
+    return {"redacted": count} if count else {}

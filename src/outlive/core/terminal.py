@@ -65,7 +65,7 @@ class Executed:
     `output` is what it printed, without prompt and echo. `exit_code` is None while it runs and where nobody can tell
     (a terminal that is not ours). `cursor` is where to read on; None where there is nothing to read. `is_complete`
     False: it still runs, and `waiting` says whether it waits for something to be typed. `is_closed`: the command has
-    ended the shell, whose exit code it is.
+    ended the shell, whose exit code it is. `redacted`: how many secrets are stars in `output`.
     """
 
     terminal_id: str
@@ -75,6 +75,7 @@ class Executed:
     is_complete: bool = True
     waiting: Waiting = "none"
     is_closed: bool = False
+    redacted: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +85,8 @@ class TerminalText:
     `form`: "raw" bytes as they came (decoded, invalid ones as U+FFFD), "clean" without escape sequences and with progress bars
     collapsed, "screen" what a person sees now (rows joined by newlines, without trailing spaces). `cursor` is where to read on;
     `has_more`: there was more than the budget, from the cursor on. `has_gap`: output was released in between. `exit_code` is
-    that of the command that ended last; None while one runs, and where nobody can tell.
+    that of the command that ended last; None while one runs, and where nobody can tell. `redacted`: how many secrets are stars in
+    `text`.
     """
 
     terminal_id: str
@@ -96,6 +98,7 @@ class TerminalText:
     exit_code: int | None = None
     has_more: bool = False
     has_gap: bool = False
+    redacted: int = 0
 
 
 def default_name(taken: Collection[str]) -> str:

@@ -19,8 +19,9 @@ from outlive.core.errors import CommandRefused, InvalidRequest, InvalidState, Li
 from outlive.core.events import ApprovalDecided, ApprovalRequested, StateChanged
 from outlive.core.lifecycle import Cause
 from outlive.core.process import Owner, ProcessRecord
+from outlive.core.redactions import redacted_member
 from outlive.engine.announcing import Announcing
-from outlive.engine.hiding import Hider, hide_error
+from outlive.engine.hiding import Hider, TextMask, hide_error
 from outlive.engine.pending import Pending
 from outlive.engine.policing import Policing
 from outlive.engine.preparation import Preparation
@@ -49,7 +50,7 @@ class PendingApproval:
 
     `digest` stands for all that decides what runs (`WaitingCommand.digest`). `script` is whole where its size is
     `script_bytes`, else its first 64 KiB. `env` holds what the caller has set, by name: a masked value, or None for a variable that is
-    taken away.
+    taken away. `redacted`: how many secrets and values are stars in the words, the script, the reason and `env`.
     """
 
     record: ProcessRecord
@@ -58,6 +59,7 @@ class PendingApproval:
     script: str
     script_bytes: int
     env: Mapping[str, str | None]
+    redacted: int = 0
 
 
 class Approving(Announcing):
@@ -80,23 +82,26 @@ class Approving(Announcing):
         return [self._shown(process.record, command, raw=raw) for process, command in self._asked.all()]
 
     def _shown(self, record: ProcessRecord, command: WaitingCommand, *, raw: bool) -> PendingApproval:
-        hide = str if raw else self.hider.texts(self.secrets.of(record.process_id))
+        hide = TextMask(None) if raw else self.hider.texts(self.secrets.of(record.process_id))
         script = command.script[:_MAX_SCRIPT_BYTES].decode("utf-8", "replace")
         spec = decode_spec(command.spec)
         argv = tuple(map(hide, spec.argv))
         given = {**spec.env, **command.secrets}
         names = () if record.approval is None else record.approval.variables
         env = {name: given.get(name) if raw or given.get(name) is None else _MASKED for name in names}
+        masked = 0 if raw else sum(value is not None for value in env.values())
         if record.approval is not None:  # it may name one of the words
             approval = replace(record.approval, reason=hide(record.approval.reason))
             record = replace(record, approval=approval)
+        script = hide(script)
         return PendingApproval(
             record=record,
             digest=command.digest,
             argv=argv,
-            script=hide(script),
+            script=script,
             script_bytes=len(command.script),
             env=env,
+            redacted=hide.count + masked,
         )
 
     async def approve(self, process: Process, *, digest: str, by: str) -> None:
@@ -116,14 +121,16 @@ class Approving(Announcing):
         """
         waiting = self._asked.of(process)
         if waiting is not None and not hmac.compare_digest(waiting.digest.encode(), digest.encode()):
-            shown = self._shown(process.record, waiting, raw=False)
+            shown = self._shown(process.record, waiting, raw=True)
+            hide = self.hider.texts(self.secrets.of(process.process_id))
             text = f"What waits as {process.process_id} is not what was approved: nothing is started."
             details = {
                 "digest": shown.digest,
-                "argv": [word.encode("utf-8", "replace").decode() for word in shown.argv],
+                "argv": [hide(word).encode("utf-8", "replace").decode() for word in shown.argv],
                 "cwd": shown.record.cwd,
                 "variables": list(shown.env),
                 "profile": shown.record.sandbox.profile.value,
+                **redacted_member(hide.count),
             }
             raise InvalidState("approval_changed", text, details=details)
         await self._carry_out(process, "approved", by=by)
@@ -159,7 +166,7 @@ class Approving(Announcing):
                     "command_denied", f"{decision.reason} A terminal cannot wait for that.", hint=hint
                 )
         except OutliveError as error:
-            hide_error(error, self.hider.redactor.mask_text)
+            hide_error(error, TextMask(self.hider.redactor))
             raise
 
     async def check_elsewhere(self, line: str | None, by: Owner) -> None:

@@ -11,14 +11,34 @@ from types import MappingProxyType
 
 from outlive.core.errors import OutliveError
 from outlive.core.process import ProcessRecord
+from outlive.core.redactions import redacted_member
 from outlive.engine.secrets import Secrets
 from outlive.policy.redaction import Redactor
 from outlive.store.log_mask import Hiding, write_masks
 from outlive.store.output_log import OutputLog
 
-__all__ = ["Hider", "hide_error"]
+__all__ = ["Hider", "TextMask", "hide_error"]
 
 _logger = logging.getLogger(__name__)
+
+
+class TextMask:
+    """Takes secrets out of texts, and counts them: `count` is of all texts together. Made anew for each answer."""
+
+    __slots__ = ("_redactor", "count")
+
+    def __init__(self, redactor: Redactor | None) -> None:
+        """Hide what `redactor` does; None hides nothing."""
+        self._redactor = redactor
+        self.count = 0
+
+    def __call__(self, text: str) -> str:
+        """Return a text without its secrets."""
+        if self._redactor is None:
+            return text
+        masked, count = self._redactor.mask_counting(text)
+        self.count += count
+        return masked
 
 
 class Hider:
@@ -47,11 +67,11 @@ class Hider:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    def texts(self, secrets: Mapping[str, str]) -> Callable[[str], str]:
+    def texts(self, secrets: Mapping[str, str]) -> TextMask:
         """Return what takes secrets out of a command's texts, these values (by name) among them."""
         if not secrets or not self._hides_values:
-            return self.redactor.mask_text
-        return self.redactor.with_values(map(_bytes_of, secrets.values())).mask_text
+            return TextMask(self.redactor)
+        return TextMask(self.redactor.with_values(map(_bytes_of, secrets.values())))
 
     async def close(self) -> None:
         """Return when everything is noted."""
@@ -87,15 +107,20 @@ class Hider:
         return [os.fsencode(values[name]) for name in record.secret_names]
 
 
-def hide_error(error: OutliveError, hide: Callable[[str], str]) -> None:
-    """Take secrets out of an error: its sentence, its hint and its details may name the command's words."""
+def hide_error(error: OutliveError, hide: TextMask) -> None:
+    """Take secrets out of an error: its sentence, its hint and its details may name the command's words.
+
+    How many they were is one more of its details, `redacted`.
+    """
+    before = hide.count
     error.message = hide(error.message)
     error.hint = hide(error.hint)
-    error.details = MappingProxyType({name: _hidden(value, hide) for name, value in error.details.items()})
+    details = {name: _hidden(value, hide) for name, value in error.details.items()}
+    error.details = MappingProxyType({**details, **redacted_member(hide.count - before)})
     error.args = (error.message,)
 
 
-def _hidden(value: object, hide: Callable[[str], str]) -> object:
+def _hidden(value: object, hide: TextMask) -> object:
     """Return a detail without secrets: text, or lists and objects of it; numbers and all else stay."""
     match value:
         case str():

@@ -29,6 +29,7 @@ async def pending_approvals(
             script=one.script,
             script_bytes=one.script_bytes,
             env=one.env,
+            redacted=one.redacted,
         )
         for one in engine.approvals(raw=raw)
     ]

@@ -44,7 +44,7 @@ _SENT = (
     b"accept, authorization, content-type, idempotency-key, last-event-id, mcp-method, mcp-name, "
     b"mcp-protocol-version, mcp-session-id, x-api-key"
 )
-_READ = b"location, mcp-session-id, outlive-gaps, retry-after"
+_READ = b"location, mcp-session-id, outlive-gaps, outlive-redacted, retry-after"
 
 
 def values_of(scope: Scope, name: bytes) -> list[str]:

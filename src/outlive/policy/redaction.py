@@ -111,12 +111,16 @@ class Redactor:
 
     def mask_text(self, text: str) -> str:
         """Return a text without its secrets."""
+        return self.mask_counting(text)[0]
+
+    def mask_counting(self, text: str) -> tuple[str, int]:
+        """Return a text without its secrets, and how many they were."""
         try:
             data, errors = text.encode("utf-8", "surrogateescape"), "surrogateescape"
         except UnicodeEncodeError:  # half of a surrogate pair
             data, errors = text.encode("utf-8", "surrogatepass"), "surrogatepass"
-        masked = self.mask(data)
-        return text if masked is data else masked.decode("utf-8", errors)
+        spans = self.examine(data)[0] if self.is_suspect(data) else []
+        return (blank(data, spans).decode("utf-8", errors), len(spans)) if spans else (text, 0)
 
     def _patterned(self, data: bytes) -> tuple[list[_Span], int]:
         spans: list[_Span] = []

@@ -5,7 +5,7 @@ Every payload is JSON, so that no line break can stand inside `data`.
 
 import msgspec
 
-__all__ = ["COMMENT", "encode_event", "encode_line_events", "encode_part_event"]
+__all__ = ["COMMENT", "encode_event", "encode_line_event", "encode_line_events", "encode_part_event"]
 
 COMMENT = b": \n\n"  # tells proxies and clients that the stream lives; readers skip it
 
@@ -28,6 +28,17 @@ def encode_line_events(name: str, lines: str) -> bytes:
     return head + encoded[:-1].replace(b"\n", b"}\n\n" + head) + b"}\n\n"
 
 
-def encode_part_event(name: str, text: str) -> bytes:
+def encode_line_event(name: str, line: str, *, redacted: int) -> bytes:
+    """Return the event of one line, and with it how many secrets are stars in it."""
+    return encode_event(name, b'{"content": %b%b}' % (_JSON.encode(line), _redacted(redacted)))
+
+
+def encode_part_event(name: str, text: str, *, redacted: int = 0) -> bytes:
     """Return an event for the next part of a line too long for one event; the line goes on in the next event."""
-    return encode_event(name, b'{"content": %b, "partial": true}' % _JSON.encode(text))
+    return encode_event(
+        name, b'{"content": %b, "partial": true%b}' % (_JSON.encode(text), _redacted(redacted))
+    )
+
+
+def _redacted(count: int) -> bytes:
+    return b', "redacted": %d' % count if count else b""

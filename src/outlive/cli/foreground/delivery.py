@@ -8,7 +8,8 @@ from collections import deque
 from collections.abc import Callable
 
 from outlive.cli.foreground.screen import Screen
-from outlive.cli.output import say
+from outlive.cli.naming import short_name
+from outlive.cli.output import say, tell_hidden
 from outlive.client import BEGINNING, Cursor, Gap, OutliveError, Output, Process
 from outlive.client.results import Stream
 
@@ -41,7 +42,7 @@ class Delivery:
         self._releases = releases
         self._gone = gone
         self._closed: set[str] = set()
-        self._delivered = 0
+        self._delivered = self._redacted = 0
         self._steps: deque[Cursor] = deque()
 
     def take(self, item: Output | Gap, screen: Screen | None = None) -> None:
@@ -55,6 +56,11 @@ class Delivery:
                 self._gone(item.stream)
         if self._releases:
             self._release(len(item.data), item.cursor)
+        self._redacted += item.redacted
+
+    def tell_hidden(self) -> None:
+        """Tell a person how many secrets are stars in what was written; to be called at the end."""
+        tell_hidden(self._redacted, by=f"`outlive logs --raw {short_name(self._process.process_id)}`")
 
     def show(self, data: bytes) -> bool:
         """Write to our stdout; False when nobody can read it any more."""

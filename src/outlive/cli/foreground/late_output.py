@@ -59,8 +59,9 @@ def main(state_dir: str, process_id: str, cursor: Cursor) -> None:
             cursor = page.cursor
             if not page.items:
                 if is_closed:
-                    return
+                    break
                 is_closed = process.wait(_LOOK_S, until="closed").is_closed
+        delivery.tell_hidden()
 
 
 def _pass_on(process: Process, number: int) -> None:

@@ -100,6 +100,7 @@ class Session:
             completion = self._follow(cursor, seen)
         finally:
             self.restore()
+            self._delivery.tell_hidden()
         return exit_as(self._process, completion)
 
     @property
@@ -123,6 +124,7 @@ class Session:
     def leave(self) -> None:
         """End this program and leave the command running; for any thread."""
         self.restore()
+        self._delivery.tell_hidden()
         with contextlib.suppress(OSError, AttributeError):
             sys.stderr.write(
                 f"\noutlive: {self._process.process_id} goes on; `outlive attach {self._process.process_id[-6:]}` "

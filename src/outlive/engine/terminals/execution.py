@@ -126,7 +126,8 @@ class Execution:
         process, run = self._process, self._run
         is_closed = process.is_complete and not run.is_over
         end = run.end if run.is_over else self._reader.position
-        text = plain_text(await text_of(process, run.ranges(end), limit_bytes=limit_bytes))
+        typed, redacted = await text_of(process, run.ranges(end), limit_bytes=limit_bytes)
+        text = plain_text(typed)
         if not run.is_parsed:
             text = text.lstrip("\n")
         code = process.record.wire_exit_code if is_closed else run.exit_code
@@ -138,6 +139,7 @@ class Execution:
             is_complete=run.is_over or is_closed,
             waiting="none" if run.is_over or is_closed else self._waiting,
             is_closed=is_closed,
+            redacted=redacted,
         )
 
 

@@ -190,6 +190,7 @@ class EngineTerminals:
             exit_code=exit_code,
             has_more=page.has_more,
             has_gap=page.has_gap,
+            redacted=page.redacted,
         )
 
     async def write(self, terminal_id: str, data: bytes, by: Owner) -> None:

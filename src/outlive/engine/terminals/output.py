@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 
+from outlive.core.redactions import Redactions
 from outlive.core.terminal import TerminalNote
 from outlive.engine.process import Process
 from outlive.protocols.clipping import Piece, join_pieces, shown_ranges
@@ -52,13 +53,16 @@ def shell_state(process: Process, note: TerminalNote) -> ShellState:
     return newest_state(_newest_marks(process, note))
 
 
-async def text_of(process: Process, ranges: Sequence[tuple[int, int]], *, limit_bytes: int) -> str:
-    """Return what lies in these ranges, secrets hidden, head and tail of it where it is more than the limit.
+async def text_of(
+    process: Process, ranges: Sequence[tuple[int, int]], *, limit_bytes: int
+) -> tuple[str, int]:
+    """Return what lies in these ranges, head and tail of it where it is more than the limit; and how many secrets are stars in it.
 
     Cancellation: safe.
     """
     total = sum(end - begin for begin, end in ranges)
     pieces: list[Piece] = []
+    redactions = Redactions()
     for start, end in shown_ranges(total, limit_bytes):
         position = 0  # of a range in all of them together
         for begin, stop in ranges:
@@ -67,18 +71,19 @@ async def text_of(process: Process, ranges: Sequence[tuple[int, int]], *, limit_
                 shift = begin - position
                 pieces += [
                     Piece(piece.offset - shift, piece.data)
-                    for piece in await _pieces(process, low + shift, high + shift)
+                    for piece in await _pieces(process, low + shift, high + shift, redactions)
                 ]
             position += stop - begin
-    return join_pieces(_joined(pieces), total)
+    return join_pieces(_joined(pieces), total), redactions.total
 
 
-async def _pieces(process: Process, at: int, end: int) -> list[Piece]:
+async def _pieces(process: Process, at: int, end: int, redactions: Redactions) -> list[Piece]:
     found: list[Piece] = []
     looks = 0
     while at < end:
-        data = process.log.pread(0, min(_TURN_BYTES, end - at), at)
+        data, hidden = process.log.look(0, min(_TURN_BYTES, end - at), at)
         if data:
+            redactions.count(0, at, at + len(data), hidden)
             found.append(Piece(at, data))
             at += len(data)
             await asyncio.sleep(0)  # bounded work per turn

@@ -1,10 +1,12 @@
 """Text of a terminal in one of three forms, within a budget: `read_text`, a `Page`. Nothing is consumed."""
 
 import asyncio
+import re
 from dataclasses import dataclass, replace
 
 from outlive.core.cursor import Cursor
 from outlive.core.errors import InvalidRequest
+from outlive.core.redactions import HiddenSpans, Redactions
 from outlive.core.terminal import Form
 from outlive.engine.process import Process
 from outlive.engine.terminals.output import end_of
@@ -19,17 +21,38 @@ _TURN_BYTES = 256 * 1024  # what the event loop may read in one turn
 _SCREEN_BYTES = 64 * 1024  # the newest output, of which a screen is drawn: a full redraw has some 10 KB
 _SEQUENCE_BYTES = 32  # of an escape sequence at the end of a piece
 _WINDOW = (24, 80)  # of a closed terminal whose size nobody has noted
+_STARS = re.compile(r"\*+")
 _PER_CHARACTER = 4  # bytes that are read for a character of clean text, escape sequences included
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """A piece of a terminal's output as text; `cursor` is where to read on."""
+    """A piece of a terminal's output as text; `cursor` is where to read on, `redacted` how many secrets are stars in it."""
 
     text: str
     cursor: str
     has_more: bool = False
     has_gap: bool = False
+    redacted: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """Bytes from offset `start` on, where stars for secrets are among them, and whether some before them are gone."""
+
+    start: int
+    data: bytes
+    hidden: HiddenSpans
+    has_gap: bool
+
+    @property
+    def end(self) -> int:
+        """The offset behind it."""
+        return self.start + len(self.data)
+
+    def redacted(self, start: int, end: int) -> int:
+        """Return how many secrets are stars between two offsets."""
+        return Redactions().count(0, start, end, self.hidden)
 
 
 async def read_text(
@@ -59,7 +82,8 @@ async def read_text(
 
 def _raw(process: Process, at: int | None, size: int, budget: int) -> Page:
     limit = min(budget, _TURN_BYTES)
-    start, data, has_gap = _piece(process, max(0, size - limit) if at is None else at, limit)
+    read = _piece(process, max(0, size - limit) if at is None else at, limit)
+    start, data = read.start, read.data
     if at is None and start:
         skipped = continuation_bytes(data)
         start, data = start + skipped, data[skipped:]
@@ -68,14 +92,19 @@ def _raw(process: Process, at: int | None, size: int, budget: int) -> Page:
         end -= unfinished_bytes(data)
         data = data[: end - start]
     return Page(
-        text=data.decode("utf-8", "replace"), cursor=str(Cursor(end, 0)), has_more=end < size, has_gap=has_gap
+        text=data.decode("utf-8", "replace"),
+        cursor=str(Cursor(end, 0)),
+        has_more=end < size,
+        has_gap=read.has_gap,
+        redacted=read.redacted(start, end),
     )
 
 
 def _clean(process: Process, at: int | None, size: int, budget: int) -> Page:
     limit = min(budget * _PER_CHARACTER, _TURN_BYTES)
-    start, data, has_gap = _piece(process, max(0, size - limit) if at is None else at, limit)
-    lines = _lines(start, data)
+    read = _piece(process, max(0, size - limit) if at is None else at, limit)
+    start, data = read.start, read.data
+    lines = _lines(read, data)
     if at is None:
         lines = lines[1:] if start and len(lines) > 1 else lines  # it may begin in the middle
         shown = _last(_plain(lines), budget)
@@ -84,18 +113,25 @@ def _clean(process: Process, at: int | None, size: int, budget: int) -> Page:
         shown = _first(_plain(lines[:-1] if is_cut else lines), budget)
         if shown and len(shown[0].text) > budget:  # a line that takes several answers
             data = _cut(data[:budget])
-            shown = _plain(_lines(start, data))
+            shown = _plain(_lines(read, data))
     end = shown[-1].end if shown else Cursor(start + len(data), 0)
     text = "\n".join(line.text for line in shown)
     if shown and data[: end.stdout - start].endswith(b"\n"):
         text += "\n"
     text = text[-budget:] if at is None else text[:budget]
-    return Page(text=text, cursor=str(end), has_more=end.stdout < size, has_gap=has_gap)
+    return Page(
+        text=text,
+        cursor=str(end),
+        has_more=end.stdout < size,
+        has_gap=read.has_gap,
+        redacted=sum(line.redacted for line in shown),
+    )
 
 
-def _lines(start: int, data: bytes) -> list[Line]:
-    splitter = LineSplitter(Cursor(start, 0))
-    splitter.feed(0, data)
+def _lines(read: _Read, data: bytes) -> list[Line]:
+    """Return the lines of what was read, or of its beginning `data`."""
+    splitter = LineSplitter(Cursor(read.start, 0))
+    splitter.feed(0, data, read.hidden)
     splitter.finish()
     return splitter.lines
 
@@ -127,9 +163,18 @@ def _last(lines: list[Line], budget: int) -> list[Line]:
 
 
 async def _screen(process: Process, size: int, budget: int, window: tuple[int, int] | None) -> Page:
-    begin, data, has_gap = _piece(process, max(0, size - _SCREEN_BYTES), _SCREEN_BYTES)
-    text = await asyncio.to_thread(_drawn, process, begin, data, window)
-    return Page(text=text[:budget], cursor=str(Cursor(size, 0)), has_more=len(text) > budget, has_gap=has_gap)
+    read = _piece(process, max(0, size - _SCREEN_BYTES), _SCREEN_BYTES)
+    text = await asyncio.to_thread(_drawn, process, read.start, read.data, window)
+    shown = text[:budget]
+    # What was written is not all on the screen, or was drawn several times: no more can be shown than there are runs of stars.
+    redacted = min(read.redacted(read.start, read.end), len(_STARS.findall(shown)))
+    return Page(
+        text=shown,
+        cursor=str(Cursor(size, 0)),
+        has_more=len(text) > budget,
+        has_gap=read.has_gap,
+        redacted=redacted,
+    )
 
 
 def _drawn(process: Process, begin: int, data: bytes, window: tuple[int, int] | None) -> str:
@@ -144,11 +189,12 @@ def _drawn(process: Process, begin: int, data: bytes, window: tuple[int, int] | 
     return draw(data, rows=first.rows, cols=first.cols, resizes=[*behind, (len(data), rows, cols)])
 
 
-def _piece(process: Process, at: int, limit: int) -> tuple[int, bytes, bool]:
-    """Return where what is read begins, the bytes, and whether some before them are not there any more."""
+def _piece(process: Process, at: int, limit: int) -> _Read:
+    """Return what is there from an offset on, behind what was released."""
     log = process.log
     gap = log.gap(0)
     has_gap = gap is not None and gap[0] <= at < gap[1]
     if gap is not None and has_gap:
         at = gap[1]
-    return at, log.pread(0, min(limit, _TURN_BYTES), at), has_gap
+    data, hidden = log.look(0, min(limit, _TURN_BYTES), at)
+    return _Read(at, data, hidden, has_gap)

@@ -129,7 +129,8 @@ class VsCodeTerminals:
         if not done:
             return Executed(terminal_id=terminal_id, output="", is_complete=False)
         if isinstance(answer := outcome.result(), Success):
-            return Executed(terminal_id=terminal_id, output=self._hide(answer.output))
+            output, redacted = self._engine.hider.redactor.mask_counting(answer.output)
+            return Executed(terminal_id=terminal_id, output=output, redacted=redacted)
         raise failure_of(answer, "the command ran", self._hide)
 
     async def read(

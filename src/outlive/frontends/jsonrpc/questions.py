@@ -3,7 +3,7 @@
 import asyncio
 
 from outlive.core.cursor import Cursor
-from outlive.core.redactions import Redactions
+from outlive.core.redactions import Redactions, redacted_member
 from outlive.engine import ProcessFilter
 from outlive.frontends.jsonrpc.context import Context, Reply
 from outlive.frontends.positions import check_within
@@ -129,7 +129,7 @@ async def read(context: Context, params: ReadParams, _label: str | None) -> Repl
             "cursor": str(following),
             "more": following.stdout < end.stdout or following.stderr < end.stderr,
             "completed": process.is_complete,
-            **({"redacted": redactions.total} if redactions.total else {}),
+            **redacted_member(redactions.total),
         }
     )
 

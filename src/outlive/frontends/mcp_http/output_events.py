@@ -5,12 +5,14 @@ memory is only what follows the last newline of each stream, at most 320 KiB.
 """
 
 import codecs
+from dataclasses import dataclass, replace
 
 import orjson
 
 from outlive.core.cursor import BEGINNING
+from outlive.core.redactions import HiddenSpans, Redactions, joined_spans, spans_within
 from outlive.engine import OutputChunk, Process
-from outlive.protocols.sse import encode_event, encode_line_events, encode_part_event
+from outlive.protocols.sse import encode_event, encode_line_event, encode_line_events, encode_part_event
 
 __all__ = ["OutputEvents"]
 
@@ -19,21 +21,42 @@ _TURN_BYTES = 64 * 1024  # 32 768 lines of one character: 3 ms, before it is any
 _MAX_LINE_BYTES = 256 * 1024  # a longer line comes in several events, marked as parts
 
 
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """Bytes of a stream from offset `start` on, and where stars for secrets are among them."""
+
+    start: int
+    data: bytes
+    hidden: HiddenSpans
+
+    def behind(self, size: int) -> "_Piece":
+        """Return it without its first bytes."""
+        start = self.start + size
+        end = self.start + len(self.data)
+        return _Piece(start, self.data[size:], spans_within(self.hidden, start, end))
+
+
+_NOTHING = _Piece(0, b"", ())
+
+
 class OutputEvents:
     """Events `stdout` and `stderr`, one for each line, in the order of writing, up to the completion.
+
+    A line that shows stars for secrets says how many: `redacted`.
 
     Attributes:
         is_over: All output before the completion was returned.
     """
 
-    __slots__ = ("_cursor", "_held", "_process", "is_over")
+    __slots__ = ("_cursor", "_held", "_process", "_redactions", "is_over")
 
     def __init__(self, process: Process) -> None:
         """Begin at the first byte of `process`."""
         self.is_over = False
         self._process = process
         self._cursor = BEGINNING
-        self._held = [b"", b""]
+        self._held = [_NOTHING, _NOTHING]
+        self._redactions = Redactions()
 
     def turn(self) -> bytes:
         """Return the next events; empty when there is nothing new yet, or nothing more (`is_over`).
@@ -69,7 +92,7 @@ class OutputEvents:
                 kept.append(chunk)
             elif chunk.offset < end:
                 data = chunk.data[: end - chunk.offset]
-                kept.append(OutputChunk(stream=chunk.stream, offset=chunk.offset, end=end, data=data))
+                kept.append(replace(chunk, end=end, data=data))
         return kept
 
     def _events(self, chunk: OutputChunk) -> bytes:
@@ -77,20 +100,39 @@ class OutputEvents:
         if chunk.is_gap:
             gap = orjson.dumps({"type": name, "from": chunk.offset, "to": chunk.end})
             return self._last(stream) + encode_event("gap", gap)
-        data = self._held[stream] + chunk.data if self._held[stream] else chunk.data
-        cut = data.rfind(b"\n") + 1
+        held = self._held[stream]
+        piece = _Piece(chunk.offset, chunk.data, chunk.hidden)
+        if held.data:
+            piece = _Piece(held.start, held.data + chunk.data, joined_spans(held.hidden, chunk.hidden))
+        cut = piece.data.rfind(b"\n") + 1
         events = b""
         if cut:
-            events = encode_line_events(name, data[:cut].decode("utf-8", "replace"))
-            data = data[cut:]
-        if len(data) > _MAX_LINE_BYTES:
-            text, used = codecs.utf_8_decode(data, "replace")  # an unfinished character waits
-            events += encode_part_event(name, text)
-            data = data[used:]
-        self._held[stream] = data
+            events = self._lines(stream, piece, cut)
+            piece = piece.behind(cut)
+        if len(piece.data) > _MAX_LINE_BYTES:
+            text, used = codecs.utf_8_decode(piece.data, "replace")  # an unfinished character waits
+            redacted = self._redactions.count(stream, piece.start, piece.start + used, piece.hidden)
+            events += encode_part_event(name, text, redacted=redacted)
+            piece = piece.behind(used)
+        self._held[stream] = piece
         return events
+
+    def _lines(self, stream: int, piece: _Piece, size: int) -> bytes:
+        """Return the events of the whole lines that are the first `size` bytes of a piece."""
+        name, start = _NAMES[stream], piece.start
+        if not spans_within(piece.hidden, start, start + size):  # nearly always: all lines at once
+            return encode_line_events(name, piece.data[:size].decode("utf-8", "replace"))
+        events = []
+        for line in piece.data[: size - 1].split(b"\n"):
+            end = start + len(line) + 1
+            redacted = self._redactions.count(stream, start, end, piece.hidden)
+            events.append(encode_line_event(name, line.decode("utf-8", "replace"), redacted=redacted))
+            start = end
+        return b"".join(events)
 
     def _last(self, stream: int) -> bytes:
         """Return the event of a line that has no newline."""
-        line, self._held[stream] = self._held[stream], b""
-        return encode_line_events(_NAMES[stream], line.decode("utf-8", "replace") + "\n") if line else b""
+        piece, self._held[stream] = self._held[stream], _NOTHING
+        if not piece.data:
+            return b""
+        return self._lines(stream, _Piece(piece.start, piece.data + b"\n", piece.hidden), len(piece.data) + 1)

@@ -179,12 +179,13 @@ class CommandTools:
 
     async def _status(self, process: Process, *, cwd: str | None) -> dict[str, object]:
         record = process.record  # before the output: a complete record goes with all of it
-        stdout, stderr = await shown_output(process, limit_bytes=self._settings.max_output_bytes)
+        shown = await shown_output(process, limit_bytes=self._settings.max_output_bytes)
         start_time = local_time(record.started_at or record.created_at)
         return command_status(
             record,
-            stdout=stdout,
-            stderr=stderr,
+            stdout=shown.stdout,
+            stderr=shown.stderr,
+            redacted=shown.redacted,
             start_time=start_time,
             duration_s=duration_s(record),
             cwd=cwd,

@@ -7,12 +7,13 @@ from outlive.core.command import Command
 from outlive.core.errors import InvalidRequest, InvalidState, OutliveError
 from outlive.core.lifecycle import Cause
 from outlive.core.process import ProcessRecord
+from outlive.core.redactions import hidden_words, redacted_member
 from outlive.core.umask import parse_umask
 from outlive.engine import Process
 from outlive.frontends.mcp_tools.admission import Admission
 from outlive.frontends.mcp_tools.calls import Caller, Outcome, Progress, Unfinished
 from outlive.frontends.mcp_tools.running import Runner, is_visible
-from outlive.frontends.mcp_tools.shown import local_time, shown_output
+from outlive.frontends.mcp_tools.shown import ShownOutput, local_time, shown_output
 from outlive.protocols.limits import to_limits
 from outlive.protocols.mcp.arguments import NoArguments, ShellArguments, TerminateArguments, read_arguments
 from outlive.protocols.mcp.results import error_sentence, status_word
@@ -92,7 +93,7 @@ class ProcessTools:
         """
         if not process.is_complete:
             raise InvalidState("process_running", "The process is not complete yet.")
-        return _final(process, *await shown_output(process, limit_bytes=self._settings.max_output_bytes))
+        return _final(process, await shown_output(process, limit_bytes=self._settings.max_output_bytes))
 
     async def result(self, process: Process, _call: TaskCall) -> Outcome:
         """Return the result of what a call of `execute` has started, once it is complete."""
@@ -183,13 +184,18 @@ class ProcessTools:
 
     async def _result(self, process: Process, *, waited_s: float) -> Outcome:
         is_complete = process.is_complete  # before the output: a complete process goes with all of it
-        stdout, stderr = await shown_output(process, limit_bytes=self._settings.max_output_bytes)
+        shown = await shown_output(process, limit_bytes=self._settings.max_output_bytes)
         if is_complete:
-            return _final(process, stdout, stderr)
+            return _final(process, shown)
         record = process.record
         text = still_running_text(record.pid, record.process_id, waited_s=waited_s, hint=record.hint)
-        output = join_streams(stdout, stderr)
-        structured = {"running": True, "id": record.process_id, "pid": record.pid}
+        output = _text(shown)
+        structured = {
+            "running": True,
+            "id": record.process_id,
+            "pid": record.pid,
+            **redacted_member(shown.redacted),
+        }
         return Outcome(text=f"{text}\n\n{output}" if output else text, structured=structured)
 
 
@@ -197,10 +203,19 @@ def _started(record: ProcessRecord) -> str:
     return started_text(record.pid, record.process_id, record.hint)
 
 
-def _final(process: Process, stdout: str, stderr: str) -> Outcome:
-    """Return both streams as one text; why it was ended stands before them."""
+def _text(shown: ShownOutput) -> str:
+    """Return both streams as one text; that secrets are hidden in it stands before them."""
+    text = join_streams(shown.stdout, shown.stderr)
+    return f"[{hidden_words(shown.redacted)}]\n{text}" if shown.redacted else text
+
+
+def _final(process: Process, shown: ShownOutput) -> Outcome:
+    """Return both streams as one text; why it was ended stands before them.
+
+    The number of hidden secrets is in that text: a client that gets `structuredContent` may show nothing else.
+    """
     record = process.record
-    text = join_streams(stdout, stderr)
+    text = _text(shown)
     error = error_sentence(record)
     if record.cause is Cause.CANCEL:
         text = f"{TERMINATED}\n{text}" if text else TERMINATED

@@ -1,31 +1,43 @@
-"""What a result shows of a process: its output as far as the limit allows, and its times."""
+"""What a result shows of a process: its output as far as the limit allows, how many secrets are hidden in it, and its times."""
 
 import asyncio
 import time
+from dataclasses import dataclass
 from datetime import datetime
 
 from outlive.core.process import ProcessRecord
+from outlive.core.redactions import Redactions
 from outlive.engine import Process
 from outlive.protocols.clipping import Piece, join_pieces, shown_ranges
 
-__all__ = ["duration_s", "local_time", "shown_output"]
+__all__ = ["ShownOutput", "duration_s", "local_time", "shown_output"]
 
 _TURN_BYTES = 256 * 1024  # what the event loop may read in one turn
 
 
-async def shown_output(process: Process, *, limit_bytes: int) -> tuple[str, str]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownOutput:
+    """Both streams as text; `redacted`: how many secrets are stars in them."""
+
+    stdout: str
+    stderr: str
+    redacted: int
+
+
+async def shown_output(process: Process, *, limit_bytes: int) -> ShownOutput:
     """Return stdout and stderr up to the completion (or up to now), each at most `limit_bytes` and a mark.
 
     Cancellation: safe; nothing is consumed.
     """
     texts = []
+    redactions = Redactions()
     for stream in (0, 1):
         size = _size(process, stream)
         pieces: list[Piece] = []
         for start, end in shown_ranges(size, limit_bytes):
-            pieces.append(await _read(process, stream, start, end))
+            pieces.append(await _read(process, stream, start, end, redactions))
         texts.append(join_pieces([piece for piece in pieces if piece.data], size))
-    return texts[0], texts[1]
+    return ShownOutput(stdout=texts[0], stderr=texts[1], redacted=redactions.total)
 
 
 def _size(process: Process, stream: int) -> int:
@@ -33,11 +45,15 @@ def _size(process: Process, stream: int) -> int:
     return process.log.size(stream) if complete is None else complete
 
 
-async def _read(process: Process, stream: int, start: int, end: int) -> Piece:
+async def _read(process: Process, stream: int, start: int, end: int, redactions: Redactions) -> Piece:
     """Read [start, end) as far as the log has it in one piece."""
     data = bytearray()
     at = start
-    while at < end and (more := process.log.pread(stream, min(_TURN_BYTES, end - at), at)):
+    while at < end:
+        more, hidden = process.log.look(stream, min(_TURN_BYTES, end - at), at)
+        if not more:
+            break
+        redactions.count(stream, at, at + len(more), hidden)
         data += more
         at += len(more)
         await asyncio.sleep(0)  # bounded work per turn

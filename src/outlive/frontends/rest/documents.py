@@ -8,6 +8,7 @@ from starlette.responses import Response
 
 from outlive.core.command import Command
 from outlive.core.errors import ProcessNotFound
+from outlive.core.redactions import redacted_member
 from outlive.engine import Process, ProcessInfo
 from outlive.frontends.mcp_tools.shown import duration_s, local_time, shown_output
 from outlive.frontends.rest.context import RestContext, json_answer, problems
@@ -124,17 +125,18 @@ class DocumentRoutes:
         is_complete = process.is_complete  # before the output: a complete process goes with all of it
         entry = await self._tracked(process)
         limit_bytes = self._context.settings.max_output_bytes
-        stdout, stderr = await shown_output(process, limit_bytes=limit_bytes)
+        shown = await shown_output(process, limit_bytes=limit_bytes)
         record = process.record
         return {
             **entry,
             "process_id": process.process_id,
             "success": is_complete and entry["status"] == "completed",
-            "stdout": stdout,
-            "stderr": stderr,
+            "stdout": shown.stdout,
+            "stderr": shown.stderr,
             "duration": round(duration_s(record), 6),
             "timeout": record.timeout_s,
             "error": record.error,
+            **redacted_member(shown.redacted),
         }
 
 

@@ -7,7 +7,7 @@ from starlette.responses import Response, StreamingResponse
 
 from outlive.core.cursor import Cursor
 from outlive.core.errors import CursorExpired, InvalidRequest
-from outlive.core.redactions import Redactions
+from outlive.core.redactions import Redactions, redacted_member
 from outlive.engine import Process
 from outlive.frontends.positions import check_within
 from outlive.frontends.rest.context import ProcessIdPath, RestContext, json_answer, problems
@@ -187,7 +187,7 @@ def _matched(process: Process, found: Matches) -> dict[str, object]:
         "cursor": str(found.cursor),
         "more": found.has_more,
         "completed": process.is_complete,
-        **_told(found.redacted),
+        **redacted_member(found.redacted),
     }
 
 
@@ -239,13 +239,9 @@ def _page(
         "cursor": str(following),
         "more": following != extent.end,
         "completed": process.is_complete,
-        **_told(redactions.total),
+        **redacted_member(redactions.total),
     }
     return page, following
-
-
-def _told(redacted: int) -> dict[str, int]:
-    return {"redacted": redacted} if redacted else {}
 
 
 def _limited(extent: Extent, limit: int | None) -> Extent:

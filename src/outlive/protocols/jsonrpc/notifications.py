@@ -6,7 +6,9 @@ What makes them is `answers`, `output` and `happenings`; a test has the door sen
 from collections.abc import Mapping
 from types import MappingProxyType
 
-__all__ = ["NOTIFICATIONS", "OPTIONAL_MEMBERS"]
+__all__ = ["DEGRADED", "NOTIFICATIONS", "OPTIONAL_MEMBERS"]
+
+DEGRADED = '"disk_full", "read_only" or "folder_gone"'
 
 _STATUS: Mapping[str, str] = {
     "status": "string",
@@ -21,8 +23,8 @@ _STATUS: Mapping[str, str] = {
 # Members that are there only where they apply.
 OPTIONAL_MEMBERS: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {
-        "connected": {"degraded": '"disk_full", "read_only" or "folder_gone"'},
-        "process.output": {"partial": "true", "length": "integer"},
+        "connected": {"degraded": DEGRADED},
+        "process.output": {"partial": "true", "length": "integer", "redacted": "integer"},
         "process.completed": {"output_lost": "true"},
     }
 )

@@ -6,7 +6,9 @@ What makes them is `views` and the methods themselves; a test makes the calls ov
 from collections.abc import Mapping
 from types import MappingProxyType
 
-__all__ = ["OPTIONAL_OF_A_PROCESS", "PROCESS", "RESULTS"]
+from outlive.protocols.jsonrpc.notifications import DEGRADED
+
+__all__ = ["OPTIONAL_OF_A_PROCESS", "OPTIONAL_RESULTS", "PROCESS", "RESULTS"]
 
 _TEXT, _MAYBE_TEXT = "string", "string or null"
 _COUNT, _MAYBE_COUNT = "integer", "integer or null"
@@ -75,10 +77,20 @@ _TERMINAL = {
     "cwd": _MAYBE_TEXT,
 }
 _WAITING = '`"none"`, `"input"` or `"password"`'
-_CHUNK = "`type`, `data`, `end`; `type`, `gap`, `from`, `to`, `end` for output that was released"
+_CHUNK = "`type`, `data`, `end`, where it applies `redacted`; `type`, `gap`, `from`, `to`, `end` for output that was released"
 _APPROVAL = (
     "`process_id`, `digest`, `command`, `argv`, `script`, `script_bytes`, `cwd`, `variables`, `env`, `profile`, `location`, "
-    "`reason`, `principal`, `since`, `expires_at`, `tags`, `group`"
+    "`reason`, `principal`, `since`, `expires_at`, `tags`, `group`, where it applies `redacted`"
+)
+
+# By method: members of the result that are there only where they apply.
+OPTIONAL_RESULTS: Mapping[str, Mapping[str, str]] = MappingProxyType(
+    {
+        "list": {"degraded": DEGRADED},
+        "read": {"redacted": _COUNT},
+        "terminal_execute": {"redacted": _COUNT},
+        "terminal_read": {"redacted": _COUNT},
+    }
 )
 
 # By method; without members of its own: the process.

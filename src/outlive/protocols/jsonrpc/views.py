@@ -11,6 +11,7 @@ from outlive.core.lifecycle import State
 from outlive.core.location import HERE
 from outlive.core.observation import Observation
 from outlive.core.process import ProcessRecord
+from outlive.core.redactions import redacted_member
 from outlive.protocols.jsonrpc.output import STREAM_NAMES
 
 __all__ = [
@@ -92,6 +93,7 @@ def approval_view(
     script: str,
     script_bytes: int,
     env: Mapping[str, str | None],
+    redacted: int = 0,
 ) -> dict[str, object]:
     """Return what a person has to know to approve a start.
 
@@ -102,6 +104,7 @@ def approval_view(
         script: Its script, or the beginning of it;
         script_bytes: and how long that is.
         env: The variables that the caller has set (None: taken away), with masked values or without.
+        redacted: How many secrets and values are stars in it.
     """
     approval = record.approval
     return {
@@ -122,6 +125,7 @@ def approval_view(
         "expires_at": None if approval is None else approval.expires_at,
         "tags": dict(record.tags),
         "group": record.group,
+        **redacted_member(redacted),
     }
 
 
@@ -190,8 +194,8 @@ def page_view(
         held[stream] = unread
         ends[stream] = piece.end - len(unread)
         if text:
-            told = {"redacted": piece.redacted} if piece.redacted else {}
-            chunks.append({"type": STREAM_NAMES[stream], "data": text, "end": ends[stream], **told})
+            shown = {"type": STREAM_NAMES[stream], "data": text, "end": ends[stream]}
+            chunks.append({**shown, **redacted_member(piece.redacted)})
     if is_last:
         for stream in (0, 1):
             _finish(chunks, ends, held, stream)

@@ -4,18 +4,27 @@ import signal
 
 from outlive.core.lifecycle import ENDED, Cause, State
 from outlive.core.process import ProcessRecord
+from outlive.core.redactions import redacted_member
 from outlive.core.status import status_of
 
 __all__ = ["command_status", "error_sentence", "history_entry", "refusal", "status_word", "still_running"]
 
 
 def command_status(
-    record: ProcessRecord, *, stdout: str, stderr: str, start_time: str, duration_s: float, cwd: str | None
+    record: ProcessRecord,
+    *,
+    stdout: str,
+    stderr: str,
+    redacted: int = 0,
+    start_time: str,
+    duration_s: float,
+    cwd: str | None,
 ) -> dict[str, object]:
     """Return the 13 keys of promise S1.2.
 
     `completed` tells that the command ended by itself: not while it runs, nor when it was ended or lost. A command
-    whose output is not whole is no success, and has one key more: `output_lost`.
+    whose output is not whole is no success, and has one key more: `output_lost`. Where `redacted` secrets are stars in what is
+    shown, that number is another.
     """
     lost = {"output_lost": True} if record.output_lost else {}
     return {
@@ -33,6 +42,7 @@ def command_status(
         "shell": record.shell is not None,
         "cwd": cwd,
         **lost,
+        **redacted_member(redacted),
     }
 
 

@@ -149,6 +149,11 @@ _UNFINISHED_PROPERTIES: Schema = {
     "running": {"const": True, "type": "boolean", "description": "There when the command still runs."},
     "message": _described(_STRING, "What to do about a command that still runs."),
 }
+# Beside the 13 keys where they apply.
+_OPTIONAL_PROPERTIES: Schema = {
+    "output_lost": {"const": True, "type": "boolean", "description": "There when output is missing."},
+    "redacted": _described(_WHOLE, "How many secrets are stars in it."),
+}
 _SCRIPT_PROPERTIES: Schema = {"script_path": _STRING, "interpreter": _STRING}
 _REFUSAL: Schema = {
     "required": ["success", "error"],
@@ -160,7 +165,7 @@ def _or_refusal(properties: Schema) -> Schema:
     """Allow all of these keys, or a refusal: MCP wants one object schema for all that a tool may answer."""
     return {
         "type": "object",
-        "properties": {**properties, **_UNFINISHED_PROPERTIES},
+        "properties": {**properties, **_OPTIONAL_PROPERTIES, **_UNFINISHED_PROPERTIES},
         "anyOf": [{"required": list(properties)}, _REFUSAL],
         "additionalProperties": False,
     }
@@ -218,7 +223,7 @@ COMMAND_TOOLS: tuple[Schema, ...] = (
                 {
                     "found": _BOOLEAN,
                     "status": {
-                        **_object(_STATUS_PROPERTIES, list(_STATUS_PROPERTIES)),
+                        **_object({**_STATUS_PROPERTIES, **_OPTIONAL_PROPERTIES}, list(_STATUS_PROPERTIES)),
                         "additionalProperties": False,
                     },
                     "error": _STRING,

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from outlive.core.redactions import hidden_words
 from outlive.core.sandbox import Profile
 from outlive.protocols.mcp.schemas import Schema, describe_tool
 
@@ -11,6 +12,7 @@ _STRING: Schema = {"type": "string"}
 _NULLABLE: Schema = {"type": ["string", "null"]}
 _CODE: Schema = {"type": ["integer", "null"]}
 _BOOLEAN: Schema = {"type": "boolean"}
+_REDACTED: Schema = {"type": "integer", "description": "How many secrets are stars in it."}
 _TEXTS: Schema = {"type": "object", "additionalProperties": _STRING}
 _TERMINAL_ID: Schema = {
     "type": "string",
@@ -103,6 +105,7 @@ TERMINAL_TOOLS: tuple[Schema, ...] = (
             is_complete=_BOOLEAN,
             waiting=_WAITING,
             is_closed=_BOOLEAN,
+            redacted=_REDACTED,
         ),
         destroys=True,
     ),
@@ -136,6 +139,7 @@ TERMINAL_TOOLS: tuple[Schema, ...] = (
             exit_code=_CODE,
             has_more=_BOOLEAN,
             has_gap=_BOOLEAN,
+            redacted=_REDACTED,
         ),
         reads_only=True,
     ),
@@ -183,14 +187,14 @@ TERMINAL_TOOLS: tuple[Schema, ...] = (
 def executed_text(members: Mapping[str, object]) -> str:
     """Return what a command gave: one line about its end, then its output."""
     if members["is_closed"]:
-        first = f"[the terminal is closed; exit {members['exit_code']}]"
+        first = f"the terminal is closed; exit {members['exit_code']}"
     elif members["is_complete"]:
         code = members["exit_code"]
-        first = f"[exit {'unknown' if code is None else code}]"
+        first = f"exit {'unknown' if code is None else code}"
     else:
         waits = "" if members["waiting"] == "none" else f", waits for {members['waiting']}"
-        first = f"[still running{waits}; cursor {members['cursor']}]"
-    return f"{first}\n{members['output']}"
+        first = f"still running{waits}; cursor {members['cursor']}"
+    return f"[{'; '.join([first, *_hidden(members)])}]\n{members['output']}"
 
 
 def read_text(members: Mapping[str, object]) -> str:
@@ -204,7 +208,13 @@ def read_text(members: Mapping[str, object]) -> str:
         words.append("output in between is not kept any more")
     if members["has_more"]:
         words.append("there is more from the cursor on")
+    words += _hidden(members)
     return f"{'; '.join(words)}]\n{members['text']}"
+
+
+def _hidden(members: Mapping[str, object]) -> list[str]:
+    redacted = members.get("redacted")
+    return [hidden_words(redacted)] if isinstance(redacted, int) else []
 
 
 def terminals_text(terminals: object) -> str:

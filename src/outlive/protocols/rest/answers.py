@@ -11,6 +11,7 @@ from outlive.core.sandbox import Profile
 from outlive.core.status import Status
 
 __all__ = [
+    "REDACTED",
     "Acknowledgement",
     "Alive",
     "Approval",
@@ -36,6 +37,7 @@ __all__ = [
 ]
 
 _DEGRADED = "Why nothing can be started now; absent while everything can be written."
+REDACTED = "How many secrets are stars in it; left out where there are none."
 _Stream = Literal["stdout", "stderr"]
 _Cause = Literal[
     "cancel", "timeout", "output_limit", "oom", "shutdown", "approval_denied", "approval_expired"
@@ -129,6 +131,7 @@ class Approval(_Answer):
     expires_at: datetime = Field(description="Then it is refused.")
     tags: dict[str, str]
     group: str | None
+    redacted: int = Field(default=0, description=f"{REDACTED[:-1]}; masked values of `env` count.")
 
 
 class Approvals(_Answer):
@@ -157,9 +160,7 @@ class Chunk(_Answer):
     type: _Stream
     data: str
     end: int
-    redacted: int = Field(
-        default=0, description="How many secrets are stars in it; left out where there are none."
-    )
+    redacted: int = Field(default=0, description=REDACTED)
 
 
 class GapView(_Answer):
@@ -182,9 +183,7 @@ class OutputPage(_Answer):
     completed: bool = Field(
         description="The process has ended: nothing will follow but what descendants write."
     )
-    redacted: int = Field(
-        default=0, description="How many secrets are stars in it; left out where there are none."
-    )
+    redacted: int = Field(default=0, description=REDACTED)
 
 
 class Match(_Answer):
@@ -207,9 +206,7 @@ class MatchPage(_Answer):
     cursor: str = Field(description="Where to search on.")
     more: bool = Field(description="Not everything was searched yet.")
     completed: bool
-    redacted: int = Field(
-        default=0, description="How many secrets are stars in it; left out where there are none."
-    )
+    redacted: int = Field(default=0, description=REDACTED)
 
 
 class Written(_Answer):
@@ -312,3 +309,4 @@ class Finished(Started):
     duration: float
     timeout: float | None
     error: str | None
+    redacted: int = Field(default=0, description=REDACTED)

@@ -7,6 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from outlive.core.errors import InvalidRequest
 from outlive.core.terminal import Form, Target, TerminalState, Waiting
+from outlive.protocols.rest.answers import REDACTED
 
 __all__ = [
     "ClosedTerminal",
@@ -107,6 +108,7 @@ class ExecutedView(_Answer):
     is_complete: bool
     waiting: Waiting
     is_closed: bool = Field(description="The command has ended the shell.")
+    redacted: int = Field(default=0, description=REDACTED)
 
 
 class TerminalTextView(_Answer):
@@ -121,6 +123,7 @@ class TerminalTextView(_Answer):
     exit_code: int | None = Field(description="Of the command that ended last; null while one runs.")
     has_more: bool
     has_gap: bool = Field(description="Output before it is not kept any more.")
+    redacted: int = Field(default=0, description=REDACTED)
 
 
 class TypedView(_Answer):

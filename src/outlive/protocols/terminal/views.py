@@ -1,5 +1,6 @@
 """Terminals as members of a JSON object, the same at every door (promise S3.6). Pure."""
 
+from outlive.core.redactions import redacted_member
 from outlive.core.terminal import Executed, TerminalInfo, TerminalText
 
 __all__ = ["executed_view", "terminal_view", "text_view"]
@@ -17,9 +18,9 @@ def terminal_view(info: TerminalInfo) -> dict[str, object]:
 
 def executed_view(executed: Executed) -> dict[str, object]:
     """Return what a command gave."""
-    return {name: getattr(executed, name) for name in _EXECUTED}
+    return {name: getattr(executed, name) for name in _EXECUTED} | redacted_member(executed.redacted)
 
 
 def text_view(text: TerminalText) -> dict[str, object]:
     """Return what was read."""
-    return {name: getattr(text, name) for name in _TEXT}
+    return {name: getattr(text, name) for name in _TEXT} | redacted_member(text.redacted)
