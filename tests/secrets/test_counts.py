@@ -265,6 +265,33 @@ def test_approvals_and_errors_tell(tmp_path: Path) -> None:
         assert "2 secrets hidden, --raw shows them" in _said("approvals", "--state-dir", str(state_dir))[1]
 
 
+@pytest.mark.promise("A.redacted")
+def test_the_words_of_a_command_count_where_they_are_shown(tmp_path: Path) -> None:
+    """Also by the next server: from the index, and from the folders alone."""
+    line, state_dir = f"true ghp_{TOKEN} ghp_{TOKEN[::-1]}; echo ghp_{TOKEN}", tmp_path / "s"
+    with OutliveServer(state_dir, args=["--redact", "all"]) as server:
+        rest = RestCaller(server.rest_url)
+        started = rest.call("POST", "/api/sync/execute/", {"command": line}).json
+        assert started["redacted"] == 3 + 1
+        caller = RawCaller.begin(server.mcp_url)
+        assert _structured(caller, "command_execute", command=line)["redacted"] == 3 + 1
+        assert [one["redacted"] for one in _structured(caller, "command_list_history")["history"]] == [3, 3]
+        assert "3 secrets hidden" in caller.call("list", all=True).text
+        assert (
+            rest.call("POST", "/v1/processes", {"command": "sleep 60"}, expect=201).json.get("redacted")
+            is None
+        )
+    for remembers in (True, False):
+        if not remembers:
+            for file in state_dir.glob("registry.db*"):
+                file.unlink()
+        with OutliveServer(state_dir, args=["--redact", "all"]) as server:
+            path = f"/v1/processes/{started['process_id']}"
+            assert RestCaller(server.rest_url).call("GET", path).json["redacted"] == 3
+            with Client(state_dir, start_server=False) as person:
+                assert person.get(started["process_id"]).info().redacted == 3
+
+
 def _said(*words: str) -> tuple[str, str]:
     """Run the command line with its stderr at a terminal, and nothing else; return what it said on stdout and there."""
     ours, theirs = pty.openpty()

@@ -11,6 +11,7 @@ from outlive.cli.output import show, show_json
 from outlive.cli.process_verbs import every, parse_tags
 from outlive.cli.tables import outcome, shown_command, shown_size, table
 from outlive.client import Client, InvalidRequest, Process, ProcessInfo, ProcessNotFound
+from outlive.core.redactions import redacted_member
 
 __all__ = ["Look", "Looking", "Sample", "show_stats"]
 
@@ -147,6 +148,7 @@ def _as_json(look: Look) -> Mapping[str, object]:
         "group": info.group,
         "tags": dict(info.tags),
         "cpu_percent": look.cpu_percent,
+        **redacted_member(info.redacted),
     }
     if stats is not None:
         shown |= {field.name: getattr(stats, field.name) for field in fields(stats)}

@@ -254,6 +254,7 @@ def read_info(view: _Object) -> ProcessInfo:
         is_unknown=view.get("unknown", False),
         output_lost=view.get("output_lost", False),  # an earlier server does not say so
         lost_bytes=view.get("lost_bytes"),
+        redacted=view.get("redacted", 0),
         profile=view["sandbox"]["profile"],
         features=tuple(view["sandbox"]["features"]),
         secret_names=tuple(view["env_secrets"]),

@@ -111,7 +111,8 @@ class ProcessInfo:
     tree besides itself. `session_id` names the connection that started it. `profile` is its sandbox and
     `features` what took effect of it; `secret_names` are its `env_secrets`. `location` says where it runs
     ("backend", "image", "container"), None on the server's own machine. `is_unknown`: it runs on a node that is away, and everything
-    else is what was known last. `output_lost`: some of what it wrote is not in the log, `lost_bytes` of it where that is known. `stats` is there where it was asked for.
+    else is what was known last. `output_lost`: some of what it wrote is not in the log, `lost_bytes` of it where that is known. `redacted`: how many secrets are stars in
+    `command`. `stats` is there where it was asked for.
     """
 
     process_id: ProcessId
@@ -150,6 +151,7 @@ class ProcessInfo:
     is_unknown: bool = False
     output_lost: bool = False
     lost_bytes: int | None = None
+    redacted: int = 0
     stats: ProcessStats | None = None
 
     @property

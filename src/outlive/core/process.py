@@ -52,7 +52,8 @@ class ProcessRecord:
     `is_closed`: nothing can write to its streams any more. `secret_names` are variables whose values no file holds.
     `output_lost`: some of what it wrote is not in the log, and no gap stands for it; `lost_bytes` says how much where that is known.
     `approval`: what policy asked a person about; not known any more of a process that the index alone remembers. `terminal`:
-    it is the shell of one. `grant`: the token of its own, while it runs. Times are aware UTC, sizes bytes.
+    it is the shell of one. `grant`: the token of its own, while it runs. `redacted`: how many secrets are stars in `command`; of one that is
+    shown cut, in all of it. Times are aware UTC, sizes bytes.
     """
 
     process_id: ProcessId
@@ -93,6 +94,7 @@ class ProcessRecord:
     secret_names: tuple[str, ...] = ()
     terminal: TerminalNote | None = None
     location: Location = HERE
+    redacted: int = 0
 
     @property
     def is_ended(self) -> bool:

@@ -1,7 +1,5 @@
 """What is noted down of a command before it runs: its first record, and the spec for the keeper."""
 
-from collections.abc import Callable
-
 from outlive.core.approval import Approval
 from outlive.core.command import Command
 from outlive.core.identity import ProcessId
@@ -9,6 +7,7 @@ from outlive.core.lifecycle import State
 from outlive.core.process import Owner, ProcessRecord
 from outlive.core.sandbox import Sandbox
 from outlive.core.spec import Spec
+from outlive.engine.hiding import TextMask
 from outlive.engine.resolve import Resolved
 from outlive.engine.sandbox import Confined
 from outlive.engine.settings import EngineSettings
@@ -31,7 +30,7 @@ def new_record(
     settings: EngineSettings,
     folder: str,
     state: State,
-    hide: Callable[[str], str],
+    hide: TextMask,
     sandbox: Sandbox,
     approval: Approval | None = None,
 ) -> ProcessRecord:
@@ -67,6 +66,7 @@ def new_record(
         grant=command.granted,
         terminal=command.terminal,
         location=resolved.location,
+        redacted=hide.count,
     )
 
 

@@ -28,7 +28,7 @@ class ProcessInfo:
     `request_id` is the name it was registered under, else the id of the request that started it, else its
     process id. `exit_code` is minus the signal's number after a signal. `terminated_at` and `termination_signal`
     are set when it was ended by us. `output_lost`: some of what it wrote is not in the log. `left`: how many processes it
-    has left running after its own end.
+    has left running after its own end. `redacted`: how many secrets are stars in `command`.
     """
 
     pid: int | None
@@ -42,6 +42,7 @@ class ProcessInfo:
     termination_signal: str | None
     output_lost: bool = False
     left: int = 0
+    redacted: int = 0
 
 
 class Termination(TypedDict):
@@ -239,6 +240,7 @@ def _info(record: ProcessRecord) -> ProcessInfo:
         termination_signal=signal,
         output_lost=record.output_lost,
         left=record.descendants if record.is_ended else 0,
+        redacted=record.redacted,
     )
 
 

@@ -7,6 +7,7 @@ thread.
 import contextlib
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import replace
 
 from outlive.core.approval import Approval
@@ -16,6 +17,7 @@ from outlive.core.identity import ProcessId
 from outlive.core.lifecycle import Cause, State
 from outlive.core.location import Location
 from outlive.core.process import Owner, ProcessRecord
+from outlive.core.redactions import redacted_member
 from outlive.core.sandbox import Profile
 from outlive.core.spec import Spec
 from outlive.protocols.frames import COPIED, ExitRecord, PidRecord, decode_end, decode_exit, decode_pid
@@ -58,6 +60,7 @@ def encode_meta(record: ProcessRecord) -> dict[str, object]:
         **({"sandbox": record.sandbox.view()} if record.sandbox.profile is not Profile.OPEN else {}),
         **({} if record.location.is_here else {"location": record.location.view()}),
         **({} if record.terminal is None else {"terminal": encode_terminal(record.terminal)}),
+        **redacted_member(record.redacted),
     }
 
 
@@ -156,6 +159,7 @@ def base_record(spec: Spec, process_id: ProcessId, changed: Labels | None = None
         secret_names=spec.secrets,
         terminal=read_terminal(meta.get("terminal")),
         location=Location.read(meta.get("location")),
+        redacted=_number(meta, "redacted"),
     )
 
 
@@ -274,7 +278,7 @@ def _text(value: object) -> str | None:
     return None if value is None else str(value)
 
 
-def _number(content: dict[str, object], name: str) -> int:
+def _number(content: Mapping[str, object], name: str) -> int:
     value = content.get(name)
     return value if isinstance(value, int) else 0
 

@@ -108,6 +108,7 @@ COLUMNS = (
     "ended_boot_id",
     "ended_boottime_ns",
     "lost_bytes",
+    "redacted",
 )
 
 
@@ -168,6 +169,7 @@ class StoredProcess:
             None if self.ended_boot is None else self.ended_boot.boot_id,
             None if self.ended_boot is None else self.ended_boot.boottime_ns,
             _lost(record),
+            record.redacted or None,
         )
 
     @classmethod
@@ -216,6 +218,7 @@ class StoredProcess:
             secret_names=tuple(json.loads(row.text("secret_names") or "[]")),
             terminal=read_terminal(json.loads(row.text("terminal") or "null")),
             location=Location.read(json.loads(row.text("location") or "null")),
+            redacted=row.count("redacted"),
         )
         complete = None
         if complete_stdout is not None and complete_stderr is not None:

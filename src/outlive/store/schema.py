@@ -98,6 +98,9 @@ MIGRATIONS = (
         DELETE FROM process_tags WHERE process_id = old.process_id;
     END;
     """,
+    """
+    ALTER TABLE processes ADD COLUMN redacted INTEGER;
+    """,
 )
 
 

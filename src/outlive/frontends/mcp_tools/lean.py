@@ -183,8 +183,9 @@ class LeanTools:
         records = await self._engine.list(wanted, limit=asked.limit)
         notice = [f"[{told}]"] if (told := self._engine.disk.sentence()) else []
         rows = [
-            f"{header(one, Circumstances(duration_s=duration_s(one))).splitlines()[0]} {one.command[:120]!r}"
+            f"{header(one, told).splitlines()[0]} {one.command[:120]!r}"
             for one in records
+            for told in (Circumstances(duration_s=duration_s(one), redacted=one.redacted),)
         ]
         return Outcome(text="\n".join([*notice, *(rows or ["[no processes]"])]))
 

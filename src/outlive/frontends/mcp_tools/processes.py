@@ -125,7 +125,8 @@ class ProcessTools:
             read_arguments(arguments, NoArguments)
         except InvalidRequest as error:
             return _failed(error)
-        blocks = [_block(process) for process in await self._runner.active(caller)]
+        active = await self._runner.active(caller)
+        blocks = [_block(process) for process in active]
         processes = [
             {
                 "pid": block.pid,
@@ -134,8 +135,9 @@ class ProcessTools:
                 "status": block.status,
                 "started_at": block.started_at,
                 "process_id": block.process_id,
+                **redacted_member(process.record.redacted),
             }
-            for block in blocks
+            for process, block in zip(active, blocks, strict=True)
         ]
         disk = self._runner.engine.disk
         return Outcome(

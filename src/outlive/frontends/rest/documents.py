@@ -136,7 +136,7 @@ class DocumentRoutes:
             "duration": round(duration_s(record), 6),
             "timeout": record.timeout_s,
             "error": record.error,
-            **redacted_member(shown.redacted),
+            **redacted_member(shown.redacted + record.redacted),
         }
 
 
@@ -153,4 +153,5 @@ def _entry(info: ProcessInfo) -> dict[str, object]:
         "termination_signal": info.termination_signal,
         **({"output_lost": True} if info.output_lost else {}),
         **({"left": info.left} if info.left else {}),
+        **redacted_member(info.redacted),
     }

@@ -76,6 +76,7 @@ def process_view(record: ProcessRecord) -> dict[str, object]:
         "env_secrets": list(record.secret_names),
         "session_id": record.owner.connection_id,
         **place_view(record),
+        **redacted_member(record.redacted),
     }
 
 
@@ -104,7 +105,7 @@ def approval_view(
         script: Its script, or the beginning of it;
         script_bytes: and how long that is.
         env: The variables that the caller has set (None: taken away), with masked values or without.
-        redacted: How many secrets and values are stars in it.
+        redacted: How many secrets and values are stars in it; `command` has those of the words again, and always, so it does not count.
     """
     approval = record.approval
     return {

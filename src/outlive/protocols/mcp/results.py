@@ -23,8 +23,8 @@ def command_status(
     """Return the 13 keys of promise S1.2.
 
     `completed` tells that the command ended by itself: not while it runs, nor when it was ended or lost. A command
-    whose output is not whole is no success, and has one key more: `output_lost`. Where `redacted` secrets are stars in what is
-    shown, that number is another.
+    whose output is not whole is no success, and has one key more: `output_lost`. Where secrets are stars in the
+    streams (`redacted` of them) or in the command, their number is another.
     """
     lost = {"output_lost": True} if record.output_lost else {}
     return {
@@ -42,7 +42,7 @@ def command_status(
         "shell": record.shell is not None,
         "cwd": cwd,
         **lost,
-        **redacted_member(redacted),
+        **redacted_member(redacted + record.redacted),
     }
 
 
@@ -82,7 +82,8 @@ def _signal_name(number: int | None) -> str:
 
 def history_entry(record: ProcessRecord, *, start_time: str, cwd: str | None) -> dict[str, object]:
     """Return a row of the history (promise S1.6)."""
-    return {"id": record.command_id, "command": record.command, "start_time": start_time, "cwd": cwd}
+    entry = {"id": record.command_id, "command": record.command, "start_time": start_time, "cwd": cwd}
+    return {**entry, **redacted_member(record.redacted)}
 
 
 def refusal(error: str, command: str | None) -> dict[str, object]:

@@ -245,7 +245,13 @@ COMMAND_TOOLS: tuple[Schema, ...] = (
                 "history": {
                     "type": "array",
                     "items": _object(
-                        {"id": _STRING, "command": _STRING, "start_time": _STRING, "cwd": _NULLABLE},
+                        {
+                            "id": _STRING,
+                            "command": _STRING,
+                            "start_time": _STRING,
+                            "cwd": _NULLABLE,
+                            "redacted": _WHOLE,
+                        },
                         ["id", "command", "start_time", "cwd"],
                     ),
                 },
@@ -310,6 +316,7 @@ PROCESS_TOOLS: tuple[Schema, ...] = (
                             "status": _STRING,
                             "started_at": _STRING,
                             "process_id": _STRING,
+                            "redacted": _WHOLE,
                         },
                         ["pid", "request_id", "command", "status", "started_at", "process_id"],
                     ),

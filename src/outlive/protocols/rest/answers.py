@@ -107,6 +107,7 @@ class ProcessView(_Answer):
         default=False,
         description="It runs on a node that is away, or is still being found after a restart: the rest is what was known last.",
     )
+    redacted: int = Field(default=0, description=REDACTED)
 
 
 class Approval(_Answer):
@@ -274,6 +275,7 @@ class TrackedProcess(_Answer):
     termination_signal: Literal["SIGTERM", "SIGKILL"] | None
     output_lost: bool = Field(default=False, description="Some of its output is lost; absent where none is.")
     left: int = Field(default=0, description="How many processes it has left running; absent where none are.")
+    redacted: int = Field(default=0, description=REDACTED)
 
 
 class TrackedProcesses(_Answer):
@@ -309,4 +311,3 @@ class Finished(Started):
     duration: float
     timeout: float | None
     error: str | None
-    redacted: int = Field(default=0, description=REDACTED)
