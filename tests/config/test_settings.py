@@ -108,7 +108,8 @@ def test_every_option_is_described_once_and_completely() -> None:
         kinds = get_args(hints[option.name]) or (hints[option.name],)
         value = option.parse(option.example)
         assert isinstance(
-            value, tuple if str in kinds and option.kind in {"words", "patterns", "addresses"} else kinds
+            value,
+            tuple if str in kinds and option.kind in {"words", "folders", "patterns", "addresses"} else kinds,
         ), option.name
         for suffix, unit in {"_s": "seconds", "_bytes": "bytes"}.items():
             assert (option.unit == unit) == option.name.endswith(suffix), option.name

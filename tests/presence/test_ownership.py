@@ -49,11 +49,14 @@ def _end_server(state_dir: Path, number: signal.Signals = signal.SIGTERM) -> Non
         os.close(pidfd)
 
 
-def _outlive(*words: str, state_dir: Path, **env: str) -> subprocess.CompletedProcess[str]:
+def _outlive(
+    *words: str, state_dir: Path, cwd: Path | None = None, **env: str
+) -> subprocess.CompletedProcess[str]:
     """Run a command line as a person does, in an environment without doors of its own."""
     return subprocess.run(
         [*outlive_command(), *words],
         env=environment({"OUTLIVE_STATE_DIR": str(state_dir), "OUTLIVE_JSONRPC_PORT": "off", **env}),
+        cwd=cwd,
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -135,6 +138,56 @@ def test_a_project_may_tighten_what_the_operator_said_and_no_more(tmp_path: Path
         with Client(server.state_dir, start_server=False) as client:
             assert {info.profile for info in client.list()} == {"guarded"}
         _end_server(server.state_dir)
+
+
+@pytest.mark.promise("C.owner.rules")
+def test_the_rules_of_the_operators_project_hold_wherever_a_client_starts_a_server(tmp_path: Path) -> None:
+    """The file in the client's folder may tighten them; what would loosen or replace them is left alone."""
+    project, other = _folders(tmp_path)
+    (project / ".outlive.toml").write_text('deny = ["touch"]\nmax_processes = 7\n')
+    (other / ".outlive.toml").write_text('deny = ["rm"]\nmax_processes = 1\n')
+    with OutliveServer(tmp_path / "state", cwd=project) as server:
+        server.kill()
+        refused = _outlive("run", "-c", "touch x", state_dir=server.state_dir, cwd=other)
+        assert refused.returncode != 0
+        assert "touch" in refused.stderr
+        assert not (other / "x").exists()
+        assert _server_pid(server.state_dir) not in {None, server.pid}
+        assert _outlive("run", "-c", "rm -f x", state_dir=server.state_dir, cwd=other).returncode == 0
+        for wanted in (0, 125):
+            done = _outlive("run", "-d", "sleep", "600", state_dir=server.state_dir, cwd=other)
+            assert done.returncode == wanted, done.stderr
+        _end_server(server.state_dir)
+    settings = json.loads((server.state_dir / "operator.json").read_text())["settings"]
+    assert settings["max_processes"] == "7"
+
+
+@pytest.mark.promise("C.owner.rules")
+def test_what_the_operator_named_by_a_relative_path_is_found_from_a_clients_folder(tmp_path: Path) -> None:
+    """Elsewhere the same words name other files: there they would be other rules."""
+    project, other = _folders(tmp_path)
+    (project / "rules.toml").write_text('deny = ["touch"]\n')
+    (other / "rules.toml").write_text("")
+    env = {"OUTLIVE_CONFIG": "rules.toml"}
+    with OutliveServer(
+        tmp_path / "state", args=("--sandbox-folders", ".,below"), env=env, cwd=project
+    ) as server:
+        server.kill()
+        refused = _outlive("run", "-c", "touch x", state_dir=server.state_dir, cwd=other)
+        assert refused.returncode != 0
+        assert "touch" in refused.stderr
+        assert not (other / "x").exists()
+        _end_server(server.state_dir)
+    settings = json.loads((server.state_dir / "operator.json").read_text())["settings"]
+    assert settings["sandbox_folders"] == f"{project}/.,{project}/below"
+
+
+def _folders(tmp_path: Path) -> tuple[Path, Path]:
+    """Make the operator's folder and a client's."""
+    project, other = tmp_path / "project", tmp_path / "other"
+    project.mkdir()
+    other.mkdir()
+    return project, other
 
 
 @pytest.mark.promise("C.owner.yield")

@@ -76,12 +76,13 @@ def free_port() -> int:
 
 
 def run_outlive(
-    *words: str, state_dir: Path, env: Mapping[str, str] | None = None
+    *words: str, state_dir: Path, env: Mapping[str, str] | None = None, cwd: Path | None = None
 ) -> subprocess.CompletedProcess[str]:
     """Run one short verb (`keeper status`, `doctor`, …) on a state folder and return what it said (blocks)."""
     return subprocess.run(
         [*outlive_command(), *words, "--state-dir", str(state_dir)],
         env=_environment(state_dir, env or {}),
+        cwd=cwd,
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -129,13 +130,19 @@ class OutliveServer:
     """
 
     def __init__(
-        self, state_dir: Path, *, args: Sequence[str] = (), env: Mapping[str, str] | None = None
+        self,
+        state_dir: Path,
+        *,
+        args: Sequence[str] = (),
+        env: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
     ) -> None:
-        """Describe the server; `args` go behind `serve`, `env` on top of this process's environment."""
+        """Describe the server; `args` go behind `serve`, `env` on top of this process's environment, `cwd` is its folder."""
         self.state_dir = state_dir
         self.ready: dict[str, Any] = {}
         self._args = list(args)
         self._env = dict(env or {})
+        self._cwd = cwd
         self._process: subprocess.Popen[bytes] | None = None
         self._stderr = state_dir.with_name(state_dir.name + ".stderr")
 
@@ -198,6 +205,7 @@ class OutliveServer:
             self._process = subprocess.Popen(
                 [*outlive_command(), *words, *self._args],
                 env=_environment(self.state_dir, self._env),
+                cwd=self._cwd,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=stderr,
@@ -249,7 +257,9 @@ class OutliveServer:
 
     def keeper_status(self) -> KeeperStatus:
         """Ask the keeper through the command line."""
-        answer = run_outlive("keeper", "status", "--json", state_dir=self.state_dir, env=self._env)
+        answer = run_outlive(
+            "keeper", "status", "--json", state_dir=self.state_dir, env=self._env, cwd=self._cwd
+        )
         if answer.returncode != 0:
             raise AssertionError(f"keeper status failed: {answer.stdout}{answer.stderr}")
         return KeeperStatus.parse(answer.stdout)
@@ -263,7 +273,9 @@ class OutliveServer:
             except subprocess.TimeoutExpired:
                 problems.append(f"the server ignored SIGTERM for {STOP_PATIENCE_S} s")
                 self.kill()
-        stopped = run_outlive("keeper", "stop", "--kill", state_dir=self.state_dir, env=self._env)
+        stopped = run_outlive(
+            "keeper", "stop", "--kill", state_dir=self.state_dir, env=self._env, cwd=self._cwd
+        )
         if stopped.returncode != 0:
             problems.append(f"keeper stop --kill failed: {stopped.stdout}{stopped.stderr}")
         if left := wait_state_folder_empty(self.state_dir):

@@ -13,7 +13,8 @@ from collections.abc import Mapping
 
 from outlive.cli.output import say
 from outlive.cli.reach import check_reach
-from outlive.config import OPTIONS, Resolution, Settings, misspelt_names, resolve
+from outlive.config import OPTIONS, Option, Resolution, Settings, misspelt_names, resolve
+from outlive.config.values import parse_words
 from outlive.core.errors import ConfigInvalid, OutliveError
 from outlive.core.layout import Layout
 from outlive.frontends.listeners import Listeners
@@ -26,6 +27,7 @@ from outlive.presence.state_folder import ServerLock, layout_of, open_state_fold
 
 __all__ = ["serve"]
 
+_DECIDED = frozenset({"flag", "environment", "project"})  # the user's and the system's files are read again
 _OF_THIS_START = frozenset({"state_dir", "print_json"})  # no rule, and no door
 _PORTS = ("jsonrpc_port", "mcp_port", "rest_port", "bridge_port")
 
@@ -56,7 +58,7 @@ def serve(flags: Mapping[str, str], *, is_self_started: bool = False) -> int:
         listeners.add_unix(layout.server_socket)
         _open_ports(listeners, resolution)
         if not is_self_started:
-            _remember(ownership, _told(resolution, listeners, folder))
+            _remember(ownership, _told(resolution, listeners, folder), folder)
         _start_keeper_meanwhile(layout)
         # Collecting garbage while importing costs a tenth of the time and finds nothing.
         gc.disable()
@@ -82,16 +84,13 @@ def _resolution(flags: Mapping[str, str], folder: str, *, is_self_started: bool)
 
 
 def _told(resolution: Resolution, listeners: Listeners, folder: str) -> Mapping[str, str]:
-    """Return what flags and environment say, as a server that is started elsewhere has to be told it."""
+    """Return what flags, environment and the project's file say, as a server that is started elsewhere has to be told it."""
     found = {}
     for option in OPTIONS:
         origin = resolution.origins[option.name]
-        if origin.source not in {"flag", "environment"} or option.name in _OF_THIS_START:
+        if origin.source not in _DECIDED or option.name in _OF_THIS_START:
             continue
-        text = origin.text
-        if option.kind in {"file", "folder"} and text:
-            text = os.path.join(folder, text)
-        found[option.name] = text
+        found[option.name] = _absolute(option, origin.text, folder)
     left_out = {option.name for option in OPTIONS if option.is_secret and found.pop(option.name, "")}
     if "mcp_api_key" in left_out:
         # A key lies in no file. Without it a server could keep no caller out, so what a client starts opens no ports.
@@ -102,11 +101,22 @@ def _told(resolution: Resolution, listeners: Listeners, folder: str) -> Mapping[
     return found
 
 
-def _remember(ownership: Ownership, told: Mapping[str, str]) -> None:
+def _absolute(option: Option, text: str, folder: str) -> str:
+    """Return an option's text with its paths absolute: elsewhere a relative one means another place."""
+    match option.kind:
+        case "file" | "folder" | "path" if text:
+            return os.path.join(folder, text)
+        case "folders":
+            return option.separator.join(os.path.join(folder, word) for word in parse_words(text))
+        case _:
+            return text
+
+
+def _remember(ownership: Ownership, told: Mapping[str, str], folder: str) -> None:
     """Keep what servers that clients start have to obey; one that nothing can be written for serves all the same."""
     try:
         ownership.note_service(os.environ)
-        ownership.remember(told, os.environ)
+        ownership.remember(told, os.environ, working_folder=folder)
     except OSError as error:
         say(
             f"outlive: these settings cannot be kept ({error.strerror}): a server that a client starts would have the ones before."

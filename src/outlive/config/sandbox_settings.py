@@ -29,7 +29,7 @@ class SandboxSettings:
         project="stronger",
     )
     sandbox_read: tuple[str, ...] = option(
-        "words",
+        "folders",
         parse_words,
         "",
         "Folders in homes that commands of the profiles from workspace on may read, separated by commas.",
@@ -37,7 +37,7 @@ class SandboxSettings:
         example="/srv/tools",
     )
     sandbox_write: tuple[str, ...] = option(
-        "words",
+        "folders",
         parse_words,
         "",
         "Folders that commands of the profiles from workspace on may write to, besides their own and temporary ones.",
@@ -45,7 +45,7 @@ class SandboxSettings:
         example="/srv/cache",
     )
     sandbox_folders: tuple[str, ...] = option(
-        "words",
+        "folders",
         parse_words,
         "",
         "Folders below which commands of the profiles from workspace on may run, separated by commas; empty: anywhere.",

@@ -26,7 +26,7 @@ _CONFIG_VARIABLES = ("OUTLIVE_CONFIG", "XDG_CONFIG_HOME", "HOME")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorSettings:
-    """What the last `outlive serve` was told by flags and environment: option names to texts.
+    """What the last `outlive serve` was told by flags, environment and its project's file: option names to texts.
 
     `config` are the environment variables that decided which configuration files it read.
     """
@@ -50,9 +50,19 @@ class Ownership:
         """Take the state folder; nothing is read yet."""
         self._layout = layout
 
-    def remember(self, settings: Mapping[str, str], environ: Mapping[str, str]) -> None:
-        """Write down what an operator's server was told; whole, and readable for its user alone."""
+    def remember(
+        self, settings: Mapping[str, str], environ: Mapping[str, str], *, working_folder: str
+    ) -> None:
+        """Write down what an operator's server was told; whole, and readable for its user alone.
+
+        Args:
+            settings: Option name to text, its paths absolute.
+            environ: The operator's environment.
+            working_folder: The operator's: the file that a relative OUTLIVE_CONFIG names lies there.
+        """
         config = {name: environ[name] for name in _CONFIG_VARIABLES if environ.get(name)}
+        if named := config.get("OUTLIVE_CONFIG"):
+            config["OUTLIVE_CONFIG"] = os.path.join(working_folder, named)
         document = {"settings": dict(settings), "config": config}
         self._keep(self._layout.operator_settings, json.dumps(document).encode())
 
