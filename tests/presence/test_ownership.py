@@ -8,6 +8,7 @@ import subprocess
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,9 @@ from tests.support.processes import wait_state_folder_empty
 from tests.support.server import OutliveServer, free_port, outlive_command, run_outlive
 
 _PATIENCE_S = 30.0
+_WITHOUT_SERVER_S = (
+    1.5  # a client that may start a server does so when the one that was there is gone for a second
+)
 
 
 @pytest.fixture
@@ -257,18 +261,25 @@ def test_after_an_ordered_stop_only_a_start_brings_a_server_back(
 
 @pytest.mark.promise("C.owner.stopped")
 def test_a_follower_waits_for_the_operators_next_server(own_server: OutliveServer, tmp_path: Path) -> None:
-    """It starts none, so that none refuses the operator's."""
+    """It starts none, so that none refuses the operator's: not even after the second for which it waits for any server."""
     gate = tmp_path / "gate"
     os.mkfifo(gate)
-    with Client(own_server.state_dir) as client:
+    said: list[str] = []
+    with ThreadPoolExecutor(1) as aside, Client(own_server.state_dir, say=said.append) as client:
         process = client.start(f"echo before; read line < {gate}; echo $line")
         with process.follow() as follow:
             assert isinstance(next(follow), Output)
+            rest = aside.submit(lambda: [item.data for item in follow if isinstance(item, Output)])
             own_server.stop()
+            assert not wait(
+                [rest], timeout=_WITHOUT_SERVER_S
+            ).done  # it asks again and again, and does not give up
+            assert said == []
+            assert _server_pid(own_server.state_dir) is None
             own_server.start()
             assert _server_pid(own_server.state_dir) == own_server.pid
             gate.write_text("after\n")
-            assert b"".join(item.data for item in follow if isinstance(item, Output)) == b"after\n"
+            assert b"".join(rest.result(_PATIENCE_S)) == b"after\n"
 
 
 @pytest.mark.promise("C.owner.stopped")
