@@ -10,10 +10,12 @@ from outlive.core.command import Command
 from outlive.core.errors import CommandRefused, InvalidRequest, InvalidState
 from outlive.core.process import Owner
 from outlive.engine import Engine
+from outlive.engine.waiting import until
 from outlive.frontends.mcp_tools import Toolbox, ToolSettings
 from tests.engine.engines import an_engine
 from tests.keeper.house import House
 from tests.mcp_tools.calling import a_caller, answer, live_process, refuses, seen
+from tests.support.processes import Marker
 
 _RUN = "execute_linux_shell_command"
 _START = "execute_background_linux_shell_command"
@@ -214,6 +216,30 @@ async def test_the_list_has_the_documents_blocks(toolbox: Toolbox, engine: Engin
     }
     for process in (first, second):
         await engine.cancel(process)
+
+
+@pytest.mark.promise("C.run.left", "S4.5")
+async def test_lists_and_headers_show_what_an_ended_command_has_left_running(
+    toolbox: Toolbox, engine: Engine, marker: Marker
+) -> None:
+    caller = a_caller()
+    left = f"{marker.sleep} >/dev/null 2>&1 &"
+    process = await toolbox.start_background({"cmd": f"{left} {left} true"}, caller)
+    async with asyncio.timeout(10):
+        await until(process, lambda one: one.is_complete and one.record.descendants == 2)
+    listed = await answer(toolbox, "list_processes", caller, {})
+    assert "\n  Status: completed, left 2\n" in listed.text
+    assert listed.structured is not None
+    rows = listed.structured["processes"]
+    assert isinstance(rows, list)
+    assert [row["status"] for row in rows] == ["completed, left 2"]
+    for tool, arguments in (("list", {}), ("read", {"id": process.process_id})):
+        shown = await answer(toolbox, tool, caller, arguments)
+        assert re.match(r"\[id=\w{26} exit=0 [^\n]* 2 descendants still run", shown.text), tool
+    await engine.cancel(process, grace_s=0)
+    async with asyncio.timeout(10):
+        await until(process, lambda one: not one.record.descendants)
+    assert (await answer(toolbox, "list", caller, {})).text == "[no processes]"
 
 
 @pytest.mark.promise("S4.5.scope", "S4.12.restart")
