@@ -136,13 +136,18 @@ class OutliveServer:
         args: Sequence[str] = (),
         env: Mapping[str, str] | None = None,
         cwd: Path | None = None,
+        umask: int = -1,
     ) -> None:
-        """Describe the server; `args` go behind `serve`, `env` on top of this process's environment, `cwd` is its folder."""
+        """Describe the server; `args` go behind `serve`, `env` on top of this process's environment.
+
+        `cwd` is the folder and `umask` the umask that it is started with; this process's own by default.
+        """
         self.state_dir = state_dir
         self.ready: dict[str, Any] = {}
         self._args = list(args)
         self._env = dict(env or {})
         self._cwd = cwd
+        self._umask = umask
         self._process: subprocess.Popen[bytes] | None = None
         self._stderr = state_dir.with_name(state_dir.name + ".stderr")
 
@@ -206,6 +211,7 @@ class OutliveServer:
                 [*outlive_command(), *words, *self._args],
                 env=_environment(self.state_dir, self._env),
                 cwd=self._cwd,
+                umask=self._umask,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=stderr,

@@ -76,6 +76,22 @@ async def test_the_seven_calls_work_from_every_door(door: str, shared: OutliveSe
     assert closed["state"] == "closed"
 
 
+@pytest.mark.promise("C.umask")
+@pytest.mark.parametrize(("umask", "mode"), [(0o022, "644"), (0o027, "640")])
+async def test_a_terminals_shell_has_the_umask_that_its_server_was_started_with(
+    tmp_path: Path, umask: int, mode: str
+) -> None:
+    """Not the keeper's 077, at any door: `terminal_create` takes none, and 022 means 022."""
+    env = {"HOME": str(tmp_path), "SHELL": "/bin/bash"}
+    with OutliveServer(tmp_path / "state", env=env, umask=umask) as server:
+        for door in DOORS:
+            caller = caller_of(door, server)
+            terminal = await caller.create(cwd=str(tmp_path))
+            gave = await caller.run(terminal, f"umask; touch {door}; stat -c %a {door}")
+            assert gave["output"] == f"{umask:04o}\n{mode}\n"
+            await caller.call("close", terminal_id=terminal)
+
+
 @pytest.mark.promise("S3.6")
 @pytest.mark.parametrize("door", DOORS)
 async def test_one_doors_terminal_is_every_doors(door: str, shared: OutliveServer) -> None:
