@@ -215,6 +215,9 @@ def test_texts_and_errors_hold_no_keys(serve: ServerFactory) -> None:
         error = refused.value
         assert error.details, "they name what was not found"
         assert PRINTED not in f"{error} {error.hint} {dict(error.details)}"
+    for door, refusal in _refusals(server, f"/no/such/{token}"):
+        assert b"/no/such/ghp_" in refusal, f"{door}: it names what was not found"
+        assert PRINTED.encode() not in refusal, door
     answers = [
         rest.call("GET", f"/v1/processes/{process_id}").body,
         rest.call("GET", "/v1/processes").body,
@@ -229,6 +232,33 @@ def test_texts_and_errors_hold_no_keys(serve: ServerFactory) -> None:
     server.stop()
     database = (Path(server.state_dir) / "registry.db").read_bytes()
     assert PRINTED.encode() not in database
+
+
+def _refusals(server: OutliveServer, missing: str) -> Iterator[tuple[str, bytes]]:
+    """Yield (door, answer) of requests for a program or folder that is not there."""
+    rest, mcp = RestCaller(server.rest_url), RawCaller.begin(server.mcp_url)
+    for path, body in (
+        ("/v1/processes", {"argv": [missing]}),
+        ("/v1/processes", {"argv": ["true"], "cwd": missing}),
+        ("/v1/processes", {"script": "true", "interpreter": missing}),
+        ("/v1/terminals", {"shell": missing}),
+        ("/v1/terminals", {"cwd": missing}),
+    ):
+        yield f"rest {path} {sorted(body)}", rest.call("POST", path, body, expect=422).body
+    tools: tuple[tuple[str, dict[str, Any]], ...] = (
+        ("run", {"argv": [missing]}),
+        ("run", {"command": "true", "cwd": missing}),
+        ("run", {"script": "true", "interpreter": missing}),
+        ("execute_linux_shell_command", {"cmd": "true", "cwd": missing}),
+        ("execute_background_linux_shell_command", {"cmd": "true", "cwd": missing}),
+        ("command_execute", {"command": missing}),
+        ("command_execute", {"command": "true", "cwd": missing}),
+        ("command_execute_script", {"script_content": "true", "interpreter": missing}),
+        ("terminal_create", {"shell": missing}),
+        ("terminal_create", {"cwd": missing}),
+    )
+    for tool, arguments in tools:
+        yield f"mcp {tool} {sorted(arguments)}", mcp.call(tool, **arguments).body
 
 
 def test_a_command_in_the_foreground_is_byte_exact(serve: ServerFactory) -> None:

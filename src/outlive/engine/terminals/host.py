@@ -35,6 +35,7 @@ from outlive.core.terminal import (
     default_name,
 )
 from outlive.engine.engine import Engine
+from outlive.engine.hiding import hide_error
 from outlive.engine.process import Process
 from outlive.engine.terminals.contract import NewTerminal
 from outlive.engine.terminals.directory import Terminals
@@ -135,14 +136,18 @@ class EngineTerminals:
                 distant_terminal_shell, wanted.shell, key, is_bare=engine.is_strict
             )
         environment = {**engine.environment, **{name: text for name, text in wanted.env.items() if text}}
-        return await asyncio.to_thread(
-            find_terminal_shell,
-            wanted.shell,
-            environment,
-            key,
-            fallback=engine.shell,
-            is_bare=engine.is_strict,
-        )
+        try:
+            return await asyncio.to_thread(
+                find_terminal_shell,
+                wanted.shell,
+                environment,
+                key,
+                fallback=engine.shell,
+                is_bare=engine.is_strict,
+            )
+        except StartFailed as error:
+            hide_error(error, engine.hider.redactor.mask_text)
+            raise
 
     async def execute(self, terminal_id: str, command: str, by: Owner, *, wait_s: float) -> Executed:
         """Run a command at the prompt.

@@ -75,7 +75,8 @@ class CommandTools:
             return await self._run(command, asked, caller, progress)
         except OutliveError as error:
             if error.code in {"not_found", "permission_denied"} or not asked.interpreter:
-                return _answer(refusal(interpreter_not_found(asked.interpreter), None), is_error=True)
+                named = self._runner.engine.hider.redactor.mask_text(asked.interpreter)
+                return _answer(refusal(interpreter_not_found(named), None), is_error=True)
             return _refused(error, None)
 
     async def get_status(self, arguments: _Arguments, caller: Caller, _progress: Progress | None) -> Outcome:
