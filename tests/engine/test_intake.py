@@ -1,9 +1,10 @@
-"""The table of what is live, by id and by connection."""
+"""The table of what is live, by id, by connection and by principal."""
 
 from outlive.core.process import Owner
 from outlive.engine.announcer import Announcer
 from outlive.engine.intake import Intake
 from outlive.engine.process import Process
+from outlive.store.rows import ProcessFilter
 from tests.store.rows import a_row
 
 
@@ -21,13 +22,13 @@ async def test_a_connection_has_what_it_started_as_long_as_it_is_live() -> None:
     first, second, other, nobodys = (_process(n, name) for n, name in enumerate(("a", "a", "b", None)))
     for process in (first, second, other, nobodys):
         intake.enter(process)
-    assert {*intake.of_connection("a")} == {first, second}
+    assert {*intake.table.of_connection("a")} == {first, second}
     assert intake.leave(first)
     assert not intake.leave(first)
-    assert (intake.of_connection("a"), intake.of_connection("b")) == ([second], [other])
+    assert (intake.table.of_connection("a"), intake.table.of_connection("b")) == ([second], [other])
     for process in (second, other, nobodys):
         assert intake.leave(process)
-    assert (intake.live, intake.of_connection("a"), intake.of_connection("b")) == ({}, [], [])
+    assert (intake.live, intake.table.of_connection("a"), intake.table.of_connection("b")) == ({}, [], [])
 
 
 async def test_another_object_of_the_same_id_takes_the_place_of_the_first() -> None:
@@ -36,6 +37,26 @@ async def test_another_object_of_the_same_id_takes_the_place_of_the_first() -> N
     first, again = _process(1, "a"), _process(1, "b")
     intake.enter(first)
     intake.enter(again)
-    assert (intake.of_connection("a"), intake.of_connection("b")) == ([], [again])
+    assert (intake.table.of_connection("a"), intake.table.of_connection("b")) == ([], [again])
     assert intake.leave(first)
-    assert (intake.live, intake.of_connection("b")) == ({}, [])
+    assert (intake.live, intake.table.of_connection("b")) == ({}, [])
+
+
+async def test_a_principal_has_what_it_started_over_any_connection() -> None:
+    """And a question looks at nothing else, where it names a principal or a connection."""
+    intake = _intake()
+    first, second = _process(1, "a"), _process(2, None)
+    other = Process.from_stored(a_row(3, owner=Owner(principal="you", connection_id="b")), "/nowhere")
+    for process in (first, second, other):
+        intake.enter(process)
+    table = intake.table
+    assert (
+        {*table.of_principal("me")} == {*table.candidates(ProcessFilter(principal="me"))} == {first, second}
+    )
+    assert [*table.candidates(ProcessFilter(principal="me", connection_id="a"))] == [first]
+    assert [*table.candidates(ProcessFilter(principal="nobody"))] == []
+    assert {*table.candidates(ProcessFilter(pid=1))} == {first, second, other}
+    intake.leave(first)
+    assert [*table.of_principal("me")] == [second]
+    intake.leave(second)
+    assert [*table.of_principal("me")] == []

@@ -215,7 +215,7 @@ class Engine(Approving):
     ) -> Process:
         hide = self.hider.texts(secrets := command.env_secrets)
         try:
-            check_headcount(self._intake.live.values(), owner.principal, self._settings.max_processes)
+            check_headcount(self._intake.table.of_principal(owner.principal), self._settings.max_processes)
             resolved, confined = await preparation.prepare(command, owner, process_id)
             approval = await self._approval_for(command, resolved) if self._policing.is_active else None
         except OutliveError as error:

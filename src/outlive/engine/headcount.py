@@ -8,17 +8,17 @@ from outlive.engine.process import Process
 __all__ = ["check_headcount"]
 
 
-def check_headcount(live: Collection[Process], principal: str, most: int | None) -> None:
-    """Let one more process of `principal` start, or wait for its turn.
+def check_headcount(live: Collection[Process], most: int | None) -> None:
+    """Let a principal that has `live` start one more process, or wait for its turn.
 
-    They are counted only when all principals together have as many: that costs a start nothing until then.
+    They are counted only when there are as many: that costs a start nothing until then.
 
     Raises:
         LimitExceeded: `process_limit`: `most` of them run or wait already.
     """
     if most is None or len(live) < most:
         return
-    count = sum(one.principal == principal and not one.is_ended for one in live)
+    count = sum(not one.is_ended for one in live)
     if count >= most:
         raise LimitExceeded(
             "process_limit",

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from outlive.backends.contract import Bell
 from outlive.core.identity import id_from_bytes
 from outlive.engine.announcer import Announcer
+from outlive.engine.live import LiveTable
 from outlive.engine.process import Process
 from outlive.protocols.keeper import Flags
 
@@ -23,7 +24,8 @@ class Intake:
     """The `BackendListener` of the engine.
 
     Attributes:
-        live: Processes that can still change, by the 16-byte form of their id. `enter` and `leave` alone change it.
+        table: Processes that can still change. `enter` and `leave` alone change it.
+        live: They by the 16-byte form of their id.
         strangers: Newest doorbell of processes that are not loaded yet.
         missing: Processes that the keeper did not mention any more after a reconnect: they have finished.
         doubtful: Processes that may have finished before we were connected, so that nobody tells of it.
@@ -40,7 +42,8 @@ class Intake:
         """`changed` is called with `Change` bits before the process is kicked; `announcer` tells of the links."""
         self._changed = changed
         self._announcer = announcer
-        self.live: dict[bytes, Process] = {}
+        self.table = LiveTable()
+        self.live = self.table.by_key
         self.strangers: dict[bytes, Bell] = {}
         self.missing: list[Process] = []
         self.doubtful: list[Process] = []
@@ -48,7 +51,6 @@ class Intake:
         self.synced = asyncio.Event()
         self._expected: set[bytes] = set()
         self._mentioned: set[bytes] | None = None
-        self._of_connection: dict[str, dict[bytes, Process]] = {}
 
     def link_opened(self) -> None:
         """Begin to note who is mentioned: who was live and is not has finished meanwhile."""
@@ -110,11 +112,7 @@ class Intake:
 
     def enter(self, process: Process) -> None:
         """From now on a process is live, instead of another object of the same id if there is one."""
-        if process.key in self.live:
-            self.leave(process)
-        self.live[process.key] = process
-        if process.connection_id is not None:
-            self._of_connection.setdefault(process.connection_id, {})[process.key] = process
+        self.table.enter(process)
 
     def is_told(self, key: bytes) -> bool:
         """Whether a process is live, or the keeper has told of it and it is about to be loaded."""
@@ -122,19 +120,7 @@ class Intake:
 
     def leave(self, process: Process) -> bool:
         """From now on a process is not live any more; tell whether it was."""
-        known = self.live.pop(process.key, None)
-        if known is None:
-            return False
-        if known.connection_id is not None:
-            others = self._of_connection[known.connection_id]
-            del others[known.key]
-            if not others:
-                del self._of_connection[known.connection_id]
-        return True
-
-    def of_connection(self, connection_id: str) -> list[Process]:
-        """Return the live processes that a connection started, in no order."""
-        return list(self._of_connection.get(connection_id, {}).values())
+        return self.table.leave(process)
 
     def adopt(self, process: Process) -> None:
         """Enter a process that was loaded for a stranger's doorbell, and absorb that."""

@@ -57,12 +57,13 @@ class Queries:
         """What commands start with, before their own additions."""
         return clean_environment(self._settings.environment)
 
-    def live(self) -> Iterable[Process]:
+    def live(self, *, principal: str | None = None) -> Iterable[Process]:
         """Return the processes that can still change: running, draining, or with open streams or descendants.
 
-        A finished one may be among them for some milliseconds, until its last state is committed.
+        Those of a principal only, if one is named. A finished one may be among them for some milliseconds, until its last
+        state is committed.
         """
-        return tuple(self._intake.live.values())
+        return tuple(self._intake.table.candidates(ProcessFilter(principal=principal)))
 
     @property
     def default_backend(self) -> str:
@@ -129,14 +130,13 @@ class Queries:
         wanted = wanted or ProcessFilter()
         await self.finding.listed()
         # Taken before the rows are read: a process that is filed away meanwhile must not fall between the two.
-        live = sorted(self._intake.live.values(), key=lambda one: one.process_id, reverse=True)
+        # Those of the caller alone, where it is named: what others have running costs the event loop nothing here.
+        live = sorted(self._intake.table.candidates(wanted), key=lambda one: one.process_id, reverse=True)
         rows = await self._registry.list(wanted, limit=limit, without=[one.process_id for one in live])
         records = [self.finding.as_known(row).record for row in await self._as_they_are(rows)]
         found = 0
         for process in live:
-            if wanted.connection_id in {None, process.connection_id} and wanted.matches(
-                record := process.record
-            ):
+            if wanted.matches(record := process.record):
                 records.append(record)
                 found += 1
                 if found == limit:
@@ -180,11 +180,11 @@ class Queries:
 
     def of_connection(self, connection_id: str) -> _Processes:
         """Return the live processes that a connection started, oldest first (also complete ones not yet closed)."""
-        return _oldest_first(self._intake.of_connection(connection_id))
+        return _oldest_first(self._intake.table.of_connection(connection_id))
 
     def running_of_connection(self, connection_id: str) -> _Processes:
         """Return those of them that are not complete, oldest first."""
-        live = self._intake.of_connection(connection_id)
+        live = self._intake.table.of_connection(connection_id)
         return _oldest_first([process for process in live if not process.is_complete])
 
     async def ended_of_connection(self, connection_id: str) -> _Processes:

@@ -97,7 +97,9 @@ class Queueing(Records):
         """
         await self.finding.listed()
         matching = [
-            one for one in self._intake.live.values() if wanted.matches(one.record) and not one.is_ended
+            one
+            for one in self._intake.table.candidates(wanted)
+            if wanted.matches(one.record) and not one.is_ended
         ]
         outcomes: dict[str, OutliveError | None] = {}
 

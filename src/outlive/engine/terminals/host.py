@@ -237,8 +237,8 @@ class EngineTerminals:
         await self._engine.known()
         found = [
             (process, process.terminal)
-            for process in self._engine.live()
-            if process.terminal is not None and process.principal == by.principal and not process.is_ended
+            for process in self._engine.live(principal=by.principal)
+            if process.terminal is not None and not process.is_ended
         ]
         return sorted(found, key=lambda one: one[0].process_id)
 

@@ -156,7 +156,7 @@ class Runner:
         await self.engine.known()
         found = [
             one
-            for one in self.engine.live()
+            for one in self.engine.live(principal=caller.principal)
             if (not one.is_ended or one.record.descendants) and is_visible(one, caller)
         ]
         return sorted(found, key=lambda process: process.process_id)
