@@ -7,7 +7,7 @@ import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -119,23 +119,34 @@ def create_token(
 
 # Becomes the other user by itself: the interpreter may lie where that one cannot reach it.
 _KNOCK = """
-import os, socket, sys
-host, port, token = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+import json, os, socket, sys
+host, port, token, routes = sys.argv[1], int(sys.argv[2]), sys.argv[3], json.loads(sys.argv[4])
 os.setgroups([])
 os.setuid(65534)
-peer = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
-peer.settimeout(20)
-peer.connect((host, port))
 shown = "Authorization: Bearer " + token + "\\r\\n" if token else ""
-peer.sendall(("GET /v1/processes HTTP/1.1\\r\\nHost: localhost\\r\\n" + shown + "Connection: close\\r\\n\\r\\n").encode())
-print(int(peer.recv(4096).split()[1]))
+upgrade = (
+    "Upgrade: websocket\\r\\nSec-WebSocket-Version: 13\\r\\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\\r\\nConnection: Upgrade\\r\\n"
+)
+found = []
+for method, path in routes:
+    rest = upgrade if method == "WEBSOCKET" else "Content-Length: 0\\r\\nConnection: close\\r\\n"
+    verb = "GET" if method == "WEBSOCKET" else method
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as peer:
+        peer.settimeout(20)
+        peer.connect((host, port))
+        peer.sendall((verb + " " + path + " HTTP/1.1\\r\\nHost: localhost\\r\\n" + shown + rest + "\\r\\n").encode())
+        found.append(int(peer.recv(4096).split()[1]))
+print(json.dumps(found))
 """
 
 
-def knock_as_nobody(port: int, *, host: str = "127.0.0.1", token: str = "") -> int:
-    """Return the status that a real second user gets."""
-    command = [sys.executable, "-I", "-c", _KNOCK, host, str(port), token]
-    return int(subprocess.run(command, capture_output=True, text=True, check=True, timeout=30).stdout)
+def knock_as_nobody(
+    port: int, routes: Sequence[tuple[str, str]], *, host: str = "127.0.0.1", token: str = ""
+) -> dict[tuple[str, str], int]:
+    """Return the status that a real second user gets of each route, a method (or WEBSOCKET) and a path."""
+    command = [sys.executable, "-I", "-c", _KNOCK, host, str(port), token, json.dumps(routes)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+    return dict(zip(routes, json.loads(done.stdout), strict=True))
 
 
 # What a command does to call back. Standard library only, and no environment needed.

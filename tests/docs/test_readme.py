@@ -46,6 +46,15 @@ def test_every_page_that_the_readme_names_exists() -> None:
     assert [name for name in named if not (ROOT / name).exists()] == []
 
 
+def test_what_the_readme_does_not_promise_of_loopback_is_what_is_true() -> None:
+    """Other accounts get 401 (tests/attacks asks every route); what runs or forwards as this user does not."""
+    points = section(_README, "## What it does not promise").split("\n* ")
+    (loopback,) = (" ".join(point.split()) for point in points if "TCP" in point)
+    assert "Another account of the machine gets 401 at every TCP port without a token" in loopback
+    assert all(words in loopback for words in ("a program of your own uid", "a forwarder", "MCP_API_KEY"))
+    assert "runs commands as you" not in _README
+
+
 @pytest.mark.promise("S0.14.resume")
 @pytest.mark.skipif(shutil.which("make") is None, reason="no make on this machine")
 def test_the_two_minute_tour_works_as_printed(tmp_path: Path) -> None:
