@@ -41,7 +41,7 @@ from outlive.frontends.rest.door import PROBE_PATHS, RestDoor, found_so_far
 from outlive.frontends.rest.door import dialect as rest_dialect
 from outlive.frontends.rest.slugs import DOCS_PATH
 from outlive.frontends.terminal.door import PATH as TERMINAL_PATH
-from outlive.frontends.terminal.door import TerminalDoor
+from outlive.frontends.terminal.door import TerminalDoor, send_refusal
 from outlive.frontends.timing import Timed
 from outlive.frontends.tls import certificate_names
 from outlive.frontends.token_book import TokenBook
@@ -155,7 +155,7 @@ class Application:
 
     def _guarded(self, settings: Settings, entry: Entry) -> ASGIApp:
         """Return the routes behind everything that every request and upgrade has to pass."""
-        dialects = Dialects({MCP_PATH: send_rpc_error, **rest_dialect()})
+        dialects = Dialects({MCP_PATH: send_rpc_error, TERMINAL_PATH: send_refusal, **rest_dialect()})
         return Guard(
             Timed(
                 Pace(

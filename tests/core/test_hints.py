@@ -1,17 +1,31 @@
 """Each door's hints use words that exist at that door."""
 
 import re
+from collections.abc import Mapping
 
 import pytest
 
-from outlive.core.errors import SLUGS, InvalidRequest
-from outlive.core.hints import HINTS, hint_for
+from outlive.core.errors import SLUGS, InvalidRequest, error_from_slug
+from outlive.core.hints import HINTS, Door, hint_for, worded
+from outlive.frontends.rest.service import RestService
+from outlive.frontends.rest.settings import RestSettings
 from tests.cli.launching import run
 
-# What only a JSON-RPC caller can follow: methods, members of a request, text frames.
-_FOREIGN_AT_CLI = re.compile(
-    r"\"[a-z]+\": |the method's|\bpass process_id|text frame|concurrent|terminal_\w+"
+# What only a JSON-RPC caller can follow.
+_JSON_RPC = (
+    r"the method's|\bframe|jsonrpc|\b[Aa]ttach again|\bUse (?:list|execute)\b|with execute\b|(?:of|in) this connection"
+    r"|\bpass process_id|\bthe last message\b|for our client"
 )
+_TOOLS = r"\bterminal_[a-z]+|\bcommand_[a-z]+|\blist_processes\b|input schema|tools/"
+_HTTP = r"\b(?:GET|POST|PUT|DELETE) /|/openapi\.json|\bAuthorization: |\bX-API-Key\b"
+# What each of the other doors must not speak of. A header is also how a token comes to the MCP door.
+_FOREIGN: Mapping[Door, str] = {
+    "cli": rf'{_JSON_RPC}|{_TOOLS}|{_HTTP}|"\w+": |\bconcurrent\b|\bprocess_id\b|\bJSON\b|(?<!--)\bcwd\b|in env\b',
+    "rest": rf"{_JSON_RPC}|{_TOOLS}|\bOUTLIVE_TOKEN\b",
+    "mcp": r"the method's|\bframe|\b[Aa]ttach again|\bexecute,|with execute\b|\b(?:GET|POST|PUT|DELETE) /|/openapi\.json|"
+    r"this connection|\bpass process_id|\bthe last message\b|\"method\": ?\"execute\"",
+}
+_DOORS: tuple[Door, ...] = ("cli", "rest", "mcp")
 
 
 def test_every_hint_belongs_to_an_error() -> None:
@@ -23,22 +37,34 @@ def test_a_hint_is_the_doors_own_and_a_hint_for_one_error_stays() -> None:
     assert hint_for(usual, "cli") == HINTS["invalid_params"]["cli"]
     assert hint_for(usual, "mcp") != hint_for(usual, "rest")
     special = InvalidRequest("invalid_params", "No.", hint="Close the quotes.")
-    assert {hint_for(special, door) for door in ("cli", "rest", "mcp")} == {"Close the quotes."}
+    assert {hint_for(special, door) for door in _DOORS} == {"Close the quotes."}
     other = InvalidRequest("command_incomplete", "No.")
     assert hint_for(other, "cli") == other.hint
+    assert worded("unknown_path", "/docs lists every path.", "rest") == "/docs lists every path."
+
+
+@pytest.mark.parametrize("door", _DOORS)
+@pytest.mark.parametrize("slug", sorted(SLUGS))
+def test_no_door_shows_words_of_another_one(slug: str, door: Door) -> None:
+    hint = hint_for(error_from_slug(slug, "No."), door)
+    assert hint.endswith((".", ")"))
+    assert not re.search(_FOREIGN[door], hint), hint
 
 
 def test_hints_of_the_command_line_name_verbs_and_options_that_it_has() -> None:
     for slug, hints in HINTS.items():
-        words = hints.get("cli", "")
-        assert not _FOREIGN_AT_CLI.search(words), slug
-        for verb, rest in re.findall(r"`outlive ([a-z]+)([^`]*)`", words):
-            shown = run(verb, "--help")
-            assert shown.returncode == 0, (slug, verb)
+        for words, rest in re.findall(r"`outlive ((?:terminal )?[a-z]+)([^`]*)`", hints.get("cli", "")):
+            shown = run(*words.split(), "--help")
+            assert shown.returncode == 0, (slug, words)
             for option in re.findall(r"(?<=\s)--?[a-z]+", rest):
                 assert option in shown.stdout, (slug, option)
 
 
-@pytest.mark.parametrize("slug", ["invalid_params", "process_ambiguous", "process_not_found", "stdin_closed"])
-def test_the_command_line_never_shows_words_of_a_request(slug: str) -> None:
-    assert not _FOREIGN_AT_CLI.search(hint_for(SLUGS[slug][0](slug, "No."), "cli"))
+def test_hints_of_rest_name_paths_that_it_has() -> None:
+    paths = {
+        (method, re.sub(r"\{\w+\}", "ID", path))
+        for method, path in RestService(None, RestSettings(version="1")).routes()  # type: ignore[arg-type] # asked for its paths only
+    }
+    for slug, hints in HINTS.items():
+        for method, path in re.findall(r"\b(GET|POST|DELETE) (/[\w/]+)", hints.get("rest", "")):
+            assert (method, path) in paths, (slug, path)

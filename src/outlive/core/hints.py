@@ -1,4 +1,4 @@
-"""What to do next, in the words of the door at which an error is shown: `hint_for`.
+"""What to do next, in the words of the door at which an error is shown: `hint_for`, and `worded` where no error is at hand.
 
 The hint of `core.errors` is written for JSON-RPC, where its words are method and parameter names. A person at the command
 line, a program at REST and a model with MCP tools have other words for the same step; they stand here, once for each door.
@@ -10,9 +10,11 @@ from typing import Literal
 
 from outlive.core.errors import SLUGS, OutliveError
 
-__all__ = ["HINTS", "Door", "hint_for"]
+__all__ = ["HINTS", "Door", "hint_for", "worded"]
 
 Door = Literal["cli", "rest", "mcp"]
+
+_NOT_UNDERSTOOD = "Check the address; if it is right, upgrade the older one of client and server."
 
 # By slug; a door that is not named here shows the hint of `core.errors`.
 HINTS: Mapping[str, Mapping[Door, str]] = MappingProxyType(
@@ -69,16 +71,55 @@ HINTS: Mapping[str, Mapping[Door, str]] = MappingProxyType(
             "cli": "Set OUTLIVE_TOKEN; `outlive token create` makes a token.",
             "rest": "Send Authorization: Bearer TOKEN; `outlive token create` makes one.",
         },
-        "stream_timeout": {"cli": "Try again: `outlive logs -f ID` goes on where it was."},
-        "method_not_found": {"cli": "The server is of another version: upgrade the older one of the two."},
-        "parse_error": {"rest": "Send one JSON object."},
-        "invalid_request": {"rest": 'A body looks like {"command": "date"}.'},
+        "terminal_busy": {
+            "cli": "`outlive terminal read ID` shows it, `outlive terminal send ID` answers it (`--key ctrl-c` ends it).",
+            "rest": "GET /v1/terminals/ID/output shows it, POST /v1/terminals/ID/input answers it or sends ctrl-c.",
+        },
+        "terminal_not_found": {
+            "cli": "`outlive terminal ls` shows those that are open.",
+            "rest": "GET /v1/terminals lists those that are open.",
+        },
+        "terminal_not_ours": {
+            "cli": "Only a terminal of the engine gives this: `outlive terminal new` without a target.",
+            "rest": "Only a terminal of the engine gives this: POST /v1/terminals without a target.",
+        },
+        "cursor_expired": {"cli": "`outlive logs ID` shows what is left of the output."},
+        "stream_timeout": {
+            "cli": "`outlive logs -f ID` goes on where it was.",
+            "rest": "Follow again with the last cursor: GET /v1/processes/ID/follow?cursor=CURSOR.",
+            "mcp": "Read on from the last cursor: `read` (or `command_get_status`) shows all of it.",
+        },
+        "parse_error": {
+            "cli": _NOT_UNDERSTOOD,
+            "rest": "Send one JSON object.",
+            "mcp": "Send one JSON-RPC message: an object, or an array of them.",
+        },
+        "invalid_request": {
+            "cli": _NOT_UNDERSTOOD,
+            "rest": 'A body looks like {"command": "date"}.',
+            "mcp": 'A message looks like {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}.',
+        },
+        "method_not_found": {
+            "cli": "The server is of another version: upgrade the older one of the two.",
+            "rest": "/docs and /openapi.json of this server list every path.",
+            "mcp": "Use `tools/list` and `tools/call`.",
+        },
+        "binary_frame": {
+            "cli": _NOT_UNDERSTOOD,
+            "rest": "Send messages as text; bytes for a process go to POST /v1/processes/ID/stdin.",
+            "mcp": "Send messages as text.",
+        },
     }
 )
 
 
 def hint_for(error: OutliveError, door: Door) -> str:
     """Return the hint of an error in the words of a door; one that was written for this very error stays as it is."""
-    if error.hint != SLUGS[error.code][1]:
-        return error.hint
-    return HINTS.get(error.code, {}).get(door, error.hint)
+    return worded(error.code, error.hint, door)
+
+
+def worded(slug: str, hint: str, door: Door) -> str:
+    """Return the hint of a slug as `hint_for` does; slugs that only one door has are in its own words already."""
+    if slug not in SLUGS or hint != SLUGS[slug][1]:
+        return hint
+    return HINTS.get(slug, {}).get(door, hint)

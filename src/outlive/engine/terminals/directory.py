@@ -95,7 +95,7 @@ class Terminals:
         if named:
             return named[0]
         text = f"There is no terminal {terminal_id[:60]!r}."
-        raise ProcessNotFound("terminal_not_found", text, hint="terminal_list shows those that are open.")
+        raise ProcessNotFound("terminal_not_found", text)
 
 
 def no_host(target: Target) -> InvalidRequest:

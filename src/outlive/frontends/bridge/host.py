@@ -218,7 +218,9 @@ class VsCodeTerminals:
     def _readable(self, terminal_id: str, by: Owner) -> TerminalHost:
         if self._seats.find(terminal_id, by.principal) is not None:
             text = f"The terminal {terminal_id!r} is VS Code's own: what it shows and takes does not come by here."
-            hint = 'Use terminal_execute, or a terminal of the target "engine", or connect the extension outlive.'
+            hint = (
+                'Run commands in it, use a terminal of the target "engine", or connect the extension outlive.'
+            )
             raise InvalidRequest("terminal_not_ours", text, hint=hint)
         return self._engines(terminal_id)
 
@@ -273,5 +275,5 @@ def _check_plain(wanted: NewTerminal) -> None:
     }
     if names := [name for name, value in given.items() if value]:
         text = f"{', '.join(names)}: VS Code opens its own kind of terminal, and takes a name only."
-        hint = 'Ask for the target "engine", or type it with terminal_execute.'
+        hint = 'Ask for the target "engine", or type it in the terminal.'
         raise InvalidRequest("invalid_params", text, hint=hint)

@@ -2,6 +2,7 @@
 
 from starlette.types import Scope, Send
 
+from outlive.core.hints import worded
 from outlive.frontends.answers import Headers, send_json
 
 __all__ = ["send_rpc_error"]
@@ -13,6 +14,7 @@ async def send_rpc_error(
     scope: Scope, send: Send, *, status: int, error: str, message: str, hint: str, headers: Headers = ()
 ) -> None:
     """Answer with a JSON-RPC error whose data has slug and hint, as on the JSON-RPC door."""
-    shown = {"code": _INVALID_REQUEST, "message": message, "data": {"reason": error, "hint": hint}}
+    data = {"reason": error, "hint": worded(error, hint, "mcp")}
+    shown = {"code": _INVALID_REQUEST, "message": message, "data": data}
     body = {"jsonrpc": "2.0", "id": None, "error": shown}
     await send_json(scope, send, status=status, body=body, headers=headers)

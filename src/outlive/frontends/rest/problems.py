@@ -126,7 +126,7 @@ async def _on_invalid_socket(websocket: WebSocket, error: Exception) -> None:
 
 def _invalid(errors: Any) -> dict[str, object]:  # noqa: ANN401 -- pydantic's own, a sequence of dicts
     if any(one["type"] == "json_invalid" for one in errors):
-        return problem("parse_error", "The body is no JSON.", hint="Send one JSON object.")
+        return problem("parse_error", "The body is no JSON.")
     places = [(".".join(map(str, one["loc"])), str(one["msg"])) for one in errors]
     detail = "; ".join(f"{place}: {text}" for place, text in places[:5])
     details = {"errors": [{"place": place, "message": text} for place, text in places[:20]]}

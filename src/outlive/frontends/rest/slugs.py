@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from outlive.core.errors import SLUGS
+from outlive.core.hints import worded
 from outlive.frontends.answers import STATUS
 
 __all__ = ["DOCS_PATH", "HTTP_SLUGS", "MEDIA_TYPE", "as_shown_at", "known_problems", "problem"]
@@ -27,7 +28,9 @@ HTTP_SLUGS: Mapping[str, tuple[int, str]] = MappingProxyType(
 def known_problems() -> list[tuple[str, int, str]]:
     """Return (slug, status, hint) of everything that a caller may meet here, sorted."""
     ours = [(slug, status, hint) for slug, (status, hint) in HTTP_SLUGS.items()]
-    return sorted([*ours, *((slug, STATUS[slug], hint) for slug, (_, hint) in SLUGS.items())])
+    return sorted(
+        [*ours, *((slug, STATUS[slug], worded(slug, hint, "rest")) for slug, (_, hint) in SLUGS.items())]
+    )
 
 
 def problem(
@@ -46,7 +49,7 @@ def problem(
         "status": status or own_status,
         "detail": detail,
         "slug": slug,
-        "hint": hint or own_hint,
+        "hint": worded(slug, hint or own_hint, "rest"),
     }
     if details:
         body["details"] = dict(details)

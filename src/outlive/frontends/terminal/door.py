@@ -3,14 +3,17 @@
 from collections import Counter
 
 from starlette.routing import BaseRoute, WebSocketRoute
+from starlette.types import Scope as AsgiScope
+from starlette.types import Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from outlive.core.errors import LimitExceeded, OutliveError, ProcessNotFound
 from outlive.core.events import Deed
+from outlive.core.hints import worded
 from outlive.core.identity import is_process_id
 from outlive.core.process import Owner
 from outlive.engine import Engine, Process
-from outlive.frontends.answers import STATUS, send_error
+from outlive.frontends.answers import STATUS, Headers, send_error
 from outlive.frontends.guard import access_of
 from outlive.frontends.outbox import open_outbox
 from outlive.frontends.pace import Take
@@ -21,7 +24,7 @@ from outlive.policy.access import Access, Scope
 from outlive.protocols.terminal_socket.opening import CONTROLLED, Opening, chosen_subprotocol
 from outlive.store.rows import ProcessFilter
 
-__all__ = ["PATH", "TerminalDoor"]
+__all__ = ["PATH", "TerminalDoor", "send_refusal"]
 
 PATH = "/ws/terminal/"
 _MOST_VIEWERS = 256  # of one principal; each may leave 128 KiB in our send buffers and 64 KiB of input
@@ -122,7 +125,7 @@ class TerminalDoor:
             self._engine.announce(
                 Deed(what="access", by=owner, decision="denied", reason=error.code, details=details)
             )
-        await send_error(
+        await send_refusal(
             websocket.scope,
             websocket.send,
             status=STATUS[error.code],
@@ -130,6 +133,14 @@ class TerminalDoor:
             message=error.message,
             hint=error.hint,
         )
+
+
+async def send_refusal(
+    scope: AsgiScope, send: Send, *, status: int, error: str, message: str, hint: str, headers: Headers = ()
+) -> None:
+    """Refuse an upgrade in plain JSON. Terminals on the web are found by REST: its words are the ones known here."""
+    hint = worded(error, hint, "rest")
+    await send_error(scope, send, status=status, error=error, message=message, hint=hint, headers=headers)
 
 
 def _owner(access: Access) -> Owner:
