@@ -51,6 +51,15 @@ def test_no_door_shows_words_of_another_one(slug: str, door: Door) -> None:
     assert not re.search(_FOREIGN[door], hint), hint
 
 
+@pytest.mark.parametrize("door", _DOORS)
+@pytest.mark.parametrize(
+    "slug",
+    ["timeout", "start_unanswered", "server_lost", "keeper_restarted", "node_unavailable", "extension_lost"],
+)
+def test_what_may_run_or_have_been_done_is_never_to_be_tried_again(slug: str, door: Door) -> None:
+    assert "try again" not in hint_for(error_from_slug(slug, "No."), door).lower()
+
+
 def test_hints_of_the_command_line_name_verbs_and_options_that_it_has() -> None:
     for slug, hints in HINTS.items():
         for words, rest in re.findall(r"`outlive ((?:terminal )?[a-z]+)([^`]*)`", hints.get("cli", "")):

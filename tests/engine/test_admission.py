@@ -16,9 +16,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from outlive.core.command import Command
-from outlive.core.errors import OutliveError
+from outlive.core.errors import BackendUnavailable, OutliveError
 from outlive.core.lifecycle import ENDED, Cause, State
-from outlive.engine import Engine, Process
+from outlive.engine import Engine, Process, controls
 from tests.engine.engines import ME, an_engine, settled
 from tests.engine.held_backend import HeldBackend
 from tests.keeper.client import KeeperRefused
@@ -185,6 +185,24 @@ async def test_a_command_that_runs_before_the_cancel_arrives_is_stopped(
         async with asyncio.timeout(10):
             await engine.wait(second)
         assert second.state is State.SIGNALED
+
+
+async def test_a_cancel_of_a_start_that_nobody_answers_says_that_it_may_run(
+    held: HeldBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(controls, "_DECIDED_S", 0.05)
+    async with an_engine(tmp_path, backend=held) as engine:
+        start = asyncio.ensure_future(engine.start(Command(line="true"), owner=ME))
+        while not held.asked:  # noqa: ASYNC110 - the backend has no event for it
+            await asyncio.sleep(0)
+        process_id = held.asked[0].process_id
+        with pytest.raises(BackendUnavailable) as caught:
+            await engine.cancel(await engine.find(process_id))
+        error = caught.value
+        assert (error.code, error.details) == ("start_unanswered", {"process_id": process_id})
+        assert "try again" not in f"{error.message} {error.hint}".lower()
+        held.arrive(held.asked[0])
+        held.end((await start).process_id)
 
 
 async def test_a_cancel_whose_caller_goes_away_is_carried_out(held: HeldBackend, tmp_path: Path) -> None:

@@ -205,6 +205,24 @@ async def collect(call: object) -> object:
         return error
 
 
+@pytest.mark.parametrize("dies", [False, True])
+async def test_a_start_that_was_sent_and_not_answered_may_run(
+    keeper: FakeKeeper, listener: Listener, monkeypatch: pytest.MonkeyPatch, *, dies: bool
+) -> None:
+    """Its id is in the answer, and "try again" is not: whether the keeper is silent, or has gone and not come back."""
+    monkeypatch.setattr(local, "_START_S", 0.2)
+    async with opened(keeper, listener) as backend:
+        asked = asyncio.ensure_future(collect(backend.start(ID, b"spec", b"", settle=lambda _: None)))
+        await keeper.receive()
+        if dies:
+            keeper.die()
+        error = await asked
+        assert isinstance(error, BackendUnavailable)
+        assert error.details["process_id"] == ID
+        assert f"It may run, as {ID}" in error.hint
+        assert "again" not in error.hint.replace("before you start it again", "")
+
+
 async def test_a_keeper_that_does_not_answer_is_told_with_a_hint(
     keeper: FakeKeeper, listener: Listener, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,7 +3,8 @@
 import os
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 
 from outlive.backends.remote.link import Pauses
 from outlive.client import BackendUnavailable, Client, ProcessEvent
+from outlive.core.identity import RANDOM_BYTES, new_process_id
 from tests.remote.pairs import PATIENCE_S, Pair, node_state, output_of, wait_until
 from tests.support.server import run_outlive
 
@@ -103,6 +105,49 @@ def test_a_start_whose_answer_is_lost_is_said_to_be_open_and_runs_once(
             assert [str(one.process_id) for one in far.list()].count(process_id) == 1
         assert len(client.list()) == 2
     assert mark.read_text() == "x\n"
+
+
+@pytest.mark.promise("S4.12.nodes.silent", "S4.12.nodes.once")
+def test_a_cancel_and_a_repeated_start_meanwhile_are_not_told_to_try_again(
+    own_pair: Pair, tmp_path: Path
+) -> None:
+    """The node is silent: what is asked about a start that may run says so, with its name, until it is known to run."""
+    mark = tmp_path / "mark"
+    process_id = new_process_id(1_700_000_000_000_000_000, os.urandom(RANDOM_BYTES))
+    with own_pair.client() as client:
+        client.start("true", backend="far").wait(PATIENCE_S)  # the connection for requests is open
+
+        def start() -> str:
+            with own_pair.client() as other:
+                return _refusal(
+                    lambda: other.start(f"echo x >> {mark}; read x", backend="far", process_id=process_id)
+                )
+
+        own_pair.proxy.mute()
+        with ThreadPoolExecutor(2) as callers:
+            first = callers.submit(start)
+            wait_until(mark.exists)
+            again = callers.submit(start)
+            cancelled = _refusal(client.get(process_id).cancel)
+            assert cancelled.startswith(("server_lost", "node_unavailable"))
+            assert first.result().startswith("start_unanswered")
+            assert process_id in first.result()
+            assert again.result().startswith("start_unanswered")
+            assert process_id in again.result()
+        assert "try again" not in f"{cancelled} {first.result()} {again.result()}".lower()
+        own_pair.proxy.cut()
+        own_pair.proxy.heal()
+        process = client.get(process_id)
+        wait_until(lambda: process.info().state == "running" and not process.info().is_unknown)
+        process.cancel(0)
+        process.wait(PATIENCE_S)
+    assert mark.read_text() == "x\n"
+
+
+def _refusal(call: Callable[[], object]) -> str:
+    with pytest.raises(BackendUnavailable) as caught:
+        call()
+    return f"{caught.value.code}: {caught.value.message} {caught.value.hint}"
 
 
 @pytest.mark.promise("S4.12.nodes.silent")

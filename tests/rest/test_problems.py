@@ -12,7 +12,7 @@ import pytest
 from anyio import to_thread
 
 from bench.proc import resident_kb
-from outlive.core.errors import SLUGS
+from outlive.core.errors import SLUGS, BackendUnavailable, OutliveError
 from outlive.engine import Engine
 from outlive.frontends.answers import STATUS
 from outlive.frontends.rest.service import RestService
@@ -44,6 +44,38 @@ def test_every_slug_has_a_status_and_a_hint() -> None:
     for status, hint in told.values():
         assert 400 <= status <= 599
         assert hint.endswith(".")
+
+
+class _SilentEngine:
+    """An engine whose every question fails with one error."""
+
+    def __init__(self, error: OutliveError) -> None:
+        self._error = error
+
+    async def find(self, _process_id: str) -> None:
+        raise self._error
+
+
+@pytest.mark.promise("R.problem")
+@pytest.mark.parametrize(
+    ("error", "is_repeatable"),
+    [
+        (BackendUnavailable("node_unavailable", "It is away."), True),
+        (BackendUnavailable("keeper_restarted", "It is not known."), False),
+        (BackendUnavailable("server_lost", "It is not known."), False),
+        (BackendUnavailable("keeper_unavailable", "It may run.", details={"process_id": "x"}), False),
+    ],
+)
+async def test_nothing_that_may_have_been_done_is_answered_with_retry_after(
+    tmp_path: Path, error: OutliveError, *, is_repeatable: bool
+) -> None:
+    """Many HTTP clients repeat by themselves what has this header."""
+    service = RestService(cast("Engine", _SilentEngine(error)), RestSettings(version="1"))
+    async with served(admitted(service), tmp_path) as where:
+        rest = RestCaller(f"http://127.0.0.1:{where.port}")
+        with anyio.fail_after(20):
+            answer = await to_thread.run_sync(lambda: rest.send("GET", _ONE))
+    assert (answer.status, "retry-after" in answer.headers) == (503, is_repeatable)
 
 
 @pytest.mark.promise("R.problem")

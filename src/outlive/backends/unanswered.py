@@ -143,4 +143,15 @@ class Unanswered:
 
     def _fail(self, request: Request, error: OutliveError) -> None:
         if self._requests.pop(request.number, None) is not None:
-            request.finish(error)
+            request.finish(_of_start(request, error) if isinstance(error, BackendUnavailable) else error)
+
+
+def _of_start(request: Request, error: BackendUnavailable) -> BackendUnavailable:
+    """Return the error for a caller; nothing that was sent to be started is to be started again unseen."""
+    if request.message.get("op") != "start" or not request.is_sent:
+        return error
+    process_id = request.message["id"]
+    hint = f"It may run, as {process_id}: look at it before you start it again."
+    return BackendUnavailable(
+        error.code, error.message, hint=hint, details={**error.details, "process_id": process_id}
+    )

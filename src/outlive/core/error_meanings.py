@@ -74,7 +74,7 @@ MEANINGS: Mapping[str, str] = MappingProxyType(
         "keeper_unavailable": "The keeper does not answer; commands go on meanwhile.",
         "keeper_restarted": "The keeper restarted in the middle: whether it was done is not known.",
         "node_unavailable": "The node that has, or would get, the process does not answer; what runs there goes on.",
-        "start_unanswered": "A node was asked for a start and went silent: it may run, and is asked again under the same id until it answers.",
+        "start_unanswered": "A start was asked for, and not answered yet: it may run. Its id is in the details; a node is asked again under it until it answers.",
         "server_lost": "The server went away in the middle: whether it was done is not known.",
         "server_unavailable": "No server answers.",
         "timeout": "Something did not answer within its deadline.",

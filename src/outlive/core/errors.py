@@ -215,7 +215,7 @@ SLUGS: Mapping[str, tuple[type[OutliveError], str]] = MappingProxyType(
         ),
         "start_unanswered": (
             BackendUnavailable,
-            "Do not start it again: it is listed, and known to run or not when the node is back.",
+            "Do not start it again: it is listed, and known to run or not once the answer is there.",
         ),
         "server_lost": (
             BackendUnavailable,
@@ -225,7 +225,10 @@ SLUGS: Mapping[str, tuple[type[OutliveError], str]] = MappingProxyType(
             BackendUnavailable,
             "Start it with `outlive serve`, or let the client start it.",
         ),
-        "timeout": (BackendUnavailable, "Nothing answered in time: try again."),
+        "timeout": (
+            BackendUnavailable,
+            "It may run, or have been done: look at it before you ask for it again.",
+        ),
         "stream_timeout": (BackendUnavailable, "Attach again with the last cursor."),
         "parse_error": (ProtocolViolation, "Send one JSON object (or an array of them) per text frame."),
         "invalid_request": (

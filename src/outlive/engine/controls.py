@@ -82,8 +82,9 @@ class Controls:
             async with asyncio.timeout(_DECIDED_S):
                 await until(process, lambda one: one.is_acknowledged)
         except TimeoutError:
-            text = "The keeper has not answered the start yet: whether it runs is not known."
-            raise BackendUnavailable("timeout", text) from None
+            text = f"The start of {process.process_id} is not answered yet: it may run."
+            details = {"process_id": process.process_id}
+            raise BackendUnavailable("start_unanswered", text, details=details) from None
 
     async def end(self, process: Process, *, grace_s: float, note: str) -> bool:
         """End the whole tree and return when it is gone; tell whether the KILL was needed.

@@ -100,6 +100,7 @@ async def _started_before(context: Context, process_id: str) -> Process | None:
 
     Raises:
         InvalidRequest: The id is somebody else's.
+        BackendUnavailable: `start_unanswered`: what was asked for that start has not answered yet.
         StartFailed: That start has failed.
     """
     try:
@@ -116,7 +117,9 @@ async def _started_before(context: Context, process_id: str) -> Process | None:
                 woken.clear()
                 await woken.wait()
     except TimeoutError:
-        raise BackendUnavailable("timeout", "The process is still starting.") from None
+        text = f"The start of {process_id} is not answered yet: it may run."
+        details = {"process_id": process_id}
+        raise BackendUnavailable("start_unanswered", text, details=details) from None
     finally:
         unsubscribe()
     record = process.record

@@ -44,7 +44,7 @@ _DESCRIPTIONS = {
     422: "A parameter makes no sense, or the command cannot be started.",
     429: "Too many requests of this principal: Retry-After says when to come back.",
     500: "Something went wrong; the answer has a reference to the server's log.",
-    503: "A limit is reached, or the keeper does not answer: try again.",
+    503: "A limit is reached, or something does not answer: `hint` says what to do, for what was asked for may run.",
     507: "The disk is full.",
 }
 _SCHEMA = {"schema": {"$ref": "#/components/schemas/Problem"}}

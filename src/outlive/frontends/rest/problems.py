@@ -29,6 +29,7 @@ __all__ = ["HttpRefusal", "install", "problem_response"]
 _CLOSE = {name.decode(): value.decode() for name, value in CLOSE}
 _JSON_TYPE = re.compile(r"application/(?:[\w.-]+\+)?json", re.IGNORECASE)
 
+_UNSURE = frozenset({"server_lost", "keeper_restarted", "extension_lost", "timeout"})
 _BY_STATUS = {404: "unknown_path", 405: "http_method_not_allowed"}
 
 
@@ -99,8 +100,13 @@ def _on_refusal(request: Request, error: Exception) -> Response:
     if isinstance(error, AccessDenied):
         request.app.state.denied(request.url.path, error)
     body = problem(error.code, error.message, hint=hint_for(error, "rest"), details=error.details)
-    headers = {"Retry-After": "1"} if body["status"] == 503 else None
+    headers = {"Retry-After": "1"} if body["status"] == 503 and not _may_be_done(error) else None
     return problem_response(request.url.path, body, headers)
+
+
+def _may_be_done(error: OutliveError) -> bool:
+    """Tell whether what was asked for may run, or have been done: many clients repeat what has a Retry-After unasked."""
+    return error.code in _UNSURE or "process_id" in error.details
 
 
 def _on_http_refusal(request: Request, error: Exception) -> Response:
