@@ -117,7 +117,8 @@ async def test_a_command_in_the_background_can_be_asked_for(toolbox: Toolbox, en
         await seen(process, "here\n")
         status = await ask(toolbox, "command_get_status", caller, command_id=started["id"])
         assert status["found"] is True
-        assert list(status["status"]) == KEYS
+        assert list(status["status"]) == [*KEYS, "running"]
+        assert status["status"]["running"] is True
         assert status["status"]["stdout"] == "here\n"
         assert status["status"]["success"] is status["status"]["completed"] is False
         assert status["status"]["return_code"] is status["status"]["error"] is None
@@ -126,6 +127,7 @@ async def test_a_command_in_the_background_can_be_asked_for(toolbox: Toolbox, en
         await settled(engine, process)
         status = await ask(toolbox, "command_get_status", caller, command_id=started["id"])
         ended = status["status"]
+        assert list(ended) == KEYS
         assert (ended["completed"], ended["error"], ended["return_code"]) == (
             False,
             "Ended by the test.",

@@ -16,7 +16,7 @@ SENTENCES: Mapping[str, str] = {
     "S1.4": "A script's result adds script_path and interpreter; its command is '<interpreter> <path>'.",
     "S1.4.file": "The script file is 0700 in a private folder and lives as long as its record.",
     "S1.5": "command_get_status answers found true with the status, or found false with an error, in one schema.",
-    "S1.5.running": "A running command shows success false, completed false, error null, return_code null, output so far.",
+    "S1.5.running": "A running command shows success false beside running true, completed false, error null, return_code null, output so far.",
     "S1.6": "command_list_history answers {count, history: [{id, command, start_time, cwd}]}, newest first.",
     "S1.7": "A refusal is {success: false, error, command?} with isError true and one of the fixed texts.",
     "S1.8": "The settings enabled, patterns, timeout, max_output_size, allow_sudo, allow_scripts act as documented.",

@@ -9,6 +9,7 @@ SENTENCES: Mapping[str, str] = {
     "S4.9.port": "MCP_PORT, the port of this door, is read from the environment.",
     "S4.7.running": "The documented list shows what runs, with and without its last slash.",
     "S4.7.untyped": "A body without Content-Type is JSON on the documented paths.",
+    "S4.7.unfinished": "The documented description of a process says success null while it runs, and no failure.",
     "S4.7.companions": "The companion paths start, describe, end and run processes; GET /health answers.",
     "R.start": "POST /v1/processes starts a command that belongs to the principal and answers 201 with its place.",
     "R.key": "The same start with the same Idempotency-Key starts one command, across restarts too.",

@@ -128,6 +128,16 @@ def test_a_process_is_described_with_its_output(rest: RestCaller) -> None:
     assert rest.refused("GET", "/api/async/process/nobody/", status=404)["success"] is False
 
 
+@pytest.mark.promise("S4.7.unfinished")
+def test_a_process_that_runs_has_neither_failed_nor_succeeded(rest: RestCaller) -> None:
+    started = rest.call("POST", _BACKGROUND, {"command": "echo begun; exec sleep 100"}).json
+    path = f"/api/async/process/{started['process_id']}/"
+    running = rest.call("GET", path).json
+    assert (running["status"], running["success"], running["error"]) == ("running", None, None)
+    rest.call("POST", _BY_PID, pid=started["pid"])
+    assert rest.call("GET", path).json["success"] is False
+
+
 @pytest.mark.promise("S4.7.companions", "W.state.rest", "W.local-time")
 @pytest.mark.parametrize(
     ("body", "status", "exit_code", "is_success"),

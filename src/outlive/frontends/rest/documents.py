@@ -130,7 +130,7 @@ class DocumentRoutes:
         return {
             **entry,
             "process_id": process.process_id,
-            "success": is_complete and entry["status"] == "completed",
+            "success": entry["status"] == "completed" if is_complete else None,
             "stdout": shown.stdout,
             "stderr": shown.stderr,
             "duration": round(duration_s(record), 6),

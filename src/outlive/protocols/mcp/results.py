@@ -22,11 +22,14 @@ def command_status(
 ) -> dict[str, object]:
     """Return the 13 keys of promise S1.2.
 
-    `completed` tells that the command ended by itself: not while it runs, nor when it was ended or lost. A command
-    whose output is not whole is no success, and has one key more: `output_lost`. Where secrets are stars in the
-    streams (`redacted` of them) or in the command, their number is another.
+    `completed` tells that the command ended by itself: not while it runs, nor when it was ended or lost. One that runs has
+    one key more, `running`, for `success` is false then (promise S1.5) and nothing that runs has failed. So has a command
+    whose output is not whole, which is no success: `output_lost`. Where secrets are stars in the streams (`redacted` of
+    them) or in the command, their number is another.
     """
-    lost = {"output_lost": True} if record.output_lost else {}
+    more = {} if record.is_complete else {"running": True}
+    if record.output_lost:
+        more["output_lost"] = True
     return {
         "id": record.command_id,
         "command": record.command,
@@ -41,7 +44,7 @@ def command_status(
         "timeout": None if record.timeout_s is None else round(record.timeout_s),
         "shell": record.shell is not None,
         "cwd": cwd,
-        **lost,
+        **more,
         **redacted_member(redacted + record.redacted),
     }
 

@@ -140,19 +140,24 @@ _STATUS_PROPERTIES: Schema = {
     "shell": _BOOLEAN,
     "cwd": _NULLABLE,
 }
-# Beside them where a call is answered before the command's end (promise S1.10).
+# Beside them where it applies.
+_MORE_PROPERTIES: Schema = {
+    "running": {"const": True, "type": "boolean", "description": "There when the command still runs."},
+    "output_lost": {
+        "const": True,
+        "type": "boolean",
+        "description": "There when some of its output is lost.",
+    },
+    "redacted": _described(_WHOLE, "How many secrets are stars in it."),
+}
+# Beside both where a call is answered before the command's end (promise S1.10).
 _UNFINISHED_PROPERTIES: Schema = {
+    **_MORE_PROPERTIES,
     "success": {
         "type": ["boolean", "null"],
         "description": "Whether it ended by itself with exit code 0; null: the command still runs.",
     },
-    "running": {"const": True, "type": "boolean", "description": "There when the command still runs."},
     "message": _described(_STRING, "What to do about a command that still runs."),
-}
-# Beside the 13 keys where they apply.
-_OPTIONAL_PROPERTIES: Schema = {
-    "output_lost": {"const": True, "type": "boolean", "description": "There when output is missing."},
-    "redacted": _described(_WHOLE, "How many secrets are stars in it."),
 }
 _SCRIPT_PROPERTIES: Schema = {"script_path": _STRING, "interpreter": _STRING}
 _REFUSAL: Schema = {
@@ -165,7 +170,7 @@ def _or_refusal(properties: Schema) -> Schema:
     """Allow all of these keys, or a refusal: MCP wants one object schema for all that a tool may answer."""
     return {
         "type": "object",
-        "properties": {**properties, **_OPTIONAL_PROPERTIES, **_UNFINISHED_PROPERTIES},
+        "properties": {**properties, **_UNFINISHED_PROPERTIES},
         "anyOf": [{"required": list(properties)}, _REFUSAL],
         "additionalProperties": False,
     }
@@ -223,7 +228,7 @@ COMMAND_TOOLS: tuple[Schema, ...] = (
                 {
                     "found": _BOOLEAN,
                     "status": {
-                        **_object({**_STATUS_PROPERTIES, **_OPTIONAL_PROPERTIES}, list(_STATUS_PROPERTIES)),
+                        **_object({**_STATUS_PROPERTIES, **_MORE_PROPERTIES}, list(_STATUS_PROPERTIES)),
                         "additionalProperties": False,
                     },
                     "error": _STRING,

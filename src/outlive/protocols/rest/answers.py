@@ -305,7 +305,9 @@ class Started(TrackedProcess):
 class Finished(Started):
     """A process with its output: as much of each stream as `max_output_size` allows."""
 
-    success: bool
+    success: bool | None = Field(
+        description="Whether it ended by itself with exit code 0; null while it runs."
+    )
     stdout: str
     stderr: str
     duration: float
