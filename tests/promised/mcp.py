@@ -49,7 +49,7 @@ SENTENCES: Mapping[str, str] = {
     "S4.12.restart": "The process registry survives restarts.",
     "S4.12.nodes": "A command runs on another outlive server as it runs here: output, input, control, exit code.",
     "S4.12.nodes.once": "Links to a node that are cut, and servers that are killed, cost no byte, no order and no exit code.",
-    "S4.12.nodes.away": "A node that is away keeps nobody waiting; its processes show as unknown, and the truth when it is back.",
+    "S4.12.nodes.away": "A node that is away keeps nobody waiting; its processes keep their state, with reachable false at every door, and show the truth when it is back.",
     "S4.12.nodes.silent": "A node that goes silent is reported within 5 s; a start that it has not answered is named, and runs once when it is back.",
     "S4.12.nodes.split": "The MCP part near and the process back end far, on two ports, as the documents split them.",
     "S4.13": "The lean tools run, read, wait, send, control, list exist; mcp_tools chooses lean, documents or all.",

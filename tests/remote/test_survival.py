@@ -78,7 +78,7 @@ def test_a_node_that_is_away_is_unknown_and_true_when_it_is_back(own_pair: Pair)
         own_pair.proxy.cut()
         wait_until(lambda: process.info().is_unknown)
         info = process.info()
-        assert (info.state, info.is_complete) == ("running", False)
+        assert (info.state, info.is_complete, info.is_reachable) == ("running", False, False)
         for verb in (
             process.pause,
             process.cancel,
@@ -96,7 +96,7 @@ def test_a_node_that_is_away_is_unknown_and_true_when_it_is_back(own_pair: Pair)
             far.get(process.process_id).wait(PATIENCE_S)
         own_pair.proxy.heal()
         info = process.wait(PATIENCE_S)
-        assert (info.exit_code, info.is_unknown) == (5, False)
+        assert (info.exit_code, info.is_unknown, info.is_reachable) == (5, False, True)
         assert output_of(process) == (b"begun\ngot it\n", b"")
 
 
@@ -141,6 +141,8 @@ def test_a_server_starts_while_its_node_is_away(own_pair: Pair) -> None:
     with own_pair.client() as client:
         info = client.get(process.process_id).info()
         assert (info.state, info.is_unknown, info.cursor.stdout) == ("running", True, 4)
+        assert not info.is_reachable
+        assert client.get(local.process_id).info().is_reachable
         assert not client.get(local.process_id).info().is_unknown
         assert {one.process_id for one in client.list(active=True)} == {process.process_id, local.process_id}
         own_pair.proxy.heal()

@@ -73,6 +73,7 @@ def test_doors_are_open_while_the_keeper_is_silent(own_server: OutliveServer, ga
             assert rest.call("GET", f"/v1/processes/{many[0]}").json["unknown"] is True
             assert listed[over]["exit_code"] == 5
             assert "unknown" not in listed[over]
+            assert not any("reachable" in one for one in listed.values())  # that is said of nodes
             started: Future[Json] = threads.submit(rest.start, "exit 4")
             cancelled: Future[Answer] = threads.submit(
                 rest.send, "POST", f"/v1/processes/{doomed}/control", {"action": "cancel"}

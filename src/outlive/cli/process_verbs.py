@@ -253,8 +253,12 @@ def send_input(
 
 
 def view(info: ProcessInfo) -> dict[str, object]:
-    """Return a process as JSON shows it: the fields of `ProcessInfo`, times in ISO 8601 (UTC), the cursor as text."""
-    return {field.name: _plain(getattr(info, field.name)) for field in fields(info)}
+    """Return a process as JSON shows it: the fields of `ProcessInfo`, times in ISO 8601 (UTC), the cursor as text.
+
+    `reachable` stands there as at every other door: only where it is false.
+    """
+    shown = {field.name: _plain(getattr(info, field.name)) for field in fields(info)}
+    return shown if shown.pop("is_reachable") else {**shown, "reachable": False}
 
 
 def _plain(value: object) -> object:

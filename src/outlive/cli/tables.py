@@ -54,8 +54,10 @@ def table(rows: Sequence[tuple[str, ...]]) -> str:
 
 
 def outcome(info: ProcessInfo) -> str:
-    """Return some words: the state, or how it ended; that output is lost; and how many processes it has left running."""
+    """Return some words: the state, or how it ended; that its node is away; what is lost; what it has left running."""
     words = [_outcome(info)]
+    if not info.is_reachable:
+        words.append("unreachable")
     if info.output_lost:
         words.append("output lost")
     if info.descendants:
@@ -69,7 +71,7 @@ def _outcome(info: ProcessInfo) -> str:
     if info.state == "signaled":
         return f"signal {info.exit_signal}" if info.cause is None else f"{info.cause} ({info.exit_signal})"
     state = info.state.replace("_", " ")
-    return f"unknown ({state})" if info.is_unknown else state
+    return f"unknown ({state})" if info.is_unknown and info.is_reachable else state
 
 
 def exit_status(info: ProcessInfo) -> int:
@@ -122,7 +124,11 @@ def describe(info: ProcessInfo) -> str:
         ("tags", " ".join(f"{name}={value}" for name, value in sorted(info.tags.items())) or None),
         ("sandbox", _sandbox(info)),
         ("on", None if info.location is None else " ".join(info.location.values())),
-        ("node", "away: the rest is what was known last" if info.is_unknown else None),
+        ("node", None if info.is_reachable else "away: the rest is what was known last"),
+        (
+            "found",
+            "not yet: the rest is what was known last" if info.is_unknown and info.is_reachable else None,
+        ),
         ("secrets", " ".join(info.secret_names) or None),
         ("left", f"{info.descendants} descendants" if info.descendants else None),
     ]

@@ -252,6 +252,7 @@ def read_info(view: _Object) -> ProcessInfo:
         hint=view.get("hint"),
         location=view.get("location"),
         is_unknown=view.get("unknown", False),
+        is_reachable=view.get("reachable", True),
         output_lost=view.get("output_lost", False),  # an earlier server does not say so
         lost_bytes=view.get("lost_bytes"),
         redacted=view.get("redacted", 0),

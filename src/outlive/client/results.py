@@ -110,9 +110,10 @@ class ProcessInfo:
     output is whole. `is_closed`: nothing can write to its streams any more. `descendants` counts what is left of its
     tree besides itself. `session_id` names the connection that started it. `profile` is its sandbox and
     `features` what took effect of it; `secret_names` are its `env_secrets`. `location` says where it runs
-    ("backend", "image", "container"), None on the server's own machine. `is_unknown`: it runs on a node that is away, and everything
-    else is what was known last. `output_lost`: some of what it wrote is not in the log, `lost_bytes` of it where that is known. `redacted`: how many secrets are stars in
-    `command`. `stats` is there where it was asked for.
+    ("backend", "image", "container"), None on the server's own machine. `is_unknown`: it runs on a node that is away, or is still
+    being found after a restart, and everything else is what was known last; `is_reachable` is false while its node is away.
+    `output_lost`: some of what it wrote is not in the log, `lost_bytes` of it where that is known. `redacted`: how many secrets
+    are stars in `command`. `stats` is there where it was asked for.
     """
 
     process_id: ProcessId
@@ -149,6 +150,7 @@ class ProcessInfo:
     hint: str | None = None
     location: Mapping[str, str] | None = None
     is_unknown: bool = False
+    is_reachable: bool = True
     output_lost: bool = False
     lost_bytes: int | None = None
     redacted: int = 0

@@ -102,6 +102,11 @@ class ProcessRecord:
         return self.state in ENDED
 
     @property
+    def is_reachable(self) -> bool:
+        """Whether it can be acted on now, as far as is known: not while its node is away, or not heard of yet."""
+        return not (self.is_unknown and self.location.is_node)
+
+    @property
     def waits_for(self) -> Literal["approval", "group"] | None:
         """What a queued process waits for; None for every other."""
         if self.state is not State.QUEUED:

@@ -28,7 +28,8 @@ class ProcessInfo:
     `request_id` is the name it was registered under, else the id of the request that started it, else its
     process id. `exit_code` is minus the signal's number after a signal. `terminated_at` and `termination_signal`
     are set when it was ended by us. `output_lost`: some of what it wrote is not in the log. `left`: how many processes it
-    has left running after its own end. `redacted`: how many secrets are stars in `command`.
+    has left running after its own end. `is_reachable`: false while its node is away, and the rest is what was known last.
+    `redacted`: how many secrets are stars in `command`.
     """
 
     pid: int | None
@@ -43,6 +44,7 @@ class ProcessInfo:
     output_lost: bool = False
     left: int = 0
     redacted: int = 0
+    is_reachable: bool = True
 
 
 class Termination(TypedDict):
@@ -241,6 +243,7 @@ def _info(record: ProcessRecord) -> ProcessInfo:
         output_lost=record.output_lost,
         left=record.descendants if record.is_ended else 0,
         redacted=record.redacted,
+        is_reachable=record.is_reachable,
     )
 
 

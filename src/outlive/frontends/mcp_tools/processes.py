@@ -136,6 +136,7 @@ class ProcessTools:
                 "started_at": block.started_at,
                 "process_id": block.process_id,
                 **redacted_member(process.record.redacted),
+                **({} if block.is_reachable else {"reachable": False}),
             }
             for process, block in zip(active, blocks, strict=True)
         ]
@@ -198,6 +199,7 @@ class ProcessTools:
             "pid": record.pid,
             **redacted_member(shown.redacted),
         }
+        structured |= {} if record.is_reachable else {"reachable": False}
         return Outcome(text=f"{text}\n\n{output}" if output else text, structured=structured)
 
 
@@ -237,6 +239,7 @@ def _block(process: Process) -> Block:
         status=status_word(record) + (f", left {record.descendants}" if record.descendants else ""),
         started_at=local_time(record.started_at or record.created_at),
         process_id=record.process_id,
+        is_reachable=record.is_reachable,
     )
 
 

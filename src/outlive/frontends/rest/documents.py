@@ -154,4 +154,5 @@ def _entry(info: ProcessInfo) -> dict[str, object]:
         **({"output_lost": True} if info.output_lost else {}),
         **({"left": info.left} if info.left else {}),
         **redacted_member(info.redacted),
+        **({} if info.is_reachable else {"reachable": False}),
     }

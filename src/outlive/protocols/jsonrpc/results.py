@@ -61,6 +61,7 @@ OPTIONAL_OF_A_PROCESS: Mapping[str, str] = MappingProxyType(
         "location": "object with (`backend`: string, `image`: string, `container`: string)",
         "unknown": "true",
         "redacted": _COUNT,
+        "reachable": "false",
         "timed_out": "boolean, of `wait`",
         "stats": "object with (`pids`: array of (integer), `threads`: integer, `cpu`: number, `memory_bytes`: integer, "
         "`ports`: array of (integer), `waiting`: string or null), of `get`",

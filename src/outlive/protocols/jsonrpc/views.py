@@ -81,9 +81,11 @@ def process_view(record: ProcessRecord) -> dict[str, object]:
 
 
 def place_view(record: ProcessRecord) -> dict[str, object]:
-    """Return where a process runs, if it is not simply this machine; and that nobody can know how it is there now."""
+    """Return where a process runs, if it is not simply this machine; and whether that, or the keeper, says nothing now."""
     view: dict[str, object] = {} if record.location == HERE else {"location": record.location.view()}
-    return {**view, "unknown": True} if record.is_unknown else view
+    if record.is_unknown:
+        view["unknown"] = True
+    return view if record.is_reachable else {**view, "reachable": False}
 
 
 def approval_view(

@@ -51,8 +51,10 @@ def header(record: ProcessRecord, now: Circumstances) -> str:
         parts.append(f"on={record.location.backend}")
     if record.output_lost:
         parts.append("output lost" if record.lost_bytes is None else f"{record.lost_bytes}B of output lost")
-    if record.is_unknown:
-        parts.append("its node is away: this is what was known last")
+    if not record.is_reachable:
+        parts.append("reachable=false (its node is away: this is what was known last)")
+    elif record.is_unknown:
+        parts.append("not found again yet: this is what was known last")
     if now.workspace is not None:
         parts.append(f"workspace={now.workspace}")
     if now.ports:

@@ -24,12 +24,14 @@ def command_status(
 
     `completed` tells that the command ended by itself: not while it runs, nor when it was ended or lost. One that runs has
     one key more, `running`, for `success` is false then (promise S1.5) and nothing that runs has failed. So has a command
-    whose output is not whole, which is no success: `output_lost`. Where secrets are stars in the streams (`redacted` of
-    them) or in the command, their number is another.
+    whose output is not whole, which is no success: `output_lost`; and `reachable` is false while its node is away. Where
+    secrets are stars in the streams (`redacted` of them) or in the command, their number is another.
     """
     more = {} if record.is_complete else {"running": True}
     if record.output_lost:
         more["output_lost"] = True
+    if not record.is_reachable:
+        more["reachable"] = False
     return {
         "id": record.command_id,
         "command": record.command,

@@ -140,8 +140,14 @@ _STATUS_PROPERTIES: Schema = {
     "shell": _BOOLEAN,
     "cwd": _NULLABLE,
 }
+_REACHABLE: Schema = {
+    "const": False,
+    "type": "boolean",
+    "description": "There while its node is away: the state is what it was.",
+}
 # Beside them where it applies.
 _MORE_PROPERTIES: Schema = {
+    "reachable": _REACHABLE,
     "running": {"const": True, "type": "boolean", "description": "There when the command still runs."},
     "output_lost": {
         "const": True,
@@ -322,6 +328,7 @@ PROCESS_TOOLS: tuple[Schema, ...] = (
                             "started_at": _STRING,
                             "process_id": _STRING,
                             "redacted": _WHOLE,
+                            "reachable": _REACHABLE,
                         },
                         ["pid", "request_id", "command", "status", "started_at", "process_id"],
                     ),

@@ -104,16 +104,18 @@ class Block:
     status: str
     started_at: str
     process_id: str
+    is_reachable: bool = True
 
     @property
     def text(self) -> str:
         """Its five lines."""
         started = self.started_at.replace("T", " ").partition(".")[0]
+        status = self.status if self.is_reachable else f"{self.status} (unreachable)"
         return (
             f"PID: {self.pid}\n"
             f"  Request ID: {self.request_id}\n"
             f"  Command: {self.command}\n"
-            f"  Status: {self.status}\n"
+            f"  Status: {status}\n"
             f"  Started: {started}"
         )
 

@@ -38,6 +38,9 @@ __all__ = [
 
 _DEGRADED = "Why nothing can be started now; absent while everything can be written."
 REDACTED = "How many secrets are stars in it; left out where there are none."
+_REACHABLE = (
+    "False while it runs on a node that is away: the state is what it was. Absent where it can be reached."
+)
 _Stream = Literal["stdout", "stderr"]
 _Cause = Literal[
     "cancel", "timeout", "output_limit", "oom", "shutdown", "approval_denied", "approval_expired"
@@ -108,6 +111,7 @@ class ProcessView(_Answer):
         description="It runs on a node that is away, or is still being found after a restart: the rest is what was known last.",
     )
     redacted: int = Field(default=0, description=REDACTED)
+    reachable: bool = Field(default=True, description=_REACHABLE)
 
 
 class Approval(_Answer):
@@ -276,6 +280,7 @@ class TrackedProcess(_Answer):
     output_lost: bool = Field(default=False, description="Some of its output is lost; absent where none is.")
     left: int = Field(default=0, description="How many processes it has left running; absent where none are.")
     redacted: int = Field(default=0, description=REDACTED)
+    reachable: bool = Field(default=True, description=_REACHABLE)
 
 
 class TrackedProcesses(_Answer):
