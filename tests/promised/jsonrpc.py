@@ -91,7 +91,7 @@ SENTENCES: Mapping[str, str] = {
     "S0.14.detach": "`detach: true` keeps a process running without its session.",
     "S0.15": "One session over MAX_SESSIONS (100) gets an error -32001 with id null and close code 1013.",
     # speed and patience
-    "S0.16": "A line reaches the client less than 10 ms after it was written.",
+    "S0.16": "A line reaches the client less than 10 ms after it was written: at the median with up to 10 streams, at p99 with one.",
     "S0.16.process": "A slow client never slows a process.",
     "S0.16.memory": "A slow client never grows the server's memory.",
     "S0.16.closed": "5,000 closed WebSockets leave less than 20 MB behind, at every door.",
