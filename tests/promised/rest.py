@@ -8,6 +8,7 @@ SENTENCES: Mapping[str, str] = {
     "S4.7.list": "GET /api/async/processes/list/ answers {processes, count} with the documented fields.",
     "S4.9.port": "MCP_PORT, the port of this door, is read from the environment.",
     "S4.7.running": "The documented list shows what runs, with and without its last slash.",
+    "S4.7.front-end": "A front end of the documented back end starts, lists and terminates commands by fetch.",
     "S4.7.untyped": "A body without Content-Type is JSON on the documented paths.",
     "S4.7.unfinished": "The documented description of a process says success null while it runs, and no failure.",
     "S4.7.companions": "The companion paths start, describe, end and run processes; GET /health answers.",
