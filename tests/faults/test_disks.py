@@ -13,10 +13,13 @@ from typing import Any
 import anyio
 import pytest
 
+from outlive.keeper.files import is_written
+from outlive.keeper.records import read_end
 from tests.keeper.client import until
 from tests.keeper.disks import fill_up, read_only, small_disk, take_inodes
 from tests.mcp_http.raw_caller import RawCaller
 from tests.rest.rest_caller import RestCaller
+from tests.support.processes import is_alive
 from tests.support.rpc import RpcFailure, connect
 from tests.support.server import OutliveServer, run_outlive
 
@@ -227,6 +230,30 @@ def test_on_a_read_only_file_system_commands_are_read_and_ended(server: OutliveS
     assert _rpc(server, "get", process_id=leaving)["exit_code"] == -9, "it was written down later"
     until(lambda: server.keeper_status().processes == 0, "an empty keeper")
     assert "Traceback" not in (server.state_dir / "keeper.log").read_text()
+
+
+def test_an_end_that_no_shim_could_record_is_recorded_before_the_process_is_done(
+    server: OutliveServer, tmp_path: Path
+) -> None:
+    """The command ends while the file system is read-only; what it left running ends when it is not, and completes the process."""
+    go, leave = tmp_path / "go", tmp_path / "leave"
+    line = f"until [ -e {go} ]; do sleep 0.05; done; (until [ -e {leave} ]; do sleep 0.05; done) & exit 5"
+    started = _rpc(server, "execute", command=line, detach=True, after_exit="wait")["process_id"]
+    shell = _rpc(server, "get", process_id=started)["pid"]
+    folder = server.state_dir / "processes" / started
+    with read_only(server.state_dir.parent):
+        go.touch()
+        until(lambda: not is_alive(shell), "its end")
+        until(lambda: _rpc(server, "list").get("degraded") == "read_only", "to be told so")
+    assert read_end(str(folder)) is None, "recorded in spite of it: this proves nothing"
+    leave.touch()
+    assert _rpc(server, "wait", process_id=started, wait_s=15)["exit_code"] == 5
+    until(lambda: is_written(str(folder / "done")), "its record")
+    ended = read_end(str(folder))
+    assert ended is not None
+    assert (ended.kind, ended.number) == ("exited", 5)
+    server.restart()
+    assert _rpc(server, "get", process_id=started)["exit_code"] == 5
 
 
 def test_a_keeper_that_dies_on_a_read_only_file_system_comes_back_with_it(

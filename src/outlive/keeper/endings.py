@@ -166,21 +166,29 @@ class Endings:
             "holder_lost": bool(kept.flags & _HOLDER_LOST),
             "closed": kept.is_closed,
         }
-        error = self._write_done(kept, to_json(record).encode())
+        content = to_json(record).encode()
+        error = self._write_end(kept, content)
         if error not in {0, errno.EROFS}:
             return False
         if error:
             kept.is_owed = True
-            self._loop.later(_RETRY_S, lambda: self._pay(kept, to_json(record).encode()))
+            self._loop.later(_RETRY_S, lambda: self._pay(kept, content))
         hit("exit.done")
         kept.phase = Phase.DONE
         kept.flags &= _NOT_STALLED
         self._touch(kept)
         return True
 
-    def _write_done(self, kept: Kept, content: bytes) -> int:
-        """Write the record of the end; return 0, or the error's number."""
+    def _write_end(self, kept: Kept, content: bytes) -> int:
+        """Write `done`, and before it how the command ended where its shim could not; return 0, or the error's number.
+
+        A shim tries once on a read-only file system, which may take writes again by now.
+        """
         try:
+            if read_end(kept.folder) is None:
+                kind = _KINDS.get(kept.flags & _EXIT_MASK, "exited")
+                ended = ExitRecord(kind=kind, number=kept.code, ended_ns=kept.ended_ns)
+                self._reserve.fit(lambda: write_whole(f"{kept.folder}/exit", encode_exit(ended)))
             self._reserve.fit(lambda: write_once(f"{kept.folder}/done", content))
         except FileNotFoundError:
             pass  # somebody deleted the folder: there is no place for it, and none will come
@@ -189,18 +197,8 @@ class Endings:
         return 0
 
     def _pay(self, kept: Kept, content: bytes) -> None:
-        """Write what is owed once the file system takes it: how the command ended, which its shim could not, then `done`."""
-        try:
-            if read_end(kept.folder) is None:
-                kind = _KINDS.get(kept.flags & _EXIT_MASK, "exited")
-                ended = ExitRecord(kind=kind, number=kept.code, ended_ns=kept.ended_ns)
-                self._reserve.fit(lambda: write_whole(f"{kept.folder}/exit", encode_exit(ended)))
-        except FileNotFoundError:
-            pass
-        except OSError:
-            self._loop.later(_RETRY_S, lambda: self._pay(kept, content))
-            return
-        if self._write_done(kept, content):
+        """Write what is owed once the file system takes it."""
+        if self._write_end(kept, content):
             self._loop.later(_RETRY_S, lambda: self._pay(kept, content))
             return
         kept.is_owed = False
