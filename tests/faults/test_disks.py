@@ -19,7 +19,7 @@ from tests.keeper.client import until
 from tests.keeper.disks import fill_up, read_only, small_disk, take_inodes
 from tests.mcp_http.raw_caller import RawCaller
 from tests.rest.rest_caller import RestCaller
-from tests.support.processes import is_alive
+from tests.support.processes import Marker, is_alive
 from tests.support.rpc import RpcFailure, connect
 from tests.support.server import OutliveServer, run_outlive
 
@@ -32,6 +32,7 @@ pytestmark = [
 _DISK_BYTES = 64 << 20  # of which the reserve is a sixteenth, 4 MiB
 _PIECES = 2000 // 16  # a piece is an inode, and of them a sixteenth, too
 _HISTORY = 5
+_LATE_S = 6  # a timeout that comes in a spell which begins some seconds before it
 
 
 @pytest.fixture
@@ -70,8 +71,8 @@ def _greeting(server: OutliveServer) -> dict[str, Any]:
     return anyio.run(look)
 
 
-def _mcp_list(server: OutliveServer) -> dict[str, Any]:
-    return dict(RawCaller.begin(server.mcp_url).call("list_processes").json["result"])
+def _mcp(server: OutliveServer) -> RawCaller:
+    return RawCaller.begin(server.mcp_url)
 
 
 def _live(server: OutliveServer) -> tuple[list[str], str]:
@@ -100,9 +101,10 @@ def _check_doors(server: OutliveServer, word: str) -> None:
     assert rest.call("GET", "/api/async/processes/list/").json["degraded"] == word
     assert _greeting(server)["degraded"] == word
     assert _rpc(server, "list")["degraded"] == word
-    listed = _mcp_list(server)
+    listed = _mcp(server).call("list_processes").json["result"]
     assert listed["structuredContent"]["degraded"] == word
     assert word in listed["content"][0]["text"]
+    assert f"degraded: {word}" in _mcp(server).call("list").text
     assert json.loads(_cli(server, "ps", "--json"))["degraded"] == word
     assert word in run_outlive("ps", state_dir=server.state_dir).stderr
     assert json.loads(_cli(server, "keeper", "status", "--json"))["degraded"] == word
@@ -156,6 +158,31 @@ def test_a_server_starts_without_room_and_tells_so_at_every_door(
         path.unlink()
     _check_whole(server)
     assert ended[0] not in {one["process_id"] for one in _rpc(server, "list")["processes"]}
+
+
+def test_on_a_full_disk_history_is_removed_from_the_command_line_and_through_rest(
+    server: OutliveServer, disk: Path
+) -> None:
+    ended, runs = _live(server)
+    _wait_reserve(server)
+    first = fill_up(disk)
+    until(lambda: _rpc(server, "list").get("degraded") == "disk_full", "to be told so")
+    rest = RestCaller(server.rest_url)
+    before = os.statvfs(disk).f_bfree
+    assert rest.call("DELETE", f"/v1/processes/{ended[0]}").json["removed"] is True
+    assert os.statvfs(disk).f_bfree > before
+    assert rest.call("GET", "/v1/processes").json["degraded"] == "disk_full"
+    ballast = [first.rename(disk / "ballast before"), fill_up(disk)]  # what was removed is taken, too
+    assert json.loads(_cli(server, "prune", "--dry-run", "--json"))["degraded"] == "disk_full"
+    before = os.statvfs(disk).f_bfree
+    said = run_outlive("prune", "--yes", state_dir=server.state_dir)
+    assert (said.returncode, "degraded: disk_full" in said.stderr) == (0, True), said
+    assert "4 processes removed" in said.stderr
+    assert os.statvfs(disk).f_bfree > before
+    assert [one["process_id"] for one in _rpc(server, "list")["processes"]] == [runs]
+    for path in ballast:
+        path.unlink()
+    _check_whole(server)
 
 
 def test_a_registry_in_memory_goes_back_into_its_file(server: OutliveServer, disk: Path) -> None:
@@ -230,6 +257,32 @@ def test_on_a_read_only_file_system_commands_are_read_and_ended(server: OutliveS
     assert _rpc(server, "get", process_id=leaving)["exit_code"] == -9, "it was written down later"
     until(lambda: server.keeper_status().processes == 0, "an empty keeper")
     assert "Traceback" not in (server.state_dir / "keeper.log").read_text()
+
+
+def test_on_a_read_only_file_system_cancels_and_timeouts_end_deaf_trees(
+    server: OutliveServer, disk: Path, marker: Marker
+) -> None:
+    """Neither the stop nor the end can be recorded then: both are carried out, told, and recorded later."""
+    deaf = f"trap '' TERM; (trap '' TERM; setsid {marker.sleep}; :) & {marker.sleep}; sleep 600"
+    cancelled = _rpc(server, "execute", command=deaf, detach=True)["process_id"]
+    late = _rpc(server, "execute", command=deaf, detach=True, timeout=_LATE_S, grace=0.5)["process_id"]
+    until(lambda: len(marker.pids()) == 4, "both trees")
+    with read_only(disk):
+        until(lambda: _rpc(server, "list").get("degraded") == "read_only", "to be told so")
+        _rpc(server, "control", action="CANCEL", process_id=cancelled, grace=0.5)
+        for process_id, cause in ((cancelled, "cancel"), (late, "timeout")):
+            found = _rpc(server, "wait", process_id=process_id, wait_s=30)
+            assert (found["timed_out"], found["exit_code"], found["cause"]) == (False, -9, cause)
+        assert marker.pids() == []
+        removed = RestCaller(server.rest_url).call("DELETE", f"/v1/processes/{late}", expect=507).json
+        assert removed["slug"] == "read_only"
+        said = run_outlive("prune", "--yes", state_dir=server.state_dir)
+        assert (said.returncode, said.stderr.count("degraded: read_only")) == (1, 1), said
+    _check_whole(server)
+    server.restart()
+    for process_id, cause in ((cancelled, "cancel"), (late, "timeout")):
+        found = _rpc(server, "get", process_id=process_id)
+        assert (found["exit_code"], found["cause"]) == (-9, cause)
 
 
 def test_an_end_that_no_shim_could_record_is_recorded_before_the_process_is_done(

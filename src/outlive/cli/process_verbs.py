@@ -30,6 +30,7 @@ __all__ = [
     "inspect",
     "list_processes",
     "parse_tags",
+    "say_degraded",
     "send_input",
     "view",
     "wait_for",
@@ -149,10 +150,13 @@ def list_processes(
     else:
         say("Nothing runs." if not all_of_them else "No process is known.")
     if degraded is not None and not as_json:
-        say(
-            f"outlive: degraded: {degraded}. {MEANINGS.get(degraded, '')} {error_from_slug(degraded, '').hint}"
-        )
+        say_degraded(degraded)
     return 0
+
+
+def say_degraded(slug: str) -> None:
+    """Say why the server can start nothing, and what to do about it."""
+    say(f"outlive: degraded: {slug}. {MEANINGS.get(slug, '')} {error_from_slug(slug, '').hint}")
 
 
 def inspect(client: Client, names: Sequence[str], *, as_json: bool) -> int:

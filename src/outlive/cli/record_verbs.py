@@ -13,7 +13,7 @@ from typing import Self
 
 from outlive.cli.naming import find_process, short_name
 from outlive.cli.output import say, show, show_error, show_json
-from outlive.cli.process_verbs import every, parse_tags, view
+from outlive.cli.process_verbs import every, parse_tags, say_degraded, view
 from outlive.cli.progress import progress
 from outlive.cli.tables import age, outcome, shown_command, shown_size, table
 from outlive.client import Client, InvalidRequest, OutliveError, ProcessInfo, ProcessNotFound
@@ -116,11 +116,14 @@ def prune(client: Client, layout: Layout, wanted: Pruning, *, dry_run: bool, yes
         for info in found
         if wanted.takes(info, now)
     ]
+    degraded = client.degraded()
     if not as_json:
+        if degraded is not None:
+            say_degraded(degraded)
         _show_doomed(doomed, now)
     if not doomed or dry_run:
         if as_json:
-            _show_result(doomed, removed=[], dry_run=dry_run)
+            _show_result(doomed, removed=[], dry_run=dry_run, degraded=degraded)
         return 0
     if not yes and not _agreed(doomed):
         return _FAILED
@@ -131,7 +134,7 @@ def prune(client: Client, layout: Layout, wanted: Pruning, *, dry_run: bool, yes
                 removed.append(one)
             one_more()
     if as_json:
-        _show_result(doomed, removed=removed, dry_run=False)
+        _show_result(doomed, removed=removed, dry_run=False, degraded=degraded)
     else:
         say(f"{_count(removed)} removed, {_size(removed)} free.")
     return 0 if len(removed) == len(doomed) else _FAILED
@@ -153,13 +156,17 @@ def _show_doomed(doomed: list[_Doomed], now: datetime) -> None:
     show(f"{_count(doomed)}, {_size(doomed)}")
 
 
-def _show_result(doomed: list[_Doomed], *, removed: list[_Doomed], dry_run: bool) -> None:
+def _show_result(
+    doomed: list[_Doomed], *, removed: list[_Doomed], dry_run: bool, degraded: str | None
+) -> None:
+    told = {} if degraded is None else {"degraded": degraded}
     show_json(
         {
             "processes": [{"process_id": one.info.process_id, "bytes": one.size} for one in doomed],
             "bytes": sum(one.size for one in doomed),
             "removed": [one.info.process_id for one in removed],
             "dry_run": dry_run,
+            **told,
         }
     )
 
