@@ -11,6 +11,9 @@ from typing import Any
 import pytest
 
 from outlive.client import Client
+from outlive.core.layout import Layout
+from outlive.store.audit_trail import AuditReport, AuditTrail
+from outlive.store.schema import AUDIT_LOG, peek_counter
 from tests.support.server import OutliveServer, run_outlive
 
 pytestmark = pytest.mark.promise("A.audit.mac")
@@ -207,3 +210,75 @@ def test_a_server_that_is_killed_at_any_time_leaves_a_whole_log(tmp_path: Path) 
             assert found["whole"], found["breaks"]
             server.start()
     assert _verify(server.state_dir)["whole"]
+
+
+class _Torn:
+    """A log whose newest line, sealed with its key, was written and not yet noted when the writer was killed: cut where one likes."""
+
+    def __init__(self, state: Path, *, begins_file: bool) -> None:
+        """Let the log's own code write that line, into a new file or the newest one."""
+        self._layout = Layout(str(state))
+        self._folder = state / "audit"
+        before = self._files()
+        # A file is full at its first byte, or never.
+        self._trail(max_bytes=1 if begins_file else 1 << 30).append([{"what": "start", "command": "é" * 9}])
+        self._path = _newest(state)
+        kept = before.get(self._path.name, b"")
+        self.line = self._path.read_bytes()[len(kept) :]
+        self._before = before | {self._path.name: kept}
+
+    def cut(self, length: int) -> None:
+        """Leave so many bytes of the line; everything else is as before it."""
+        for path in self._folder.glob("*.jsonl"):
+            path.unlink()
+        for name, content in self._before.items():
+            (self._folder / name).write_bytes(content)
+        with self._path.open("ab") as file:
+            file.write(self.line[:length])
+
+    def verify(self) -> AuditReport:
+        return self._trail().verify(registered=peek_counter(self._layout.registry, AUDIT_LOG))
+
+    def go_on(self) -> None:
+        """Write as the next server does."""
+        self._trail().append([{"what": "server", "reason": "started"}])
+
+    def reasons(self) -> list[object]:
+        return [entry.get("reason") for entry in self._trail().entries()]
+
+    def _files(self) -> dict[str, bytes]:
+        return {path.name: path.read_bytes() for path in self._folder.iterdir()}
+
+    def _trail(self, *, max_bytes: int = 1 << 30) -> AuditTrail:
+        return AuditTrail(self._layout.audit, key_file=self._layout.audit_key, max_bytes=max_bytes)
+
+
+@pytest.mark.parametrize("begins_file", [False, True], ids=["in a file", "first of a file"])
+def test_a_newest_line_that_is_cut_anywhere_is_no_break(state: Path, *, begins_file: bool) -> None:
+    """At every byte: SIGKILL, or a disk that was full in between. What is left of it is dropped, and the next entry says so."""
+    torn = _Torn(state, begins_file=begins_file)
+    assert b'"mac":' in torn.line
+    for length in range(len(torn.line) + 1):
+        torn.cut(length)
+        found = torn.verify()
+        assert found.is_whole, (length, found)
+        is_torn = 0 < length < len(torn.line)
+        assert any("torn" in note for note in found.notes) == is_torn, (length, found)
+        torn.go_on()
+        after = torn.verify()
+        assert (after.is_whole, after.notes) == (True, []), (length, after)
+        is_kept = length == len(torn.line)
+        assert after.entries == found.entries + 1 + is_torn, (length, is_kept)
+        assert torn.reasons()[found.entries :] == ["torn_line"] * is_torn + ["started"], length
+
+
+def test_a_server_goes_on_behind_a_line_that_was_cut(state: Path) -> None:
+    torn = _Torn(state, begins_file=False)
+    for length in (1, len(torn.line) // 2, len(torn.line) - 1, len(torn.line)):
+        torn.cut(length)
+        before = _verify(state)
+        assert before["whole"], before
+        with OutliveServer(state):
+            pass
+        after = _verify(state)
+        assert (after["whole"], after["notes"], after["entries"] > before["entries"]) == (True, [], True)
