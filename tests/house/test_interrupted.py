@@ -35,12 +35,17 @@ def bystander(marker: Marker) -> Iterator["subprocess.Popen[bytes]"]:
         (2, "everybody", signal.SIGKILL),
         (0, "controller", signal.SIGKILL),
         (0, "controller", signal.SIGINT),
+        (2, "controller", signal.SIGINT),
+        (2, "everybody", signal.SIGINT),
+        (0, "group", signal.SIGINT),
+        (2, "group", signal.SIGINT),
+        (2, "group, and again", signal.SIGINT),
     ],
 )
 def test_nothing_is_left_of_a_run_that_was_interrupted(
     tmp_path: Path, bystander: "subprocess.Popen[bytes]", workers: int, who: str, number: signal.Signals
 ) -> None:
-    """94 processes lived on."""
+    """By its controller's end, its workers' ends too, or Ctrl-C, which a terminal sends to the whole group: servers are in it."""
     words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--timeout=0"]
     words += ["-n", str(workers)] if workers else []
     with (tmp_path / "said").open("wb") as said:
@@ -51,15 +56,25 @@ def test_nothing_is_left_of_a_run_that_was_interrupted(
             stdin=subprocess.DEVNULL,
             stdout=said,
             stderr=said,
+            process_group=0,
         )
     wanted = max(1, workers)
     until(lambda: len(list(tmp_path.glob("*.json"))) >= wanted, "the tests to wait", patience_s=_PATIENCE_S)
     found = [json.loads(path.read_text()) for path in tmp_path.glob("*.json")]
     mark = found[0]["mark"].encode()
     assert len(members(mark)) > 5 * wanted
-    victims = {run.pid, *(one["worker"] for one in found)} if who == "everybody" else {run.pid}
-    for pid in victims:
+    victims = {
+        "controller": [run.pid],
+        "everybody": {run.pid, *(one["worker"] for one in found)},
+        "group": [-run.pid],  # kill(2)
+    }
+    for pid in victims[who.partition(",")[0]]:
         os.kill(pid, number)
+    if who.endswith("again"):
+        try:
+            run.wait(0.5)
+        except subprocess.TimeoutExpired:
+            os.kill(-run.pid, number)
     run.wait(_PATIENCE_S)
     until(lambda: not members(mark), "the end of all that carries the mark", patience_s=_PATIENCE_S)
     for one in found:
