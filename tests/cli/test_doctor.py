@@ -1,16 +1,20 @@
 """`outlive doctor`: what this machine offers, as text and as JSON."""
 
+import contextlib
 import json
 import os
 import shutil
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from outlive.cli import capacity, cgroups, probes
+from outlive.keeper.cgroups import group_of, mount_point
+from outlive.keeper.shim_program import SHIM_VARIABLE
 from tests.cli.launching import run
-from tests.keeper.client import KeeperRefused
+from tests.keeper.client import KeeperRefused, until
 from tests.keeper.house import House
 
 _NAMES = {
@@ -116,6 +120,54 @@ def test_as_many_commands_fit_as_it_says_and_the_next_one_is_refused(tmp_path: P
             house.start("/bin/sleep", "600")
         with pytest.raises(KeeperRefused, match="process_limit"):
             house.start("/bin/sleep", "600")
+
+
+@pytest.fixture
+def task_group() -> Iterator[Path]:
+    """A control group that can bound tasks, beside the one that we are in; nobody is in it."""
+    for kind, controller in (("cgroup", "pids"), ("cgroup2", "")):
+        root, path = mount_point(kind, controller), group_of(controller)
+        if root and path:
+            group = Path(f"{root}{path}") / f"outlive-test-{os.getpid()}"
+            with contextlib.suppress(OSError):
+                group.mkdir()
+                if (group / "pids.max").exists():
+                    break
+                group.rmdir()
+    else:
+        pytest.skip("no control group that bounds tasks can be made here")
+    yield group
+    until(lambda: not (group / "cgroup.procs").read_text(), "an empty group")
+    group.rmdir()
+
+
+@pytest.mark.parametrize("shims", ["programs", "forks"])
+def test_as_many_commands_fit_into_a_control_group_as_it_says_and_its_end_ends_nobody(
+    tmp_path: Path, task_group: Path, shims: str
+) -> None:
+    """Idle shims are tasks, too, and serve some more; the next start is refused until there is room, and no part of the keeper dies."""
+    env = {SHIM_VARIABLE: "off"} if shims == "forks" else {}
+    with House(tmp_path / "state", env=env) as house:
+        guardian, supervisor = house.guardian(), house.supervisor()
+        house.wait_redundant()
+        for pid in (guardian, supervisor, *house.shims()):
+            (task_group / "cgroup.procs").write_text(str(pid))
+        most_tasks = int((task_group / "pids.current").read_text()) + 40
+        (task_group / "pids.max").write_text(str(most_tasks))
+        answer = run("doctor", "--json", "--state-dir", str(house.state_dir))
+        detail = {check["name"]: check["detail"] for check in json.loads(answer.stdout)["checks"]}["capacity"]
+        assert "by pids.max of" in detail
+        most = int(detail.split()[0])
+        for _ in range(most):
+            house.start("/bin/sleep", "600")
+        with pytest.raises(KeeperRefused, match="start_failed"):  # noqa: PT012 - one of those for which shims lie ready
+            for _ in range(most_tasks):
+                house.start("/bin/sleep", "600")
+        (task_group / "pids.max").write_text("max")
+        house.start("/bin/sleep", "600")
+        until(lambda: len(house.shims()) > most + 10, "shims again")
+        assert (house.guardian(), house.supervisor()) == (guardian, supervisor)
+        assert "forking instead" not in house.log()
 
 
 def test_control_groups_are_found_where_the_kernel_says_we_are(tmp_path: Path) -> None:

@@ -224,9 +224,13 @@ class Guardian:
             self._quick_deaths = 0
             log("the supervisor dies again and again: waiting before the next one")
             return
-        self._spawned = spawn_detached(
-            keeper_argv("supervisor", self._layout.root), keeper_environment("supervisor")
-        )
+        try:
+            self._spawned = spawn_detached(
+                keeper_argv("supervisor", self._layout.root), keeper_environment("supervisor")
+            )
+        except OSError as error:  # no room for a process, which may pass: the ticks try again
+            log(f"no supervisor can be started now: {error.strerror}")
+            return
         self._own.add(self._spawned)
 
     def _tick(self) -> bool:

@@ -24,6 +24,7 @@ __all__ = ["GuardianLink", "ShimPool"]
 _RECONNECT_S = 0.01
 _RESPAWN_EVERY = 25  # reconnects, for a guardian to take its lock (30 ms; more on a busy machine)
 _MAX_ATTEMPTS = 1000  # ten seconds
+_REFILL_S = 0.25  # after a shim that never came: its maker has no room for processes, or is gone
 _TICK_S = 1.0
 _HUNG_TICKS = (
     int(os.environ.get("OUTLIVE_KEEPER_HUNG_TICKS", "5")) + 3
@@ -116,9 +117,13 @@ class GuardianLink:
             return
         holder = holder_of(self._layout.guardian_lock)
         if holder is None:
-            guardian = spawn_detached(
-                keeper_argv("guardian", self._layout.root), keeper_environment("guardian")
-            )
+            try:
+                guardian = spawn_detached(
+                    keeper_argv("guardian", self._layout.root), keeper_environment("guardian")
+                )
+            except OSError as error:  # no room for a process, which may pass
+                self._log(f"no guardian can be started now: {error.strerror}")
+                return
             self.spawned.add(guardian)
         elif holder and self._attempts > _MAX_ATTEMPTS:
             self._log(f"guardian {holder} does not listen: ending it")
@@ -238,6 +243,7 @@ class ShimPool:
         self._heard = heard
         self._executed = _Shelf()  # also those whose kind is not known, from before this supervisor
         self._forked = _Shelf()
+        self._is_refill_due = False
         self._needs_forks = False  # some command had steps
         self._taken = 0  # counts what was taken
         self.waiting = 0  # starts that wait for a shim
@@ -308,8 +314,16 @@ class ShimPool:
         shelf = self._shelf_of(shim)
         if not shim.pid:
             shelf.coming -= 1
+            if not self._is_refill_due:  # asked for at once again, both of us would do nothing else
+                self._is_refill_due = True
+                self._loop.later(_REFILL_S, self._refill)
+            return
         with contextlib.suppress(ValueError):
             shelf.idle.remove(shim)
+        self.fill()
+
+    def _refill(self) -> None:
+        self._is_refill_due = False
         self.fill()
 
     def _offer(self, shim: ShimLink) -> None:

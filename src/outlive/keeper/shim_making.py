@@ -1,5 +1,6 @@
 """Where shims come from: `ShimMaker` forks them from this process, or has a program executed (`shim_program`)."""
 
+import errno
 import os
 from collections.abc import Callable, Collection
 
@@ -8,6 +9,9 @@ from outlive.keeper.failpoints import hit
 from outlive.keeper.shim_program import ShimProgram
 
 __all__ = ["ShimMaker"]
+
+# fork(2): the limit of a user or of a control group is reached, or memory is.
+_NO_ROOM = frozenset({errno.EAGAIN, errno.ENOMEM})
 
 
 class ShimMaker:
@@ -28,6 +32,7 @@ class ShimMaker:
         self._own = own
         self._log = log
         self._given_up = given_up
+        self._has_room = True  # for processes, at the last try
         if program.is_awaited:
             log(f"{program.path} is no shim here (it is not there yet): forking until it is")
 
@@ -37,7 +42,7 @@ class ShimMaker:
         return self._program.is_usable
 
     def make(self, links: list[int], not_for_them: Collection[int], *, execute: bool) -> None:
-        """Make a shim for each link, and close the links.
+        """Make a shim for each link, and close the links: without room for processes they end so, and are asked for again.
 
         Args:
             links: Descriptors.
@@ -49,23 +54,39 @@ class ShimMaker:
             try:
                 self._own.add(self._program.spawn(links[0]))
             except OSError as error:
+                if error.errno in _NO_ROOM:
+                    self._lack_room(links, error)
+                    return
                 self._give_up(error.strerror or repr(error))
             else:
                 os.close(links.pop(0))
         self._fork(links, not_for_them)
+
+    def _lack_room(self, links: list[int], error: OSError) -> None:
+        """Let go of links that nothing serves; said once, until there is room again."""
+        if self._has_room:
+            self._log(f"no more shims for now: {error.strerror}")
+        self._has_room = False
+        for link in links:
+            os.close(link)
 
     def _fork(self, links: list[int], not_for_them: Collection[int]) -> None:
         """Fork all in one go: what the guardian itself writes between two forks is a copy of its own for each child."""
         for link in links:
             os.set_blocking(link, False)
         for link in links:
-            pid = os.fork()
+            try:
+                pid = os.fork()
+            except OSError as error:
+                self._lack_room(links, error)  # those that are made have theirs
+                return
             if not pid:
                 # A sibling's link that stayed open here would hide the sibling's death from the supervisor.
                 self._become_shim(link, {*not_for_them, *links} - {link})
             self._own.add(pid)
         for link in links:
             os.close(link)
+        self._has_room = True
 
     def _become_shim(self, link: int, not_ours: Collection[int]) -> None:
         try:
