@@ -1,6 +1,7 @@
-"""What a storm has seen, and how it is judged: `Report`, `check_folder`, `leaks`."""
+"""What a storm has seen, and how it is judged: `Report`, `check_folder`, `check_audit`, `check_logs`, `leaks`."""
 
 import hashlib
+import json
 import os
 from collections import Counter
 from contextlib import suppress
@@ -9,8 +10,9 @@ from pathlib import Path
 
 from tests.faults.plans import Plan
 from tests.keeper.house import House
+from tests.support.server import OutliveServer, run_outlive
 
-__all__ = ["Report", "check_folder", "leaks"]
+__all__ = ["Report", "check_audit", "check_folder", "check_logs", "leaks"]
 
 
 @dataclass(slots=True)
@@ -63,6 +65,32 @@ def check_folder(house: House, process_id: str, plan: Plan) -> list[str]:
     if done.get("holder_lost"):
         wrong.append("its descriptors were held by nobody for a while")
     return [f"{process_id} {plan.kind} {plan.profile.value}: {text}" for text in wrong]
+
+
+def check_audit(state_dir: Path) -> list[str]:
+    """Let the command line check the audit log: a line that a kill has torn is no break, a missing one is."""
+    done = run_outlive("audit", "verify", "--json", state_dir=state_dir)
+    try:
+        found = json.loads(done.stdout)
+    except ValueError:
+        return [f"audit verify: {done.returncode} {done.stdout}{done.stderr}"]
+    wrong = [f"audit: {sentence}" for sentence in found["breaks"]]
+    if not found["entries"] or found["whole"] != (done.returncode == 0):
+        wrong.append(f"audit verify: {done.returncode} {found}")
+    return wrong
+
+
+def check_logs(server: OutliveServer) -> list[str]:
+    """Return the tracebacks in what server and keeper have logged, the files before these included."""
+    found = {"the server's stderr": server.stderr}
+    for path in (*server.state_dir.glob("server.log*"), *server.state_dir.glob("keeper.log*")):
+        found[path.name] = path.read_text(errors="replace")
+    return [
+        f"{name}: {line[:2000]}"
+        for name, text in found.items()
+        for line in text.splitlines()
+        if "Traceback" in line
+    ]
 
 
 def leaks(house: House) -> list[str]:

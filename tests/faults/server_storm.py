@@ -1,8 +1,8 @@
-"""The storm with a server in it: `python -m tests.faults.server_storm --kills 100 --seed N`.
+"""The storm with a server in it: `python -m tests.faults.server_storm --kills 1000 --seed N`.
 
 Clients follow their processes over WebSocket while server, supervisor, guardian and shims are killed, also server,
 supervisor and guardian at once. A client that lost its connection attaches again at its cursor: what it has in the
-end must be, byte for byte, what the writer should have written, with one completion.
+end must be, byte for byte, what the writer should have written, with one completion. Afterwards the audit log is whole.
 """
 
 import argparse
@@ -23,7 +23,7 @@ import anyio
 from websockets.exceptions import WebSocketException
 
 from tests.docker.tools import containers_left, remove_containers, serve_words
-from tests.faults.judging import Report, check_folder, leaks
+from tests.faults.judging import Report, check_audit, check_folder, check_logs, leaks
 from tests.faults.killing import Hand
 from tests.faults.plans import Plan, Planner
 from tests.faults.walls import READABLE, Walls
@@ -295,6 +295,8 @@ def server_storm(state_dir: Path, *, kills: int, seed: int) -> Report:
         house.client.connect()
         report, viewers = anyio.run(lambda: _storm(server, house, kills=kills, seed=seed))
         _check_folders(house, viewers, report)
+        report.faults += check_audit(state_dir)
+        report.faults += check_logs(server)
         house.client.close()
     return report
 
