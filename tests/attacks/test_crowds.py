@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import shlex
 import signal
 import socket
 import subprocess
@@ -19,7 +20,9 @@ from tests.support.server import OutliveServer
 
 _SCRIPT = str(Path(__file__).with_name("crowding.py"))
 _BUSY = ["/bin/sh", "-c", "while :; do :; done"]
-_STILL_WAITING = ("connect: TimeoutError", "receive: TimeoutError")
+_PYTHON = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else sys.executable
+_INSIDE = 50
+_PATIENCE_S = 200
 _REQUEST = b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
 
 
@@ -66,16 +69,31 @@ def test_a_hundred_new_clients_at_once_are_let_in(besieged: OutliveServer, door:
 @pytest.mark.timeout(600)
 @pytest.mark.promise("A.crowd")
 def test_a_thousand_new_clients_beside_twenty_computing_programs_are_neither_refused_nor_dropped(
-    serve: ServerFactory,
+    serve: ServerFactory, tmp_path: Path
 ) -> None:
-    """How long it takes is the machine's. Ours is that nobody is refused or cut off: 503 says that it was too busy for a minute."""
+    """And commands that call back in this crowd are let in by no haste.
+
+    How long it takes is the machine's. Where that is ours (`.ci/run`) all get in, within a bound; elsewhere 503 and 504 say
+    that it was too busy for a minute.
+    """
     server = serve()
-    Requests(server).start("sleep 600")
+    mine = Requests(server)
+    address = f"127.0.0.1:{server.ready['ports']['rest']}"
+    go = tmp_path / "go"
+    words = [_PYTHON, "-I", "-S", _SCRIPT, address, str(_INSIDE), str(_PATIENCE_S)]
+    inside = mine.start(f"until [ -e {go} ]; do sleep 0.1; done; exec {shlex.join(words)}")["process_id"]
     with _computing(20):
-        found = _crowd(f"127.0.0.1:{server.ready['ports']['rest']}", 1000, patience_s=200)
-    print(found)  # within 60 s where the machine is ours
-    answers = found["answers"]
-    assert set(answers) <= {"200", "503", *_STILL_WAITING}, found
+        go.touch()
+        found = _crowd(address, 1000, patience_s=_PATIENCE_S)
+    called_back = json.loads(mine.output(inside))["answers"]
+    answers, slowest_s = found["answers"], found["slowest_s"]
+    print(f"{answers}, the slowest after {slowest_s:.1f} s; from inside {called_back}")
+    assert (sum(called_back.values()), "200" in called_back) == (_INSIDE, False)
+    if bound_s := os.environ.get("OUTLIVE_REQUIRE_CROWD_S"):
+        assert answers == {"200": 1000}
+        assert slowest_s <= float(bound_s)
+    assert set(answers) <= {"200", "503", "504"}
+    assert sum(answers.values()) == 1000
     assert answers["200"] > 0
 
 
