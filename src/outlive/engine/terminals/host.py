@@ -35,7 +35,7 @@ from outlive.core.terminal import (
     default_name,
 )
 from outlive.engine.engine import Engine
-from outlive.engine.hiding import hide_error
+from outlive.engine.hiding import TextMask, hide_error
 from outlive.engine.process import Process
 from outlive.engine.terminals.contract import NewTerminal
 from outlive.engine.terminals.directory import Terminals
@@ -146,7 +146,7 @@ class EngineTerminals:
                 is_bare=engine.is_strict,
             )
         except StartFailed as error:
-            hide_error(error, engine.hider.redactor.mask_text)
+            hide_error(error, TextMask(engine.hider.redactor))
             raise
 
     async def execute(self, terminal_id: str, command: str, by: Owner, *, wait_s: float) -> Executed:
