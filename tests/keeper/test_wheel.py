@@ -14,6 +14,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from outlive.core.layout import Layout
 from outlive.core.spec import Spec
 from outlive.keeper import relays
 from outlive.keeper.bells import Bells
@@ -25,6 +26,7 @@ from outlive.keeper.kernel import unread_bytes
 from outlive.keeper.loop import Loop
 from outlive.keeper.pump import Pump
 from outlive.keeper.table import Table
+from outlive.keeper.unrecovered import Unrecovered
 from outlive.protocols.frames import IDX
 from tests.keeper.client import new_id
 
@@ -278,7 +280,8 @@ def test_what_is_let_go_of_while_it_takes_turns_is_not_moved_again() -> None:
         pumped.mix(*writers)
         gone, *others = writers
         journal = Journal(str(pumped.folder / "live"), [])
-        table = Table(pumped.loop, journal, Inputs(pumped.loop), touch=pumped.bells.touch)
+        unrecovered = Unrecovered(pumped.loop, Layout(str(pumped.folder)), [])
+        table = Table(pumped.loop, journal, Inputs(pumped.loop), unrecovered, touch=pumped.bells.touch)
         table.pump = pumped.pump
         gone.kept.fds["o"] = gone.stream.source
         table.keep(gone.kept)

@@ -30,7 +30,7 @@ _QUICK_PAUSE_S = 0.005
 _PATIENCE_S = 1.0  # between attempts to start a keeper that does not start
 _HELLO_S = 15.0  # the guardian replaces a hung supervisor within 8 s; then the socket ends
 _DOORBELL = ord("D")
-# A supervisor that lives answers within a few ms; one that is stopped, or asks thousands of shims, is not waited for.
+# A supervisor that lives answers within a few ms; one that is stopped, or still being started, is not waited for.
 _SILENCE_S = 0.25
 
 

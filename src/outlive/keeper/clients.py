@@ -6,7 +6,7 @@ A slow server never blocks the pump: a doorbell that cannot be sent waits as "th
 import os
 import select
 import socket
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
 from outlive.keeper import sockets
@@ -118,6 +118,7 @@ class Clients:
     def judge_again(self) -> None:
         """Look at everybody once more, and drop those who live inside after all: more is known now."""
         for client in [one for one in self._clients if not one.is_inside and self._is_inside(one.caller)]:
+            client.is_inside = True  # what it has asked and still waits is refused
             self.drop(client)
 
     def _ready(self, client: Client, events: int) -> None:
@@ -230,11 +231,19 @@ class Clients:
                 del bells[key]
         return True
 
-    def greet_server(self, client: Client, kept: Iterable[Kept]) -> None:
-        """Begin doorbells: everything live, then a sync mark; what is not mentioned has finished."""
+    def greet_server(
+        self, client: Client, kept: Iterable[Kept], *, doubtful: Mapping[bytes, bytes] | None
+    ) -> None:
+        """Begin doorbells with everything live that is known.
+
+        With `doubtful` (doorbells of what may live) they and a sync mark come behind it: what is not mentioned has
+        finished. None before that can be said; then a server is greeted once more.
+        """
         client.is_server = True
-        client.bells = {each.key: each.doorbell() for each in kept}
-        client.bells[b"sync"] = _SYNC
+        client.bells.update({each.key: each.doorbell() for each in kept})
+        if doubtful is not None:
+            client.bells.update(doubtful)
+            client.bells[b"sync"] = _SYNC
         if not client.is_waiting:
             self._send_bells(client)
 

@@ -45,7 +45,7 @@ class MassStop:
 
     def _go_on(self) -> None:
         is_begun = self._stop_some()
-        if not self._table.living():
+        if not self._table.living_ids():
             self._is_at_work = False
             if self._waiting:
                 self._emptied(self._answer_all)
@@ -55,7 +55,8 @@ class MassStop:
         self._waiting = [(until, answer) for until, answer in self._waiting if until > now]
         for answer in late:
             answer(still_running(self._table))
-        self._is_at_work = bool(self._waiting) or not is_begun
+        # What is not taken over yet is stopped as soon as it is.
+        self._is_at_work = bool(self._waiting) or not is_begun or len(self._table.unrecovered) > 0
         if self._is_at_work:
             self._loop.later(_LOOK_S if is_begun else 0.0, self._go_on)
 
@@ -78,9 +79,9 @@ class MassStop:
 
 def still_running(table: Table) -> dict[str, object]:
     """Return the refusal `process_running`: details {processes: number, ids: of at most a thousand of them}."""
-    living = table.living()
+    living = table.living_ids()
     return {
         "error": "process_running",
         "message": f"{len(living)} processes live on in this keeper.",
-        "details": {"processes": len(living), "ids": [kept.process_id for kept in living[:_MOST_IDS]]},
+        "details": {"processes": len(living), "ids": living[:_MOST_IDS]},
     }

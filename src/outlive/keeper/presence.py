@@ -48,7 +48,7 @@ class Presence:
         home: Home,
         shut_down: Callable[[], None],
     ) -> None:
-        """Not greeting yet: recovery must know first what is live.
+        """Serve at once; what has finished is told once recovery knows what is live.
 
         `home` tells where the state folder lies; `shut_down` is called once, when we are told to end.
         """
@@ -62,7 +62,7 @@ class Presence:
         self._shut_down = shut_down
         self._leaves_at = 0.0
         self._clients: Clients | None = None
-        self._greet_later: list[Client] | None = []
+        self._unsynced: list[Client] | None = []  # servers, until everything live is known
         self._last_seen = time.monotonic()
         self._kinship = Kinship(self._of_ours)
         loop.later(_LOOK_S, self._look_idle)
@@ -79,20 +79,21 @@ class Presence:
         self._loop.after_turns(self._clients.flush)
 
     def recovered(self) -> None:
-        """Greet the servers that waited: everything live is known."""
+        """Tell the servers that everything live was mentioned, as far as it is known."""
         self._kinship.forget_all()
         if self._clients is not None:
             self._clients.judge_again()
-        waiting, self._greet_later = self._greet_later or [], None
-        for client in waiting:
+        unsynced, self._unsynced = self._unsynced or [], None
+        for client in unsynced:
             self.greet(client)
 
     def greet(self, client: Client) -> None:
-        """Begin doorbells for a server, once recovery knows what is live."""
-        if self._greet_later is not None:
-            self._greet_later.append(client)
-        elif self._clients is not None:
-            self._clients.greet_server(client, self._table.by_key.values())
+        """Begin doorbells for a server; what recovery has not taken over yet follows as it is."""
+        if self._unsynced is not None:
+            self._unsynced.append(client)
+        doubtful = None if self._unsynced is not None else self._table.unrecovered.doorbells()
+        if self._clients is not None:
+            self._clients.greet_server(client, self._table.by_key.values(), doubtful=doubtful)
 
     def status(self) -> dict[str, object]:
         """Return who is there and what is kept; `redundant`: every open stream is held twice."""
@@ -100,12 +101,13 @@ class Presence:
         redundant = (
             self._guardian.is_connected
             and not self._pool.is_filling  # a shim's death might not be seen yet
+            and not self._table.unrecovered
             and all(kept.shim is not None or kept.is_closed for kept in alive)
         )
         return {
             "guardian": {"pid": self._guardian.pid or None},
             "supervisor": {"pid": os.getpid()},
-            "processes": len(self._table.living()),
+            "processes": len(self._table.living_ids()),
             "redundant": redundant,
             "sessions": sorted(self.sessions()),
             "version": VERSION,
@@ -116,7 +118,7 @@ class Presence:
 
     def sessions(self) -> set[int]:
         """Return the POSIX sessions of the keeper: ours, the guardians', and those of the shims that live on."""
-        found = {os.getpid(), *self._guardian.met}
+        found = {os.getpid(), *self._guardian.met, *self._table.unrecovered.shim_sessions()}
         for kept in self._table.by_key.values():
             if kept.shim is not None and kept.shim.pid:
                 with contextlib.suppress(ProcessLookupError):
@@ -129,8 +131,11 @@ class Presence:
         return self._kinship.judge(caller.pid).is_inside is not False or not caller.is_there()
 
     def _of_ours(self, sessions: Collection[int]) -> Collection[int]:
-        found = self.sessions().intersection(sessions)
-        return found or {kept.pid for kept in self._table.by_key.values() if kept.pid in sessions}
+        return (
+            self.sessions().intersection(sessions)
+            or {kept.pid for kept in self._table.by_key.values() if kept.pid in sessions}
+            or self._table.unrecovered.command_sessions(sessions)
+        )
 
     def told_to_end(self) -> None:
         """Serve until nothing lives any more, a minute at most; SIGTERM says so, repeating it changes nothing.
@@ -147,13 +152,13 @@ class Presence:
         self._loop.later(_LEAVE_LOOK_S, self._look_to_leave)
 
     def _look_to_leave(self) -> None:
-        if not self._table.by_key or time.monotonic() > self._leaves_at:
+        if not self._table or time.monotonic() > self._leaves_at:
             self._loop.stop()
         self._loop.later(_LEAVE_LOOK_S, self._look_to_leave)
 
     def end(self, answer: Answer, *, kill: bool, within_s: float = math.inf) -> None:
         """End for good; refused while processes live unless they are to be killed, and while they do not end in time."""
-        if self._table.living() and not kill:
+        if self._table.living_ids() and not kill:
             answer(still_running(self._table))
             return
         self._mass_stop.begin(answer, within_s=within_s)
@@ -186,12 +191,12 @@ class Presence:
                 self.retire(lambda _reply: None)
                 return
             # Nobody finds us any more. What lives comes to its own end first (decision 61).
-            if not self._table.living():
+            if not self._table.living_ids():
                 log("the state folder is gone, and nothing lives here: ending")
                 self.retire(lambda _reply: None, is_end=True)
             return
         now = time.monotonic()
-        if self._table.by_key or (self._clients is not None and len(self._clients)):
+        if self._table or (self._clients is not None and len(self._clients)):
             self._last_seen = now
         elif now - self._last_seen > _IDLE_S:
             self.retire(lambda _reply: None, is_end=True)

@@ -1,13 +1,16 @@
 """What a new supervisor does first: ask every live process's shim, take over the descriptors, go on.
 
-Upgrade is nothing else. A refused connection is a dead shim. Write offsets are the logs' sizes.
+Upgrade is nothing else. A refused connection is a dead shim. Write offsets are the logs' sizes. Shims are asked a slice a turn:
+what else the supervisor serves has its turns between, and a process is told of as soon as it is taken over (decision 139).
 """
 
 import json
 import os
 import time
+from collections import deque
 from collections.abc import Callable
 
+from outlive.core.identity import id_to_bytes
 from outlive.core.layout import Layout
 from outlive.keeper import sockets
 from outlive.keeper.containers import stands_in
@@ -23,13 +26,15 @@ from outlive.keeper.orphans import Orphans
 from outlive.keeper.pool import ShimPool
 from outlive.keeper.pump import Pump
 from outlive.keeper.records import read_end, read_pid
-from outlive.keeper.starts import known_start, open_logs, remembered_spec
+from outlive.keeper.starts import open_logs, remembered_spec
+from outlive.keeper.table import Table
 from outlive.protocols.frames import IDX, PidRecord
 from outlive.protocols.keeper import Flags, Phase
 
 __all__ = ["Recovery"]
 
 _RETRY_S = 0.02
+_SLICE_S = 0.01  # of asking in one turn: some hundred shims; their answers take as long in the next ones
 _PATIENCE_S = 3.0  # for shims that do not answer: they are stopped or starved, not dead
 
 
@@ -49,7 +54,7 @@ class Recovery:
         endings: Endings,
         orphans: Orphans,
         *,
-        keep: Callable[[Kept], None],
+        table: Table,
         born: Callable[[Kept, ShimLink], None],
         journal: Journal,
         log: Callable[[str], None],
@@ -61,24 +66,39 @@ class Recovery:
         self._pump = pump
         self._endings = endings
         self._orphans = orphans
-        self._keep = keep
+        self._table = table
         self._born = born
         self._journal = journal
         self._log = log
+        self._to_ask: deque[str] = deque()
         self._asked: dict[int, ShimLink] = {}
         self._delayed: set[Kept] = set()
         self._finished: Callable[[], None] | None = None
 
     def begin(self, live: list[str], finished: Callable[[], None]) -> None:
-        """Ask the shims of all live processes at once."""
+        """Ask the shims of all live processes, the first of them now."""
         self._finished = finished
         if not live:
             self._orphans.clear_notes()
-        for process_id in live:
-            self._ask(process_id)
-        hit("recovery.asked")
-        self._loop.later(_PATIENCE_S, self._settle)
-        if not self._asked and not self._delayed:
+        self._to_ask.extend(live)
+        self._ask_some()
+
+    def _ask_some(self) -> None:
+        """Ask as many shims as a turn has time for."""
+        until = time.monotonic() + _SLICE_S
+        try:
+            while self._to_ask and time.monotonic() < until:
+                self._ask(self._to_ask.popleft())
+        finally:  # one that fails does not keep the others from being asked
+            if self._to_ask:
+                self._loop.later(0.0, self._ask_some)
+            else:
+                hit("recovery.asked")
+                self._loop.later(_PATIENCE_S, self._settle)
+                self._settle_if_all_answered()
+
+    def _settle_if_all_answered(self) -> None:
+        if not self._to_ask and not self._asked and not self._delayed:
             self._settle()
 
     def _settle(self) -> None:
@@ -93,6 +113,7 @@ class Recovery:
         spec = remembered_spec(folder)
         if spec is None:  # journaled, but the start was never committed
             self._journal.end(process_id)
+            self._table.unrecovered.remove(id_to_bytes(process_id))
             return
         kept = Kept(process_id, folder, spec)
         unbind(kept)
@@ -104,38 +125,32 @@ class Recovery:
             link = sockets.connect_unix(f"{kept.folder}/sock")
         except BlockingIOError:
             # A backlog full of dead supervisors' connections: the shim is stopped or starved, not dead.
-            self._keep(kept)
             self._delayed.add(kept)
             self._loop.later(_RETRY_S, lambda: self._connect_again(kept))
             return
         except OSError as error:
             self._log(f"{kept.process_id}: no shim answers: {error}")
-            if is_written(f"{kept.folder}/done") and self._is_over(kept):
-                self._journal.end(kept.process_id)
-                return
-            self._without_shim(kept)
+            try:
+                if is_written(f"{kept.folder}/done") and _is_over(kept):
+                    self._journal.end(kept.process_id)
+                else:
+                    self._without_shim(kept)
+            finally:
+                self._table.recovered(kept)
             return
         shim = ShimLink(link)
         shim.pid = 0
         shim.kept = kept
         kept.shim = shim
-        self._keep(kept)
         self._asked[link.fileno()] = shim
         self._loop.watch(link.fileno(), lambda _events: self._answered(shim))
 
     def _connect_again(self, kept: Kept) -> None:
         self._connect(kept)
-        if not self._asked and not self._delayed:
-            self._settle()
-
-    @staticmethod
-    def _is_over(kept: Kept) -> bool:
-        """Tell whether a process that is done has nothing left that could matter: no shim means no streams."""
-        record = read_pid(kept.folder)
-        return record is None or record.boot_id != BOOT_ID or read_end(kept.folder) is not None
+        self._settle_if_all_answered()
 
     def _without_shim(self, kept: Kept) -> None:
-        self._keep(kept)
+        self._table.keep(kept)
         record = self._restore(kept)
         self._go_on(kept, record)
         if record is None and not is_written(f"{kept.folder}/pid"):
@@ -194,20 +209,23 @@ class Recovery:
         self._asked.pop(fd, None)
         self._loop.unwatch(fd)
         state = _read_state(message)
-        if state is None:
-            for descriptor in fds:
-                os.close(descriptor)
-            shim.socket.close()
-            kept.shim = None
-            self._without_shim(kept)
-        else:
-            self._take_over(kept, shim, state, fds)
-        if not self._asked and not self._delayed:
-            self._settle()
+        try:
+            if state is None:
+                for descriptor in fds:
+                    os.close(descriptor)
+                shim.socket.close()
+                kept.shim = None
+                self._without_shim(kept)
+            else:
+                self._take_over(kept, shim, state, fds)
+        finally:
+            self._table.recovered(kept)
+            self._settle_if_all_answered()
 
     def _take_over(self, kept: Kept, shim: ShimLink, state: _State, fds: list[int]) -> None:
         mode, letters, pid, ticks, kind, number, empty, ended_ns = state
         kept.is_adopted = True
+        self._table.keep(kept)
         record = self._restore(kept)
         held = dict(zip(letters if letters != "-" else "", fds, strict=False))
         # The holder's is older than ours: it knows the exit code even after the pid was reaped.
@@ -215,11 +233,8 @@ class Recovery:
         kept.fds = held
         if pid:
             kept.pid, kept.ticks = pid, ticks
-            kept.answer_all({"pid": kept.pid, "started_ns": kept.started_ns, "existing": True})
             if kept.phase == Phase.STARTING:  # a full disk kept the shim from writing the pid
                 kept.phase = Phase.RUNNING
-        elif kind == "failed":
-            kept.answer_all(known_start(kept.folder))
         # The link's socket is where a listening shim accepted us, so SO_PEERCRED names whoever called listen():
         # the supervisor of that time. The shim's own pid is in the pid file.
         shim.pid = record.shim_pid if record is not None and mode == "own" else 0
@@ -264,22 +279,22 @@ class Recovery:
         return True
 
     def _go_on(self, kept: Kept, record: PidRecord | None) -> None:
-        """Carry on with stop and timeout."""
-        self._resume_stop(kept)
+        """Carry on with a stop that the earlier supervisor had begun, and with the timeout."""
+        if (raw := read_small(f"{kept.folder}/stop")) is not None:
+            stop = json.loads(raw)
+            kept.cause, kept.note = stop["cause"], stop["note"]
+            left_s = stop["grace_s"] - (time.time_ns() - stop["at_ns"]) / 1e9
+            # A clock that was set must not prolong the grace.
+            deadline = time.monotonic() + min(max(0.0, left_s), stop["grace_s"])
+            self._endings.stops.pursue(kept, deadline)
         if record is not None:
             self._endings.stops.arm_timeout(kept, started_boottime_ns=record.boottime_ns)
 
-    def _resume_stop(self, kept: Kept) -> None:
-        """Carry on with a stop that the earlier supervisor had begun."""
-        raw = read_small(f"{kept.folder}/stop")
-        if raw is None:
-            return
-        record = json.loads(raw)
-        kept.cause, kept.note = record["cause"], record["note"]
-        left_s = record["grace_s"] - (time.time_ns() - record["at_ns"]) / 1e9
-        # A clock that was set must not prolong the grace.
-        deadline = time.monotonic() + min(max(0.0, left_s), record["grace_s"])
-        self._endings.stops.pursue(kept, deadline)
+
+def _is_over(kept: Kept) -> bool:
+    """Tell whether a process that is done has nothing left that could matter: no shim means no streams."""
+    record = read_pid(kept.folder)
+    return record is None or record.boot_id != BOOT_ID or read_end(kept.folder) is not None
 
 
 def _read_state(message: bytes) -> _State | None:

@@ -27,6 +27,12 @@ from outlive.protocols.keeper import VERSION, CauseCode, Phase
 __all__ = ["Requests"]
 
 _Message = Mapping[str, object]
+_PATIENCE_S = 10.0
+_START_PATIENCE_S = 30.0
+_UNRECOVERED: _Message = {
+    "error": "timeout",
+    "message": "The process's shim has not answered the new supervisor yet: it is stopped, or starved.",
+}
 _INSIDE = "A process that outlive has started may not tell the keeper what to do."
 
 
@@ -73,21 +79,48 @@ class Requests:
     def handle(
         self, client: Client, message: dict[str, object], payload: bytes, fds: list[int], answer: Answer
     ) -> None:
-        """Carry out one request; descriptors that came with it are closed."""
+        """Carry out one request; descriptors that came with it are closed.
+
+        One about a process that is not taken over yet waits for that, 10 s at most: less than servers wait for the
+        answer. A start waits longer than they do: it must not be taken for one that failed.
+        """
+        is_start = message.get("op") == "start"
+
+        def carry_out() -> None:
+            self._carry_out(client, message, content, answer, is_lending=bool(fds))
+
         try:
-            if client.is_inside and not _is_harmless(message):
-                answer({"error": "inside_process", "message": _INSIDE})
-                return
-            self._route(client, message, payload, fds, answer)
-        except (KeyError, ValueError, TypeError) as error:
-            answer({"error": "invalid_params", "message": f"The keeper does not understand this: {error!r}."})
+            content = _read_all(fds[0]) if fds and is_start and not client.is_inside else payload
+            unrecovered = self._table.unrecovered
+            key = _subject(message) if unrecovered else b""
+            if key in unrecovered and not client.is_inside:
+                unrecovered.wait(
+                    key,
+                    carry_out,
+                    late=lambda: answer(dict(_UNRECOVERED)),
+                    size=len(content),
+                    within_s=_START_PATIENCE_S if is_start else _PATIENCE_S,
+                )
+            else:
+                carry_out()
         finally:
             for fd in fds:
                 os.close(fd)
 
-    def _route(
-        self, client: Client, message: dict[str, object], payload: bytes, fds: list[int], answer: Answer
+    def _carry_out(
+        self, client: Client, message: _Message, payload: bytes, answer: Answer, *, is_lending: bool
     ) -> None:
+        try:
+            if client.is_inside and not _is_harmless(message):
+                answer({"error": "inside_process", "message": _INSIDE})
+            elif message["op"] == "lend":
+                _refuse_loan(client, str(message["id"]), answer, is_lending=is_lending)
+            else:
+                self._route(client, message, payload, answer)
+        except (KeyError, ValueError, TypeError) as error:
+            answer({"error": "invalid_params", "message": f"The keeper does not understand this: {error!r}."})
+
+    def _route(self, client: Client, message: _Message, payload: bytes, answer: Answer) -> None:
         match message["op"]:
             case "hello":
                 answer({"version": VERSION, **self._presence.status()})
@@ -96,9 +129,7 @@ class Requests:
             case "status":
                 answer(self._presence.status())
             case "start":
-                self._start(message, _read_all(fds[0]) if fds else payload, answer)
-            case "lend":
-                self._refuse_loan(client, str(message["id"]), fds, answer)
+                self._start(message, payload, answer)
             case "offers":
                 self._offering.ask(answer)
             case "end":
@@ -219,17 +250,24 @@ class Requests:
                     sockets.send(kept.shim.socket, f"close {letter}".encode())
         answer({})
 
-    def _refuse_loan(self, client: Client, process_id: str, fds: list[int], answer: Answer) -> None:
-        """Refuse what `lend` did not let wait; servers lend nothing."""
-        if client.is_server or not fds or not is_process_id(process_id):
-            raise ValueError("lend one descriptor for a process id")
-        answer({"error": "process_limit", "message": "Too many starts wait for what was lent to them."})
-
     def lend(self, client: Client, process_id: str, fetch: Callable[[], int]) -> bool:
         """Tell whether what a client lends for a start may wait; `fetch` is called when the server asks for that start."""
         return is_process_id(process_id) and self._lending.lend(
             client, process_id, fetch, pid=client.caller.pid, is_inside=client.is_inside
         )
+
+
+def _subject(message: _Message) -> bytes:
+    """Return the key of the process that a request is about; of none, an empty one."""
+    process_id = str(message.get("id"))
+    return id_to_bytes(process_id) if message.get("op") != "lend" and is_process_id(process_id) else b""
+
+
+def _refuse_loan(client: Client, process_id: str, answer: Answer, *, is_lending: bool) -> None:
+    """Refuse what `lend` did not let wait; servers lend nothing."""
+    if client.is_server or not is_lending or not is_process_id(process_id):
+        raise ValueError("lend one descriptor for a process id")
+    answer({"error": "process_limit", "message": "Too many starts wait for what was lent to them."})
 
 
 def _is_harmless(message: _Message) -> bool:

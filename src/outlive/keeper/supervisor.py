@@ -37,6 +37,7 @@ from outlive.keeper.standard_files import log, use_standard_files
 from outlive.keeper.starts import Starts
 from outlive.keeper.table import Table
 from outlive.keeper.trees import Trees
+from outlive.keeper.unrecovered import Unrecovered
 from outlive.protocols.keeper import CauseCode
 
 __all__ = ["Supervisor", "main"]
@@ -101,7 +102,7 @@ class Supervisor:
         self._loop = loop = Loop(log)
         bells, inputs, lending, reserve = Bells(loop), Inputs(loop), Lending(), Reserve(layout.root)
         trees = Trees(reserve, touch=bells.touch)
-        self._table = table = Table(loop, journal, inputs, touch=bells.touch)
+        self._table = table = Table(loop, journal, inputs, Unrecovered(loop, layout, live), touch=bells.touch)
         self._endings = endings = Endings(loop, trees, reserve, touch=bells.touch, forget=self._forget)
         limits = Limits(touch=bells.touch, stop=self._stop_over_limit)
         pump = Pump(loop, bells, reserve, ended=endings.stream_ended, over_limit=limits.check)
@@ -116,7 +117,7 @@ class Supervisor:
             self._pool,
             pump,
             keep=table.keep,
-            count=lambda: len(table.by_key),
+            count=lambda: len(table),
             failed=self._start_failed,
             journal=journal,
             lending=lending,
@@ -148,7 +149,7 @@ class Supervisor:
             pump,
             endings,
             orphans,
-            keep=table.keep,
+            table=table,
             born=self._hearing.born,
             journal=journal,
             log=log,

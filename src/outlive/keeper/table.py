@@ -9,33 +9,55 @@ from outlive.keeper.kept import Kept
 from outlive.keeper.loop import Loop
 from outlive.keeper.pool import ShimPool
 from outlive.keeper.pump import Pump
+from outlive.keeper.unrecovered import Unrecovered
 from outlive.protocols.keeper import Phase
 
 __all__ = ["Table"]
 
 
 class Table:
-    """Processes that are alive or not yet let go of."""
+    """Processes that are alive or not yet let go of; `unrecovered` has those of them that are not taken over yet."""
 
     def __init__(
-        self, loop: Loop, journal: Journal, inputs: Inputs, *, touch: Callable[[Kept], None]
+        self,
+        loop: Loop,
+        journal: Journal,
+        inputs: Inputs,
+        unrecovered: Unrecovered,
+        *,
+        touch: Callable[[Kept], None],
     ) -> None:
         """Begin empty; `pool` and `pump` are set once they exist."""
         self._loop = loop
         self._journal = journal
         self._inputs = inputs
         self._touch = touch
+        self.unrecovered = unrecovered
         self.pool: ShimPool | None = None
         self.pump: Pump | None = None
         self.by_key: dict[bytes, Kept] = {}
+
+    def __len__(self) -> int:
+        """Return how many there are, taken over or not."""
+        return len(self.by_key) + len(self.unrecovered)
 
     def keep(self, kept: Kept) -> None:
         """Enter a process, before anything can happen to it."""
         self.by_key[kept.key] = kept
 
+    def recovered(self, kept: Kept) -> None:
+        """Tell of a process that was taken over, if it was kept, and go on with the requests that wait for it."""
+        if kept.key in self.by_key:
+            self._touch(kept)
+        self.unrecovered.remove(kept.key)
+
     def living(self) -> list[Kept]:
-        """Return the processes whose output is not whole or whose tree is not empty."""
+        """Return the processes, of those taken over, whose output is not whole or whose tree is not empty."""
         return [kept for kept in self.by_key.values() if kept.phase < Phase.DONE or not kept.is_empty]
+
+    def living_ids(self) -> list[str]:
+        """Return the ids of all that live, or may live because they are not taken over yet."""
+        return [*(kept.process_id for kept in self.living()), *self.unrecovered.ids()]
 
     def unread_pids(self) -> set[int]:
         """Return the pids of the commands whose exit is not known yet."""
