@@ -115,8 +115,8 @@ def leaks(house: House) -> list[str]:
             if "anon_inode:[pidfd]" in kept:
                 kept.remove("anon_inode:[pidfd]")
         pipes = sum(link.startswith("pipe:") for link in links)
-        # idle shims, prepared folders, own; each one's wake pipe, and that of the guardian's warm-up
-        most = {"supervisor": (64 + 256 + 8, 2), "guardian": (3, 4)}[role]
+        # idle shims, prepared folders, own; each one's wake pipe
+        most = {"supervisor": (64 + 256 + 8, 2), "guardian": (3, 2)}[role]
         if kept or sockets > most[0] or pipes > most[1]:
             wrong.append(f"{role} leaks: {sockets} sockets, {pipes} pipes, {kept}")
     return wrong

@@ -77,4 +77,4 @@ def test_on_a_kernel_that_names_no_peer_everything_is_taken_over(
     setting = shim_program() if program == "compiled" else program
     house = build_house(**{SHIM_VARIABLE: setting, "OUTLIVE_DEGRADE": "peer_pidfd"})
     _outlive_everybody(house, gate, steps=steps)
-    assert "warm-up failed" not in house.log()
+    assert "shim failed" not in house.log()

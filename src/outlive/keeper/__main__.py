@@ -12,11 +12,7 @@ def _main() -> None:
     sys.path.insert(0, os.path.dirname(os.path.dirname(here)))
     role, state_dir = sys.argv[1], sys.argv[2]
     if role == "guardian":
-        from outlive.keeper import confine  # noqa: F401, PLC0415 - most shims never use it: it lies apart
-        from outlive.keeper.image import fill_heap_holes  # noqa: PLC0415 - each role loads only its own modules
-
-        fill_heap_holes()  # what is loaded from here on lies together
-        from outlive.keeper.guardian import main  # noqa: PLC0415 - as above
+        from outlive.keeper.guardian import main  # noqa: PLC0415 - each role loads only its own modules
 
         main(state_dir, is_first="--first" in sys.argv)
     elif role == "offers":

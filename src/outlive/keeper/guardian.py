@@ -1,4 +1,4 @@
-"""The guardian: the clean image that shims are forked from, and the supervisor's watcher.
+"""The guardian: the small clean process that makes shims, and the supervisor's watcher.
 
 Stateless. A subreaper: it adopts commands whose shim died and leaves a note of how each of them ended.
 Guardian and supervisor start each other again (spawn, never fork of the supervisor).
@@ -19,12 +19,11 @@ import socket
 import time
 
 from outlive.core.layout import Layout
-from outlive.keeper import failpoints, shim, sockets
+from outlive.keeper import shim, sockets
 from outlive.keeper.disk import Reserve
 from outlive.keeper.failpoints import hit
-from outlive.keeper.files import remove_folder, write_whole
+from outlive.keeper.files import write_whole
 from outlive.keeper.folder_identity import claim_folder
-from outlive.keeper.image import fill_heap_holes
 from outlive.keeper.kernel import become_subreaper, set_dumpable, stat_fields
 from outlive.keeper.lock_proof import WatchedLock, holds_lock_at
 from outlive.keeper.locks import forget_retirement, holder_of, is_in_place, is_retired, take_lock
@@ -32,7 +31,6 @@ from outlive.keeper.shim_making import ShimMaker
 from outlive.keeper.shim_program import ShimProgram
 from outlive.keeper.spawn import keeper_argv, keeper_environment, restore_soft_limit, spawn_detached
 from outlive.keeper.standard_files import log, use_standard_files
-from outlive.keeper.warming import WARM_UP, warm_up
 from outlive.protocols.frames import ExitRecord, encode_exit
 
 __all__ = ["Guardian", "main"]
@@ -76,7 +74,7 @@ def main(state_dir: str, *, is_first: bool) -> None:
     if lock is None:
         return
     become_subreaper()
-    # The supervisor comes up while the image is being prepared: it needs shims only for the first start.
+    # The supervisor comes up beside us: it needs shims only for the first start.
     supervisor = 0
     if holder_of(layout.supervisor_lock) is None:
         if is_first:
@@ -86,17 +84,17 @@ def main(state_dir: str, *, is_first: bool) -> None:
         supervisor = spawn_detached(keeper_argv("supervisor", state_dir), keeper_environment("supervisor"))
     wake, alarm = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
     signal.set_wakeup_fd(alarm, warn_on_full_buffer=False)
-    for left in os.listdir(state_dir):
-        if left.startswith(WARM_UP):  # of one that was killed
-            remove_folder(f"{state_dir}/{left}")
-    # Unarmed, or the warm-up's own shim would take a failpoint's token.
-    armed, failpoints.armed = failpoints.armed, ""
-    own_shim = warm_up(state_dir, lock=WatchedLock(layout.supervisor_lock), wake=wake, alarm=alarm, log=log)
-    failpoints.armed = armed
+    # What each fork becomes is made before it: a fork then only puts its own link where this one was.
+    link, other_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    other_end.close()
+    own_shim = shim.Shim(
+        socket.SocketType(fileno=link.detach()),
+        lock=WatchedLock(layout.supervisor_lock),
+        wake=wake,
+        alarm=alarm,
+    )
     guardian = Guardian(layout, lock, own_shim, wake=wake, supervisor=supervisor)
     guardian.is_wanted = is_first and not supervisor
-    gc.collect()  # empties the interpreter's free lists too, whose next objects lie anywhere
-    fill_heap_holes()
     gc.freeze()
     guardian.run()
 
