@@ -16,6 +16,7 @@ from outlive.core.layout import Layout
 from outlive.core.location import parse_isolation
 from outlive.engine.containers import ContainerSettings
 from outlive.engine.engine import Engine
+from outlive.keeper.lock_challenge import lock_to_hand
 from outlive.keeper.sockets import connect_own
 
 __all__ = ["container_settings", "docker_containers", "living_containers", "remove_when_closed"]
@@ -43,6 +44,7 @@ def docker_containers(
         ),
         connect=connect_own,
         runner=functools.cache(runner),
+        lock=functools.partial(lock_to_hand, layout),
         living=living,
     )
 

@@ -1,46 +1,99 @@
-"""A keeper whose commands are all started by a runner: `ContainedHouse`."""
+"""A keeper whose commands are all started by a runner: `ContainedHouse`.
 
+Where we are root the runner is the first process of a PID namespace, as in a container, and is handed its socket and the
+supervisor's lock as a server does it; else it is a process beside the keeper that lets anybody in.
+"""
+
+import os
+import shutil
 import subprocess
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Self, Unpack
 
+from outlive.backends.docker.folders import prepare_hand
+from outlive.backends.docker.handing import Handing, mark_of
 from outlive.core.identity import ProcessId
 from outlive.core.spec import Spec
+from outlive.keeper import sockets
+from outlive.keeper.tree import children
 from tests.keeper.client import until
 from tests.keeper.house import House, Options
 from tests.support.processes import end
 
-__all__ = ["CONTAINER", "ContainedHouse"]
+__all__ = ["CONTAINER", "HAS_NAMESPACES", "UNSHARE", "ContainedHouse"]
 
 CONTAINER = "session-0123456789abcdef"
+HAS_NAMESPACES = (
+    os.getuid() == 0 and shutil.which("unshare") is not None
+)  # only root may make a PID namespace
+UNSHARE = ("unshare", "--pid", "--mount-proc", "--fork", "--kill-child=KILL")
 
 
 class ContainedHouse(House):
     """A house with one container, which is none: its runner is a process beside the keeper."""
 
-    def __init__(self, state_dir: Path, *, runner: Path, env: Mapping[str, str] | None = None) -> None:
-        """Describe; `runner` is the program."""
+    def __init__(
+        self, state_dir: Path, *, runner: Path, env: Mapping[str, str] | None = None, asks: bool = True
+    ) -> None:
+        """Describe; `runner` is the program, which is handed no lock, as by servers of before, unless it `asks`."""
         super().__init__(state_dir, env=env)
+        self._asks = asks
         self._program = runner
         self._runner: subprocess.Popen[bytes] | None = None
+        self.runner = 0  # its pid
 
     def __enter__(self) -> Self:
         """Start the runner, the keeper, and connect."""
-        socket = Path(self.layout.runner_socket(CONTAINER))
-        socket.parent.mkdir(parents=True)
+        folder = Path(self.layout.container(CONTAINER))
+        folder.mkdir(parents=True)
         self.state_dir.chmod(0o700)
-        words = [
-            str(self._program),
-            "serve",
-            "--any-peer",
-            socket.name,
-        ]  # the whole path may be longer than sockets take
-        self._runner = subprocess.Popen(words, cwd=socket.parent, env={}, stdin=subprocess.DEVNULL)
-        Path(self.layout.container(CONTAINER), "init").write_text(f"{self._runner.pid}\n")
-        until(socket.exists, "the runner to listen")
+        if HAS_NAMESPACES:
+            self._start_contained(folder)
+        else:
+            self._start_beside(folder)
         return super().__enter__()
+
+    def _start_contained(self, folder: Path) -> None:
+        prepare_hand(self.layout, CONTAINER)
+        lock = self._lock_to_hand()
+        known = [f"--lock={mark_of(lock)}"] if lock else []
+        words = [*UNSHARE, str(self._program), "serve", "--handed", *known, "hand/hand.sock"]
+        self._runner = subprocess.Popen(words, cwd=folder, env={}, stdin=subprocess.DEVNULL)
+        until(lambda: children(self._process), "the first process of the namespace")
+        (self.runner,) = children(self._process)
+        (folder / "init").write_text(f"{self.runner}\n")
+        handing = Handing(self.layout, CONTAINER, lock=self._lock_to_hand)
+
+        def listens() -> bool:
+            handing.turn(self.runner)
+            try:
+                sockets.connect_unix(str(folder / "runner.sock")).close()
+            except OSError:
+                return False
+            return True
+
+        try:
+            until(listens, "the runner to take its socket")
+        finally:
+            handing.close()
+
+    def _lock_to_hand(self) -> str | None:
+        return self.layout.supervisor_lock if self._asks else None
+
+    def _start_beside(self, folder: Path) -> None:
+        # The whole path may be longer than sockets take.
+        words = [str(self._program), "serve", "--any-peer", "runner.sock"]
+        self._runner = subprocess.Popen(words, cwd=folder, env={}, stdin=subprocess.DEVNULL)
+        self.runner = self._process
+        (folder / "init").write_text(f"{self.runner}\n")
+        until((folder / "runner.sock").exists, "the runner to listen")
+
+    @property
+    def _process(self) -> int:
+        assert self._runner is not None
+        return self._runner.pid
 
     def __exit__(self, kind: type[BaseException] | None, *exception: object) -> None:
         """End the keeper, then the runner: nothing may be left."""
@@ -48,7 +101,7 @@ class ContainedHouse(House):
             self.end()
         finally:
             if self._runner is not None:
-                end(self._runner.pid)
+                end(self.runner)
                 self._runner.wait()
             super().__exit__(kind, *exception)
 

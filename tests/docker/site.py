@@ -71,6 +71,7 @@ class Site:
             dataclasses.replace(self.settings, **settings),
             connect=connect_unix,
             runner=found,
+            lock=lambda: self.layout.supervisor_lock,
             living=lambda: self.living,
         )
         self._servers.push_async_callback(made.close)

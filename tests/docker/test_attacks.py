@@ -17,6 +17,7 @@ import pytest
 from outlive.backends.docker import folders
 from outlive.client import Client, OutliveError, Process
 from outlive.core.layout import Layout
+from outlive.keeper.sockets import connect_own
 from tests.docker.streams import output_of, until
 from tests.docker.tools import PYTHON, containers_left, remove_containers, serve_words
 from tests.support.processes import is_alive
@@ -104,6 +105,25 @@ def victim(tmp_path: Path) -> Iterator[socket.socket]:
         os.close(folder)
         listener.listen(100)
         yield listener
+
+
+@pytest.mark.promise("A.keeper")
+def test_a_process_outside_is_served_by_no_socket_of_a_container(house: _House) -> None:
+    """It has our uid, and no lock: it is asked for proof, and told nothing."""
+    process = house.start("read line; echo got $line", stdin="pipe")
+    until(lambda: list(house.state_dir.glob("processes/*/pid")))
+    paths = [*house.state_dir.glob("processes/*/sock"), *house.state_dir.glob("containers/*/runner.sock")]
+    paths += [path for path in house.state_dir.glob("containers/*/run/runner.sock") if not path.is_symlink()]
+    assert len(paths) == 2
+    for path in paths:
+        with connect_own(str(path)) as link:
+            link.settimeout(_PATIENCE_S)
+            assert link.recv(100).startswith(b"prove ")
+            link.send(b"proved")
+            assert link.recv(100) == b""
+    process.write(b"served\n")
+    assert output_of(process) == (b"got served\n", b"")
+    house.check()
 
 
 def _bytes_below(folder: Path) -> int:

@@ -51,6 +51,7 @@ def test_every_container_is_closed() -> None:
     assert "Binds" not in config, "a colon in a path would mean something there"
     assert body["Entrypoint"] == ["/run/outlive-runner"]
     assert body["Cmd"] == ["serve", "--handed", "/run/outlive/hand.sock"]
+    assert _made(lock="8:99")["Cmd"] == ["serve", "--handed", "--lock=8:99", "/run/outlive/hand.sock"]
 
 
 def test_limits_are_the_plans() -> None:

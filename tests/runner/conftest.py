@@ -32,7 +32,7 @@ def binary(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def runner(binary: Path, tmp_path: Path) -> Iterator[Runner]:
     """A runner outside of any container."""
-    running = Runner(binary, tmp_path, flags=("--any-peer",))
+    running = Runner(binary, tmp_path, flags=("--any-peer",), asks=True)
     yield running
     running.discard()
 

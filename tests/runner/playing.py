@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from outlive.keeper import sockets
+from outlive.keeper.locks import take_lock
 from outlive.protocols.frames import encode_exec, encode_secrets
 
 __all__ = [
@@ -70,13 +71,24 @@ def exec_spec(
 class Runner:
     """One runner process; in a PID namespace of its own where `words` begin with unshare."""
 
+    lock: int | None = None  # what holds the supervisor's lock, where the runner asks for it
+
     def __init__(
-        self, binary: Path, folder: Path, *, before: tuple[str, ...] = (), flags: tuple[str, ...] = ()
+        self,
+        binary: Path,
+        folder: Path,
+        *,
+        before: tuple[str, ...] = (),
+        flags: tuple[str, ...] = (),
+        asks: bool = False,
     ) -> None:
-        """Start it and wait until it listens."""
+        """Start it and wait until it listens; with `asks` it wants proof of each supervisor."""
         self.socket = folder / "runner.sock"
         self.commands: list[Command] = []
         words = [*before, str(binary), "serve", *flags, str(self.socket)]
+        if asks:
+            self.lock = take_lock(lock := str(folder / "supervisor.lock"))
+            words.append(lock)
         # A sanitizer's last check asks ptrace(2) about itself, which the runner forbids to everybody.
         env = {**os.environ, "BASE": "container", "ASAN_OPTIONS": "detect_leaks=0"}
         with (folder / "stderr").open("wb") as stderr:
@@ -104,6 +116,9 @@ class Runner:
         """End it whatever it does, and close what tests held of its commands."""
         for command in self.commands:
             command.release()
+        if self.lock is not None:
+            os.close(self.lock)
+            self.lock = None
         if self.process.poll() is None:
             self.process.terminate()
             try:
@@ -138,6 +153,17 @@ class Supervisor:
         assert fds == []
         return message.decode().split()
 
+    def prove(self, lock: int | None) -> None:
+        """Answer the question that comes first; None: none will come."""
+        if lock is None:
+            return
+        verb, offset = self.words()
+        assert verb == "prove"
+        fcntl.fcntl(lock, fcntl.F_OFD_SETLK, _one_byte(fcntl.F_UNLCK, int(offset)))
+        self.send("proved")
+        select.select([self.link], [], [], PATIENCE_S)
+        fcntl.fcntl(lock, fcntl.F_OFD_SETLK, _one_byte(fcntl.F_WRLCK, int(offset)))
+
     def is_silent(self) -> bool:
         """Tell whether nothing waits, neither words nor the end."""
         return not select.select([self.link], [], [], 0.05)[0]
@@ -158,8 +184,10 @@ class Command:
         self.held: dict[str, int] = {}
         self.pid = 0
         self.listener = sockets.listen_unix(str(folder / "sock"))
+        self.runner = runner
         self.supervisor = Supervisor(runner.connect())
         runner.commands.append(self)
+        self.supervisor.prove(runner.lock)
         hello = self.supervisor.words()
         assert hello[0] == "hello"
         self.minder = int(hello[1])
@@ -247,7 +275,8 @@ class Command:
             self.supervisor.close()
         for fd in self.held.values():
             os.close(fd)
-        self.supervisor = Supervisor(self._connect())
+        self.supervisor = Supervisor(self.connect())
+        self.supervisor.prove(self.runner.lock)
         message, fds = self.supervisor.packet()
         words = message.decode().split()
         assert words[:2] == ["state", "own"], words
@@ -257,7 +286,8 @@ class Command:
             self.pid = max(0, pid_of(self.held["p"]))
         return words[2:]
 
-    def _connect(self) -> socket.socket:
+    def connect(self) -> socket.socket:
+        """Return a connection to where new supervisors are expected."""
         until = time.monotonic() + PATIENCE_S
         while True:
             try:
@@ -313,6 +343,10 @@ class Command:
             with contextlib.suppress(OSError):
                 os.close(fd)
         self.held.clear()
+
+
+def _one_byte(kind: int, offset: int) -> bytes:
+    return struct.pack("hhqqi", kind, os.SEEK_SET, offset, 1, 0)  # struct flock
 
 
 def pid_of(pidfd: int) -> int:

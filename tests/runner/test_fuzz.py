@@ -109,6 +109,16 @@ def checked(sanitized: Path, tmp_path: Path) -> Iterator[Runner]:
     assert "runtime error" not in said, said
 
 
+@pytest.fixture
+def asking(sanitized: Path, tmp_path: Path) -> Iterator[Runner]:
+    running = Runner(sanitized, tmp_path, flags=("--any-peer",), asks=True)
+    yield running
+    running.discard()
+    said = running.said()
+    assert "ERROR" not in said, said
+    assert "runtime error" not in said, said
+
+
 def _open(kind: str) -> int:
     """Return a descriptor of some kind; what a peer could send by mistake, or to do harm."""
     match kind:
@@ -146,6 +156,21 @@ def _is_quiet(pid: int) -> bool:
     before = _ticks(pid)
     time.sleep(0.1)
     return stat_fields(pid)[:1] == [b"S"] and _ticks(pid) - before <= 1
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@given(answer=st.one_of(_words, st.just(b"proved")), kinds=st.lists(_kinds, max_size=15))
+def test_no_packet_is_a_proof(asking: Runner, answer: bytes, kinds: list[str]) -> None:
+    peer = Supervisor(asking.connect())
+    assert peer.words()[0] == "prove"
+    fds = [_open(kind) for kind in kinds]
+    try:
+        peer.send(answer or b"\0", *fds)
+    finally:
+        for fd in fds:
+            os.close(fd)
+    assert peer.packet() == (b"", [])
+    peer.close()
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
@@ -328,6 +353,7 @@ def test_packets_that_are_too_long_are_dropped(command: Command) -> None:
 
 def test_only_words_that_make_sense_start_a_command(runner: Runner, tmp_path: Path) -> None:
     supervisor = Supervisor(runner.connect())
+    supervisor.prove(runner.lock)
     assert supervisor.words()[0] == "hello"
     record, spec, out = in_memory(b""), in_memory(exec_spec(("/bin/true",))), os.open("/dev/null", os.O_RDWR)
     for letters, fds in (

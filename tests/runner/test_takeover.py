@@ -1,5 +1,6 @@
 """A new supervisor gets every descriptor and the truth, wherever the link of the last one was lost."""
 
+import contextlib
 import os
 import signal
 import socket
@@ -8,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.runner.playing import Command, Runner, exec_spec, wait_until
+from outlive.keeper import sockets
+from tests.runner.playing import Command, Runner, Supervisor, exec_spec, wait_until
 
 Commands = Callable[[], Command]
 
@@ -88,6 +90,64 @@ def test_a_new_supervisor_replaces_the_old_one(command: Command) -> None:
     old.close()
     command.supervisor.send("one 15")
     assert command.ended() == ["signaled", "15", "1"]
+
+
+@pytest.mark.parametrize("answer", [b"proved", b"release", b"", b"state own - 0 0 - 0 0 0"])
+def test_a_peer_that_proves_nothing_replaces_nobody(command: Command, answer: bytes) -> None:
+    command.start(("/bin/sleep", "60"))
+    peer = Supervisor(command.connect())
+    assert peer.words()[0] == "prove"
+    if answer:
+        peer.send(answer)
+        assert peer.packet() == (b"", [])
+    peer.close()
+    assert command.supervisor.is_silent(), "the link that was there is still served"
+    command.supervisor.send("one 15")
+    assert command.ended() == ["signaled", "15", "1"]
+
+
+def test_a_byte_that_was_freed_for_another_peer_proves_nothing(command: Command) -> None:
+    """Each peer is asked for a byte of its own: of what the supervisor frees for its connection no other has anything."""
+    command.start(("/bin/sleep", "60"))
+    knocker, true = Supervisor(command.connect()), Supervisor(command.connect())
+    first = knocker.words()
+    assert command.runner.lock is not None
+    true.prove(command.runner.lock)
+    assert first[0] == "prove"
+    knocker.send("proved")
+    assert knocker.packet() == (b"", [])
+    message, fds = true.packet()
+    assert message.startswith(b"state own ")
+    for fd in fds:
+        os.close(fd)
+    knocker.close()
+    true.close()
+
+
+def test_the_lock_of_a_supervisor_that_died_proves_nothing(command: Command) -> None:
+    command.start(("/bin/sleep", "60"))
+    assert command.runner.lock is not None
+    os.close(command.runner.lock)
+    command.runner.lock = None
+    peer = Supervisor(command.connect())
+    assert peer.words()[0] == "prove"
+    peer.send("proved")
+    assert peer.packet() == (b"", [])
+    peer.close()
+    assert command.supervisor.is_silent()
+
+
+def test_peers_that_are_silent_keep_no_supervisor_out(command: Command) -> None:
+    """More than are asked at a time, and more than wait in the backlog."""
+    command.start(("/bin/sleep", "60"))
+    silent = []
+    for _ in range(12):
+        with contextlib.suppress(BlockingIOError):
+            silent.append(sockets.connect_unix(str(command.folder / "sock")))
+    state = command.take_over()
+    assert state[3] == "-"
+    for link in silent:
+        link.close()
 
 
 def test_descriptors_that_were_closed_are_not_handed_over(command: Command) -> None:

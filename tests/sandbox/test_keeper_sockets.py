@@ -10,9 +10,14 @@ import pytest
 from outlive.core.sandbox import Profile
 from outlive.keeper.offers import Offers
 from outlive.protocols.keeper import decode_message, encode_message
+from tests.contained.house import HAS_NAMESPACES, ContainedHouse
 from tests.keeper.house import House
+from tests.runner.conftest import binary
 from tests.sandbox.houses import INSIDE_PYTHON, USERS, a_house, a_workspace, offers_of, steps_of
+from tests.sandbox.ordinary import open_folder
 from tests.support.processes import is_alive, stat
+
+__all__ = ["binary"]
 
 _PROFILES = (Profile.OPEN, Profile.GUARDED, Profile.WORKSPACE, Profile.OFFLINE, Profile.SEALED)
 
@@ -41,6 +46,7 @@ def _sockets(house: House) -> tuple[list[str], list[str]]:
     """Return the sockets' files, and by which names /proc/net/unix lists them: a process's folder had another one at first."""
     files = [str(house.state_dir / name) for name in ("keeper.sock", "guardian.sock")]
     files += [str(path) for path in house.state_dir.glob("processes/*/sock")]
+    files += [str(path) for path in house.state_dir.glob("containers/*/runner.sock")]
     lines = Path("/proc/net/unix").read_text().splitlines()
     return files, sorted({line.split()[7] for line in lines if f" {house.state_dir}/" in line})
 
@@ -91,7 +97,36 @@ def _is_refusal(path: str, answer: object) -> bool:
 def test_no_socket_of_the_keeper_serves_a_command(
     house: House, offers: Offers, workspace: Path, profile: Profile
 ) -> None:
-    steps = steps_of(house, offers, workspace, profile)
+    _knock_everywhere(house, steps_of(house, offers, workspace, profile), workspace, profile)
+
+
+@pytest.fixture(scope="module")
+def contained(binary: Path) -> Iterator[ContainedHouse]:
+    """A keeper whose commands are in a container: the sockets of their minders and of the runner lie in its state folder."""
+    if not HAS_NAMESPACES:
+        pytest.skip("only root may make a PID namespace")
+    with open_folder() as folder, ContainedHouse(folder / "state", runner=binary) as kept:
+        yield kept
+
+
+@pytest.fixture(scope="module")
+def beside(contained: ContainedHouse) -> Iterator[Path]:
+    """The folder of the commands that are in no container."""
+    with a_workspace(contained, "knocking.py") as folder:
+        yield folder
+
+
+@pytest.mark.promise("A.keeper", "A.inside")
+@pytest.mark.parametrize("profile", _PROFILES, ids=lambda one: one.value)
+def test_no_socket_of_a_container_serves_a_command(
+    contained: ContainedHouse, beside: Path, profile: Profile
+) -> None:
+    steps = steps_of(contained, offers_of(contained), beside, profile)
+    _knock_everywhere(contained, steps, beside, profile)
+
+
+def _knock_everywhere(house: House, steps: tuple[str, ...] | None, workspace: Path, profile: Profile) -> None:
+    """Knock from inside of a profile at each socket; nothing may be served, and all that were there go on."""
     victims = [house.start("/bin/cat", stdin="pipe"), house.start("/bin/cat", stdio="pty")]
     pids = [house.pid(one) for one in victims]
     before = {one: (house.folder(one) / "pid").read_bytes() for one in victims}
@@ -106,9 +141,11 @@ def test_no_socket_of_the_keeper_serves_a_command(
         "said": [packet.hex() for packet in _everything_said(victims[0], workspace)],
     }
     words = (INSIDE_PYTHON, "-I", "-S", str(workspace / "knocking.py"), json.dumps(told))
-    code, out, err = house.run(*words, cwd=str(workspace), confinement=steps)
-    assert code == 0, err
-    found = json.loads(out)
+    process_id, spec = House.spec(house, *words, cwd=str(workspace), confinement=steps)  # in no container
+    house.client.start(spec, process_id=process_id)
+    house.client.wait_done(process_id)
+    assert house.wire_code(process_id) == 0, house.err(process_id)
+    found = json.loads(house.out(process_id))
     assert set(found) >= set(told["paths"])
     served = {
         (path, bytes.fromhex(said)): answer
@@ -131,4 +168,5 @@ def test_no_socket_of_the_keeper_serves_a_command(
         assert house.wire_code(one) in {-9, -15}
     assert not any(is_alive(pid) for pid in pids)
     assert sorted(os.listdir(workspace)) == ["knocking.py"]
-    assert all(is_alive(pid) and (seen := stat(pid)) and seen.ppid == keeper[1] for pid in shims)
+    if not isinstance(house, ContainedHouse):  # else they go with their commands
+        assert all(is_alive(pid) and (seen := stat(pid)) and seen.ppid == keeper[1] for pid in shims)

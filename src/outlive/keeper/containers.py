@@ -6,7 +6,8 @@ protocol (`keeper.shim`) with these words more, for it sees neither our files no
   to the minder    terminal ROWS COLS  before `spawn`: the command gets a terminal of the container's own
                    spawn LETTERS FOLDER   X is the spec file, P the `pid` file, F a script in memory (descriptor 3 inside)
                    go LINE             execute; LINE is the pid record, to be written once it has
-  from the minder  born LETTERS        the command's process exists and waits: p its pidfd, m its terminal's master
+  from the minder  prove OFFSET       whether the supervisor's lock is ours (`lock_challenge`), before it obeys
+                   born LETTERS        the command's process exists and waits: p its pidfd, m its terminal's master
 """
 
 import errno
@@ -21,6 +22,7 @@ from outlive.keeper.failpoints import hit
 from outlive.keeper.files import read_small
 from outlive.keeper.kept import Kept, ShimLink, Stream
 from outlive.keeper.kernel import BOOT_ID, boottime_ns, pid_behind, start_ticks, stat_fields
+from outlive.keeper.lock_challenge import LockChallenge
 from outlive.keeper.loop import Loop
 from outlive.keeper.pool import ShimPool
 from outlive.protocols.frames import pid_line
@@ -35,9 +37,16 @@ class ContainerLinks:
     """Reaches the runners of containers. `failed` is called for a start that nobody takes."""
 
     def __init__(
-        self, loop: Loop, layout: Layout, pool: ShimPool, *, failed: Callable[[Kept, int, str], None]
+        self,
+        loop: Loop,
+        layout: Layout,
+        pool: ShimPool,
+        *,
+        challenge: LockChallenge,
+        failed: Callable[[Kept, int, str], None],
     ) -> None:
         """Connect to nobody yet; `pool` watches the links, as those of all shims."""
+        self._challenge = challenge
         self._loop = loop
         self._layout = layout
         self._pool = pool
@@ -59,24 +68,53 @@ class ContainerLinks:
         self._give(kept, ends, time.monotonic() + _PATIENCE_S)
 
     def _give(self, kept: Kept, ends: dict[str, int], deadline: float) -> None:
-        """Hand everything over; a runner that is busy is asked again until the deadline."""
-        files: dict[str, int] = {}
+        """Connect, and hand everything over once the runner knows us; one that is busy is asked again until the deadline."""
         try:
             link = self._dial(kept.spec.container)
         except BlockingIOError:
-            if time.monotonic() < deadline:
-                self._loop.later(_RETRY_S, lambda: self._give(kept, ends, deadline))
-                return
-            self._refuse(kept, ends, errno.EAGAIN)
+            self._give_later(kept, ends, deadline, errno.EAGAIN)
             return
         except OSError as error:
             self._refuse(kept, ends, error.errno or errno.EIO)
             return
+        link.kept = kept
+        kept.shim = link
+        self._challenge.meet(
+            link.socket, lambda words, fds: self._met(link, ends, deadline, words, fds), answers=True
+        )
+
+    def _met(
+        self, link: ShimLink, ends: dict[str, int], deadline: float, words: bytes, fds: list[int]
+    ) -> None:
+        """Go on with a runner that has greeted us, or has hung up."""
+        for fd in fds:
+            os.close(fd)
+        kept = link.kept
+        if kept is None:  # let go of meanwhile
+            link.socket.close()
+            for fd in ends.values():
+                os.close(fd)
+        elif words.startswith(b"hello "):
+            self._hand_over(kept, link, ends)
+        else:
+            link.socket.close()
+            kept.shim = None
+            self._give_later(kept, ends, deadline, errno.ECONNREFUSED)
+
+    def _give_later(self, kept: Kept, ends: dict[str, int], deadline: float, number: int) -> None:
+        if time.monotonic() < deadline:
+            self._loop.later(_RETRY_S, lambda: self._give(kept, ends, deadline))
+        else:
+            self._refuse(kept, ends, number)
+
+    def _hand_over(self, kept: Kept, link: ShimLink, ends: dict[str, int]) -> None:
+        files: dict[str, int] = {}
         try:
             files = _files(kept)
             _hand_over(kept, link, {**ends, **files})
         except OSError as error:
             link.socket.close()
+            kept.shim = None
             self._refuse(kept, ends, error.errno or errno.EIO)
             return
         finally:
@@ -86,8 +124,6 @@ class ContainerLinks:
             os.close(fd)
         kept.let_go_of_what_was_given()
         hit("container.given")
-        link.kept = kept
-        kept.shim = link
         self._pool.adopt(link)
 
     def _dial(self, container: str) -> ShimLink:
@@ -99,7 +135,7 @@ class ContainerLinks:
         is_stand_in = stands_in(self._layout, container)
         layout = self._layout
         path = layout.stand_socket(container) if is_stand_in else layout.runner_socket(container)
-        connection = sockets.connect_own(path)
+        connection = sockets.connect_own(path, names_senders=True)
         # Nothing inside can reach that name (decision 137); descriptors go to nobody but the first process all the same.
         init = read_small(f"{self._layout.container(container)}/init") or b""
         if init.strip() != b"%d" % sockets.peer_of(connection)[0]:

@@ -1,6 +1,7 @@
 """The supervisor as its clients see it: who is there, greeting servers, ending, retiring, ending when idle."""
 
 import contextlib
+import functools
 import math
 import os
 import time
@@ -13,7 +14,9 @@ from outlive.keeper.clients import Client, Clients, Handle, Lend
 from outlive.keeper.disk import Reserve
 from outlive.keeper.home import Home
 from outlive.keeper.kept import Answer
+from outlive.keeper.kernel import start_ticks
 from outlive.keeper.kinship import Kinship
+from outlive.keeper.lock_challenge import PROVES
 from outlive.keeper.loop import Loop
 from outlive.keeper.mass_stop import MassStop, still_running
 from outlive.keeper.pool import GuardianLink, ShimPool
@@ -56,7 +59,7 @@ class Presence:
         self._table = table
         self._guardian = guardian
         self._pool = pool
-        self._mass_stop = MassStop(loop, table, stops, emptied=self._end_for_good)
+        self._mass_stop = MassStop(loop, table, stops, emptied=functools.partial(self.retire, is_end=True))
         self._reserve = reserve
         self._home = home
         self._shut_down = shut_down
@@ -111,6 +114,7 @@ class Presence:
             "redundant": redundant,
             "sessions": sorted(self.sessions()),
             "version": VERSION,
+            PROVES: True,
             "idle_shims": len(self._pool),
             "shims": "program" if self._guardian.can_execute else "fork",
             "lost_holders": sum(bool(kept.flags & Flags.HOLDER_LOST) for kept in alive),
@@ -129,6 +133,11 @@ class Presence:
         """Tell whether a process lives in a tree that we started; also when that cannot be told."""
         # Alive afterwards: what was read about its pid was about this process.
         return self._kinship.judge(caller.pid).is_inside is not False or not caller.is_there()
+
+    def is_ours(self, pid: int) -> bool:
+        """Tell whether a process lives in a tree that we started, or is gone. One whose ancestors are hidden does not."""
+        is_inside = self._kinship.judge(pid).is_inside
+        return is_inside if is_inside is not None else not start_ticks(pid)
 
     def _of_ours(self, sessions: Collection[int]) -> Collection[int]:
         return (
@@ -162,9 +171,6 @@ class Presence:
             answer(still_running(self._table))
             return
         self._mass_stop.begin(answer, within_s=within_s)
-
-    def _end_for_good(self, answer: Answer) -> None:
-        self.retire(answer, is_end=True)
 
     def retire(self, answer: Answer, *, is_end: bool = False) -> None:
         """Leave: the guardian ends, too; shims and commands go on. `is_end` says that no next keeper is expected."""

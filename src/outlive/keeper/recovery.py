@@ -21,6 +21,7 @@ from outlive.keeper.journal import Journal
 from outlive.keeper.kept import Kept, ShimLink, Stream
 from outlive.keeper.kernel import BOOT_ID, open_pidfd
 from outlive.keeper.limits import read_gaps, unbind
+from outlive.keeper.lock_challenge import LockChallenge
 from outlive.keeper.loop import Loop
 from outlive.keeper.orphans import Orphans
 from outlive.keeper.pool import ShimPool
@@ -35,6 +36,7 @@ __all__ = ["Recovery"]
 
 _RETRY_S = 0.02
 _SLICE_S = 0.01  # of asking in one turn: some hundred shims; their answers take as long in the next ones
+_MOST_REFUSED = 50  # by a minder that lives: the socket of one that died refuses connections
 _PATIENCE_S = 3.0  # for shims that do not answer: they are stopped or starved, not dead
 
 
@@ -55,6 +57,7 @@ class Recovery:
         orphans: Orphans,
         *,
         table: Table,
+        challenge: LockChallenge,
         born: Callable[[Kept, ShimLink], None],
         journal: Journal,
         log: Callable[[str], None],
@@ -67,12 +70,14 @@ class Recovery:
         self._endings = endings
         self._orphans = orphans
         self._table = table
+        self._challenge = challenge
         self._born = born
         self._journal = journal
         self._log = log
         self._to_ask: deque[str] = deque()
         self._asked: dict[int, ShimLink] = {}
         self._delayed: set[Kept] = set()
+        self._refused: dict[Kept, int] = {}
         self._finished: Callable[[], None] | None = None
 
     def begin(self, live: list[str], finished: Callable[[], None]) -> None:
@@ -122,11 +127,10 @@ class Recovery:
     def _connect(self, kept: Kept) -> None:
         self._delayed.discard(kept)
         try:
-            link = sockets.connect_unix(f"{kept.folder}/sock")
+            link = sockets.connect_unix(f"{kept.folder}/sock", names_senders=bool(kept.spec.container))
         except BlockingIOError:
             # A backlog full of dead supervisors' connections: the shim is stopped or starved, not dead.
-            self._delayed.add(kept)
-            self._loop.later(_RETRY_S, lambda: self._connect_again(kept))
+            self._connect_later(kept)
             return
         except OSError as error:
             self._log(f"{kept.process_id}: no shim answers: {error}")
@@ -143,7 +147,12 @@ class Recovery:
         shim.kept = kept
         kept.shim = shim
         self._asked[link.fileno()] = shim
-        self._loop.watch(link.fileno(), lambda _events: self._answered(shim))
+        inside = bool(kept.spec.container)  # a shim of this machine asks nothing: it knows the lock's holder
+        self._challenge.meet(link, lambda words, fds: self._answered(shim, words, fds), answers=inside)
+
+    def _connect_later(self, kept: Kept) -> None:
+        self._delayed.add(kept)
+        self._loop.later(_RETRY_S, lambda: self._connect_again(kept))
 
     def _connect_again(self, kept: Kept) -> None:
         self._connect(kept)
@@ -198,25 +207,27 @@ class Recovery:
             if grown < 0 or kept.total < start + grown:  # shorter than they were: somebody has cut them
                 kept.flags |= Flags.HOLDER_LOST
 
-    def _answered(self, shim: ShimLink) -> None:
+    def _answered(self, shim: ShimLink, message: bytes, fds: list[int]) -> None:
         """Take over what the shim holds: `state own|hold LETTERS PID TICKS KIND NUMBER EMPTY NS`."""
-        packet = sockets.receive(shim.socket, size=8192)
         kept = shim.kept
-        if packet is None or kept is None:
-            return
-        message, fds = packet
-        fd = shim.socket.fileno()
-        self._asked.pop(fd, None)
-        self._loop.unwatch(fd)
+        assert kept is not None
+        self._asked.pop(shim.socket.fileno(), None)
         state = _read_state(message)
+        if state is None:
+            for descriptor in fds:
+                os.close(descriptor)
+            shim.socket.close()
+            kept.shim = None
+            refused = self._refused[kept] = self._refused.get(kept, 0) + 1
+            # A minder that refused had to make room first, or looked at the lock while this process was stopped.
+            if kept.spec.container and refused < _MOST_REFUSED:
+                self._connect_later(kept)
+                return
         try:
             if state is None:
-                for descriptor in fds:
-                    os.close(descriptor)
-                shim.socket.close()
-                kept.shim = None
                 self._without_shim(kept)
             else:
+                self._refused.pop(kept, None)
                 self._take_over(kept, shim, state, fds)
         finally:
             self._table.recovered(kept)

@@ -23,6 +23,7 @@ __all__ = [
     "peer_of",
     "peer_pidfd",
     "receive",
+    "receive_named",
     "send",
 ]
 
@@ -31,6 +32,7 @@ _MAX_FDS = 16
 _MAX_PACKET = 256 * 1024  # above the largest SEQPACKET message the default send buffer allows
 _UCRED = struct.Struct("3i")
 _FDS_SPACE = socket.CMSG_SPACE(_MAX_FDS * 4)
+_CREDENTIALS_SPACE = socket.CMSG_SPACE(_UCRED.size)
 _CLOEXEC = int(socket.MSG_CMSG_CLOEXEC)  # plain numbers: enumerations cost each shim pages (decision 23)
 _RIGHTS = int(socket.SCM_RIGHTS)
 _SO_PEERPIDFD = 77  # asm-generic/socket.h, Linux 6.5
@@ -77,8 +79,10 @@ def listen_unix(
     return listener
 
 
-def connect_unix(path: str, kind: int = socket.SOCK_SEQPACKET) -> socket.socket:
-    """Return a connected, non-blocking socket.
+def connect_unix(
+    path: str, kind: int = socket.SOCK_SEQPACKET, *, names_senders: bool = False
+) -> socket.socket:
+    """Return a connected, non-blocking socket; with `names_senders` it is for `receive_named`.
 
     Raises:
         OSError: Nobody listens (ConnectionRefusedError, FileNotFoundError), or the backlog is full
@@ -86,6 +90,8 @@ def connect_unix(path: str, kind: int = socket.SOCK_SEQPACKET) -> socket.socket:
     """
     connection = socket.socket(socket.AF_UNIX, kind | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK)
     try:
+        if names_senders:  # before the peer can say anything
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
         if _is_short(path):
             connection.connect(path)
             return connection
@@ -97,7 +103,7 @@ def connect_unix(path: str, kind: int = socket.SOCK_SEQPACKET) -> socket.socket:
     return connection
 
 
-def connect_own(path: str) -> socket.socket:
+def connect_own(path: str, *, names_senders: bool = False) -> socket.socket:
     """Return a connected, non-blocking SEQPACKET socket, as `connect_unix`, but only where `path` is a socket of our own user.
 
     A link in its place leads nowhere: what is looked at is what is connected to, by its descriptor (O_PATH, open(2)).
@@ -110,7 +116,7 @@ def connect_own(path: str) -> socket.socket:
         about = os.fstat(place)
         if not stat.S_ISSOCK(about.st_mode) or about.st_uid != os.geteuid():
             raise OSError(errno.EPERM, "not a socket of our own", path)
-        return connect_unix(f"/proc/self/fd/{place}")
+        return connect_unix(f"/proc/self/fd/{place}", names_senders=names_senders)
     finally:
         os.close(place)
 
@@ -215,6 +221,22 @@ def peek(connection: socket.SocketType, *, size: int = _MAX_PACKET) -> bytes | N
         return peek(connection, size=size)
 
 
+def receive_named(connection: socket.SocketType) -> tuple[bytes, list[int], int] | None:
+    """Do as `receive`, and return the pid of the sender, too, by the kernel's word (SO_PASSCRED, unix(7)); 0 at the end.
+
+    The socket names senders no more afterwards, unless nothing was there.
+    """
+    try:
+        message, ancillary, _, _ = connection.recvmsg(_MAX_PACKET, _FDS_SPACE + _CREDENTIALS_SPACE, _CLOEXEC)
+    except BlockingIOError:
+        return None
+    except ConnectionResetError:  # said once, as below
+        return receive_named(connection)
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 0)
+    pids = [_UCRED.unpack(raw)[0] for _, kind, raw in ancillary if kind == socket.SCM_CREDENTIALS]
+    return message, _descriptors_in(ancillary), pids[0] if pids and message else 0
+
+
 def receive(connection: socket.SocketType, *, size: int = _MAX_PACKET) -> tuple[bytes, list[int]] | None:
     """Receive one packet and its descriptors (close-on-exec); b"" is the end, None means nothing is there."""
     try:
@@ -225,8 +247,12 @@ def receive(connection: socket.SocketType, *, size: int = _MAX_PACKET) -> tuple[
         # Said once, before what the peer had sent: it died with messages of ours unread. Its own words still count
         # (a shim once threw away the descriptors it had just been given).
         return receive(connection, size=size)
+    return message, _descriptors_in(ancillary)
+
+
+def _descriptors_in(ancillary: Sequence[tuple[int, int, bytes]]) -> list[int]:
     fds: list[int] = []
     for _, kind, raw in ancillary:  # a Unix socket brings descriptors or, if asked, credentials
         if kind == _RIGHTS:
             fds += memoryview(raw).cast("i")
-    return message, fds
+    return fds

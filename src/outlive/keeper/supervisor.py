@@ -23,6 +23,7 @@ from outlive.keeper.kept import Kept, ShimLink
 from outlive.keeper.kernel import become_subreaper, set_dumpable
 from outlive.keeper.lending import Lending
 from outlive.keeper.limits import Limits
+from outlive.keeper.lock_challenge import LockChallenge
 from outlive.keeper.locks import is_retired, take_lock
 from outlive.keeper.loop import Loop
 from outlive.keeper.offering import Offering
@@ -71,7 +72,7 @@ def main(state_dir: str) -> None:
         os.makedirs(folder, mode=0o700, exist_ok=True)
     gc.disable()  # pauses would delay output; what is let go of leaves no cycles (`Kept.end`)
     home = Home(layout, lock)
-    supervisor = Supervisor(layout, home)
+    supervisor = Supervisor(layout, home, lock)
     signal.signal(signal.SIGTERM, supervisor.shut_down)
     guardian = supervisor.run(wake)
     os.close(lock)
@@ -95,8 +96,8 @@ def _ignore_signal(_number: int, _frame: object) -> None:
 class Supervisor:
     """The parts, in the order in which they can be built; what comes later is reached through methods here."""
 
-    def __init__(self, layout: Layout, home: Home) -> None:
-        """Begin to take over what lives; the caller holds the lock, and `home` tells whether it lies there still."""
+    def __init__(self, layout: Layout, home: Home, lock: int) -> None:
+        """Begin to take over what lives; the caller holds `lock`, and `home` tells whether it lies there still."""
         journal = Journal(layout.live, live := read_journal(layout.live))
         self._layout = layout
         self._loop = loop = Loop(log)
@@ -110,7 +111,8 @@ class Supervisor:
         self._guardian = GuardianLink(loop, layout, log=log, connected=self._fill, is_at_home=home.is_here)
         self._pool = ShimPool(loop, self._guardian, available=self._dispatch, heard=self._hear)
         table.pool = self._pool
-        containers = ContainerLinks(loop, layout, self._pool, failed=self._start_failed)
+        challenge = LockChallenge(loop, lock, is_ours=self._is_ours, log=log)
+        containers = ContainerLinks(loop, layout, self._pool, challenge=challenge, failed=self._start_failed)
         self._starts = Starts(
             loop,
             layout,
@@ -142,19 +144,26 @@ class Supervisor:
             layout.keeper_socket, bells, handle=requests.handle, lend=requests.lend, dropped=lending.forget
         )
         loop.after_turns(pump.rest)
+        self._recover(live, pump=pump, orphans=orphans, challenge=challenge, journal=journal)
+
+    def _recover(
+        self, live: list[str], *, pump: Pump, orphans: Orphans, challenge: LockChallenge, journal: Journal
+    ) -> None:
+        """Begin to take over what lives, a slice in each turn of the loop."""
         recovery = Recovery(
-            loop,
-            layout,
+            self._loop,
+            self._layout,
             self._pool,
             pump,
-            endings,
+            self._endings,
             orphans,
-            table=table,
+            table=self._table,
+            challenge=challenge,
             born=self._hearing.born,
             journal=journal,
             log=log,
         )
-        recovery.begin(live, presence.recovered)
+        recovery.begin(live, self._presence.recovered)
 
     def _requests(
         self, inputs: Inputs, lending: Lending, limits: Limits, trees: Trees, pump: Pump
@@ -199,6 +208,9 @@ class Supervisor:
 
     def _hear(self, shim: ShimLink) -> None:
         self._hearing.hear(shim)
+
+    def _is_ours(self, pid: int) -> bool:
+        return self._presence.is_ours(pid)
 
     def _start_failed(self, kept: Kept, number: int, place: str) -> None:
         self._hearing.failed(kept, number, place)

@@ -13,6 +13,7 @@ from weakref import WeakValueDictionary
 from outlive.backends.docker import folders
 from outlive.backends.docker.collecting import Collector, is_strict
 from outlive.backends.docker.door import Connect, Door
+from outlive.backends.docker.handing import LockToHand
 from outlive.backends.docker.making import Maker
 from outlive.backends.docker.recipe import check_plan
 from outlive.backends.docker.settings import DockerSettings
@@ -54,6 +55,7 @@ class Containers:
         *,
         connect: Connect,
         runner: Callable[[str], str],
+        lock: LockToHand,
         living: Callable[[], set[str]],
     ) -> None:
         """Take the folder and how to do things.
@@ -63,6 +65,7 @@ class Containers:
             settings: How the daemon is reached, and how long an unused container stays.
             connect: Returns a connected non-blocking SEQPACKET socket for a path (`keeper.sockets.connect_unix`).
             runner: Returns the runner's file for a machine, "x86_64" or "aarch64"; may block.
+            lock: Returns the supervisor's lock, by which runners know it.
             living: Returns the names of the containers in which a process lives or is about to; quick.
         """
         self._layout = layout
@@ -73,7 +76,7 @@ class Containers:
         self._makings: WeakValueDictionary[str, _Making] = WeakValueDictionary()
         self._stack = contextlib.AsyncExitStack()
         state = functools.cache(functools.partial(folders.label_of, layout))
-        self._maker = Maker(layout, settings, state=state, connect=connect, runner=runner)
+        self._maker = Maker(layout, settings, state=state, connect=connect, runner=runner, lock=lock)
         self._collector = Collector(
             layout,
             settings,

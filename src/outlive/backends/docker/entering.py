@@ -14,7 +14,7 @@ from typing import Any
 from outlive.backends.docker import folders
 from outlive.backends.docker.api import DockerApi
 from outlive.backends.docker.door import Connect, Door
-from outlive.backends.docker.handing import Handing, ready_to_hand
+from outlive.backends.docker.handing import Handing, LockToHand, ready_to_hand
 from outlive.backends.docker.recipe import aside_name, is_current, is_set_aside
 from outlive.backends.docker.streaming import Streaming
 from outlive.core.errors import BackendUnavailable, OutliveError, StartFailed
@@ -48,8 +48,9 @@ class _Silent(BackendUnavailable):
 class Entrance:
     """Enters containers of one state folder. Cancellation: safe; the next attempt finds what has been done."""
 
-    def __init__(self, layout: Layout, streaming: Streaming, *, connect: Connect) -> None:
+    def __init__(self, layout: Layout, streaming: Streaming, *, connect: Connect, lock: LockToHand) -> None:
         """The arguments are those of `Maker`."""
+        self._lock = lock
         self._layout = layout
         self._streaming = streaming
         self._connect = connect
@@ -152,7 +153,7 @@ class Entrance:
             return await door.answers(_GREETS_S)
         if handing is None:  # the server that started it was killed before it had handed over, or is about to
             await asyncio.to_thread(folders.prepare_hand, self._layout, plan.name)
-            async with ready_to_hand(self._layout, plan.name) as own:
+            async with ready_to_hand(self._layout, plan.name, lock=self._lock) as own:
                 return await self._introduce(plan, door, own)
         deadline, pause_s = time.monotonic() + _LISTENS_S, _PAUSE_S
         while not door.is_open():

@@ -20,7 +20,7 @@ from pathlib import Path
 from outlive.backends.docker.daemon_stream import ContainerGone, StreamSettings, open_stream
 from outlive.backends.docker.frames import Frames, Type, Unpacker, encode
 
-__all__ = ["FERRY_FILE", "LINKED_FILE", "Ferry", "ferry_argv", "is_owner_alive"]
+__all__ = ["FERRY_FILE", "LINKED_FILE", "Ferry", "ferry_argv", "is_owner_alive", "stand_argv"]
 
 FERRY_FILE = "ferry.json"  # what `StreamSettings` holds, and "runner": the runner's file for this machine
 LINKED_FILE = "linked"  # the container's id, while a stream leads into it
@@ -36,6 +36,11 @@ _UCRED = struct.Struct("3i")
 def ferry_argv(folder: str) -> list[str]:
     """Return the command line of a container's ferry."""
     return [sys.executable, "-s", "-P", "-m", "outlive.backends.docker.ferry", folder]
+
+
+def stand_argv(runner: str, folder: str, *, asks: bool) -> list[str]:
+    """Return the command line of what stands for a container; `asks`: supervisors have to prove what they are (decision 151)."""
+    return [runner, "stand", *(["--asks"] if asks else []), folder, *ferry_argv(folder)]
 
 
 def is_owner_alive(key: str) -> bool:
@@ -243,8 +248,9 @@ def _log(text: str) -> None:
 def _start_runner_again(folder: str) -> None:
     """Start `outlive-runner stand` again, which has died; it starts another ferry."""
     with contextlib.suppress(OSError, ValueError):
-        runner = json.loads(Path(folder, FERRY_FILE).read_bytes())["runner"]
-        os.posix_spawn(runner, [runner, "stand", folder, *ferry_argv(folder)], dict(os.environ), setsid=True)
+        settings = json.loads(Path(folder, FERRY_FILE).read_bytes())
+        argv = stand_argv(settings["runner"], folder, asks=settings.get("asks", False))
+        os.posix_spawn(argv[0], argv, dict(os.environ), setsid=True)
     os._exit(1)
 
 

@@ -2,6 +2,7 @@
 
 The socket's name lies in the container's folder, which is not mounted. What the container sees is `hand`, read-only, in which
 the server listens while it hands over. The first process of the container comes there by itself (runner/handing.c).
+Beside the socket it gets the supervisor's lock, to be read only: by that it knows a supervisor (decision 151).
 """
 
 import asyncio
@@ -10,13 +11,16 @@ import fcntl
 import os
 import socket
 import struct
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 from outlive.backends.docker import folders
 from outlive.backends.docker.recipe import HAND_NAME
 from outlive.core.layout import Layout
 
-__all__ = ["Handing", "ready_to_hand"]
+__all__ = ["Handing", "LockToHand", "mark_of", "ready_to_hand"]
+
+# Returns the path of the supervisor's lock; None where the supervisor is too old to prove that it holds it. May block.
+LockToHand = Callable[[], str | None]
 
 _UCRED = struct.Struct("3i")
 _ANYBODY = 0o666  # the container's user, whoever that is; the folder above is closed to everybody else
@@ -25,11 +29,26 @@ _KIND = socket.SOCK_SEQPACKET | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK
 _BACKLOG = 64
 
 
+def mark_of(lock: str) -> str:
+    """Return what the runner knows the lock by: the daemon tells it, and no other file is taken in its place. Blocks.
+
+    Raises:
+        OSError: It is not there, and cannot be made.
+    """
+    fd = os.open(lock, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, _OURS)
+    try:
+        about = os.fstat(fd)
+    finally:
+        os.close(fd)
+    return f"{about.st_dev}:{about.st_ino}"
+
+
 class Handing:
     """One server's readiness to hand over; several may try, one at a time does. Blocks: use a thread. `close` it."""
 
-    def __init__(self, layout: Layout, name: str) -> None:
+    def __init__(self, layout: Layout, name: str, *, lock: LockToHand) -> None:
         """Be ready for the container of a name, whose folders are there, unless another server is."""
+        self._lock_to_hand = lock
         self._socket_name = os.path.basename(layout.runner_socket(name))
         self._folder = os.open(layout.container(name), os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         self._hand = -1
@@ -91,7 +110,15 @@ class Handing:
         partial = f"{self._socket_name}.new"
         with _bound(self._folder, partial, _OURS) as given:
             os.rename(partial, self._socket_name, src_dir_fd=self._folder, dst_dir_fd=self._folder)
-            socket.send_fds(link, [b"listen"], [given.fileno()])
+            if (path := self._lock_to_hand()) is None:
+                socket.send_fds(link, [b"listen"], [given.fileno()])
+            else:  # in two packets: a runner of before takes one descriptor, and does not ask
+                lock = os.open(path, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, _OURS)
+                try:
+                    socket.send_fds(link, [b"listen asking"], [given.fileno()])
+                    socket.send_fds(link, [b"lock"], [lock])
+                finally:
+                    os.close(lock)
         # A keeper that was not upgraded yet looks for it where runners used to listen themselves.
         with contextlib.suppress(OSError):
             with contextlib.suppress(FileExistsError):
@@ -102,9 +129,9 @@ class Handing:
 
 
 @contextlib.asynccontextmanager
-async def ready_to_hand(layout: Layout, name: str) -> AsyncIterator[Handing]:
+async def ready_to_hand(layout: Layout, name: str, *, lock: LockToHand) -> AsyncIterator[Handing]:
     """Be ready before a container is started, and until its runner answers."""
-    handing = await asyncio.to_thread(Handing, layout, name)
+    handing = await asyncio.to_thread(Handing, layout, name, lock=lock)
     try:
         yield handing
     finally:

@@ -15,7 +15,7 @@ from outlive.backends.docker import folders
 from outlive.backends.docker.api import DockerApi, NoSuchContainer, image_missing
 from outlive.backends.docker.door import Connect, Door
 from outlive.backends.docker.entering import Again, Entrance, Replaced, remove_quietly
-from outlive.backends.docker.handing import ready_to_hand
+from outlive.backends.docker.handing import LockToHand, mark_of, ready_to_hand
 from outlive.backends.docker.mounts import Mount, check_mounts, remote_mounts, still_there
 from outlive.backends.docker.recipe import (
     Labels,
@@ -54,15 +54,17 @@ class Maker:
         state: Callable[[], str],
         connect: Connect,
         runner: Callable[[str], str],
+        lock: LockToHand,
     ) -> None:
         """`state` returns the folder's label, `runner` the runner's file for a machine (may raise StartFailed); both block."""
+        self._lock = lock
         self._layout = layout
         self._settings = settings
         self._state_label = state
         self._state = ""
         self._runner = runner
-        self._streaming = Streaming(layout, settings, connect=connect, runner=runner)
-        self._entrance = Entrance(layout, self._streaming, connect=connect)
+        self._streaming = Streaming(layout, settings, connect=connect, runner=runner, lock=lock)
+        self._entrance = Entrance(layout, self._streaming, connect=connect, lock=lock)
 
     async def make(self, name: str, *, is_in_use: bool) -> Door:
         """Return the way into a container that runs.
@@ -178,7 +180,10 @@ class Maker:
         owner = owner_of(plan, image)
         runner = await asyncio.to_thread(self._runner, machine_of(image))
         is_stream = self._streaming.is_used_for(plan.runtime)
+        mark = ""
         if not is_stream:
+            if (lock := await asyncio.to_thread(self._lock)) is not None:
+                mark = await asyncio.to_thread(mark_of, lock)
             folders.check_owner(owner)
             await asyncio.to_thread(folders.prepare_hand, self._layout, plan.name)
         body = recipe(
@@ -189,6 +194,7 @@ class Maker:
             mounts=mounts,
             runner=runner,
             hand_folder=folders.hand_folder(self._layout, plan.name),
+            lock=mark,
             is_stream=is_stream,
         )
         return body, mounts, runner
@@ -209,7 +215,9 @@ class Maker:
     ) -> Door:
         is_stream = self._streaming.is_used_for(plan.runtime)
         async with (
-            contextlib.nullcontext() if is_stream else ready_to_hand(self._layout, plan.name) as handing
+            contextlib.nullcontext()
+            if is_stream
+            else ready_to_hand(self._layout, plan.name, lock=self._lock) as handing
         ):
             try:
                 await api.start(container_id)

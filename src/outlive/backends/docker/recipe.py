@@ -151,6 +151,7 @@ def recipe(
     mounts: Sequence[Mount],
     runner: str,
     hand_folder: str,
+    lock: str = "",
     is_stream: bool = False,
 ) -> dict[str, Any]:
     """Return the body of `POST /containers/create`.
@@ -163,6 +164,7 @@ def recipe(
         mounts: Those of the plan, checked.
         runner: The runner's file on this machine.
         hand_folder: The folder on this machine in which the runner is handed the socket that it listens on.
+        lock: What the runner knows the supervisor's lock by, which is handed to it, too; "": it gets none.
         is_stream: Nothing of this machine's own is mounted: `lender_recipe`'s volume has the runner, and a stream leads to it.
     """
     body: dict[str, Any] = {
@@ -170,7 +172,7 @@ def recipe(
         "Hostname": plan.name,
         "User": f"{owner.uid}:{owner.gid}",
         "Entrypoint": [f"{RUNNER_FOLDER}/outlive-runner" if is_stream else RUNNER_PATH],
-        "Cmd": ["hold", HUB] if is_stream else ["serve", "--handed", f"{HAND_FOLDER}/{HAND_NAME}"],
+        "Cmd": ["hold", HUB] if is_stream else _serving(lock),
         # The image's own home folder is read-only, and a workspace should not fill with dot files.
         "Env": ["HOME=/tmp"],
         "WorkingDir": plan.workspace if is_stream else mounts[0].target,
@@ -199,6 +201,11 @@ def recipe(
         Labels.RECIPE: hashlib.sha256(marked).hexdigest(),
     }
     return body
+
+
+def _serving(lock: str) -> list[str]:
+    asking = [f"--lock={lock}"] if lock else []
+    return ["serve", "--handed", *asking, f"{HAND_FOLDER}/{HAND_NAME}"]
 
 
 def lender_recipe(body: Mapping[str, Any]) -> dict[str, Any]:

@@ -17,7 +17,8 @@ from typing import Any
 from outlive.backends.docker import folders
 from outlive.backends.docker.api import DockerApi
 from outlive.backends.docker.door import Connect, Door
-from outlive.backends.docker.ferry import FERRY_FILE, LINKED_FILE, ferry_argv
+from outlive.backends.docker.ferry import FERRY_FILE, LINKED_FILE, stand_argv
+from outlive.backends.docker.handing import LockToHand
 from outlive.backends.docker.mounts import RUNNER_FOLDER
 from outlive.backends.docker.recipe import aside_name, lender_recipe
 from outlive.backends.docker.settings import DockerSettings
@@ -37,9 +38,16 @@ class Streaming:
     """The stream transport of one state folder, and whether it is used."""
 
     def __init__(
-        self, layout: Layout, settings: DockerSettings, *, connect: Connect, runner: Callable[[str], str]
+        self,
+        layout: Layout,
+        settings: DockerSettings,
+        *,
+        connect: Connect,
+        runner: Callable[[str], str],
+        lock: LockToHand,
     ) -> None:
         """The arguments are those of `Maker`."""
+        self._lock = lock
         self._layout = layout
         self._settings = settings
         self._connect = connect
@@ -117,6 +125,7 @@ class Streaming:
             "container": container_id,
             "command": [f"{RUNNER_FOLDER}/outlive-runner", "ferry", hub],
             "runner": self._runner(platform.machine()),
+            "asks": self._lock() is not None,
         }
         os.makedirs(f"{folder}/run", mode=0o700, exist_ok=True)
         if os.path.islink(at := f"{folder}/run/runner.sock"):  # of a container that was reached by a socket
@@ -151,7 +160,7 @@ class Streaming:
         # It detaches itself; one that finds another one standing leaves at once.
         with contextlib.suppress(OSError, subprocess.TimeoutExpired):  # told by nobody who answers
             subprocess.run(
-                [self._runner(platform.machine()), "stand", folder, *ferry_argv(folder)],
+                stand_argv(self._runner(platform.machine()), folder, asks=self._lock() is not None),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,

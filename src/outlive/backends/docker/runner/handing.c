@@ -4,9 +4,13 @@
    shares with the server for that is a read-only folder in which the server listens while it hands over: a command inside
    can neither write there nor put anything in the socket's place. */
 #include <poll.h>
+#include <stdbool.h>
+#include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include "minder.h"
 #include "packets.h"
 #include "serve.h"
 
@@ -27,32 +31,56 @@ static int connect_outside(const char *path)
     return -1;
 }
 
-/* Take the one descriptor that the server sends. It listens in our name: a peer reads from it who we are (SO_PEERCRED). */
-static int take_listener(int link)
+/* Take the one descriptor of the server's next packet; -1 without one. `asks`: whether it says that the lock follows. */
+static int take_one(int link, bool *asks)
 {
     struct pollfd polled = {.fd = link, .events = POLLIN};
     struct packet packet;
-    int listener = -1;
+    int taken = -1;
 
     if (poll(&polled, 1, ANSWERS_MS) > 0 && receive_packet(link, &packet) == HEARD_PACKET) {
-        if (packet.count == 1 && listen(packet.fds[0], BACKLOG) == 0 && is_listener(packet.fds[0])) {
-            listener = packet.fds[0];
+        if (packet.count == 1) {
+            taken = packet.fds[0];
             packet.fds[0] = -1;
         }
+        *asks = strcmp(packet.words, "listen asking") == 0;
         close_packet(&packet);
     }
-    close(link);
-    return listener;
+    return taken;
 }
 
-int listen_handed(const char *path, int wake)
+static bool is_file(int fd, const struct file_id *file)
+{
+    struct stat about;
+
+    return fstat(fd, &about) == 0 && about.st_dev == file->device && about.st_ino == file->inode;
+}
+
+/* Take the socket, which listens in our name: a peer reads from it who we are (SO_PEERCRED). Behind it comes the lock of the
+   supervisor, unless that is too old to prove that it holds it. */
+static int take_listener(int link, const struct file_id *wanted, int *lock)
+{
+    bool asks = false, more;
+    int listener = take_one(link, &asks);
+
+    *lock = asks ? take_one(link, &more) : -1;
+    close(link);
+    bool is_whole = wanted != NULL ? *lock >= 0 && is_file(*lock, wanted) : !asks || *lock >= 0;
+    if (listener >= 0 && is_whole && listen(listener, BACKLOG) == 0 && is_listener(listener))
+        return listener;
+    close_fd(&listener);
+    close_fd(lock);
+    return -1;
+}
+
+int listen_handed(const char *path, int wake, const struct file_id *wanted, int *lock)
 {
     struct pollfd polled = {.fd = wake, .events = POLLIN};
     int pause_ms = FIRST_PAUSE_MS;
 
     for (;;) {
         int link = connect_outside(path);
-        int listener = link < 0 ? -1 : take_listener(link);
+        int listener = link < 0 ? -1 : take_listener(link, wanted, lock);
         if (listener >= 0)
             return listener;
         /* The server was killed in between: the next one hands over. */

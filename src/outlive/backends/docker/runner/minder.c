@@ -10,7 +10,6 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "kernel.h"
@@ -20,6 +19,7 @@ enum {
     RETRY_MS = 50,       /* a full disk, a full table of descriptors */
     LEAVE_MS = 1000,     /* between the runner's TERM and the KILL to what is left */
     LEAVE_LOOK_MS = 20,
+    ASKED_FROM = 4, /* where those that were asked begin among what is polled */
 };
 
 void close_fd(int *fd)
@@ -74,46 +74,6 @@ void let_fall(struct minder *minder, char letter)
         minder->letters[minder->held_count] = '\0';
         return;
     }
-}
-
-static const char *name_of(enum fate fate)
-{
-    static const char *const names[] = {"-", "exited", "signaled", "failed"};
-
-    return names[fate];
-}
-
-/* Hand everything over: whoever listened before is not there any more, or will see the end of its link. */
-static void tell_state(struct minder *minder)
-{
-    char words[LINE_BYTES];
-
-    snprintf(words, sizeof words, "state own %s %llu %llu %s %d %d %lld", minder->held_count > 0 ? minder->letters : "-",
-             minder->has_executed ? minder->pid : 0, minder->has_executed ? minder->ticks : 0, name_of(minder->fate),
-             minder->number, minder->is_empty, (long long)minder->ended_ns);
-    send_packet(minder->link, words, minder->held, minder->held_count);
-}
-
-static void meet_supervisor(struct minder *minder, bool is_hung_up)
-{
-    uid_t uid = 0;
-    int link = accept4(minder->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-
-    if (link < 0) {
-        if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
-            minder->is_listener_resting = true;
-        else if (is_hung_up || (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED))
-            close_fd(&minder->listener); /* shut down, which accept4 calls EAGAIN: it would be ready for ever */
-        return;
-    }
-    pid_t pid = peer_of(link, &uid);
-    if (pid < 0 || uid != minder->owner || (pid != 0 && !minder->lets_any_in)) {
-        close(link);
-        return;
-    }
-    close_fd(&minder->link);
-    minder->link = link;
-    tell_state(minder);
 }
 
 /* Nobody is there, nothing lives, and nobody can come: the record was deleted, or there is no socket to connect to. */
@@ -191,10 +151,14 @@ static bool turn(struct minder *minder)
         {.fd = minder->report, .events = POLLIN}, /* poll(2) passes over what is negative */
         {.fd = minder->is_listener_resting ? -1 : minder->listener, .events = POLLIN},
         {.fd = minder->link, .events = POLLIN},
+        [ASKED_FROM + ASKED_AT_ONCE - 1] = {.fd = -1},
     };
 
+    for (int index = 0; index < ASKED_AT_ONCE; index++)
+        polled[ASKED_FROM + index] = (struct pollfd){.fd = minder->asked[index].link, .events = POLLIN};
+    int patience_ms = patience(minder);
     minder->is_listener_resting = false;
-    if (poll(polled, sizeof polled / sizeof *polled, patience(minder)) < 0 && errno != EINTR && errno != ENOMEM)
+    if (poll(polled, sizeof polled / sizeof *polled, patience_ms) < 0 && errno != EINTR && errno != ENOMEM)
         return false;
     if (polled[0].revents != 0)
         hear_signals(minder);
@@ -207,15 +171,19 @@ static bool turn(struct minder *minder)
     if (polled[3].revents != 0 && !hear_supervisor(minder))
         return false;
     if (polled[2].revents != 0)
-        meet_supervisor(minder, (polled[2].revents & ~POLLIN) != 0);
+        meet_peer(minder, (polled[2].revents & ~POLLIN) != 0);
+    for (int index = 0; index < ASKED_AT_ONCE; index++)
+        if (polled[ASKED_FROM + index].revents != 0)
+            hear_asked(minder, index);
     return !has_left(minder) && !is_forsaken(minder);
 }
 
-noreturn void mind(int link, unsigned how)
+noreturn void mind(int link, unsigned how, int lock)
 {
     sigset_t wanted;
     struct minder minder = {
         .link = link,
+        .lock = lock,
         .listener = -1,
         .lets_any_in = (how & LETS_ANY_IN) != 0,
         .stands_in = (how & STANDS_IN) != 0,
@@ -235,6 +203,10 @@ noreturn void mind(int link, unsigned how)
     if (minder.wake < 0 || prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0)
         _exit(1); /* that its memory is closed to commands it has from the runner */
     setsid(); /* a terminal's keys are for commands */
+    for (int index = 0; index < ASKED_AT_ONCE; index++)
+        minder.asked[index].link = -1;
+    if (lock >= 0 && !proves_itself(link, lock, minder.wake))
+        _exit(0);
     say(&minder, "hello %d", (int)getpid());
     while (turn(&minder))
         continue;

@@ -9,7 +9,8 @@
                       tree N N... | one N | group N    signals to all descendants, to the command, to its process group
                       freeze                 stop the tree to a fixpoint
                       close LETTERS | release | quit
-     from the minder  hello PID              at once
+     from the minder  prove OFFSET           first of all, where it knows the supervisor's lock (challenge.h)
+                      hello PID              then, or at once
                       born LETTERS           after `spawn`: p the child's pidfd, m the terminal's master
                       spawned PID TICKS NS | failed ERRNO PLACE
                       frozen 1|0
@@ -26,10 +27,15 @@
 #include <stdnoreturn.h>
 #include <sys/types.h>
 
+#include "challenge.h"
 #include "packets.h"
 #include "record.h"
 
-enum { HELD = 16, OWN_ENDS = 8 };
+enum {
+    HELD = 16,
+    OWN_ENDS = 8,
+    ASKED_AT_ONCE = 8, /* peers that have to prove what they are; more wait in the backlog */
+};
 
 /* How a minder works, as bits. */
 enum { LETS_ANY_IN = 1, STANDS_IN = 2 };
@@ -40,6 +46,8 @@ struct minder {
     int link;     /* to the supervisor, -1 without one */
     int wake;     /* signalfd(2): SIGCHLD, SIGTERM */
     int listener; /* where new supervisors connect, -1 without one */
+    int lock;     /* the supervisor's, read-only: a peer has to prove that it holds it; -1: none is asked to */
+    struct question asked[ASKED_AT_ONCE]; /* which has not answered yet */
     bool lets_any_in; /* peers of our own PID namespace, too */
     bool stands_in;   /* the command runs elsewhere: our child stands in for it, and its relay gets the orders */
     int control;      /* to the relay, -1 without one */
@@ -75,8 +83,15 @@ struct minder {
     int64_t leave_at; /* the runner ends: monotonic milliseconds, 0 if not */
 };
 
-/* Serve one supervisor, and those that come after it, until released. `link` is ours from now on. */
-noreturn void mind(int link, unsigned how);
+/* Serve one supervisor, and those that come after it, until released. `link` is ours from now on. With a `lock` each has to
+   prove that it holds it, this one first. */
+noreturn void mind(int link, unsigned how, int lock);
+
+/* Somebody connects to where new supervisors are expected. (meeting.c) */
+void meet_peer(struct minder *minder, bool is_hung_up);
+
+/* A peer that was asked has said something. (meeting.c) */
+void hear_asked(struct minder *minder, int index);
 
 /* What a packet wants. False: it wants us to leave. (orders.c) */
 bool obey(struct minder *minder, struct packet *packet);

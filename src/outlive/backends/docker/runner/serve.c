@@ -108,7 +108,7 @@ static void fill_streams(void)
 }
 
 /* False: nobody can be served now. */
-static bool welcome(int listener, int wake, bool lets_any_in)
+static bool welcome(int listener, int wake, bool lets_any_in, int lock)
 {
     uid_t uid;
     int link = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
@@ -124,7 +124,7 @@ static bool welcome(int listener, int wake, bool lets_any_in)
         if (minder == 0) {
             close(listener);
             close(wake);
-            mind(link, lets_any_in ? LETS_ANY_IN : 0);
+            mind(link, lets_any_in ? LETS_ANY_IN : 0, lock);
         }
     }
     close(link);
@@ -204,11 +204,26 @@ bool was_told_to_end(int wake)
     return is_over;
 }
 
+/* What is served, and where. */
+struct way {
+    const char *path;
+    bool is_handed, lets_any_in;
+    const char *lock_path;        /* of the supervisor's lock, NULL: as it is handed over */
+    const struct file_id *wanted; /* which has to be this one, if not NULL */
+};
+
 /* Serve until a signal says that it is over. */
-static int serve(const char *path, bool is_handed, bool lets_any_in)
+static int serve(const struct way *way)
 {
+    const char *path = way->path;
+    bool is_handed = way->is_handed, lets_any_in = way->lets_any_in;
     int wake = begin_serving();
-    int listener = wake < 0 ? -1 : is_handed ? listen_handed(path, wake) : listen_at(path);
+    int lock = way->lock_path == NULL ? -1 : open(way->lock_path, O_RDONLY | O_CLOEXEC);
+    if (way->lock_path != NULL && lock < 0) {
+        complain(way->lock_path);
+        return 1;
+    }
+    int listener = wake < 0 ? -1 : is_handed ? listen_handed(path, wake, way->wanted, &lock) : listen_at(path);
 
     if (listener < 0)
         return wake < 0 || !is_handed;
@@ -226,30 +241,56 @@ static int serve(const char *path, bool is_handed, bool lets_any_in)
         }
         has_more = reap_children() == REAPED_SOME;
         if (polled[1].revents != 0)
-            rests = !welcome(listener, wake, lets_any_in);
+            rests = !welcome(listener, wake, lets_any_in, lock);
     }
+}
+
+static int show_usage(void)
+{
+    dprintf(2, "outlive-runner: usage: outlive-runner serve SOCKET | outlive-runner --version\n");
+    return USAGE;
+}
+
+/* SOCKET | --handed [--lock=DEVICE:INODE] SOCKET | --any-peer SOCKET [LOCK] */
+static int serve_as_told(int count, char **words)
+{
+    struct file_id lock;
+    struct way way = {.path = words[count - 1]};
+
+    if (count == 1)
+        return serve(&way);
+    if (strcmp(words[0], "--handed") == 0) {
+        way.is_handed = true;
+        way.wanted = count == 3 ? &lock : NULL;
+        if (count == 3 && sscanf(words[1], "--lock=%llu:%llu", &lock.device, &lock.inode) != 2)
+            return show_usage();
+        return serve(&way);
+    }
+    if (strcmp(words[0], "--any-peer") != 0)
+        return show_usage();
+    way.path = words[1];
+    way.lock_path = words[2]; /* NULL without one */
+    way.lets_any_in = getpid() != 1; /* in a container nobody inside is let in, whatever was asked for */
+    return serve(&way);
 }
 
 int main(int argc, char **argv)
 {
     if (argc == 2 && strcmp(argv[1], "--version") == 0)
         return write(1, VERSION, strlen(VERSION)) < 0;
-    if (argc == 3 && strcmp(argv[1], "serve") == 0)
-        return serve(argv[2], false, false);
-    if (argc == 4 && strcmp(argv[1], "serve") == 0 && strcmp(argv[2], "--handed") == 0)
-        return serve(argv[3], true, false);
-    if (argc == 4 && strcmp(argv[1], "serve") == 0 && strcmp(argv[2], "--any-peer") == 0)
-        return serve(argv[3], false, getpid() != 1); /* in a container nobody inside is let in, whatever was asked for */
+    if (argc >= 3 && argc <= 5 && strcmp(argv[1], "serve") == 0)
+        return serve_as_told(argc - 2, argv + 2);
     if (argc == 3 && strcmp(argv[1], "hold") == 0)
         return hold_all(argv[2], false);
     if (argc == 4 && strcmp(argv[1], "hold") == 0 && strcmp(argv[2], "--any-peer") == 0)
         return hold_all(argv[3], getpid() != 1);
     if (argc == 3 && strcmp(argv[1], "ferry") == 0)
         return ferry(argv[2]);
+    if (argc >= 5 && strcmp(argv[1], "stand") == 0 && strcmp(argv[2], "--asks") == 0)
+        return stand_for(argv[3], argv + 4, true);
     if (argc >= 4 && strcmp(argv[1], "stand") == 0)
-        return stand_for(argv[2], argv + 3);
+        return stand_for(argv[2], argv + 3, false);
     if (argc >= 3 && strcmp(argv[1], "shim") == 0)
         return shim(argv[2]);
-    dprintf(2, "outlive-runner: usage: outlive-runner serve SOCKET | outlive-runner --version\n");
-    return USAGE;
+    return show_usage();
 }

@@ -6,6 +6,11 @@
 
 enum { BACKLOG = 64 }; /* connections that wait to be accepted */
 
+/* What a file is known by, whatever its name: the daemon says it, so that nobody else can hand over another one. */
+struct file_id {
+    unsigned long long device, inode;
+};
+
 enum reaped { REAPED_ALL, REAPED_SOME, NO_CHILD_LEFT };
 
 /* Prepare this process. Returns a signalfd(2) of SIGCHLD, SIGTERM, SIGINT; -1 after a complaint. */
@@ -24,15 +29,17 @@ void end_everybody(void);
 int listen_at(const char *path);
 
 /* Listen on a socket that is handed over by whoever listens at `path`, outside of our PID namespace: its name lies where
-   nothing inside can reach it. Waits for that; -1 when a signal says that it is over. (handing.c) */
-int listen_handed(const char *path, int wake);
+   nothing inside can reach it. `lock` becomes the supervisor's lock, if that is handed over, too; where one is `wanted`
+   nothing else is taken. Waits for that; -1 when a signal says that it is over. (handing.c) */
+int listen_handed(const char *path, int wake, const struct file_id *wanted, int *lock);
 
 void complain(const char *about);
 
 /* `outlive-runner hold SOCKET`: the first process of a container that no socket reaches. (holding.c) */
 int hold_all(const char *path, bool lets_any_in);
 
-/* `outlive-runner stand FOLDER PROGRAM...`: what stands here for such a container; PROGRAM is its ferry. (standing.c) */
-int stand_for(const char *folder, char **program);
+/* `outlive-runner stand [--asks] FOLDER PROGRAM...`: what stands here for such a container; PROGRAM is its ferry. With
+   `asks` a supervisor has to prove that it holds its lock. (standing.c) */
+int stand_for(const char *folder, char **program, bool asks);
 
 #endif

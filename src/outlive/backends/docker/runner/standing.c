@@ -14,6 +14,8 @@
 #include "packets.h"
 #include "serve.h"
 
+#define SUPERVISOR_LOCK "../../supervisor.lock" /* of the container's folder, in which we work */
+
 enum { SHORTEST_MS = 50, LONGEST_MS = 2000, LONG_MS = 10000 };
 
 struct ferry {
@@ -88,7 +90,7 @@ static bool look_after(struct ferry *ferry)
     return true;
 }
 
-static void welcome(int listener, int wake, int lock)
+static void welcome(int listener, int wake, int lock, int supervisor_lock)
 {
     uid_t uid;
     int link = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
@@ -99,12 +101,12 @@ static void welcome(int listener, int wake, int lock)
         close(listener);
         close(wake);
         close(lock);
-        mind(link, LETS_ANY_IN | STANDS_IN);
+        mind(link, LETS_ANY_IN | STANDS_IN, supervisor_lock);
     }
     close(link);
 }
 
-int stand_for(const char *folder, char **program)
+int stand_for(const char *folder, char **program, bool asks)
 {
     struct ferry ferry = {.program = program};
 
@@ -115,6 +117,10 @@ int stand_for(const char *folder, char **program)
     int lock = open("stand.lock", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (wake < 0 || lock < 0 || flock(lock, LOCK_EX | LOCK_NB) != 0)
         return 0; /* another one stands here */
+    /* Held open: where the state folder is moved to, it is the same one still. */
+    int supervisor_lock = asks ? open(SUPERVISOR_LOCK, O_RDONLY | O_CREAT | O_CLOEXEC, 0600) : -1;
+    if (asks && supervisor_lock < 0)
+        return 1;
     int listener = write_init() ? listen_at("run/runner.sock") : -1;
     if (listener < 0)
         return 1;
@@ -129,7 +135,7 @@ int stand_for(const char *folder, char **program)
             break;
         }
         if (polled[1].revents != 0)
-            welcome(listener, wake, lock);
+            welcome(listener, wake, lock, supervisor_lock);
     }
     unlink("run/runner.sock");
     return 0;

@@ -145,7 +145,7 @@ static bool fork_minder(struct task *task)
         if (dup3(pair[1], 3, O_CLOEXEC) < 0 && pair[1] != 3)
             _exit(1);
         close_from(4, false);
-        mind(3, true);
+        mind(3, LETS_ANY_IN, -1);
     }
     close(pair[1]);
     if (minder < 0) {
