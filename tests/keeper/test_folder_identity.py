@@ -11,6 +11,7 @@ import pytest
 from outlive.keeper.files import is_written
 from outlive.keeper.kernel import BOOT_ID
 from outlive.keeper.locks import take_lock
+from outlive.keeper.pid_lock import open_pid_lock, take_pid_lock
 from outlive.keeper.records import read_end
 from outlive.keeper.shim_program import SHIM_VARIABLE
 from outlive.keeper.sockets import connect_unix, receive
@@ -120,10 +121,13 @@ def test_a_shim_serves_no_copy_that_lies_where_its_folder_lay(
     subprocess.run(["cp", "-a", str(original), str(house.state_dir)], check=True)
     lock = take_lock(house.layout.supervisor_lock)
     assert lock is not None
+    pid_lock = open_pid_lock(house.layout.supervisor_pid)
+    assert take_pid_lock(pid_lock)
     with connect_unix(f"{original}/processes/{process_id}/sock") as link:
         link.settimeout(20)
         assert receive(link) == (b"", []), "it is hung up on"
     os.close(lock)
+    os.close(pid_lock)
     shutil.rmtree(house.state_dir)
     with House(original) as moved:
         assert moved.status()["processes"] == 1

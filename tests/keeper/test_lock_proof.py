@@ -1,6 +1,8 @@
-"""Who is behind a connection: the process that holds a lock, by the kernel's word, and on older kernels without it."""
+"""Which process is behind a connection: the one that holds the record lock, by the kernel's word, and on older kernels without it."""
 
+import ctypes
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -11,36 +13,40 @@ from pathlib import Path
 import pytest
 
 from outlive.keeper import sockets
-from outlive.keeper.kernel import boottime_ns
-from outlive.keeper.locks import holder_of, retire_lock, take_lock
+from outlive.keeper.kernel import start_ticks
+from outlive.keeper.locks import holder_of, take_lock
+from outlive.keeper.pid_lock import open_pid_lock, pid_of_holder, take_pid_lock
 
 # The judge is a process of its own: how it asks the kernel is settled when it loads.
 _JUDGE = """
 import os, sys
 sys.path.insert(0, sys.argv[1])
 from outlive.keeper import sockets
-from outlive.keeper.lock_proof import is_lock_holder
-lock = os.open(sys.argv[2], os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC)
+from outlive.keeper.lock_proof import is_bound, is_lock_holder
+from outlive.keeper.pid_lock import open_pid_lock
+lock = open_pid_lock(sys.argv[2])
 listener = sockets.listen_unix(sys.argv[3])
 listener.setblocking(True)
 print("listening", flush=True)
 for line in sys.stdin:
     connection, _ = listener.accept()
-    print(is_lock_holder(connection, lock), flush=True)
+    print(is_lock_holder(connection, lock, may_be_bound=is_bound(os.getpid())), flush=True)
     connection.close()
 """
 _SOURCE = str(Path(sockets.__file__).parents[2])
 _LAST_PID = Path("/proc/sys/kernel/ns_last_pid")
+_PRCTL = ctypes.CDLL(None).prctl
+_PR_SET_NO_NEW_PRIVS = 38
 WAYS = {"pidfd": "", "older": "peer_pidfd"}
 
 
 class Judge:
     """Says of each connection whether the lock's holder made it."""
 
-    def __init__(self, folder: Path, degrade: str) -> None:
+    def __init__(self, folder: Path, degrade: str, *words: str) -> None:
         self.lock, self.path = str(folder / "lock"), str(folder / "sock")
         self._process = subprocess.Popen(
-            [sys.executable, "-S", "-c", _JUDGE, _SOURCE, self.lock, self.path],
+            [*words, sys.executable, "-S", "-c", _JUDGE, _SOURCE, self.lock, self.path],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -101,6 +107,19 @@ def _fork_as(pid: int) -> int:
     raise AssertionError(f"somebody else has {pid}")
 
 
+def _take(path: str) -> int:
+    lock = open_pid_lock(path)
+    assert take_pid_lock(lock)
+    return lock
+
+
+def _bind_and_connect(judge: Judge) -> None:
+    """Be a process that may gain no privileges, and holds the lock."""
+    assert _PRCTL(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
+    _take(judge.lock)
+    judge.connect().detach()
+
+
 @contextmanager
 def _other(act: Callable[[], object], *, pid: int = 0) -> Iterator[int]:
     """Fork a process that does something and then lives until the block is left; with `pid` it has this number."""
@@ -137,45 +156,84 @@ def numbers() -> None:
 
 def test_the_holder_is_let_in_and_others_are_not(judge: Judge) -> None:
     assert not judge.lets_us_in()
+    lock = _take(judge.lock)
+    assert judge.lets_us_in()
+    connections: list[socket.socket] = []
+
+    def connect_and_try() -> None:
+        connections.append(judge.connect())
+        assert not take_pid_lock(lock), "a fork has the descriptor, and our uid, but not the lock"
+
+    with _other(connect_and_try):
+        assert not judge.lets_in()
+    assert judge.lets_us_in(), "what a fork closes is not ours"
+    os.close(lock)
+    assert not judge.lets_us_in()
+
+
+def test_what_a_command_can_write_into_a_lock_file_proves_nothing(judge: Judge, tmp_path: Path) -> None:
+    """Its pid and its start time, as the supervisor writes them, and the other kind of lock on the same file."""
     lock = take_lock(judge.lock)
     assert lock is not None
     assert holder_of(judge.lock) == os.getpid()
-    assert judge.lets_us_in()
-    connections: list[socket.socket] = []
-    with _other(
-        lambda: connections.append(judge.connect())
-    ):  # it has the lock's descriptor, too, and our uid
-        assert not judge.lets_in()
-    os.close(lock)
-    assert not judge.lets_us_in(), "what is written there says nothing without the lock"
-
-
-def test_who_retired_is_not_let_in(judge: Judge) -> None:
-    lock = take_lock(judge.lock)
-    retire_lock(judge.lock)
     assert not judge.lets_us_in()
-    assert lock is not None
     os.close(lock)
+    with _other(lambda: _take(judge.lock)) as holder:
+        line = (b"%-10d\n" % os.getpid()).ljust(32) + b"%d %d\n" % (os.getpid(), start_ticks(os.getpid()))
+        Path(judge.lock).write_bytes(line.ljust(64))
+        assert not judge.lets_us_in()
+        asking = os.open(judge.lock, os.O_RDONLY)
+        assert pid_of_holder(asking) == holder
+        os.close(asking)
 
 
-def test_a_holder_of_an_older_version_is_let_in(judge: Judge) -> None:
-    """It writes its pid, and leaves what stands behind it: of a holder of before it, with another pid."""
-    for behind in (b"", b"".ljust(21) + b"1 2\n".ljust(32)):
-        lock = take_lock(judge.lock)
-        assert lock is not None
-        os.truncate(judge.lock, 0)
-        os.pwrite(lock, b"%-10d\n" % os.getpid() + behind, 0)
-        assert holder_of(judge.lock) == os.getpid()
+def test_a_holder_that_may_gain_no_privileges_is_refused_by_one_that_may(judge: Judge) -> None:
+    """A `guarded` command that has killed the supervisor, and has its lock."""
+    with _other(lambda: _bind_and_connect(judge)):
+        assert not judge.lets_in()
+
+
+def test_where_nothing_may_gain_privileges_the_holder_is_let_in(tmp_path: Path, way: str) -> None:
+    """A keeper in a container or a unit that forbids it to all."""
+    if not (setpriv := shutil.which("setpriv")):
+        pytest.skip("setpriv is missing")
+    judge = Judge(tmp_path, WAYS[way], setpriv, "--no-new-privs")
+    try:
+        with _other(lambda: _bind_and_connect(judge)):
+            assert judge.lets_in()
+        lock = _take(judge.lock)
         assert judge.lets_us_in()
         os.close(lock)
+    finally:
+        judge.close()
+
+
+def test_a_process_with_many_groups_is_bound_all_the_same(judge: Judge) -> None:
+    """They stand before what is looked for, and make the file long."""
+    if os.geteuid() != 0:
+        pytest.skip("only root may choose its groups")
+
+    def bind_and_connect() -> None:
+        os.setgroups(range(100_000, 104_000))
+        _bind_and_connect(judge)
+
+    with _other(bind_and_connect):
+        assert not judge.lets_in()
+
+    def connect() -> None:
+        os.setgroups(range(100_000, 104_000))
+        _take(judge.lock)
+        judge.connect().detach()
+
+    with _other(connect):
+        assert judge.lets_in()
 
 
 def test_a_lock_in_the_place_of_the_lock_is_none(judge: Judge) -> None:
-    with _other(lambda: take_lock(judge.lock)):
+    with _other(lambda: _take(judge.lock)):
         assert not judge.lets_us_in()
         os.rename(judge.lock, judge.lock + ".aside")
-        lock = take_lock(judge.lock)
-        assert lock is not None
+        lock = _take(judge.lock)
         assert not judge.lets_us_in()
         os.close(lock)
 
@@ -190,37 +248,8 @@ def test_a_connection_of_a_process_that_died_is_nobodys(judge: Judge, way: str, 
 
     with _other(connect_and_pass_on) as dead:
         _, fds, _, _ = socket.recv_fds(receiving, 10, 1)
-    with _other(lambda: take_lock(judge.lock), pid=dead):
+    with _other(lambda: _take(judge.lock), pid=dead):
         assert judge.lets_in() is (way == "older")
     os.close(fds[0])
     receiving.close()
     sending.close()
-
-
-def test_the_number_of_a_holder_that_died_is_not_its_identity(judge: Judge, numbers: None) -> None:
-    """The lock lives on in a child that had it, and its file says the number that another process has now."""
-    receiving, sending = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-
-    def hold_and_pass_on() -> None:
-        lock = take_lock(judge.lock)
-        assert lock is not None
-        socket.send_fds(sending, [b"lock"], [lock])
-
-    with _other(hold_and_pass_on) as dead:
-        _, kept, _, _ = socket.recv_fds(receiving, 10, 1)
-    _wait_for_another_tick()
-    assert holder_of(judge.lock) == dead
-    connections: list[socket.socket] = []
-    with _other(lambda: connections.append(judge.connect()), pid=dead):
-        assert not judge.lets_in()
-    os.close(kept[0])
-    receiving.close()
-    sending.close()
-
-
-def _wait_for_another_tick() -> None:
-    """Let the clock of start times go on: two processes of one tick and one number are one to it."""
-    tick_ns = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
-    begun = boottime_ns() // tick_ns
-    while boottime_ns() // tick_ns <= begun + 1:
-        os.sched_yield()

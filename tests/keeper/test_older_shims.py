@@ -1,15 +1,20 @@
-"""Shims that run already when a new version takes over, and kernels that know less: nothing is lost with either."""
+"""Shims and supervisors that run already when a new version takes over, and kernels that know less: nothing is lost with either."""
 
 import os
 import shutil
+import signal
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from outlive.backends.docker.building import RUNNER_FLAGS, runner_sources
+from outlive.core.layout import Layout
+from outlive.keeper import locks
 from outlive.keeper.shim_program import SHIM_VARIABLE
+from outlive.keeper.spawn import keeper_argv, keeper_environment, spawn_detached
 from tests.keeper.house import House, sh, shim_program
 from tests.support.processes import Gate
 
@@ -26,6 +31,20 @@ enum proof holds_lock(int link, int lock)
     (void)lock;
     return peer_of(link, &uid) >= 0 && uid == getuid() ? IS_HOLDER : NO_HOLDER;
 }
+bool is_held(int lock)
+{
+    (void)lock;
+    return false;
+}
+"""
+# All that a supervisor had before it had the record lock.
+_ONE_LOCK = """
+import sys, time
+sys.path.insert(0, sys.argv[1])
+from outlive.keeper.locks import take_lock
+assert take_lock(sys.argv[2]) is not None
+print("held", flush=True)
+time.sleep(600)
 """
 
 
@@ -78,3 +97,22 @@ def test_on_a_kernel_that_names_no_peer_everything_is_taken_over(
     house = build_house(**{SHIM_VARIABLE: setting, "OUTLIVE_DEGRADE": "peer_pidfd"})
     _outlive_everybody(house, gate, steps=steps)
     assert "shim failed" not in house.log()
+
+
+@pytest.mark.thorough
+def test_a_supervisor_without_the_record_lock_is_replaced(tmp_path: Path) -> None:
+    """It runs from before an upgrade in place, and its guardian has died: the new one cannot tell it from a stranger."""
+    state = tmp_path / "state"
+    state.mkdir(mode=0o700)
+    layout = Layout(str(state))
+    source = str(Path(locks.__file__).parents[2])
+    words = [sys.executable, "-S", "-c", _ONE_LOCK, source, layout.supervisor_lock]
+    with subprocess.Popen(words, stdout=subprocess.PIPE) as older:
+        assert older.stdout is not None
+        assert older.stdout.readline() == b"held\n"
+        guardian = spawn_detached(keeper_argv("guardian", str(state)), keeper_environment("guardian"))
+        assert older.wait(60) == -signal.SIGKILL
+    with House(state) as house:
+        assert house.guardian() == guardian
+        assert house.run(*sh("exit 3"))[0] == 3
+    os.waitpid(guardian, 0)

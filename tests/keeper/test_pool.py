@@ -22,7 +22,7 @@ class _Guardian:
         layout = Layout(str(state_dir))
         listener = sockets.listen_unix(layout.guardian_socket)
         self.link = GuardianLink(
-            self.loop, layout, log=print, connected=self._connected, is_at_home=lambda: True
+            self.loop, layout, log=print, connected=self._connected, is_at_home=lambda: True, pid_lock=-1
         )
         self.pool = ShimPool(self.loop, self.link, available=lambda: None, heard=_ignore)
         self.link.begin()

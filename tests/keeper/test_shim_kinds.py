@@ -12,6 +12,7 @@ from outlive.backends.observing import observe_tree
 from outlive.core.layout import Layout
 from outlive.keeper import sockets
 from outlive.keeper.locks import take_lock
+from outlive.keeper.pid_lock import open_pid_lock, take_pid_lock
 from outlive.keeper.shim_program import SHIM_VARIABLE
 from outlive.keeper.spawn import keeper_argv, keeper_environment, spawn_detached
 from tests.keeper.client import until
@@ -156,11 +157,13 @@ def _connected(path: str) -> socket.socket | None:
 
 @contextmanager
 def _guardian(state_dir: Path, program: str) -> Iterator[socket.socket]:
-    """Yield the supervisor's end of a guardian's socket: the test holds the supervisor's lock."""
+    """Yield the supervisor's end of a guardian's socket: the test holds the supervisor's locks."""
     state_dir.mkdir(mode=0o700)
     layout = Layout(str(state_dir))
     lock = take_lock(layout.supervisor_lock)
     assert lock is not None
+    pid_lock = open_pid_lock(layout.supervisor_pid)
+    assert take_pid_lock(pid_lock)
     env = keeper_environment("guardian") | {SHIM_VARIABLE: program}
     pid = spawn_detached(keeper_argv("guardian", layout.root), env)
     try:
@@ -171,6 +174,7 @@ def _guardian(state_dir: Path, program: str) -> Iterator[socket.socket]:
         end(pid)
         os.waitpid(pid, 0)
         os.close(lock)
+        os.close(pid_lock)
 
 
 def _ask(guardian: socket.socket, verb: bytes) -> tuple[int, socket.socket]:

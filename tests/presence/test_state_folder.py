@@ -26,7 +26,9 @@ _VERBS = {
 
 
 @pytest.mark.parametrize("verb", _VERBS)
-@pytest.mark.parametrize("lock", ["server.lock", "supervisor.lock", "guardian.lock", "keeper.lock"])
+@pytest.mark.parametrize(
+    "lock", ["server.lock", "supervisor.lock", "supervisor.pid", "guardian.lock", "keeper.lock"]
+)
 def test_a_lock_that_is_a_folder_is_named_by_every_verb(tmp_path: Path, verb: str, lock: str) -> None:
     """Issue 19, section 6: the supervisor could not start, and a server waited 20 s for it."""
     folder = tmp_path / "state"

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from outlive.keeper import sockets
 from outlive.keeper.locks import take_lock
+from outlive.keeper.pid_lock import open_pid_lock, take_pid_lock
 from outlive.keeper.shim_program import SHIM_LINK
 from outlive.protocols.frames import encode_secrets
 from tests.runner.playing import PATIENCE_S, Supervisor, exec_spec, in_memory
@@ -35,7 +36,7 @@ link = os.dup(3)
 os.set_blocking(link, False)
 place = socket.SocketType(fileno=os.dup(3))
 os.close(3)
-lock = WatchedLock(sys.argv[2] + "/supervisor.lock")
+lock = WatchedLock(sys.argv[2] + "/supervisor.pid")
 shim.Shim(place, lock=lock, wake=wake, alarm=alarm).run(link)
 """
 _SOURCE = str(Path(sockets.__file__).parents[2])
@@ -50,8 +51,8 @@ class Shim:
         """Start it and hear its hello; `folder` becomes the process's."""
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
-        self.lock = take_lock(str(folder / "supervisor.lock"))
-        assert self.lock is not None
+        self._locks: list[int] = []
+        self.take_locks()
         self.held: dict[str, int] = {}
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         words = [str(binary), "shim", str(folder)]
@@ -148,11 +149,19 @@ class Shim:
         self.held = dict(zip("" if words[2] == "-" else words[2], fds, strict=True))
         return words[1:]
 
-    def give_up_lock(self) -> None:
-        """Be the supervisor no more; others may take the lock."""
-        if self.lock is not None:
-            os.close(self.lock)
-        self.lock = None
+    def take_locks(self) -> None:
+        """Be the supervisor: hold the locks that lie there."""
+        lock = take_lock(str(self.folder / "supervisor.lock"))
+        assert lock is not None
+        pid_lock = open_pid_lock(str(self.folder / "supervisor.pid"))
+        assert take_pid_lock(pid_lock)
+        self._locks = [lock, pid_lock]
+
+    def give_up_locks(self) -> None:
+        """Be the supervisor no more; others may take the locks."""
+        for lock in self._locks:
+            os.close(lock)
+        self._locks = []
 
     def drop_held(self) -> None:
         """Close our copies of what it holds."""
@@ -174,7 +183,7 @@ class Shim:
         self.supervisor.close()
         self.listener.close()
         self.drop_held()
-        self.give_up_lock()
+        self.give_up_locks()
         if self.process.poll() is None:
             below = descendants(self.process.pid)
             self.process.kill()

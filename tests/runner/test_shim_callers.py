@@ -20,7 +20,12 @@ _WAYS = {"pidfd": {}, "older": {"OUTLIVE_DEGRADE": "peer_pidfd"}}
 # What a command of the same user does, with nothing of ours: says everything, hands descriptors over, and listens.
 _STRANGER = """
 import array, json, os, socket, sys
-folder, words = sys.argv[1], json.loads(sys.argv[2])
+folder, words, ways = sys.argv[1], json.loads(sys.argv[2]), sys.argv[4:]
+sys.path.insert(0, sys.argv[3])
+import forging
+if "bound" in ways:
+    forging.bind_ourselves()
+locked = forging.forge(folder, replaces="replace" in ways) if {"write", "replace"} & set(ways) else []
 heard = []
 for said in words:
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as link:
@@ -40,8 +45,10 @@ for said in words:
         except ConnectionResetError:
             message, ancillary = b"", []
         heard.append([message.decode(), len(ancillary)])
-print(json.dumps(heard))
+print(json.dumps([heard, locked]))
 """
+_FORGING = Path(__file__).parents[1] / "sandbox"
+_NAMES = ["supervisor.lock", "supervisor.pid"]
 
 
 @pytest.fixture(params=_WAYS, ids=list(_WAYS))
@@ -55,16 +62,25 @@ def shim(request: pytest.FixtureRequest, shims: Callable[..., Shim], way: dict[s
 
 
 def _said_to(shim: Shim, *words: str) -> list[list[object]]:
+    heard, locked = _forged_to(shim, "", *words)
+    assert locked == []
+    return heard
+
+
+def _forged_to(shim: Shim, way: str, *words: str) -> tuple[list[list[object]], list[str]]:
+    """Return what a stranger heard that made itself the holder in such a way, and which locks it got."""
+    told = [str(shim.folder), json.dumps(words), str(_FORGING), *way.split()]
     done = subprocess.run(
-        [sys.executable, "-S", "-c", _STRANGER, str(shim.folder), json.dumps(words)],
+        [sys.executable, "-S", "-c", _STRANGER, *told],
         capture_output=True,
         text=True,
         check=True,
         timeout=60,
     )
-    answers = json.loads(done.stdout)
-    assert isinstance(answers, list)
-    return answers
+    heard, locked = json.loads(done.stdout)
+    assert isinstance(heard, list)
+    assert isinstance(locked, list)
+    return heard, locked
 
 
 @pytest.mark.promise("A.keeper")
@@ -112,7 +128,7 @@ def test_the_holder_of_the_lock_is_served_after_all_that(shim: Shim) -> None:
 def test_without_its_lock_a_supervisor_is_none_and_the_link_lasts(shim: Shim) -> None:
     shim.spawn("/bin/cat")
     shim.spawned()
-    shim.give_up_lock()
+    shim.give_up_locks()
     other = Supervisor(sockets.connect_unix(str(shim.folder / "sock")))
     assert other.packet() == (b"", [])
     other.close()
@@ -128,14 +144,58 @@ def test_a_state_folder_that_was_moved_is_still_the_same(shim: Shim, tmp_path: P
     assert shim.take_over()[0] == "own"
 
 
-def test_a_lock_that_somebody_made_anew_is_the_one_that_counts(shim: Shim) -> None:
+@pytest.mark.promise("A.keeper")
+@pytest.mark.parametrize("forged", ["write", "replace", "write bound", "replace bound"])
+def test_a_command_that_makes_itself_the_holder_in_the_files_is_refused(shim: Shim, forged: str) -> None:
+    """It writes its pid and its start time into them, or puts files of its own there, which it locks."""
     shim.spawn("/bin/cat")
     shim.spawned()
-    lock = shim.folder / "supervisor.lock"
-    shim.give_up_lock()
-    lock.unlink()
-    shim.lock = take_lock(str(lock))
+    heard, locked = _forged_to(shim, forged, "", "release", "quit")
+    assert heard == [["", 0]] * 3
+    assert locked == (_NAMES if "replace" in forged else [])
+    for name in _NAMES if "replace" in forged else []:
+        (shim.folder / f"{name}.aside").rename(shim.folder / name)
+    assert shim.supervisor.is_silent()
+    assert shim.take_over()[:2] == ["own", "ioe"]
+
+
+@pytest.mark.promise("A.keeper")
+@pytest.mark.parametrize("forged", ["write bound", "replace bound"])
+def test_a_guarded_command_is_refused_although_it_has_the_lock(shim: Shim, forged: str) -> None:
+    """It has killed the supervisor: nothing it asks a shim for may gain privileges that it cannot gain itself."""
+    shim.spawn("/bin/cat")
+    shim.spawned()
+    shim.give_up_locks()
+    heard, locked = _forged_to(shim, forged, "", "release", "quit")
+    assert heard == [["", 0]] * 3
+    assert locked == _NAMES
+    shim.take_locks()
+    assert shim.take_over()[:2] == ["own", "ioe"]
+
+
+def test_a_lock_that_was_made_anew_counts_while_no_process_holds_the_first(shim: Shim) -> None:
+    shim.spawn("/bin/cat")
+    shim.spawned()
+    shim.give_up_locks()
+    for name in _NAMES:
+        (shim.folder / name).unlink()
+    shim.take_locks()
     assert shim.take_over()[0] == "own"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_peer_that_holds_the_other_lock_alone_is_refused(shims: Callable[..., Shim], kind: str) -> None:
+    """What an older supervisor holds any command can hold, and write into: such a supervisor is not served."""
+    shim = shims(kind)
+    shim.spawn("/bin/cat")
+    shim.spawned()
+    shim.give_up_locks()
+    lock = take_lock(str(shim.folder / "supervisor.lock"))
+    assert lock is not None
+    other = Supervisor(sockets.connect_unix(str(shim.folder / "sock")))
+    assert other.packet() == (b"", [])
+    other.close()
+    os.close(lock)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -37,10 +37,11 @@ def a_house(user: str) -> Iterator[House]:
 
 
 @contextmanager
-def a_workspace(house: House, script: str) -> Iterator[Path]:
-    """Yield the folder of a house's commands, with a program of ours in it."""
+def a_workspace(house: House, *scripts: str) -> Iterator[Path]:
+    """Yield the folder of a house's commands, with programs of ours in it."""
     with open_folder() as folder:
-        shutil.copy(Path(__file__).with_name(script), folder)
+        for script in scripts:
+            shutil.copy(Path(__file__).with_name(script), folder)
         if isinstance(house, OrdinaryHouse):
             os.chown(folder, NOBODY, NOBODY)
         yield folder

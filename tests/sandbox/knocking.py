@@ -1,8 +1,9 @@
 """Run inside of a sandbox: connects to every socket of a keeper and says everything there is. Standard library only.
 
 Its argument is a JSON object: `state`, the state folder; `paths`, the sockets that are known outside; `said`, packets as
-hexadecimal digits. Prints as JSON, for each path, what came back: a list of [hexadecimal digits, descriptors] or the
-name of the errno.
+hexadecimal digits. It knocks three times: as it is, then with its pid written into the supervisor's lock files, then with files
+of its own in their place. Prints as JSON, for each time and each path, what came back: a list of [hexadecimal digits, descriptors]
+or the name of the errno.
 """
 
 import errno
@@ -10,6 +11,10 @@ import json
 import os
 import socket
 import sys
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+import forging  # type: ignore[import-not-found]  # beside this file, where an isolated Python does not look
 
 _PATIENCE_S = 20.0
 _SILENCE_S = 0.02  # where a command is going to have its socket, and where nothing is yet that could answer
@@ -54,7 +59,12 @@ def main() -> None:
     told = json.loads(sys.argv[1])
     paths = sorted(_listed(told["state"]) | set(told["paths"]))
     said = [bytes.fromhex(packet) for packet in told["said"]]
-    print(json.dumps({path: [_ask(path, packet) for packet in said] for path in paths}))
+    found = {"as it is": {path: [_ask(path, packet) for packet in said] for path in paths}}
+    for way, replaces in (("written", False), ("replaced", True)):
+        forging.forge(told["state"], replaces=replaces)
+        found[way] = {path: [_ask(path, packet) for packet in said] for path in paths}
+    forging.restore(told["state"])
+    print(json.dumps(found))
 
 
 if __name__ == "__main__":

@@ -15,10 +15,11 @@ from tests.keeper.house import House
 from tests.runner.conftest import binary
 from tests.sandbox.houses import INSIDE_PYTHON, USERS, a_house, a_workspace, offers_of, steps_of
 from tests.sandbox.ordinary import open_folder
-from tests.support.processes import is_alive, stat
+from tests.support.processes import is_alive, stat, wait_state_folder_empty
 
 __all__ = ["binary"]
 
+_SCRIPTS = ("knocking.py", "forging.py")
 _PROFILES = (Profile.OPEN, Profile.GUARDED, Profile.WORKSPACE, Profile.OFFLINE, Profile.SEALED)
 
 
@@ -32,7 +33,7 @@ def house(request: pytest.FixtureRequest) -> Iterator[House]:
 @pytest.fixture(scope="module")
 def workspace(house: House) -> Iterator[Path]:
     """The folder of the commands."""
-    with a_workspace(house, "knocking.py") as folder:
+    with a_workspace(house, *_SCRIPTS) as folder:
         yield folder
 
 
@@ -112,7 +113,7 @@ def contained(binary: Path) -> Iterator[ContainedHouse]:
 @pytest.fixture(scope="module")
 def beside(contained: ContainedHouse) -> Iterator[Path]:
     """The folder of the commands that are in no container."""
-    with a_workspace(contained, "knocking.py") as folder:
+    with a_workspace(contained, *_SCRIPTS) as folder:
         yield folder
 
 
@@ -140,15 +141,18 @@ def _knock_everywhere(house: House, steps: tuple[str, ...] | None, workspace: Pa
         "paths": files + listed,
         "said": [packet.hex() for packet in _everything_said(victims[0], workspace)],
     }
-    words = (INSIDE_PYTHON, "-I", "-S", str(workspace / "knocking.py"), json.dumps(told))
+    words = (INSIDE_PYTHON, "-I", "-S", "-B", str(workspace / "knocking.py"), json.dumps(told))
     process_id, spec = House.spec(house, *words, cwd=str(workspace), confinement=steps)  # in no container
     house.client.start(spec, process_id=process_id)
     house.client.wait_done(process_id)
     assert house.wire_code(process_id) == 0, house.err(process_id)
-    found = json.loads(house.out(process_id))
-    assert set(found) >= set(told["paths"])
+    rounds = json.loads(house.out(process_id))
+    assert set(rounds) == {"as it is", "written", "replaced"}
+    for found in rounds.values():
+        assert set(found) >= set(told["paths"])
     served = {
-        (path, bytes.fromhex(said)): answer
+        (way, path, bytes.fromhex(said)): answer
+        for way, found in rounds.items()
         for path, answers in found.items()
         for said, answer in zip(told["said"], answers, strict=True)
         if not _is_refusal(path, answer)
@@ -156,7 +160,8 @@ def _knock_everywhere(house: House, steps: tuple[str, ...] | None, workspace: Pa
     assert not served
     if profile is not Profile.SEALED:  # it really knocked
         served_by = [*files[:2], *(str(house.folder(one) / "sock") for one in victims)]
-        assert all(isinstance(answer, list) for path in served_by for answer in found[path])
+        for found in rounds.values():
+            assert all(isinstance(answer, list) for path in served_by for answer in found[path])
     # Nobody was replaced, nothing was changed, and all of them still do what they are told.
     assert (house.supervisor(), house.guardian()) == keeper
     assert {one: (house.folder(one) / "pid").read_bytes() for one in victims} == before
@@ -167,6 +172,14 @@ def _knock_everywhere(house: House, steps: tuple[str, ...] | None, workspace: Pa
         house.client.wait_done(one)
         assert house.wire_code(one) in {-9, -15}
     assert not any(is_alive(pid) for pid in pids)
-    assert sorted(os.listdir(workspace)) == ["knocking.py"]
+    assert sorted(os.listdir(workspace)) == sorted(_SCRIPTS)
     if not isinstance(house, ContainedHouse):  # else they go with their commands
         assert all(is_alive(pid) and (seen := stat(pid)) and seen.ppid == keeper[1] for pid in shims)
+
+
+@pytest.mark.promise("A.keeper")
+def test_after_all_that_the_keeper_ends_and_no_shim_is_left(house: House) -> None:
+    """The last one: a shim that had let go of its supervisor would wait for another one for ever."""
+    assert house.status()["processes"] == 0
+    house.end()
+    assert not wait_state_folder_empty(house.state_dir)

@@ -28,7 +28,15 @@ def test_no_file_of_the_state_folder_can_be_opened_from_inside(user: str) -> Non
         victim = house.start("/bin/cat", stdin="pipe")
         held = [house.supervisor(), house.guardian(), house.shim_of(victim), house.pid(victim)]
         offers = offers_of(house)
-        names = ("live", "keeper.log", "supervisor.lock", "guardian.lock", "keeper.sock", "guardian.sock")
+        names = (
+            "live",
+            "keeper.log",
+            "supervisor.lock",
+            "supervisor.pid",
+            "guardian.lock",
+            "keeper.sock",
+            "guardian.sock",
+        )
         files = [house.state_dir / name for name in names]
         files += [path for path in house.folder(victim).iterdir() if not path.is_dir()]
         # Files that a server has: there is none here.

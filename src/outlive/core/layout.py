@@ -70,6 +70,11 @@ class Layout:
         return f"{self.root}/supervisor.lock"
 
     @property
+    def supervisor_pid(self) -> str:
+        """Locked by the one supervisor, too, in the way in which the kernel tells its pid: `keeper.pid_lock`. It is empty."""
+        return f"{self.root}/supervisor.pid"
+
+    @property
     def guardian_lock(self) -> str:
         """Locked (flock) by the one guardian; holds its pid."""
         return f"{self.root}/guardian.lock"

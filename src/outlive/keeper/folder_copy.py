@@ -40,6 +40,7 @@ def let_go(layout: Layout) -> None:
     index = (layout.registry, f"{layout.registry}-wal", f"{layout.registry}-shm")
     for path in (
         layout.supervisor_lock,
+        layout.supervisor_pid,
         layout.guardian_lock,
         layout.keeper_lock,
         layout.server_lock,

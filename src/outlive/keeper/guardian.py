@@ -25,11 +25,11 @@ from outlive.keeper.failpoints import hit
 from outlive.keeper.files import write_whole
 from outlive.keeper.folder_identity import claim_folder
 from outlive.keeper.kernel import become_subreaper, set_dumpable, stat_fields
-from outlive.keeper.lock_proof import WatchedLock, holds_lock_at
+from outlive.keeper.lock_proof import WatchedLock
 from outlive.keeper.locks import forget_retirement, holder_of, is_in_place, is_retired, take_lock
 from outlive.keeper.shim_making import ShimMaker
 from outlive.keeper.shim_program import ShimProgram
-from outlive.keeper.spawn import keeper_argv, keeper_environment, restore_soft_limit, spawn_detached
+from outlive.keeper.spawn import restore_soft_limit, spawn_with_lock, take_handed_lock
 from outlive.keeper.standard_files import log, use_standard_files
 from outlive.protocols.frames import ExitRecord, encode_exit
 
@@ -41,6 +41,7 @@ _HUNG_TICKS = int(os.environ.get("OUTLIVE_KEEPER_HUNG_TICKS", "5"))
 _UNMET_TICKS = (
     10 * _HUNG_TICKS
 )  # without a word: it hangs, though it never answered a ping; taking over takes a second
+_OLDER_TICKS = 5  # the same for one without the record lock: it is of an older version, and cannot be told from a stranger
 _QUICK_DEATH_S = 0.3
 _MAX_QUICK_DEATHS = 20
 # Told by SIGTERM to end: the supervisor, which waits for its commands, is watched a little longer than it waits.
@@ -57,6 +58,7 @@ def main(state_dir: str, *, is_first: bool) -> None:
         )  # the launcher waits for this process; the guardian is its child in a POSIX session of its own
     if is_first:
         os.setsid()
+    handed = take_handed_lock()
     use_standard_files(layout)
     signal.signal(signal.SIGCHLD, shim.ignore_child_signal)
     # Shims inherit this: one that died of a shutdown's TERM could not write how its command ended (decision 62).
@@ -67,9 +69,11 @@ def main(state_dir: str, *, is_first: bool) -> None:
     restore_soft_limit()
     try:
         claim_folder(layout)
-        lock = Reserve(state_dir).fit(lambda: take_lock(layout.guardian_lock))
+        reserve = Reserve(state_dir)
+        lock = reserve.fit(lambda: take_lock(layout.guardian_lock))
+        proof = reserve.fit(lambda: WatchedLock(layout.supervisor_pid, held=handed))
     except OSError as error:
-        log(f"the guardian's lock cannot be taken: {error.strerror}")
+        log(f"the guardian's locks cannot be taken: {error.strerror}")
         return
     if lock is None:
         return
@@ -81,18 +85,13 @@ def main(state_dir: str, *, is_first: bool) -> None:
             forget_retirement(layout.supervisor_lock)
         elif is_retired(layout.supervisor_lock):
             return  # the supervisor that spawned us has left for good meanwhile
-        supervisor = spawn_detached(keeper_argv("supervisor", state_dir), keeper_environment("supervisor"))
+        supervisor = spawn_with_lock("supervisor", state_dir, proof.fileno())
     wake, alarm = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
     signal.set_wakeup_fd(alarm, warn_on_full_buffer=False)
     # What each fork becomes is made before it: a fork then only puts its own link where this one was.
     link, other_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     other_end.close()
-    own_shim = shim.Shim(
-        socket.SocketType(fileno=link.detach()),
-        lock=WatchedLock(layout.supervisor_lock),
-        wake=wake,
-        alarm=alarm,
-    )
+    own_shim = shim.Shim(socket.SocketType(fileno=link.detach()), lock=proof, wake=wake, alarm=alarm)
     guardian = Guardian(layout, lock, own_shim, wake=wake, supervisor=supervisor)
     guardian.is_wanted = is_first and not supervisor
     gc.freeze()
@@ -111,6 +110,7 @@ class Guardian:
         self._lock = lock
         self._reserve = Reserve(layout.root)
         self._listener = self._reserve.fit(lambda: sockets.listen_unix(layout.guardian_socket))
+        self._proof = own_shim.lock
         self._supervisor: socket.socket | None = None
         self._supervisor_pid = 0
         self._unanswered = 0
@@ -122,7 +122,8 @@ class Guardian:
         self._spawned = supervisor  # the newest
         self._own = {supervisor}  # shims and supervisors: no commands, so their ends leave no note
         self._leaves_at = math.inf  # told to end: when the supervisor has ended, or then
-        self._maker = ShimMaker(own_shim, ShimProgram(layout.root), self._own, log=log, given_up=self._greet)
+        program = ShimProgram(layout.root, self._proof.fileno())
+        self._maker = ShimMaker(own_shim, program, self._own, log=log, given_up=self._greet)
         self._wake = wake
         self._has_offered = False
         self._poll = select.poll()
@@ -152,7 +153,7 @@ class Guardian:
         connection = sockets.accept(self._listener)
         if connection is None:
             return
-        if not _is_supervisor(connection, self._layout):
+        if not self._is_supervisor(connection):
             connection.close()
             return
         if self._supervisor is not None:
@@ -163,6 +164,13 @@ class Guardian:
         self._unanswered = self._alone_ticks = 0
         self._poll.register(connection.fileno(), select.POLLIN)
         self._greet()
+
+    def _is_supervisor(self, connection: socket.socket) -> bool:
+        """Tell whether the supervisor's record lock is the peer's: nothing else may ask for shims."""
+        try:
+            return self._proof.asks(connection)
+        except OSError:  # out of descriptors; it comes again
+            return False
 
     def _greet(self) -> None:
         self._has_offered = self._maker.executes
@@ -223,9 +231,7 @@ class Guardian:
             log("the supervisor dies again and again: waiting before the next one")
             return
         try:
-            self._spawned = spawn_detached(
-                keeper_argv("supervisor", self._layout.root), keeper_environment("supervisor")
-            )
+            self._spawned = spawn_with_lock("supervisor", self._layout.root, self._proof.fileno())
         except OSError as error:  # no room for a process, which may pass: the ticks try again
             log(f"no supervisor can be started now: {error.strerror}")
             return
@@ -268,7 +274,7 @@ class Guardian:
         if holder is None:
             if self._alone_ticks >= 3:
                 self._start_supervisor()
-        elif holder and self._alone_ticks >= _UNMET_TICKS:
+        elif holder and self._alone_ticks >= (_UNMET_TICKS if self._proof.is_held() else _OLDER_TICKS):
             log(f"supervisor {holder} has not come to meet us: ending it")
             self._alone_ticks = 0
             with contextlib.suppress(ProcessLookupError):
@@ -313,11 +319,3 @@ class Guardian:
         path = f"{self._layout.notes}/{child.si_pid}.{int(fields[19])}"
         with contextlib.suppress(OSError):
             self._reserve.fit(lambda: write_whole(path, encode_exit(record)))
-
-
-def _is_supervisor(connection: socket.socket, layout: Layout) -> bool:
-    """Tell whether the supervisor's lock is the peer's: nothing else may ask for shims."""
-    try:
-        return holds_lock_at(connection, layout.supervisor_lock)
-    except OSError:  # out of descriptors; it comes again
-        return False

@@ -16,14 +16,20 @@ _GUARDIAN_PATIENCE_MS = 5000  # it has been told to end, and its lock goes with 
 class Home:
     """The state folder and the lock in it that we hold."""
 
-    def __init__(self, layout: Layout, lock: int) -> None:
+    def __init__(self, layout: Layout, lock: int, *, pid_lock: int) -> None:
         """Open the folder, so that it is found again wherever it is moved to within its file system.
+
+        Args:
+            layout: Where it lies.
+            lock: The descriptor that holds `supervisor.lock`.
+            pid_lock: The descriptor of the record lock that we hold, for guardians that we spawn.
 
         Raises:
             OSError: It has gone meanwhile.
         """
         self._layout = layout
         self._lock = lock
+        self.pid_lock = pid_lock
         self._folder = os.open(layout.root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         self._next = ""
 
@@ -39,8 +45,13 @@ class Home:
         self._next = place
         return True
 
+    def leave(self) -> None:
+        """Let go of both locks."""
+        os.close(self._lock)
+        os.close(self.pid_lock)
+
     def go_on(self, guardian: int) -> None:
-        """Start the keeper of the new place, once we have let go of the lock; nothing where there is none.
+        """Start the keeper of the new place, once we have let go of the locks; nothing where there is none.
 
         Args:
             guardian: The pid of the one that was told to end; 0: none.

@@ -5,7 +5,8 @@ lie where versions that know only the first line do not look; one of those that 
 are, and then their pid is not the first line's.
 
 Open file description locks (fcntl(2) F_OFD_SETLK): unlike flock they can be asked about without being taken, so
-looking never makes somebody else's attempt fail.
+looking never makes somebody else's attempt fail. What the file says proves nothing to a process that must know for
+certain: every process of our user can write it (`pid_lock`).
 
 A supervisor that leaves for good marks its lock: what was being started meanwhile (a guardian that has no lock yet, a
 supervisor that waits for this one) must not go on. Only a launch by a client takes the mark away. The mark also tells
@@ -23,7 +24,6 @@ __all__ = [
     "holder_of",
     "is_in_place",
     "is_retired",
-    "open_lock",
     "retire_lock",
     "take_lock",
 ]
@@ -71,11 +71,6 @@ def is_in_place(lock: int, path: str) -> bool:
     except OSError:
         return False
     return (found.st_ino, found.st_dev) == (held.st_ino, held.st_dev)
-
-
-def open_lock(path: str) -> int:
-    """Return a descriptor of a lock, to ask about it (`holder_behind`); the file is made if need be."""
-    return os.open(path, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
 
 def holder_of(path: str) -> int | None:

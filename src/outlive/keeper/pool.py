@@ -17,7 +17,7 @@ from outlive.keeper import sockets
 from outlive.keeper.kept import ShimLink
 from outlive.keeper.locks import holder_of, retire_lock
 from outlive.keeper.loop import Loop
-from outlive.keeper.spawn import keeper_argv, keeper_environment, spawn_detached
+from outlive.keeper.spawn import spawn_with_lock
 
 __all__ = ["GuardianLink", "ShimPool"]
 
@@ -49,6 +49,7 @@ class GuardianLink:
         log: Callable[[str], None],
         connected: Callable[[], None],
         is_at_home: Callable[[], bool],
+        pid_lock: int,
     ) -> None:
         """Take the parts.
 
@@ -58,12 +59,14 @@ class GuardianLink:
             log: Takes one line.
             connected: Called when a guardian is there to be asked, and when it says anew what it can do.
             is_at_home: Tells whether the state folder is still ours (`locks.is_in_place`).
+            pid_lock: The descriptor of our record lock: a guardian asks about this very file.
         """
         self._loop = loop
         self._layout = layout
         self._log = log
         self._connected = connected
         self._is_at_home = is_at_home
+        self._pid_lock = pid_lock
         self._link: socket.socket | None = None
         self._is_met = False  # the guardian has accepted this connection, not only the kernel
         self._tells_forked = True  # one of an older version does not say so
@@ -118,9 +121,7 @@ class GuardianLink:
         holder = holder_of(self._layout.guardian_lock)
         if holder is None:
             try:
-                guardian = spawn_detached(
-                    keeper_argv("guardian", self._layout.root), keeper_environment("guardian")
-                )
+                guardian = spawn_with_lock("guardian", self._layout.root, self._pid_lock)
             except OSError as error:  # no room for a process, which may pass
                 self._log(f"no guardian can be started now: {error.strerror}")
                 return

@@ -93,7 +93,7 @@ class Holdings:
 
         Args:
             link: Its number is where `run` puts the link to the supervisor.
-            lock: The lock that a supervisor holds.
+            lock: The record lock that a supervisor holds.
             wake: The number for the read end of the pipe that tells of signals,
             alarm: and for its write end, which is `signal.set_wakeup_fd`'s already.
         """

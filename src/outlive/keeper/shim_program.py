@@ -6,6 +6,8 @@ Which file it is says whoever launches the keeper (`SHIM_VARIABLE`); it is neith
 import os
 import signal
 
+from outlive.keeper.spawn import LOCK_FLAG
+
 __all__ = ["SHIM_LINK", "SHIM_VARIABLE", "ShimProgram"]
 
 # In the environment of the keeper's processes: the absolute path of the program, or anything else for none ("off").
@@ -17,11 +19,12 @@ _PASSED_ON = ("OUTLIVE_FAILPOINT", "OUTLIVE_DEGRADE")
 class ShimProgram:
     """Spawns shims; `is_usable` once the program is there, until one could not be executed, or could not begin."""
 
-    def __init__(self, state_dir: str) -> None:
-        """Take the path from the environment. A shim serves whoever holds the supervisor's lock of the state folder."""
+    def __init__(self, state_dir: str, lock: int) -> None:
+        """Take the path from the environment. A shim serves the supervisor: the process that holds the record lock `lock`."""
+        self._lock = lock
         self.path = os.environ.get(SHIM_VARIABLE, "")
         self._is_wanted = self.path.startswith("/")
-        self._argv = ["outlive-shim", "shim", state_dir]
+        self._argv = ["outlive-shim", "shim", state_dir, LOCK_FLAG]
         self._env = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
         self._spawned: set[int] = set()
 
@@ -49,7 +52,8 @@ class ShimProgram:
             self.path,
             self._argv,
             self._env,
-            file_actions=[(os.POSIX_SPAWN_DUP2, link, SHIM_LINK)],
+            # The lock as its standard input: each command's own takes that place, so no command has the lock's file.
+            file_actions=[(os.POSIX_SPAWN_DUP2, self._lock, 0), (os.POSIX_SPAWN_DUP2, link, SHIM_LINK)],
             setsigmask=(),
         )
         self._spawned.add(pid)

@@ -5,12 +5,15 @@ import resource
 import sys
 
 __all__ = [
+    "LOCK_FLAG",
     "SOFT_LIMIT_VARIABLE",
     "keeper_argv",
     "keeper_environment",
     "remember_soft_limit",
     "restore_soft_limit",
     "spawn_detached",
+    "spawn_with_lock",
+    "take_handed_lock",
 ]
 
 _ENTRY = os.path.join(os.path.dirname(os.path.abspath(__file__)), "__main__.py")
@@ -19,6 +22,8 @@ _PASSED_PREFIX = "OUTLIVE_KEEPER_"
 # How many descriptors a command may open unless it asks for more: as many as whoever started the first of us, however
 # many server and supervisor allow themselves.
 SOFT_LIMIT_VARIABLE = "OUTLIVE_KEEPER_SOFT_NOFILE"
+# In the command line of a process that finds the supervisor's record lock (`pid_lock`) open as its standard input.
+LOCK_FLAG = "--lock-at-0"
 _TEST_ONLY = ("OUTLIVE_FAILPOINT", "OUTLIVE_DEGRADE", "TEST_RUN_OF_OUTLIVE")
 
 
@@ -65,3 +70,22 @@ def restore_soft_limit() -> None:
 def spawn_detached(argv: list[str], env: dict[str, str]) -> int:
     """Spawn a program in its own POSIX session with nothing inherited but descriptors 0 to 2; returns its pid."""
     return os.posix_spawn(argv[0], argv, env, setsid=True, setsigmask=())
+
+
+def spawn_with_lock(role: str, state_dir: str, lock: int) -> int:
+    """Spawn one of the keeper's processes with the open file of the supervisor's record lock; returns its pid.
+
+    It is handed on because the path is no proof: an `open` or `guarded` command may put another file there.
+    """
+    argv = keeper_argv(role, state_dir, LOCK_FLAG)
+    actions = [(os.POSIX_SPAWN_DUP2, lock, 0)]
+    env = keeper_environment(role)
+    return os.posix_spawn(argv[0], argv, env, file_actions=actions, setsid=True, setsigmask=())
+
+
+def take_handed_lock() -> int:
+    """Return a descriptor of the lock that this process was spawned with, -1 without one.
+
+    To be called before descriptor 0 becomes something else, and before the lock is taken.
+    """
+    return os.dup(0) if LOCK_FLAG in sys.argv else -1

@@ -8,6 +8,8 @@ import os
 import resource
 import signal
 import time
+from collections.abc import Callable
+from typing import TypeVar
 
 from outlive.core.layout import Layout
 from outlive.keeper.bells import Bells
@@ -28,12 +30,14 @@ from outlive.keeper.locks import is_retired, take_lock
 from outlive.keeper.loop import Loop
 from outlive.keeper.offering import Offering
 from outlive.keeper.orphans import Orphans
+from outlive.keeper.pid_lock import open_pid_lock, take_pid_lock
 from outlive.keeper.pool import GuardianLink, ShimPool
 from outlive.keeper.presence import Presence
 from outlive.keeper.pump import Pump
 from outlive.keeper.reaping import Reaper
 from outlive.keeper.recovery import Recovery
 from outlive.keeper.requests import Requests
+from outlive.keeper.spawn import take_handed_lock
 from outlive.keeper.standard_files import log, use_standard_files
 from outlive.keeper.starts import Starts
 from outlive.keeper.table import Table
@@ -44,6 +48,7 @@ from outlive.protocols.keeper import CauseCode
 __all__ = ["Supervisor", "main"]
 
 _LOCK_PATIENCE_S = 2.0
+_T = TypeVar("_T")
 
 
 def main(state_dir: str) -> None:
@@ -53,6 +58,7 @@ def main(state_dir: str) -> None:
     """
     set_dumpable(is_dumpable=False)
     layout = Layout(state_dir)
+    pid_lock = take_handed_lock()
     use_standard_files(layout)
     for name in (signal.SIGINT, signal.SIGHUP):
         signal.signal(name, signal.SIG_IGN)
@@ -60,8 +66,10 @@ def main(state_dir: str) -> None:
     signal.set_wakeup_fd(alarm, warn_on_full_buffer=False)
     signal.signal(signal.SIGTERM, _ignore_signal)
     claim_folder(layout)  # before the journal is read: what lives by a copy's is the original's
+    if pid_lock < 0:
+        pid_lock = _surely(lambda: open_pid_lock(layout.supervisor_pid))
     until = time.monotonic() + _LOCK_PATIENCE_S
-    while (lock := _try_lock(layout)) is None:
+    while (lock := _try_locks(layout, pid_lock)) is None:
         if time.monotonic() > until or is_retired(layout.supervisor_lock):
             return
         time.sleep(0.005)
@@ -71,17 +79,26 @@ def main(state_dir: str) -> None:
     for folder in (layout.processes, layout.notes):
         os.makedirs(folder, mode=0o700, exist_ok=True)
     gc.disable()  # pauses would delay output; what is let go of leaves no cycles (`Kept.end`)
-    home = Home(layout, lock)
+    home = Home(layout, lock, pid_lock=pid_lock)
     supervisor = Supervisor(layout, home, lock)
     signal.signal(signal.SIGTERM, supervisor.shut_down)
     guardian = supervisor.run(wake)
-    os.close(lock)
+    home.leave()
     home.go_on(guardian)
 
 
-def _try_lock(layout: Layout) -> int | None:
+def _try_locks(layout: Layout, pid_lock: int) -> int | None:
+    """Take both locks or none. Older shims ask for the first one, all others for the second."""
+    lock = _surely(lambda: take_lock(layout.supervisor_lock, unless_retired=True))
+    if lock is not None and not _surely(lambda: take_pid_lock(pid_lock)):
+        os.close(lock)
+        return None
+    return lock
+
+
+def _surely(act: Callable[[], _T]) -> _T:
     try:
-        return take_lock(layout.supervisor_lock, unless_retired=True)
+        return act()
     except (
         OSError
     ) as error:  # a read-only file system, or a full one without a file for it: the guardian tries again
@@ -108,7 +125,9 @@ class Supervisor:
         limits = Limits(touch=bells.touch, stop=self._stop_over_limit)
         pump = Pump(loop, bells, reserve, ended=endings.stream_ended, over_limit=limits.check)
         endings.pump = limits.pump = table.pump = pump
-        self._guardian = GuardianLink(loop, layout, log=log, connected=self._fill, is_at_home=home.is_here)
+        self._guardian = GuardianLink(
+            loop, layout, log=log, connected=self._fill, is_at_home=home.is_here, pid_lock=home.pid_lock
+        )
         self._pool = ShimPool(loop, self._guardian, available=self._dispatch, heard=self._hear)
         table.pool = self._pool
         challenge = LockChallenge(loop, lock, is_ours=self._is_ours, log=log)

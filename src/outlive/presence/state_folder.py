@@ -133,7 +133,8 @@ def _refusal(path: str, reason: str) -> ConfigInvalid:
 
 def _check_locks(layout: Layout) -> None:
     """Name a lock that cannot be taken before anything waits for the process that would take it."""
-    for lock in (layout.server_lock, layout.supervisor_lock, layout.guardian_lock, layout.keeper_lock):
+    locks = (layout.server_lock, layout.supervisor_lock, layout.supervisor_pid, layout.guardian_lock)
+    for lock in (*locks, layout.keeper_lock):
         try:
             mode = os.stat(lock).st_mode
         except OSError:

@@ -1,25 +1,23 @@
 #include "holder.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "kernel.h"
 #include "packets.h"
 
-#ifndef F_OFD_GETLK
-#define F_OFD_GETLK 36
-#endif
+#define MARK "NoNewPrivs:\t"
+
 enum {
     PEER_PIDFD = 77, /* SO_PEERPIDFD (asm-generic/socket.h), Linux 6.5; older headers lack it */
-    FIRST_BYTES = 32,
-    LINE_BYTES = 64, /* of a lock file: a pid's line, and behind it the pid and its start ticks (keeper/locks.py) */
 };
 
 static bool lacks_peer_pidfd;
@@ -31,32 +29,21 @@ void read_degrade(void)
     lacks_peer_pidfd = missing != NULL && strstr(missing, "peer_pidfd") != NULL;
 }
 
-/* Read who holds a lock: false when no process does. 0 stands for what is not told. */
-static bool read_holder(int lock, long *pid, unsigned long long *ticks)
+/* Return the pid of the process that holds a record lock: 0 when none does, -1 for one that the kernel does not name. */
+static pid_t holder_of(int lock)
 {
     struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-    char line[LINE_BYTES + 1], *end;
 
-    if (fcntl(lock, F_OFD_GETLK, &whole) != 0 || whole.l_type == F_UNLCK)
-        return false;
-    ssize_t size = pread(lock, line, LINE_BYTES, 0);
-    if (size <= 0)
-        return false;
-    line[size] = '\0';
-    *pid = isdigit((unsigned char)line[0]) ? strtol(line, NULL, 10) : 0;
-    *ticks = 0;
-    if (size > FIRST_BYTES && isdigit((unsigned char)line[FIRST_BYTES]) &&
-        strtol(line + FIRST_BYTES, &end, 10) == *pid)
-        *ticks = strtoull(end, NULL, 10);
-    return true;
+    if (fcntl(lock, F_GETLK, &whole) != 0)
+        return -1;
+    if (whole.l_type == F_UNLCK)
+        return 0;
+    return whole.l_pid > 0 ? whole.l_pid : -1;
 }
 
-/* Where /proc hides the start time (hidepid), the pid alone counts. */
-static bool began_at(pid_t pid, unsigned long long ticks)
+bool is_held(int lock)
 {
-    unsigned long long found = ticks == 0 ? 0 : start_ticks(pid);
-
-    return found == 0 || found == ticks;
+    return holder_of(lock) != 0;
 }
 
 static bool has_exited(int pidfd)
@@ -66,27 +53,54 @@ static bool has_exited(int pidfd)
     return poll(&polled, 1, 0) != 0;
 }
 
+static bool is_want(int error)
+{
+    return error == EMFILE || error == ENFILE || error == ENOMEM;
+}
+
+/* Tell whether a process may gain privileges if we may (NoNewPrivs, proc_pid_status(5)), or /proc hides it. */
+static enum proof is_as_free_as_we(pid_t pid)
+{
+    char path[32], line[256];
+    enum proof proof = NO_HOLDER; /* also of a process that ends meanwhile */
+
+    if (prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1)
+        return IS_HOLDER;
+    snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
+    FILE *file = fopen(path, "re");
+    if (file == NULL)
+        return is_want(errno) ? CANNOT_TELL : IS_HOLDER;
+    /* Of a line that is too long the rest comes as a line of its own: the groups, which are numbers. */
+    while (proof == NO_HOLDER && fgets(line, sizeof line, file) != NULL)
+        if (strncmp(line, MARK, sizeof MARK - 1) == 0) {
+            if (line[sizeof MARK - 1] == '0')
+                proof = IS_HOLDER;
+            break;
+        }
+    fclose(file);
+    return proof;
+}
+
 enum proof holds_lock(int link, int lock)
 {
-    unsigned long long ticks;
-    long held_by;
     uid_t uid = 0;
     int pidfd = -1;
     socklen_t size = sizeof pidfd;
     pid_t pid = peer_of(link, &uid);
 
-    /* First what needs no descriptor: whoever has exhausted them must not make the holder's proof wait for others'. */
-    if (pid <= 0 || uid != getuid() || !read_holder(lock, &held_by, &ticks) || held_by != pid)
+    /* First what needs no descriptor: a process that has exhausted them must not make the holder's proof wait for others'. */
+    if (pid <= 0 || uid != getuid() || holder_of(lock) != pid)
         return NO_HOLDER;
-    errno = ENOPROTOOPT;
-    if (!lacks_peer_pidfd && getsockopt(link, SOL_SOCKET, PEER_PIDFD, &pidfd, &size) == 0) {
-        bool is_holder = began_at(pid, ticks) && !has_exited(pidfd);
-        close(pidfd);
-        return is_holder ? IS_HOLDER : NO_HOLDER;
+    if (!lacks_peer_pidfd && getsockopt(link, SOL_SOCKET, PEER_PIDFD, &pidfd, &size) != 0) {
+        if (errno != ENOPROTOOPT)
+            return is_want(errno) ? CANNOT_TELL : NO_HOLDER; /* it has exited */
+        pidfd = -1;
     }
-    if (errno == EMFILE || errno == ENFILE || errno == ENOMEM)
-        return CANNOT_TELL;
-    if (errno != ENOPROTOOPT)
-        return NO_HOLDER; /* it has exited */
-    return began_at(pid, ticks) && kill(pid, 0) == 0 ? IS_HOLDER : NO_HOLDER;
+    enum proof proof = is_as_free_as_we(pid);
+    /* Last and once more: what was asked by number was about the process that connected, if it lives and holds the lock. */
+    if (proof == IS_HOLDER && ((pidfd < 0 ? kill(pid, 0) != 0 : has_exited(pidfd)) || holder_of(lock) != pid))
+        proof = NO_HOLDER;
+    if (pidfd >= 0)
+        close(pidfd);
+    return proof;
 }

@@ -291,6 +291,6 @@ int main(int argc, char **argv)
     if (argc >= 4 && strcmp(argv[1], "stand") == 0)
         return stand_for(argv[2], argv + 3, false);
     if (argc >= 3 && strcmp(argv[1], "shim") == 0)
-        return shim(argv[2]);
+        return shim(argv[2], argc >= 4 && strcmp(argv[3], "--lock-at-0") == 0);
     return show_usage();
 }

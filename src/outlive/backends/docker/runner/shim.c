@@ -18,7 +18,7 @@
 #include "holder.h"
 #include "kernel.h"
 
-#define LOCK_NAME "/supervisor.lock"
+#define LOCK_NAME "/supervisor.pid"
 #define IDENTITY_NAME "/identity"
 
 enum {
@@ -144,11 +144,13 @@ static bool is_same_folder(const struct shim *shim)
            about.st_dev == shim->device && memcmp(identity, shim->identity, IDENTITY_BYTES) == 0;
 }
 
-/* By the lock as it was when we began, wherever its folder lies now; else by the one that lies in its place. */
+/* By the lock that was there when we began, wherever its folder lies now. What lies in its place counts only while no process
+   holds that one: else a command could put a lock of its own there. */
 static enum proof is_supervisor(struct shim *shim, int link)
 {
     enum proof proof = shim->lock < 0 ? NO_HOLDER : holds_lock(link, shim->lock);
-    int lock = proof == NO_HOLDER && is_same_folder(shim) ? open_lock(shim) : -1;
+    bool is_free = shim->lock < 0 || !is_held(shim->lock);
+    int lock = proof == NO_HOLDER && is_free && is_same_folder(shim) ? open_lock(shim) : -1;
 
     if (lock >= 0) {
         proof = holds_lock(link, lock);
@@ -177,7 +179,7 @@ static int accept_one(struct shim *shim, bool is_hung_up)
     return link;
 }
 
-/* The link is for the process that holds the supervisor's lock: any command can connect, and has our uid. */
+/* The link is for the process that holds the supervisor's record lock: any command can connect, and has our uid. */
 static void meet_supervisor(struct shim *shim, bool is_hung_up)
 {
     int link = accept_one(shim, is_hung_up);
@@ -280,14 +282,14 @@ static int open_wake(void)
     return signalfd(-1, &wanted, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-int shim(const char *state_folder)
+int shim(const char *state_folder, bool is_lock_handed)
 {
     static struct shim self = {.link = SHIM_LINK, .listener = -1, .unproven = -1};
 
     arm_failpoints();
     read_degrade();
     self.state_folder = state_folder;
-    self.lock = open_lock(&self);
+    self.lock = is_lock_handed ? STDIN_FILENO : open_lock(&self);
     remember_folder(&self);
     environ = NULL; /* a command's is its spec's, and nothing else */
     prctl(PR_SET_NAME, "outlive-shim", 0, 0, 0);

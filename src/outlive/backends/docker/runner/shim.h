@@ -26,7 +26,7 @@ struct shim {
     int wake;     /* signalfd(2): SIGCHLD */
     int listener; /* where the next supervisor connects, -1 while nothing is served */
     int unproven; /* a connection of what may be one: there were no descriptors to find out with; else -1 */
-    int lock;     /* the supervisor's lock, to ask about it; -1 where it could not be opened */
+    int lock;     /* the supervisor's record lock, to ask about it; -1 where it could not be opened */
     const char *state_folder;
     dev_t device; /* of the state folder when we began, */
     ino_t inode;  /* 0 where it could not be looked at, */
@@ -52,8 +52,8 @@ struct shim {
 };
 
 /* Serve the supervisors of a state folder until there is nothing left to hold and none of them. Returns the program's exit
-   code. */
-int shim(const char *state_folder);
+   code. `is_lock_handed`: the record lock's file is open as the standard input. */
+int shim(const char *state_folder, bool is_lock_handed);
 
 /* Tell the supervisor something, if there is one that listens. */
 void shim_say(const struct shim *shim, const char *format, ...) __attribute__((format(printf, 2, 3)));
