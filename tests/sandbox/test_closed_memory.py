@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from outlive.core.sandbox import Profile
+from outlive.keeper.files import read_small
+from tests.sandbox.houses import a_workspace, offers_of, steps_of
 from tests.sandbox.ordinary import CAN_BECOME, SYSTEM_PYTHON, OrdinaryHouse, as_nobody, open_folder
 from tests.support.server import OutliveServer, outlive_command
 
@@ -56,6 +59,28 @@ def test_no_process_of_its_user_looks_into_the_keeper() -> None:
         house.kill(house.supervisor(), house.guardian())
         house.wait_redundant()
         _check(words, {house.supervisor(): "supervisor", house.guardian(): "guardian"}, opened=command)
+
+
+@pytest.mark.promise("A.memory")
+@pytest.mark.parametrize("profile", [Profile.WORKSPACE, Profile.SEALED], ids=lambda one: one.value)
+def test_no_process_of_its_user_looks_into_the_shim_of_a_sandbox(profile: Profile) -> None:
+    """Nor into what makes the sandbox and stays: the first process of a PID namespace is a fork of the guardian."""
+    words = as_nobody()
+    with open_folder() as folder, OrdinaryHouse(folder) as house, a_workspace(house) as workspace:
+        steps = steps_of(house, offers_of(house), workspace, profile)
+        plain = house.start("/bin/cat", stdin="pipe")
+        bound = house.start("/bin/cat", stdin="pipe", cwd=str(workspace), confinement=steps)
+        command = house.pid(bound)
+        closed = {
+            house.supervisor(): "supervisor",
+            house.guardian(): "guardian",
+            house.shim_of(bound): "shim",
+        }
+        for line in (read_small(f"{house.folder(bound)}/init") or b"").splitlines():
+            closed[int(line.split()[0])] = "init"
+        assert len(closed) == (4 if profile is Profile.SEALED else 3)
+        assert command not in closed
+        _check(words, closed, opened=house.pid(plain))
 
 
 @pytest.mark.promise("A.memory")
