@@ -1,7 +1,9 @@
 """A keeper that belongs to an ordinary user, for a test that runs as root."""
 
+import functools
 import os
 import shutil
+import site
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,7 +18,16 @@ from tests.keeper.client import until
 from tests.keeper.house import House, shim_program
 from tests.support.run_mark import open_folder_of_run
 
-__all__ = ["CAN_BECOME", "NOBODY", "SYSTEM_PYTHON", "OrdinaryHouse", "as_nobody", "open_folder"]
+__all__ = [
+    "CAN_BECOME",
+    "NOBODY",
+    "SYSTEM_PYTHON",
+    "OrdinaryHouse",
+    "as_nobody",
+    "open_folder",
+    "ordinary_outlive",
+    "own_folder",
+]
 
 NOBODY = 65534
 SYSTEM_PYTHON = "/usr/bin/python3"  # one that everybody may run
@@ -28,6 +39,26 @@ def as_nobody(*words: str) -> list[str]:
     """Return the words that run others as an ordinary user."""
     user = str(NOBODY)
     return [_SETPRIV, "--reuid", user, "--regid", user, "--clear-groups", *words]
+
+
+@functools.cache
+def ordinary_outlive() -> list[str]:
+    """Return the words that run outlive as an ordinary user, by the system's Python and this environment's packages.
+
+    Empty where that user cannot reach them, or they are of another version of Python.
+    """
+    paths = [*site.getsitepackages(), str(Path(outlive.__file__).parents[1])]
+    code = f"import sys; sys.path[:0] = {paths!r}; from outlive.cli.main import main; main()"
+    words = as_nobody(SYSTEM_PYTHON, "-I", "-B", "-c", code)
+    tried = CAN_BECOME and subprocess.run([*words, "--version"], cwd="/", capture_output=True, check=False)
+    return words if tried and tried.returncode == 0 else []
+
+
+def own_folder(path: Path) -> Path:
+    """Make a folder of an ordinary user's."""
+    path.mkdir(mode=0o700)
+    os.chown(path, NOBODY, NOBODY)
+    return path
 
 
 @contextmanager

@@ -1,15 +1,19 @@
 """The server's own socket, asked from inside of each profile: only a token counts there (issue 19, 1)."""
 
 import json
+import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from outlive.core.sandbox import Profile
 from tests.attacks.attacking import create_token
+from tests.sandbox.houses import USERS
+from tests.sandbox.ordinary import NOBODY, open_folder, ordinary_outlive, own_folder
 from tests.support.server import OutliveServer, outlive_command
 
 # Nothing of ours: a request as bytes, over the Unix socket.
@@ -32,15 +36,33 @@ print(json.dumps([int(head.split()[1]), body.decode(errors="replace")]))
 """
 
 
+@pytest.fixture(params=USERS)
+def served(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[tuple[OutliveServer, Path]]:
+    """A server of ours and one of an ordinary user, each with a folder for its commands."""
+    if request.param == "ours":
+        (tmp_path / "w").mkdir()
+        yield request.getfixturevalue("server"), tmp_path / "w"
+        return
+    if not (words := ordinary_outlive()):
+        pytest.skip("no other user can run outlive here")
+    with open_folder() as folder:
+        monkeypatch.setenv("OUTLIVE_TEST_COMMAND", shlex.join(words))
+        monkeypatch.setenv("HOME", str(own_folder(folder / "home")))
+        with OutliveServer(own_folder(folder / "state")) as server:
+            assert f"\nUid:\t{NOBODY}\t" in Path(f"/proc/{server.pid}/status").read_text()
+            yield server, own_folder(folder / "w")
+
+
 @pytest.mark.promise("A.inside", "A.token")
 @pytest.mark.parametrize("profile", list(Profile), ids=lambda one: one.value)
 def test_the_servers_socket_answers_a_command_with_its_token_only(
-    server: OutliveServer, tmp_path: Path, profile: Profile
+    served: tuple[OutliveServer, Path], profile: Profile
 ) -> None:
+    server, workspace = served
     python = shutil.which("python3", path="/usr/bin:/bin") or sys.executable
     socket = str(server.state_dir / "server.sock")
-    workspace = tmp_path / "w"
-    workspace.mkdir()
 
     def ask(token: str) -> object:
         words = [*outlive_command(), "run", "--state-dir", str(server.state_dir), "--profile", profile.value]
