@@ -3,13 +3,16 @@
 import asyncio
 import json
 import os
+import shlex
 import shutil
+import socket
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Self
+from unittest import mock
 
 import outlive
 from outlive.core.command import Command
@@ -17,7 +20,9 @@ from outlive.core.sandbox import Profile
 from outlive.engine.sandbox import Sandboxes, SandboxSettings
 from outlive.keeper.offers import Offers, read_offers
 from outlive.keeper.shim_program import SHIM_VARIABLE
+from outlive.protocols.keeper import encode_message
 from tests.keeper.house import House
+from tests.sandbox.ordinary import ordinary_outlive
 from tests.support.run_mark import open_folder_of_run
 from tests.support.server import OutliveServer
 
@@ -25,6 +30,8 @@ __all__ = ["SYSTEM_PYTHON", "Scene"]
 
 SYSTEM_PYTHON = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else os.path.realpath(sys.executable)
 _HERE = Path(__file__).parent
+_END = encode_message({"op": "end", "req": 1, "kill": True})
+_LIST = b"GET /v1/processes HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
 _ATTACK = (
     "import sys; sys.path.insert(0, sys.argv.pop(1)); from tests.escapes.attacker.run import main; main()"
 )
@@ -80,7 +87,10 @@ class Scene:
         shutil.copytree(
             _HERE / "attacker", packages / "attacker", ignore=shutil.ignore_patterns("__pycache__")
         )
-        for package in (packages.parent, packages):
+        forging = packages.parent / "sandbox" / "forging.py"
+        forging.parent.mkdir()
+        shutil.copy(_HERE.parent / "sandbox" / "forging.py", forging)
+        for package in (packages.parent, packages, forging.parent):
             (package / "__init__.py").touch()
         shutil.copy(_HERE / "victim.py", self._program)
         (self._program / "readable").write_text("readable")
@@ -103,10 +113,7 @@ class Scene:
         )
         self._victim = self._stack.enter_context(victim)
         self._told: dict[str, Any] = json.loads(self._line())
-        if self.user == os.geteuid():  # another user cannot execute the environment that the tests run in
-            server = OutliveServer(self.house.state_dir).start()
-            self._stack.callback(server.stop)
-            self._told["pids"]["server"] = server.pid
+        self._start_server()
         bystander = self.house.start("/bin/sleep", "600")
         self._told["pids"] |= {
             "supervisor": self.house.supervisor(),
@@ -118,7 +125,32 @@ class Scene:
             "state": f"{self.house.folder(bystander)}/spec",
             "home": str(self.folder / "home" / "private"),
             "readable": str(self._program / "readable"),
+            "state_dir": str(self.house.state_dir),
+            "sockets": [
+                ("shim", f"{self.house.folder(bystander)}/sock", b"release".hex(), socket.SOCK_SEQPACKET, ""),
+                ("guardian", self.house.layout.guardian_socket, b"fork".hex(), socket.SOCK_SEQPACKET, ""),
+                (
+                    "supervisor",
+                    self.house.layout.keeper_socket,
+                    _END.hex(),
+                    socket.SOCK_SEQPACKET,
+                    '"ok":true',
+                ),
+                ("server", self.house.layout.server_socket, _LIST.hex(), socket.SOCK_STREAM, " 200 OK"),
+            ],
         }
+
+    def _start_server(self) -> None:
+        """Start a server of the same user."""
+        env = {}
+        if self.user != os.geteuid():
+            if not (words := ordinary_outlive()):
+                return  # nothing that this user can reach runs one
+            env = {"OUTLIVE_TEST_COMMAND": shlex.join(words), "HOME": str(self.folder / "home")}
+        with mock.patch.dict(os.environ, env):
+            server = OutliveServer(self.house.state_dir).start()
+        self._stack.callback(server.stop)
+        self._told["pids"]["server"] = server.pid
 
     def _house(self, state_dir: Path) -> House:
         if self.user == os.geteuid():
@@ -175,10 +207,10 @@ class Scene:
         )
         return confined.steps or (), confined.sandbox.features
 
-    def attack(self, steps: Iterable[str]) -> dict[str, str]:
-        """Try everything within some steps; return the outcomes by name."""
+    def attack(self, steps: Iterable[str], *, only_keeper: bool = False) -> dict[str, str]:
+        """Try everything within some steps, or only what is aimed at the keeper; return the outcomes by name."""
         plan = self.workspace / "plan"
-        plan.write_text(json.dumps(self._told))
+        plan.write_text(json.dumps(self._told | {"only_keeper": only_keeper}))
         plan.chmod(0o644)
         words = (SYSTEM_PYTHON, "-I", "-S", "-c", _ATTACK, str(self._program), f"@{plan}")
         code, out, err = self.run(steps, *words)

@@ -96,6 +96,21 @@ def test_there_is_no_way_out_but_those_that_are_told_of(scene: Scene, profile: P
     assert scene.dead() == []
 
 
+@pytest.mark.promise("A.keeper")
+@pytest.mark.parametrize("profile", [Profile.OPEN, Profile.GUARDED])
+def test_open_and_guarded_keep_what_they_promise(scene: Scene, profile: Profile) -> None:
+    """They bound no effects; but the keeper serves them nothing, and in `guarded` no program gives more rights."""
+    steps, _ = _steps(scene, profile)
+    before = scene.victim()
+    outcomes = scene.attack(steps, only_keeper=True)
+    assert {way: said for way, said in outcomes.items() if said.startswith("fault")} == {}
+    assert [way for way in outcomes if way.startswith(("shim", "guardian", "supervisor"))]
+    assert _escaped(outcomes) == ({"gain_privileges"} if profile is Profile.OPEN else set())
+    assert scene.victim() == before
+    assert scene.dead() == []
+    assert scene.run((), "/bin/true")[0] == 0, "the keeper has its locks still"
+
+
 def test_every_way_that_is_left_open_stands_in_the_documentation() -> None:
     page = " ".join(_PAGE.read_text().split())
     for words in [words for _, _, words in _TOLD] + [words for _, words in _TOLD_WITHOUT.values()]:
