@@ -113,8 +113,10 @@ class Scene:
         )
         self._victim = self._stack.enter_context(victim)
         self._told: dict[str, Any] = json.loads(self._line())
-        self._start_server()
+        # Before the server: its first look for what earlier servers left takes a folder without a record for such a thing.
         bystander = self.house.start("/bin/sleep", "600")
+        self.house.shim_of(bystander)
+        self._start_server()
         self._told["pids"] |= {
             "supervisor": self.house.supervisor(),
             "guardian": self.house.guardian(),
