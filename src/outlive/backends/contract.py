@@ -131,7 +131,7 @@ class Backend(BackendSite, Protocol):
     ) -> None:
         """Send a signal: to the main process, its process group, or its tree."""
 
-    async def write(self, process_id: ProcessId, data: bytes) -> None:
+    async def write(self, process_id: ProcessId, data: bytes | memoryview) -> None:
         """Write at most 1 MiB to the input; returns when all of it is in the pipe or terminal.
 
         Raises:

@@ -38,6 +38,9 @@ class KeeperLink:
     """Talks to the supervisor as role "server". `async with` keeps it connected; only the loop's thread uses it.
 
     When the socket is full, requests wait in the order they were asked; beyond 1024 callers wait before they ask.
+
+    Attributes:
+        gives_input: The supervisor knows the operation "input"; one of an earlier version does not.
     """
 
     def __init__(
@@ -67,6 +70,7 @@ class KeeperLink:
         self._was_ready = asyncio.Event()
         self._is_there = asyncio.Event()
         self._has_room = asyncio.Event()
+        self.gives_input = False
         self._unanswered = Unanswered()
         self._unsent: deque[Request] = deque()
         self._hello: Request | None = None
@@ -94,11 +98,12 @@ class KeeperLink:
     async def request(
         self,
         message: Reply,
-        payload: bytes = b"",
+        payload: bytes | memoryview = b"",
         *,
         deadline_s: float,
         is_repeatable: bool,
         settle: Settle | None = None,
+        sent_with: socket.socket | None = None,
     ) -> Reply:
         """Ask and return the reply.
 
@@ -108,6 +113,7 @@ class KeeperLink:
             deadline_s: After so long the request is forgotten.
             is_repeatable: Send it again when the supervisor dies before it has answered.
             settle: Called once with the outcome, in the order of the packets, also when the caller was cancelled.
+            sent_with: A socket that travels with the request; it stays the caller's, who closes it.
 
         Raises:
             OutliveError: What the supervisor answered; `keeper_restarted` for a request that cannot be repeated;
@@ -116,11 +122,23 @@ class KeeperLink:
         if not self._has_room.is_set():
             await _wait(self._has_room, deadline_s, self._unanswered)
         request = self._unanswered.add(
-            message, payload, deadline_s=deadline_s, is_repeatable=is_repeatable, settle=settle
+            message,
+            payload,
+            deadline_s=deadline_s,
+            is_repeatable=is_repeatable,
+            settle=settle,
+            sent_with=sent_with,
         )
         if self._unanswered.is_reachable:
             self._send(request)
         return await request.future
+
+    def tell(self, message: Reply, payload: bytes | memoryview, *, deadline_s: float) -> None:
+        """Ask without waiting for the reply, once: for a caller that is being cancelled."""
+        request = self._unanswered.add(message, payload, deadline_s=deadline_s, is_repeatable=False)
+        request.future.cancel()
+        if self._unanswered.is_reachable:
+            self._send(request)
 
     # -- sending
 
@@ -138,7 +156,9 @@ class KeeperLink:
         if self._socket is None:
             return True
         try:
-            if len(request.payload) > MAX_INLINE_BYTES:
+            if request.sent_with is not None and request.sent_with.fileno() >= 0:
+                _send_with(self._socket, encode_message(request.message), request.sent_with.fileno())
+            elif len(request.payload) > MAX_INLINE_BYTES:
                 _send_with_file(self._socket, request.message, request.payload)
             else:
                 self._socket.send(encode_message(request.message, request.payload), socket.MSG_NOSIGNAL)
@@ -270,6 +290,7 @@ class KeeperLink:
         finally:
             self._hello = None
             self._unanswered.forget(hello)
+        self.gives_input = bool(reply.get("gives_input"))
         self._unanswered.trouble = None
         self._unanswered.is_reachable = True
         self._was_ready.set()
@@ -292,7 +313,9 @@ async def _wait(event: asyncio.Event, deadline_s: float, unanswered: Unanswered)
         raise unanswered.silence(deadline_s) from None
 
 
-def _send_with_file(connection: socket.socket, message: Mapping[str, object], payload: bytes) -> None:
+def _send_with_file(
+    connection: socket.socket, message: Mapping[str, object], payload: bytes | memoryview
+) -> None:
     """Send a message whose payload is too large for a packet: it travels in a memory file (memfd_create(2))."""
     fd = os.memfd_create("outlive-start", os.MFD_CLOEXEC)
     try:
@@ -301,7 +324,11 @@ def _send_with_file(connection: socket.socket, message: Mapping[str, object], pa
             payload
         ):  # memory only, some 0.5 ms a megabyte; pwrite leaves the shared offset at 0
             offset += os.pwrite(fd, payload[offset:] if offset else payload, offset)
-        ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [fd]))]
-        connection.sendmsg([encode_message({**message, "in_fd": True})], ancillary, socket.MSG_NOSIGNAL)
+        _send_with(connection, encode_message({**message, "in_fd": True}), fd)
     finally:
         os.close(fd)
+
+
+def _send_with(connection: socket.socket, packet: bytes, fd: int) -> None:
+    ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [fd]))]
+    connection.sendmsg([packet], ancillary, socket.MSG_NOSIGNAL)

@@ -7,6 +7,7 @@ import socket
 from collections.abc import Callable, Mapping
 
 from outlive.backends.contract import BackendListener, NodeState, Started, unknown_backend
+from outlive.backends.direct_inputs import PIECE_BYTES, DirectInputs
 from outlive.backends.keeper_link import KeeperLink
 from outlive.backends.observing import observe_tree, window_size
 from outlive.backends.unanswered import Reply
@@ -20,7 +21,8 @@ from outlive.protocols.keeper import RECORD, CauseCode
 
 __all__ = ["LocalBackend"]
 
-_PIECE_BYTES = 64 * 1024  # of an input in one packet: larger ones would travel in files of their own
+# From here on an input is worth a pipe of the server's own; what is typed is not.
+_DIRECT_BYTES = 16 * 1024
 _CONNECT_S = 20.0
 # A hung supervisor is replaced by the guardian within 6-8 s and the request is sent again: time for both.
 _START_S = 25.0
@@ -33,15 +35,25 @@ class _Asking:
     """One half of `LocalBackend`: pipes and terminals, and how the keeper is asked."""
 
     _link: KeeperLink | None
+    _inputs: DirectInputs | None
 
-    async def write(self, process_id: ProcessId, data: bytes) -> None:
-        """Write to the input; never repeated. Pieces follow each other without waiting: the keeper takes them in order."""
-        pieces = [data[at : at + _PIECE_BYTES] for at in range(0, len(data), _PIECE_BYTES)]
+    async def write(self, process_id: ProcessId, data: bytes | memoryview) -> None:
+        """Write to the input; never repeated. Much of it goes straight into the pipe, the rest through the keeper."""
+        written = 0
+        inputs = self._inputs
+        if inputs is not None and (len(data) >= _DIRECT_BYTES or inputs.holds(process_id)):
+            written = await inputs.write(process_id, data)
+        if written < len(data) or not data:
+            await self._write_there(process_id, data[written:], written)
+
+    async def _write_there(self, process_id: ProcessId, data: bytes | memoryview, written: int) -> None:
+        """Have the keeper write what follows `written` bytes. Pieces do not wait for each other: it takes them in order."""
+        pieces = [data[at : at + PIECE_BYTES] for at in range(0, len(data), PIECE_BYTES)]
         if len(pieces) > 1:
             outcomes = await asyncio.gather(*(self._write(process_id, piece) for piece in pieces))
         else:  # sent before anything else that the caller asks for next
             outcomes = [await self._write(process_id, data)]
-        written = waiting = 0
+        waiting = 0
         failed: OutliveError | None = None
         for piece, outcome in zip(pieces, outcomes, strict=True):
             if outcome is None:
@@ -63,7 +75,7 @@ class _Asking:
                 details=_counted(written, waiting),
             )
 
-    async def _write(self, process_id: ProcessId, piece: bytes) -> OutliveError | None:
+    async def _write(self, process_id: ProcessId, piece: bytes | memoryview) -> OutliveError | None:
         """Write one piece and return why it failed, None when it is in."""
         message: Reply = {"op": "write", "id": process_id}
         try:
@@ -74,6 +86,8 @@ class _Asking:
 
     async def close_stdin(self, process_id: ProcessId) -> None:
         """Close the input."""
+        if self._inputs is not None:
+            self._inputs.drop(process_id)
         await self._ask("close_stdin", process_id)
 
     async def resize(self, process_id: ProcessId, *, rows: int, cols: int) -> None:
@@ -127,6 +141,7 @@ class LocalBackend(_Asking):
         self._ensure = functools.partial(ensure_keeper, state_dir)
         self._stack = contextlib.AsyncExitStack()
         self._link: KeeperLink | None = None
+        self._inputs: DirectInputs | None = None
 
     def check(self, backend: str) -> None:
         """Let this machine's own name pass.
@@ -154,6 +169,7 @@ class LocalBackend(_Asking):
         )
         await self._stack.enter_async_context(link)
         self._link = link
+        self._inputs = DirectInputs(link)
         try:
             await link.wait_ready(_CONNECT_S)
         except BaseException:
@@ -162,7 +178,9 @@ class LocalBackend(_Asking):
 
     async def close(self) -> None:
         """Disconnect; what runs goes on."""
-        self._link = None
+        if self._inputs is not None:
+            self._inputs.close()
+        self._link = self._inputs = None
         await self._stack.aclose()
 
     async def start(

@@ -50,7 +50,7 @@ class _Passing:
         backend = self._of(process_id)
         await backend.signal(process_id, number, whole_tree=whole_tree, whole_group=whole_group)
 
-    async def write(self, process_id: ProcessId, data: bytes) -> None:
+    async def write(self, process_id: ProcessId, data: bytes | memoryview) -> None:
         """Write to the input."""
         await self._of(process_id).write(process_id, data)
 

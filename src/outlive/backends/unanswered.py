@@ -4,6 +4,7 @@ Touches no socket; `keeper_link` sends them. Only the loop's thread uses it.
 """
 
 import asyncio
+import socket
 from collections.abc import Callable
 
 from outlive.core.errors import BackendUnavailable, OutliveError, error_from_slug
@@ -18,10 +19,27 @@ Settle = Callable[[Reply | OutliveError], None]
 class Request:
     """One question; `future` is what its caller waits for, `settle` is called even if nobody waits any more."""
 
-    __slots__ = ("future", "is_repeatable", "is_sent", "message", "number", "payload", "settle", "timer")
+    __slots__ = (
+        "future",
+        "is_repeatable",
+        "is_sent",
+        "message",
+        "number",
+        "payload",
+        "sent_with",
+        "settle",
+        "timer",
+    )
 
     def __init__(
-        self, number: int, message: Reply, payload: bytes, *, is_repeatable: bool, settle: Settle | None
+        self,
+        number: int,
+        message: Reply,
+        payload: bytes | memoryview,
+        *,
+        is_repeatable: bool,
+        settle: Settle | None,
+        sent_with: socket.socket | None = None,
     ) -> None:
         """Begin unsent."""
         loop = asyncio.get_running_loop()
@@ -32,6 +50,7 @@ class Request:
         self.is_repeatable = is_repeatable
         self.is_sent = False
         self.settle = settle
+        self.sent_with = sent_with
         self.timer: asyncio.TimerHandle | None = None
 
     def finish(self, outcome: Reply | OutliveError) -> None:
@@ -67,15 +86,23 @@ class Unanswered:
     def add(
         self,
         message: Reply,
-        payload: bytes,
+        payload: bytes | memoryview,
         *,
         deadline_s: float | None,
         is_repeatable: bool,
         settle: Settle | None = None,
+        sent_with: socket.socket | None = None,
     ) -> Request:
         """Enter a question; after `deadline_s` it is answered with an error and forgotten."""
         self._number += 1
-        request = Request(self._number, message, payload, is_repeatable=is_repeatable, settle=settle)
+        request = Request(
+            self._number,
+            message,
+            payload,
+            is_repeatable=is_repeatable,
+            settle=settle,
+            sent_with=sent_with,
+        )
         self._requests[request.number] = request
         if deadline_s is not None:
             loop = asyncio.get_running_loop()

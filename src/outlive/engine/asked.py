@@ -63,7 +63,7 @@ class Asked:
         async with self._telling("signal", process, signal=number, whole_tree=whole_tree):
             await self._engine.signal(process, number, whole_tree=whole_tree, whole_group=whole_group)
 
-    async def write(self, process: Process, data: bytes | AsyncIterable[bytes]) -> int:
+    async def write(self, process: Process, data: bytes | memoryview | AsyncIterable[bytes]) -> int:
         """Write to the process's input; how many bytes is announced once, and what they were to no one."""
         async with self._telling("write", process) as details:
             details["bytes"] = 0

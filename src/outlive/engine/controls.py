@@ -115,7 +115,7 @@ class Controls:
             raise _ended(process)
         await self._backend.signal(process.process_id, number, whole_tree=whole_tree, whole_group=whole_group)
 
-    async def write(self, process: Process, data: bytes | AsyncIterable[bytes]) -> int:
+    async def write(self, process: Process, data: bytes | memoryview | AsyncIterable[bytes]) -> int:
         """Write to the process's input; returns how many bytes that was when all of it is in the pipe or terminal.
 
         Calls for one process are served one after the other, whole. Any length; what an iterable brings goes in as fast
@@ -253,8 +253,8 @@ def _check_input(process: Process) -> None:
         raise InvalidState("stdin_closed", "The process was started without an input.")
 
 
-async def _pieces(data: bytes | AsyncIterable[bytes]) -> AsyncIterator[bytes]:
-    if isinstance(data, bytes):
+async def _pieces(data: bytes | memoryview | AsyncIterable[bytes]) -> AsyncIterator[bytes | memoryview]:
+    if isinstance(data, bytes | memoryview):
         yield data
     else:
         async for piece in data:

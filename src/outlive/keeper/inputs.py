@@ -4,6 +4,7 @@ import contextlib
 import fcntl
 import os
 import select
+import socket
 
 from outlive.keeper import sockets
 from outlive.keeper.kept import Answer, Kept
@@ -36,6 +37,18 @@ class Inputs:
         kept.inputs.append((memoryview(data), answer))
         if len(kept.inputs) == 1:
             self._push(kept)
+
+    def give(self, kept: Kept, receiver: int, answer: Answer) -> None:
+        """Give the server the pipe itself, over a Unix socket of its own: then it need not ask for each piece.
+
+        Not while something waits here, which is older than what the server would write.
+        """
+        pipe = kept.fds.get("i")
+        is_given = False
+        if pipe is not None and not kept.inputs:
+            with contextlib.suppress(OSError), socket.socket(fileno=os.dup(receiver)) as connection:
+                is_given = sockets.send(connection, b"i", [pipe])
+        answer({"given": is_given})
 
     def close(self, kept: Kept, answer: Answer) -> None:
         """Close standard input after what waits was written; at a terminal, type end-of-file."""

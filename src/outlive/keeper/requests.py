@@ -33,6 +33,7 @@ _UNRECOVERED: _Message = {
     "error": "timeout",
     "message": "The process's shim has not answered the new supervisor yet: it is stopped, or starved.",
 }
+_ENDED = {"error": "process_ended", "message": "The keeper does not hold this process (any more)."}
 _INSIDE = "A process that outlive has started may not tell the keeper what to do."
 
 
@@ -87,7 +88,7 @@ class Requests:
         is_start = message.get("op") == "start"
 
         def carry_out() -> None:
-            self._carry_out(client, message, content, answer, is_lending=bool(fds))
+            self._carry_out(client, message, content, fds, answer)
 
         try:
             content = _read_all(fds[0]) if fds and is_start and not client.is_inside else payload
@@ -108,28 +109,32 @@ class Requests:
                 os.close(fd)
 
     def _carry_out(
-        self, client: Client, message: _Message, payload: bytes, answer: Answer, *, is_lending: bool
+        self, client: Client, message: _Message, payload: bytes, fds: list[int], answer: Answer
     ) -> None:
         try:
             if client.is_inside and not _is_harmless(message):
                 answer({"error": "inside_process", "message": _INSIDE})
             elif message["op"] == "lend":
-                _refuse_loan(client, str(message["id"]), answer, is_lending=is_lending)
+                _refuse_loan(client, str(message["id"]), answer, is_lending=bool(fds))
             else:
-                self._route(client, message, payload, answer)
+                self._route(client, message, payload, fds, answer)
         except (KeyError, ValueError, TypeError) as error:
             answer({"error": "invalid_params", "message": f"The keeper does not understand this: {error!r}."})
 
-    def _route(self, client: Client, message: _Message, payload: bytes, answer: Answer) -> None:
+    def _route(
+        self, client: Client, message: _Message, payload: bytes, fds: list[int], answer: Answer
+    ) -> None:
         match message["op"]:
             case "hello":
-                answer({"version": VERSION, **self._presence.status()})
+                answer({"version": VERSION, "gives_input": True, **self._presence.status()})
                 if message.get("role") == "server":
                     self._presence.greet(client)
             case "status":
                 answer(self._presence.status())
             case "start":
                 self._start(message, payload, answer)
+            case "input":
+                self._give_input(client, message, fds, answer)
             case "offers":
                 self._offering.ask(answer)
             case "end":
@@ -145,7 +150,7 @@ class Requests:
     def _on_process(self, operation: str, message: _Message, payload: bytes, answer: Answer) -> None:
         kept = self._table.by_key.get(id_to_bytes(str(message["id"])))
         if kept is None:
-            answer({"error": "process_ended", "message": "The keeper does not hold this process (any more)."})
+            answer(dict(_ENDED))
         elif operation == "write":
             self._inputs.write(kept, payload, answer)
         elif operation in self._about_process:
@@ -157,6 +162,15 @@ class Requests:
                     "message": f"This keeper does not know {operation!r}: upgrade it.",
                 }
             )
+
+    def _give_input(self, client: Client, message: _Message, fds: list[int], answer: Answer) -> None:
+        if not client.is_server or len(fds) != 1:
+            raise ValueError("only a server is given an input, over one socket of its own")
+        kept = self._table.by_key.get(id_to_bytes(str(message["id"])))
+        if kept is None:
+            answer(dict(_ENDED))
+        else:
+            self._inputs.give(kept, fds[0], answer)
 
     def _start(self, message: _Message, content: bytes, answer: Answer) -> None:
         process_id = str(message["id"])
@@ -258,9 +272,13 @@ class Requests:
 
 
 def _subject(message: _Message) -> bytes:
-    """Return the key of the process that a request is about; of none, an empty one."""
+    """Return the key of the process that a request must wait for; of none, an empty one.
+
+    A server that is given no input at once writes by way of the keeper instead: that waits.
+    """
     process_id = str(message.get("id"))
-    return id_to_bytes(process_id) if message.get("op") != "lend" and is_process_id(process_id) else b""
+    is_waiting = message.get("op") not in {"lend", "input"}
+    return id_to_bytes(process_id) if is_waiting and is_process_id(process_id) else b""
 
 
 def _refuse_loan(client: Client, process_id: str, answer: Answer, *, is_lending: bool) -> None:

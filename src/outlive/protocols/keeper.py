@@ -128,7 +128,7 @@ def decode_doorbells(packet: bytes) -> Iterator[Doorbell]:
         yield Doorbell(*fields)
 
 
-def encode_message(message: Mapping[str, object], payload: bytes = b"") -> bytes:
+def encode_message(message: Mapping[str, object], payload: bytes | memoryview = b"") -> bytes:
     """Return a request or reply, with raw bytes behind the JSON where the message carries data."""
     head = b"J" + to_json(message).encode()
     return head + b"\0" + payload if payload else head
