@@ -17,7 +17,7 @@ from websockets.frames import Frame, Opcode
 from outlive.frontends.raw_websocket import EXTENSION, Inbox, RawWebSocketProtocol
 from outlive.frontends.uvicorn_parts import ClientDisconnected, Config, ServerState
 from tests.frontends.serving import served
-from tests.support.raw import open_raw_websocket, read_frame
+from tests.support.raw import masked_header, open_raw_websocket, read_frame
 
 _TEXT = 0x81
 Extension = dict[str, Any]
@@ -213,9 +213,12 @@ class _Connection:
     async def all(self) -> list[dict[str, Any]]:
         """Take the messages that are there."""
         messages = []
-        while not self.protocol.queue.empty():
+        while True:
+            while self.protocol._rest and self.protocol.queue.empty():
+                self.protocol._parse_rest()  # as the application does, which asks for the next one
+            if self.protocol.queue.empty():
+                return messages
             messages.append(await self.protocol.receive())
-        return messages
 
 
 async def _accept_all(scope: Scope, receive: Receive, send: Send) -> None:
@@ -230,6 +233,12 @@ _FRAMES = st.lists(
     st.one_of(
         st.text(max_size=200).map(lambda text: [("text", _masked(Opcode.TEXT, text.encode()), text)]),
         st.binary(max_size=20).map(lambda data: [("bytes", _masked(Opcode.BINARY, data), data)]),
+        st.binary(min_size=1, max_size=9).map(
+            lambda data: [("bytes", _masked(Opcode.BINARY, data * 8_000), data * 8_000)]
+        ),
+        st.binary(min_size=1, max_size=9).map(
+            lambda data: [("bytes", masked_header(2, len(data) * 500) + data * 500, data * 500)]
+        ),
         st.binary(max_size=20).map(lambda data: [("", _masked(Opcode.PING, data), "")]),
         st.text(max_size=20).map(
             lambda text: [
@@ -271,6 +280,26 @@ def test_messages_are_the_same_however_the_bytes_come(
 
     expected = [(kind, content) for kind, _, content in frames if kind]
     assert asyncio.run(play()) == expected
+
+
+async def test_a_large_binary_message_does_not_pass_the_parser(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a process is to read comes in such messages; one that is not taken yet stops the reading."""
+    connection = _Connection()
+    await connection.open()
+
+    def parse(_data: bytes) -> None:
+        raise AssertionError("the complete parser has seen it")
+
+    monkeypatch.setattr(connection.protocol.conn, "receive_data", parse)
+    payload = random.Random(1).randbytes(90_000)
+    wire = _masked(Opcode.BINARY, payload) + masked_header(2, 500) + payload[:500]
+    for at in range(0, len(wire), 20_000):
+        assert connection.transport.is_read
+        connection.protocol.data_received(wire[at : at + 20_000])
+    assert not connection.transport.is_read
+    assert [message["bytes"] for message in await connection.all()] == [payload, payload[:500]]
+    assert connection.transport.is_read
+    connection.protocol.connection_lost(None)
 
 
 async def test_nothing_is_paused_for_a_message_that_is_awaited_and_one_that_waits_stops_the_reading() -> None:

@@ -9,6 +9,7 @@ from websockets.protocol import CLIENT, Protocol, State
 from outlive.protocols.websocket_frames import (
     BINARY,
     TEXT,
+    LargeBinary,
     binary_frame,
     lone_text,
     split_frames,
@@ -80,3 +81,51 @@ def test_what_is_not_one_whole_text_frame_is_left_to_a_parser() -> None:
         *(text[:size] for size in range(len(text))),
     ]
     assert [lone_text(data) for data in others] == [None] * len(others)
+
+
+def _begun(data: bytes, at: int = 0) -> LargeBinary | None:
+    begun = LargeBinary.begin(data, at, max_bytes=100_000)
+    return None if begun is None else begun[0]
+
+
+@pytest.mark.parametrize("size", [126, 65_535, 65_536, 100_000])
+def test_a_large_binary_frame_is_gathered_however_it_comes(size: int) -> None:
+    """RFC 6455, 5.2: the length in two bytes or in eight; what follows the frame is not taken."""
+    payload = bytes(range(256)) * (size // 256 + 1)
+    wire = b"before" + Frame(Opcode.BINARY, payload[:size]).serialize(mask=True) + b"behind"
+    begun = LargeBinary.begin(wire, 6, max_bytes=100_000)
+    assert begun is not None
+    large, at = begun
+    while not large.is_whole:
+        piece = wire[at : at + 30_000]
+        at += large.take(piece, 0)
+    key = (large.key * (size // 4 + 1))[:size]
+    assert bytes(a ^ b for a, b in zip(large.payload, key, strict=True)) == payload[:size]
+    assert wire[at:] == b"behind"
+
+
+def test_a_large_frame_holds_what_has_come_and_not_what_it_announces() -> None:
+    """A header costs its sender fourteen bytes."""
+    large = _begun(Frame(Opcode.BINARY, bytes(90_000)).serialize(mask=True)[:14])
+    assert large is not None
+    assert len(large.payload) == 0
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        bytes((BINARY,)),
+        Frame(Opcode.TEXT, bytes(1000)).serialize(mask=True),
+        Frame(Opcode.BINARY, bytes(1000), fin=False).serialize(mask=True),
+        Frame(Opcode.BINARY, bytes(1000)).serialize(mask=False),
+        Frame(Opcode.BINARY, bytes(125)).serialize(mask=True),
+        Frame(Opcode.BINARY, bytes(100_001)).serialize(mask=True),
+        Frame(Opcode.BINARY, bytes(1000)).serialize(mask=True)[:7],
+        Frame(Opcode.BINARY, bytes(90_000)).serialize(mask=True)[:13],
+        bytes((BINARY, 0xFE, 0, 0, 1, 2, 3, 4)),
+    ],
+)
+def test_every_other_frame_is_left_to_the_parser(data: bytes) -> None:
+    """Text, parts, no mask, little, too much, a header that is not whole, nothing at all."""
+    assert _begun(data) is None

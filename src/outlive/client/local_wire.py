@@ -102,9 +102,9 @@ class LocalWire:
             with self._sending:
                 if size <= _JOINED_MAX:
                     self._socket.sendall(head + _NO_MASK + payload)
-                else:
-                    self._socket.sendall(head + _NO_MASK)
-                    self._socket.sendall(payload)
+                else:  # together all the same: the server reads a frame by hand whose header comes with its beginning
+                    sent = self._socket.sendmsg((head + _NO_MASK, payload))
+                    self._socket.sendall(memoryview(payload)[sent - len(head) - len(_NO_MASK) :])
         except OSError as error:
             raise ConnectionLost from error
 

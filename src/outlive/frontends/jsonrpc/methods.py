@@ -129,7 +129,7 @@ METHODS: Mapping[str, _Method] = MappingProxyType(
 )
 
 
-def prepare(method: str, params: bytes, payload: bytes | None = None) -> Call:
+def prepare(method: str, params: bytes, payload: memoryview | None = None) -> Call:
     """Return the call that a request asks for; `payload` is what a binary frame brought with it.
 
     Raises:

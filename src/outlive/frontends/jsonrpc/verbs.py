@@ -179,7 +179,7 @@ async def write(context: Context, params: WriteParams, _label: str | None) -> Re
     return await write_bytes(context, params, _input_bytes(params))
 
 
-async def write_bytes(context: Context, params: ProcessParams, data: bytes) -> Reply:
+async def write_bytes(context: Context, params: ProcessParams, data: bytes | memoryview) -> Reply:
     """Write bytes that came as they are, in a binary frame."""
     process = await context.find(params.process_id)
     await context.acting.write(process, data)

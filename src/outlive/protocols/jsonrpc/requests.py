@@ -27,7 +27,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     method: str
     params: bytes
     request_id: bytes | None
-    payload: bytes | None = None
+    payload: memoryview | None = None
 
     @property
     def label(self) -> str | None:
@@ -85,18 +85,19 @@ def parse_frame(text: str) -> Request | Refusal | Batch:
     return _accepted(request.method, request_id, bytes(request.params))
 
 
-def parse_binary(frame: bytes) -> Request | Refusal:
+def parse_binary(frame: bytes | bytearray) -> Request | Refusal:
     """Return what a binary frame asks for; never raises.
 
     Such a frame is the JSON text of one request, one newline (0x0A, which that JSON does not contain), then bytes up to
-    the end of the frame: the same form that binary output has.
+    the end of the frame: the same form that binary output has. Those bytes are not copied: the frame must stay as it is.
     """
-    head, newline, payload = frame.partition(b"\n")
+    end = frame.find(b"\n")
+    head, payload = frame[:end] if end >= 0 else b"", memoryview(frame)[end + 1 :]
     refusal = Refusal(
         request_id=NULL_ID,
         error=ProtocolViolation("binary_frame", "A binary frame begins with the JSON text of one request."),
     )
-    if not newline or not head.startswith(b"{"):
+    if not head.startswith(b"{"):
         return refusal
     try:
         request = parse_frame(head.decode())
