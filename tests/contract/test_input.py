@@ -1,5 +1,7 @@
 """Input: pipes in pieces, their end, and terminals."""
 
+import hashlib
+import os
 import signal
 
 from outlive.client import Follow, Output
@@ -15,6 +17,17 @@ def test_input_arrives_in_pieces_and_ends(asker: Asker) -> None:
         process.write(piece)
     process.close_stdin()
     assert output_of(process) == (piece * 12 + b"over\n", b"")
+
+
+def test_every_size_of_input_arrives_whole(asker: Asker) -> None:
+    """Around what goes in one frame, to a node too, and what a pipe holds."""
+    sizes = (1, 16_384, 65_536, 65_537, 262_143, 262_144, 262_145, 1_048_576, 1_048_577, 2_500_000)
+    parts = [os.urandom(size) for size in sizes]
+    process = asker.start("sha256sum", stdin="pipe")
+    for part in parts:
+        process.write(part)
+    process.close_stdin()
+    assert output_of(process)[0].split()[0].decode() == hashlib.sha256(b"".join(parts)).hexdigest()
 
 
 def test_a_command_without_input_reads_its_end_at_once(asker: Asker) -> None:

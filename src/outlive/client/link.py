@@ -63,7 +63,7 @@ class Link:
 
         return await self._over(ask, method, is_repeatable=is_repeatable)
 
-    async def write(self, process_id: str, data: memoryview) -> int:
+    async def write(self, process_id: str, data: memoryview, *, answer_s: float = ANSWER_S) -> int:
         """Write the beginning of `data` to a process's input and return how many bytes that was.
 
         Raises:
@@ -72,7 +72,7 @@ class Link:
         """
 
         async def ask(channel: Channel) -> int:
-            return await channel.write(process_id, data, answer_s=ANSWER_S)
+            return await channel.write(process_id, data, answer_s=answer_s)
 
         return await self._over(ask, "write", is_repeatable=False)
 

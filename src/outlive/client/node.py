@@ -58,6 +58,15 @@ class NodeClient:
         """Ask for something (docs/jsonrpc.md); see `Link.request`."""
         return await self._link.request(method, params, is_repeatable=is_repeatable, answer_s=_ANSWER_S)
 
+    async def write(self, process_id: str, data: memoryview) -> int:
+        """Write the beginning of `data` to a process's input, as large a piece as the node takes, and return its size.
+
+        Raises:
+            LimitExceeded: `stdin_full`: the details tell what of that piece is in, and what waits there.
+            BackendUnavailable: `server_lost`: whether the piece was written is not known.
+        """
+        return await self._link.write(process_id, data, answer_s=_ANSWER_S)
+
     async def get(self, process_id: str, *, stats: bool = False) -> ProcessInfo:
         """Return what is known of a process there.
 

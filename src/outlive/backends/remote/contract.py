@@ -168,6 +168,9 @@ class NodeConnection(Protocol):
     ) -> Mapping[str, Any]:
         """Ask for anything else, in the wire's words."""
 
+    async def write(self, process_id: str, data: memoryview) -> int:
+        """Write the beginning of `data` to a process's input, never twice; return how many bytes that was."""
+
     async def get(self, process_id: str, *, stats: bool = False) -> NodeView:
         """Return what is known of a process."""
 

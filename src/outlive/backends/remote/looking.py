@@ -1,6 +1,7 @@
 """What can be asked about a node and its processes, and how it is asked: the ground under `verbs`."""
 
-from typing import cast
+from collections.abc import Awaitable, Callable
+from typing import TypeVar, cast
 
 from outlive.backends.contract import NodeState
 from outlive.backends.remote.contract import NodeConnection
@@ -20,6 +21,7 @@ from outlive.core.observation import NOTHING, Observation, Waiting
 
 __all__ = ["NodeLooking"]
 
+_T = TypeVar("_T")
 _AWAY = frozenset({"server_unavailable", "connection_limit"})
 
 
@@ -96,11 +98,15 @@ class NodeLooking:
     async def _ask(
         self, method: str, process_id: ProcessId, *, is_repeatable: bool = True, **params: object
     ) -> None:
+        words = {"process_id": process_id, **params}
+        await self._over(lambda node: node.request(method, words, is_repeatable=is_repeatable))
+
+    async def _over(self, ask: Callable[[NodeConnection], Awaitable[_T]]) -> _T:
+        """Return what the node answers; its refusals in the words of this server."""
         connection = self._reach()
         try:
-            words = {"process_id": process_id, **params}
             async with self._link.asking():
-                await connection.request(method, words, is_repeatable=is_repeatable)
+                return await ask(connection)
         except ProcessNotFound as error:
             text = "The node does not know this process (yet, or any more)."
             raise InvalidState("process_ended", text) from error
