@@ -38,9 +38,6 @@ class KeeperLink:
     """Talks to the supervisor as role "server". `async with` keeps it connected; only the loop's thread uses it.
 
     When the socket is full, requests wait in the order they were asked; beyond 1024 callers wait before they ask.
-
-    Attributes:
-        gives_input: The supervisor knows the operation "input"; one of an earlier version does not.
     """
 
     def __init__(
@@ -66,11 +63,9 @@ class KeeperLink:
         self._doorbells = doorbells
         self._view = memoryview(bytearray(_RECEIVE_BYTES))
         self._socket: socket.socket | None = None
-        self._lost = asyncio.Event()
-        self._was_ready = asyncio.Event()
-        self._is_there = asyncio.Event()
-        self._has_room = asyncio.Event()
-        self.gives_input = False
+        self._lost, self._was_ready = asyncio.Event(), asyncio.Event()
+        self._is_there, self._has_room = asyncio.Event(), asyncio.Event()
+        self.gives_input = False  # the supervisor knows "input"; one of an earlier version does not
         self._unanswered = Unanswered()
         self._unsent: deque[Request] = deque()
         self._hello: Request | None = None
@@ -122,13 +117,9 @@ class KeeperLink:
         if not self._has_room.is_set():
             await _wait(self._has_room, deadline_s, self._unanswered)
         request = self._unanswered.add(
-            message,
-            payload,
-            deadline_s=deadline_s,
-            is_repeatable=is_repeatable,
-            settle=settle,
-            sent_with=sent_with,
+            message, payload, deadline_s=deadline_s, is_repeatable=is_repeatable, settle=settle
         )
+        request.sent_with = sent_with
         if self._unanswered.is_reachable:
             self._send(request)
         return await request.future
@@ -156,12 +147,7 @@ class KeeperLink:
         if self._socket is None:
             return True
         try:
-            if request.sent_with is not None and request.sent_with.fileno() >= 0:
-                _send_with(self._socket, encode_message(request.message), request.sent_with.fileno())
-            elif len(request.payload) > MAX_INLINE_BYTES:
-                _send_with_file(self._socket, request.message, request.payload)
-            else:
-                self._socket.send(encode_message(request.message, request.payload), socket.MSG_NOSIGNAL)
+            _send_packet(self._socket, request)
         except BlockingIOError:
             return False
         except OSError:
@@ -185,27 +171,22 @@ class KeeperLink:
     def _readable(self) -> None:
         # Nothing may leave this callback as an exception: the stream would stop for ever, in silence.
         try:
-            self._receive()
+            for _ in range(_PACKETS_PER_TURN):
+                if self._socket is None:
+                    return
+                if not (size := self._socket.recv_into(self._view)):
+                    self._lose()
+                    return
+                if self._view[0] == _DOORBELL:
+                    self._doorbells(self._view[1:size])
+                else:
+                    self._unanswered.answer(bytes(self._view[:size]))
+        except BlockingIOError:
+            return
         except OSError:
             self._lose()
         except Exception:
             _logger.exception("a packet of the keeper could not be taken")
-
-    def _receive(self) -> None:
-        for _ in range(_PACKETS_PER_TURN):
-            if self._socket is None:
-                return
-            try:
-                size = self._socket.recv_into(self._view)
-            except BlockingIOError:
-                return
-            if size == 0:
-                self._lose()
-                return
-            if self._view[0] == _DOORBELL:
-                self._doorbells(self._view[1:size])
-            else:
-                self._unanswered.answer(bytes(self._view[:size]))
 
     def _lose(self) -> None:
         """Take note that the connection has ended; `_serve` cleans up."""
@@ -311,6 +292,15 @@ async def _wait(event: asyncio.Event, deadline_s: float, unanswered: Unanswered)
             await event.wait()
     except TimeoutError:
         raise unanswered.silence(deadline_s) from None
+
+
+def _send_packet(connection: socket.socket, request: Request) -> None:
+    if request.sent_with is not None and request.sent_with.fileno() >= 0:  # or its caller has gone
+        _send_with(connection, encode_message(request.message), request.sent_with.fileno())
+    elif len(request.payload) > MAX_INLINE_BYTES:
+        _send_with_file(connection, request.message, request.payload)
+    else:
+        connection.send(encode_message(request.message, request.payload), socket.MSG_NOSIGNAL)
 
 
 def _send_with_file(

@@ -39,7 +39,6 @@ class Request:
         *,
         is_repeatable: bool,
         settle: Settle | None,
-        sent_with: socket.socket | None = None,
     ) -> None:
         """Begin unsent."""
         loop = asyncio.get_running_loop()
@@ -49,8 +48,8 @@ class Request:
         self.future: asyncio.Future[Reply] = loop.create_future()
         self.is_repeatable = is_repeatable
         self.is_sent = False
+        self.sent_with: socket.socket | None = None  # what travels with it; its caller closes it
         self.settle = settle
-        self.sent_with = sent_with
         self.timer: asyncio.TimerHandle | None = None
 
     def finish(self, outcome: Reply | OutliveError) -> None:
@@ -91,18 +90,10 @@ class Unanswered:
         deadline_s: float | None,
         is_repeatable: bool,
         settle: Settle | None = None,
-        sent_with: socket.socket | None = None,
     ) -> Request:
         """Enter a question; after `deadline_s` it is answered with an error and forgotten."""
         self._number += 1
-        request = Request(
-            self._number,
-            message,
-            payload,
-            is_repeatable=is_repeatable,
-            settle=settle,
-            sent_with=sent_with,
-        )
+        request = Request(self._number, message, payload, is_repeatable=is_repeatable, settle=settle)
         self._requests[request.number] = request
         if deadline_s is not None:
             loop = asyncio.get_running_loop()

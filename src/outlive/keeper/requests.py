@@ -71,6 +71,9 @@ class Requests:
             "stop": self._stop,
             "signal": self._signal,
             "close_stdin": lambda kept, _message, answer: self._inputs.close(kept, answer),
+            "input": lambda kept, message, answer: self._inputs.give(
+                kept, int(str(message["receiver"])), answer
+            ),
             "resize": self._resize,
             "release": self._release,
             "unbound": self._unbound,
@@ -134,7 +137,8 @@ class Requests:
             case "start":
                 self._start(message, payload, answer)
             case "input":
-                self._give_input(client, message, fds, answer)
+                receiver = fds[0] if client.is_server and fds else -1
+                self._on_process("input", {**message, "receiver": receiver}, b"", answer)
             case "offers":
                 self._offering.ask(answer)
             case "end":
@@ -162,15 +166,6 @@ class Requests:
                     "message": f"This keeper does not know {operation!r}: upgrade it.",
                 }
             )
-
-    def _give_input(self, client: Client, message: _Message, fds: list[int], answer: Answer) -> None:
-        if not client.is_server or len(fds) != 1:
-            raise ValueError("only a server is given an input, over one socket of its own")
-        kept = self._table.by_key.get(id_to_bytes(str(message["id"])))
-        if kept is None:
-            answer(dict(_ENDED))
-        else:
-            self._inputs.give(kept, fds[0], answer)
 
     def _start(self, message: _Message, content: bytes, answer: Answer) -> None:
         process_id = str(message["id"])
