@@ -11,6 +11,7 @@ from websockets.asyncio.client import ClientConnection, connect, unix_connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake
 
 from outlive.client.handshake import OPTIONS, keep_alive, refusal, secured
+from outlive.client.local_wire import widen
 from outlive.client.world import ConnectionLost
 
 __all__ = ["AsyncioWorld"]
@@ -121,6 +122,7 @@ class AsyncioWorld:
                 opened = await connect(url, additional_headers=headers, ssl=tls, **OPTIONS)
             else:
                 connection.settimeout(0.0)
+                widen(connection)
                 opened = await unix_connect(uri=url, sock=connection, additional_headers=headers, **OPTIONS)
         except (
             InvalidHandshake,
