@@ -41,8 +41,6 @@ def run(bench: Bench) -> Section:
                 rate = size / _MIB / (time.monotonic() - begun)
                 label = f"{_PIPE}, {reader}" if lane == _PIPE else f"ours, {lane}, {reader}"
                 section.add(label, _UNIT, value=rate)
-    for row in section.rows:
-        row.note = f"{min(row.values):.0f} to {max(row.values):.0f}"
     base = f"{_PIPE}, {_READERS[0]}"
     for key, piece in (("stdin_64k", "64 KiB"), ("stdin_1m", "1 MiB")):
         section.judge(key, f"ours, {piece}, {_READERS[0]}", unit=_UNIT, against=base)

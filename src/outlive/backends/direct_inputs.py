@@ -74,9 +74,13 @@ class DirectInputs:
             InvalidState: `stdin_closed`: nothing reads there any more.
             BackendUnavailable: The keeper does not answer.
 
-        Cancellation: the rest is handed to the keeper; once the writing has begun, all of it goes in.
+        Cancellation: what has not gone in is handed to the keeper, and goes in.
         """
-        pipe = self._held.get(process_id) or await self._ask(process_id)
+        try:
+            pipe = self._held.get(process_id) or await self._ask(process_id)
+        except asyncio.CancelledError:
+            self._hand_over(process_id, memoryview(data))
+            raise
         if pipe is None:
             return 0
         pipe.used_at = asyncio.get_running_loop().time()
@@ -84,7 +88,8 @@ class DirectInputs:
         view = memoryview(data)
         try:
             while view := view[_write(pipe.fd, view) :]:
-                pipe.widen()
+                if len(data) >= PIECE_BYTES:  # what is short waits until there is room
+                    pipe.widen()
                 async with asyncio.timeout(_PATIENCE_S):
                     await _writable(pipe.fd)
         except TimeoutError:
