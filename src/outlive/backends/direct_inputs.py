@@ -31,6 +31,8 @@ _ANSWER_S = 15.0
 _LEFT_TO_THE_KEEPER = {"process_ended", "timeout"}  # the write itself then says what is wrong
 _PATIENCE_S = 1.0  # with a process that does not read: then what is left waits where it outlives the server, and its end is seen
 _BUSY_PIPE_BYTES = 1024 * 1024  # one of the usual 64 KiB would wake the writer for each piece
+# A reader takes 32 KiB or so at a time and makes room for as much: it has a megabyte still, and we write more at once.
+_MORE_ROOM_S = 0.001
 
 
 class _Pipe:
@@ -47,9 +49,9 @@ class _Pipe:
     def widen(self) -> None:
         """Make room for much, once; where the user's pipes hold too much already (pipe(7)) it stays as it is."""
         if not self.is_large:
-            self.is_large = True
             with contextlib.suppress(OSError):
                 fcntl.fcntl(self.fd, fcntl.F_SETPIPE_SZ, _BUSY_PIPE_BYTES)
+                self.is_large = True
 
 
 class DirectInputs:
@@ -92,6 +94,8 @@ class DirectInputs:
                     pipe.widen()
                 async with asyncio.timeout(_PATIENCE_S):
                     await _writable(pipe.fd)
+                if pipe.is_large:
+                    await asyncio.sleep(_MORE_ROOM_S)
         except TimeoutError:
             self.drop(process_id)
         except asyncio.CancelledError:
