@@ -110,4 +110,7 @@ def test_input_goes_as_it_is_where_the_server_takes_that() -> None:
     assert sizes == [0, 0, 100_000 - 4096, 0, 1 << 20]
     read = parse_binary(encode_input(7, _ID, b"\n\xff"))
     assert isinstance(read, Request)
-    assert (read.method, read.payload, json.loads(read.params)) == ("write", b"\n\xff", {"process_id": _ID})
+    assert read.payload is not None
+    assert read.params is not None
+    assert (read.method, bytes(read.payload)) == ("write", b"\n\xff")
+    assert json.loads(read.params) == {"process_id": _ID}

@@ -164,7 +164,7 @@ class HeldBackend:
         """Not asked here."""
         raise NotImplementedError(process_id, number)
 
-    async def write(self, process_id: ProcessId, data: bytes) -> None:
+    async def write(self, process_id: ProcessId, data: bytes | memoryview) -> None:
         """Not asked here."""
         raise NotImplementedError(process_id, data)
 

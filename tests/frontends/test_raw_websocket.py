@@ -212,7 +212,7 @@ class _Connection:
 
     async def all(self) -> list[dict[str, Any]]:
         """Take the messages that are there."""
-        messages = []
+        messages: list[dict[str, Any]] = []
         while True:
             while self.protocol._rest and self.protocol.queue.empty():
                 self.protocol._parse_rest()  # as the application does, which asks for the next one

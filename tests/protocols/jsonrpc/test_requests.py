@@ -140,7 +140,8 @@ def test_no_frame_raises(frame: str) -> None:
 def test_a_binary_frame_is_a_request_and_its_bytes(payload: bytes) -> None:
     parsed = parse_binary(_request(id=3, method="write").encode() + b"\n" + payload)
     assert isinstance(parsed, Request)
-    assert (parsed.method, parsed.request_id, parsed.payload) == ("write", b"3", payload)
+    assert parsed.payload is not None
+    assert (parsed.method, parsed.request_id, bytes(parsed.payload)) == ("write", b"3", payload)
 
 
 @pytest.mark.parametrize(
