@@ -24,7 +24,7 @@ class _FullPipe(Link):
         self.received = b""
         self._turn = self.pauses = 0
 
-    async def write(self, process_id: str, data: memoryview, *, answer_s: float = 1.0) -> int:
+    async def write(self, process_id: str, data: memoryview, *, answer_s: float = 1.0) -> int:  # noqa: ARG002 -- as the link has it
         assert process_id == _ID
         piece = data[:65536]
         self._turn += 1

@@ -82,18 +82,7 @@ class Scene:
         for place in own:
             place.mkdir(mode=0o700)
         (self.folder / "home" / "private").write_text("private")
-        self._program = self.folder / "program"
-        packages = self._program / "tests" / "escapes"
-        shutil.copytree(
-            _HERE / "attacker", packages / "attacker", ignore=shutil.ignore_patterns("__pycache__")
-        )
-        forging = packages.parent / "sandbox" / "forging.py"
-        forging.parent.mkdir()
-        shutil.copy(_HERE.parent / "sandbox" / "forging.py", forging)
-        for package in (packages.parent, packages, forging.parent):
-            (package / "__init__.py").touch()
-        shutil.copy(_HERE / "victim.py", self._program)
-        (self._program / "readable").write_text("readable")
+        self._copy_programs()
         for place in (*own, self.folder / "home" / "private", self._program / "readable"):
             os.chown(place, self.user, self.user)
         self.house = self._stack.enter_context(self._house(self.folder / "state"))
@@ -141,6 +130,21 @@ class Scene:
                 ("server", self.house.layout.server_socket, _LIST.hex(), socket.SOCK_STREAM, " 200 OK"),
             ],
         }
+
+    def _copy_programs(self) -> None:
+        """Put what the user runs where the user can read it."""
+        self._program = self.folder / "program"
+        packages = self._program / "tests" / "escapes"
+        shutil.copytree(
+            _HERE / "attacker", packages / "attacker", ignore=shutil.ignore_patterns("__pycache__")
+        )
+        forging = packages.parent / "sandbox" / "forging.py"
+        forging.parent.mkdir()
+        shutil.copy(_HERE.parent / "sandbox" / "forging.py", forging)
+        for package in (packages.parent, packages, forging.parent):
+            (package / "__init__.py").touch()
+        shutil.copy(_HERE / "victim.py", self._program)
+        (self._program / "readable").write_text("readable")
 
     def _start_server(self) -> None:
         """Start a server of the same user."""

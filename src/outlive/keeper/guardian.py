@@ -153,7 +153,7 @@ class Guardian:
         connection = sockets.accept(self._listener)
         if connection is None:
             return
-        if not self._is_supervisor(connection):
+        if not _is_supervisor(self._proof, connection):
             connection.close()
             return
         if self._supervisor is not None:
@@ -164,13 +164,6 @@ class Guardian:
         self._unanswered = self._alone_ticks = 0
         self._poll.register(connection.fileno(), select.POLLIN)
         self._greet()
-
-    def _is_supervisor(self, connection: socket.socket) -> bool:
-        """Tell whether the supervisor's record lock is the peer's: nothing else may ask for shims."""
-        try:
-            return self._proof.asks(connection)
-        except OSError:  # out of descriptors; it comes again
-            return False
 
     def _greet(self) -> None:
         self._has_offered = self._maker.executes
@@ -319,3 +312,11 @@ class Guardian:
         path = f"{self._layout.notes}/{child.si_pid}.{int(fields[19])}"
         with contextlib.suppress(OSError):
             self._reserve.fit(lambda: write_whole(path, encode_exit(record)))
+
+
+def _is_supervisor(proof: WatchedLock, connection: socket.socket) -> bool:
+    """Tell whether the supervisor's record lock is the peer's: nothing else may ask for shims."""
+    try:
+        return proof.asks(connection)
+    except OSError:  # out of descriptors; it comes again
+        return False

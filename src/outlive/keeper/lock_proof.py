@@ -20,7 +20,7 @@ from outlive.keeper.files import read_small
 from outlive.keeper.pid_lock import open_pid_lock, pid_of_holder
 from outlive.keeper.sockets import has_exited, peer_of, peer_pidfd
 
-__all__ = ["WatchedLock", "is_lock_holder"]
+__all__ = ["WatchedLock", "is_bound", "is_lock_holder"]
 
 _MARK = b"\nNoNewPrivs:\t"
 _READ_BYTES = 4096

@@ -121,6 +121,8 @@ class Recovery:
             self._table.unrecovered.remove(id_to_bytes(process_id))
             return
         kept = Kept(process_id, folder, spec)
+        if spec.container:
+            self._table.unrecovered.note_container(kept.key)
         unbind(kept)
         self._connect(kept)
 
@@ -183,7 +185,7 @@ class Recovery:
         for index, (begin, end) in enumerate(read_gaps(kept.folder)):
             kept.released[index] = end - begin
             kept.flags |= Flags.GAPS if end else 0
-        self._check_idx(kept)
+        _check_idx(kept, self._log)
         record = read_pid(kept.folder)
         if record is not None:
             kept.pid, kept.ticks, kept.started_ns = record.pid, record.start_ticks, record.started_ns
@@ -193,19 +195,6 @@ class Recovery:
         if os.path.exists(f"{kept.folder}/paused"):
             kept.phase = Phase.PAUSED
         return record
-
-    def _check_idx(self, kept: Kept) -> None:
-        """Assert the invariant of the write-ahead run records: cumulative start + size - offset == total."""
-        size = os.fstat(kept.idx).st_size
-        if size < IDX.size:
-            return
-        last = os.pread(kept.idx, IDX.size, size - size % IDX.size - IDX.size)
-        _, start, offset, stream = IDX.unpack(last)
-        grown = kept.streams[stream].offset - offset if stream < len(kept.streams) else -1
-        if grown < 0 or start + grown != kept.total:
-            self._log(f"{kept.process_id}: idx does not agree with the logs: {start}+{grown} != {kept.total}")
-            if grown < 0 or kept.total < start + grown:  # shorter than they were: somebody has cut them
-                kept.flags |= Flags.HOLDER_LOST
 
     def _answered(self, shim: ShimLink, message: bytes, fds: list[int]) -> None:
         """Take over what the shim holds: `state own|hold LETTERS PID TICKS KIND NUMBER EMPTY NS`."""
@@ -300,6 +289,20 @@ class Recovery:
             self._endings.stops.pursue(kept, deadline)
         if record is not None:
             self._endings.stops.arm_timeout(kept, started_boottime_ns=record.boottime_ns)
+
+
+def _check_idx(kept: Kept, log: Callable[[str], None]) -> None:
+    """Assert the invariant of the write-ahead run records: cumulative start + size - offset == total."""
+    size = os.fstat(kept.idx).st_size
+    if size < IDX.size:
+        return
+    last = os.pread(kept.idx, IDX.size, size - size % IDX.size - IDX.size)
+    _, start, offset, stream = IDX.unpack(last)
+    grown = kept.streams[stream].offset - offset if stream < len(kept.streams) else -1
+    if grown < 0 or start + grown != kept.total:
+        log(f"{kept.process_id}: idx does not agree with the logs: {start}+{grown} != {kept.total}")
+        if grown < 0 or kept.total < start + grown:  # shorter than they were: somebody has cut them
+            kept.flags |= Flags.HOLDER_LOST
 
 
 def _is_over(kept: Kept) -> bool:

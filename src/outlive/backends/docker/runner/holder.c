@@ -88,7 +88,8 @@ enum proof holds_lock(int link, int lock)
     socklen_t size = sizeof pidfd;
     pid_t pid = peer_of(link, &uid);
 
-    /* First what needs no descriptor: a process that has exhausted them must not make the holder's proof wait for others'. */
+    /* First what needs no descriptor: a process that has exhausted them must not make the holder's proof
+       wait for others'. */
     if (pid <= 0 || uid != getuid() || holder_of(lock) != pid)
         return NO_HOLDER;
     if (!lacks_peer_pidfd && getsockopt(link, SOL_SOCKET, PEER_PIDFD, &pidfd, &size) != 0) {

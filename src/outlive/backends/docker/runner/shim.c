@@ -144,8 +144,8 @@ static bool is_same_folder(const struct shim *shim)
            about.st_dev == shim->device && memcmp(identity, shim->identity, IDENTITY_BYTES) == 0;
 }
 
-/* By the lock that was there when we began, wherever its folder lies now. What lies in its place counts only while no process
-   holds that one: else a command could put a lock of its own there. */
+/* By the lock that was there when we began, wherever its folder lies now. What lies in its place counts only
+   while no process holds that one: else a command could put a lock of its own there. */
 static enum proof is_supervisor(struct shim *shim, int link)
 {
     enum proof proof = shim->lock < 0 ? NO_HOLDER : holds_lock(link, shim->lock);
