@@ -125,6 +125,18 @@ def test_a_large_frame_holds_what_has_come_and_not_what_it_announces() -> None:
         Frame(Opcode.BINARY, bytes(90_000)).serialize(mask=True)[:13],
         bytes((BINARY, 0xFE, 0, 0, 1, 2, 3, 4)),
     ],
+    ids=[
+        "nothing",
+        "half a head",
+        "text",
+        "a part",
+        "unmasked",
+        "small",
+        "too large",
+        "mask cut",
+        "head cut",
+        "no payload",
+    ],
 )
 def test_every_other_frame_is_left_to_the_parser(data: bytes) -> None:
     """Text, parts, no mask, little, too much, a header that is not whole, nothing at all."""
