@@ -44,8 +44,11 @@ class Victim:
         self._msg = [_LIBC.msgget(key, 0o1600) for key in (self._ipc_key, 0)]
         _LIBC.msgsnd(self._msg[0], struct.pack("<q", 1) + b"secret", 6, 0)
         self._queues = [b"outlive-victim-%d-%d" % (os.getpid(), turn) for turn in range(_SPARE)]
+        # One small message each: of the usual size a user may have nine queues (RLIMIT_MSGQUEUE), and there are several victims.
+        attributes = struct.pack("<8q", 0, 1, 16, 0, 0, 0, 0, 0)
         for name in self._queues:
-            _LIBC.mq_open(b"/" + name, os.O_CREAT | os.O_RDWR, 0o600, None)
+            if _LIBC.mq_open(b"/" + name, os.O_CREAT | os.O_RDWR, 0o600, attributes) < 0:
+                raise OSError(ctypes.get_errno(), "no message queue can be made")
         self._key_names = [f"outlive-{name}-{os.getpid()}" for name in ("victim", "spare")]
         self._keys = [self._add_key(name.encode()) for name in self._key_names]
 
