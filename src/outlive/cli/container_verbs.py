@@ -11,8 +11,8 @@ from outlive.backends.docker.api import DockerApi
 from outlive.backends.docker.recipe import Labels, is_set_aside
 from outlive.backends.docker.settings import DockerSettings, Endpoint
 from outlive.cli.naming import short_name
-from outlive.cli.output import say, show, show_error, show_json
-from outlive.cli.tables import age, plain, table
+from outlive.cli.output import plain, say, show, show_error, show_json
+from outlive.cli.tables import age, table
 from outlive.core.errors import InvalidRequest, InvalidState, OutliveError
 from outlive.core.layout import Layout
 from outlive.presence.state_folder import layout_of

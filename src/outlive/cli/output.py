@@ -1,4 +1,7 @@
-"""What the command line prints: errors with their hint on stderr, JSON in one line, plain tables, diffs."""
+"""What the command line prints: errors with their hint on stderr, JSON in one line, diffs.
+
+Every verb imports this, completion and the MCP relay too: it must stay free of the client.
+"""
 
 import contextlib
 import json
@@ -6,12 +9,11 @@ import os
 import sys
 from collections.abc import Mapping
 
-from outlive.cli.tables import plain
 from outlive.core.errors import OutliveError
 from outlive.core.hints import hint_for
 from outlive.core.redactions import hidden_words
 
-__all__ = ["say", "show", "show_diff", "show_error", "show_json", "tell_hidden"]
+__all__ = ["plain", "say", "show", "show_diff", "show_error", "show_json", "tell_hidden"]
 
 _COLOURS = {"+": "32", "-": "31", "@": "36"}  # ECMA-48: green, red, cyan
 
@@ -48,6 +50,12 @@ def show_error(error: OutliveError) -> None:
     say(f"outlive: {plain(error.message)}")
     if hint := hint_for(error, "cli"):
         say(f"  {hint}")
+
+
+def plain(text: str, width: int = 2000) -> str:
+    """Return a text on one line, cut to a width, without characters that a terminal would obey."""
+    shown = "".join(letter if letter.isprintable() else " " for letter in text)
+    return shown if len(shown) <= width else f"{shown[: width - 1]}…"
 
 
 def tell_hidden(count: int, *, by: str | None) -> None:

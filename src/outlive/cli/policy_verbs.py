@@ -5,8 +5,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from outlive.cli.output import say, show, show_json
-from outlive.cli.tables import plain
+from outlive.cli.output import plain, say, show, show_json
 from outlive.config import Resolution, resolve
 from outlive.core.command import Command
 from outlive.core.errors import CommandRefused, InvalidRequest

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from outlive.cli.naming import short_name
+from outlive.cli.output import plain
 from outlive.client.results import ProcessInfo
 
 __all__ = [
@@ -11,7 +12,6 @@ __all__ = [
     "describe",
     "exit_status",
     "outcome",
-    "plain",
     "process_rows",
     "shown_command",
     "shown_size",
@@ -159,12 +159,6 @@ def _span(seconds: float) -> str:
         if seconds >= size:
             return f"{int(seconds // size)}{unit}"
     return f"{max(0.0, seconds):.1f}s" if seconds < 10 else f"{int(seconds)}s"
-
-
-def plain(text: str, width: int = 2000) -> str:
-    """Return a text on one line, cut to a width, without characters that a terminal would obey."""
-    shown = "".join(letter if letter.isprintable() else " " for letter in text)
-    return shown if len(shown) <= width else f"{shown[: width - 1]}…"
 
 
 def _moment(moment: datetime | None) -> str | None:

@@ -7,9 +7,9 @@ from typing import Any
 
 from outlive.cli.far import far_url
 from outlive.cli.naming import short_name
-from outlive.cli.output import say, show, show_json, tell_hidden
+from outlive.cli.output import plain, say, show, show_json, tell_hidden
 from outlive.cli.process_verbs import connected
-from outlive.cli.tables import plain, table
+from outlive.cli.tables import table
 from outlive.client import Client, InvalidRequest, ProcessNotFound
 
 __all__ = [
