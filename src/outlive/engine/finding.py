@@ -111,7 +111,12 @@ class Finding:
         while not self.is_over:
             try:
                 await self._find()
-            except (OutliveError, OSError):
+            except (
+                OutliveError
+            ) as error:  # the keeper or the registry does not answer, which says nothing of a fault here
+                _logger.warning("finding again what lives waits", extra={"reason": error.code})
+                await asyncio.sleep(_RETRY_S)
+            except OSError:
                 _logger.exception("finding again what lives failed; it is tried again")
                 await asyncio.sleep(_RETRY_S)
         await self._upkeep.run(settings.retention, interval_s=settings.retention_interval_s)

@@ -61,7 +61,10 @@ class Recovery:
             await self._intake.work.wait()
             try:
                 await self.catch_up()
-            except (OutliveError, OSError):
+            except OutliveError as error:  # the registry does not answer, for example
+                _logger.warning("recovery waits", extra={"reason": error.code})
+                await asyncio.sleep(_PAUSE_S)
+            except OSError:
                 _logger.exception("recovery failed; it is tried again")
                 await asyncio.sleep(_PAUSE_S)
 

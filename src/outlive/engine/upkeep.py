@@ -70,7 +70,9 @@ class Upkeep:
                     await self.index_folders()
                     is_indexed = True
                 await self.prune(rule)
-            except (OutliveError, OSError):
+            except OutliveError as error:  # the registry does not answer, for example
+                _logger.warning("looking after the past waits", extra={"reason": error.code})
+            except OSError:
                 _logger.exception("upkeep failed; it is tried again")
             await asyncio.sleep(interval_s)
 
