@@ -96,6 +96,45 @@ _OWN = r"""
 ulimit -n 64; ionice -c 3 true; chrt --batch 0 true; taskset -c 0 true; prlimit --nofile=32 true; renice -n 7 0 > /dev/null 2>&1
 setsid sh -c 'kill -TERM $$' ; sh -c 'sleep 60 & kill $!; wait'; [ -r /proc/self/status ] && ps -o pid= -p $$ > /dev/null && echo 42
 """
+# What computes in parallel pins threads by their numbers; for an attribute pthread_create(3) names that of the new one.
+_PINNED = r"""
+cat > pinned.c <<'C'
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+static void *rest(void *gate) { pthread_mutex_lock(gate); pthread_mutex_unlock(gate); return NULL; }
+static void say(const char *what, int error) { printf("%s: %s\n", what, error ? strerror(error) : "done"); }
+int main(void)
+{
+    pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
+    pthread_attr_t attributes;
+    pthread_t thread;
+    cpu_set_t mine;
+    int error;
+    sched_getaffinity(0, sizeof mine, &mine);
+    pthread_mutex_lock(&gate);
+    pthread_create(&thread, NULL, rest, &gate);
+    say("another thread", pthread_setaffinity_np(thread, sizeof mine, &mine));
+    pthread_mutex_unlock(&gate);
+    pthread_join(thread, NULL);
+    say("itself", pthread_setaffinity_np(pthread_self(), sizeof mine, &mine));
+    pthread_attr_init(&attributes);
+    pthread_attr_setaffinity_np(&attributes, sizeof mine, &mine);
+    error = pthread_create(&thread, &attributes, rest, &gate);
+    say("a new thread", error);
+    return error ? 0 : pthread_join(thread, NULL);
+}
+C
+gcc -O2 -pthread -o pinned pinned.c && ./pinned
+"""
+_RENICED = """
+sleep 60 & renice -n 7 -p $! > /dev/null && ps -o ni= -p $! | tr -d ' '
+taskset -cp 0 $! > /dev/null && prlimit --nofile=32 --pid $! && echo done
+prlimit --cpu=1 --pid 1 2> /dev/null || echo refused
+kill $!
+"""
 _PROGRAMS = {
     "initdb": (("initdb",), _POSTGRES),
     "make": (("make", "gcc"), _MAKE),
@@ -137,3 +176,36 @@ def test_a_program_that_people_use_runs_in_a_workspace(scene: Scene, name: str) 
         out[-2000:],
         err[-2000:],
     )
+
+
+@pytest.mark.thorough
+@pytest.mark.promise("S0.3.walls")
+@pytest.mark.parametrize("profile", [Profile.WORKSPACE, Profile.SEALED])
+def test_threads_are_pinned_by_others_in_a_pid_namespace_of_their_own_only(
+    scene: Scene, profile: Profile
+) -> None:
+    """Elsewhere the call names a number that another process may have next."""
+    if shutil.which("gcc", path=_PATH) is None:
+        assert not os.environ.get("OUTLIVE_REQUIRE_PROGRAMS"), "gcc is missing"
+        pytest.skip("gcc is missing")
+    if obstacle := scene.offers().obstacles[profile]:
+        pytest.skip(obstacle)
+    code, out, err = scene.run(scene.steps(profile)[0], "/bin/sh", "-c", _PINNED)
+    assert code == 0, err
+    answer = "done" if profile is Profile.SEALED else "Operation not permitted"
+    # pthread_setaffinity_np(3) names a thread by its number, the caller's own, too.
+    expected = dict.fromkeys(("another thread", "itself", "a new thread"), answer)
+    assert dict(line.split(": ") for line in out.decode().splitlines()) == expected
+
+
+@pytest.mark.thorough
+@pytest.mark.promise("S0.3.walls")
+def test_a_sealed_command_changes_its_own_processes_but_not_our_init(scene: Scene) -> None:
+    needed = ("renice", "ps", "taskset", "prlimit")
+    if missing := [one for one in needed if shutil.which(one, path=_PATH) is None]:
+        assert not os.environ.get("OUTLIVE_REQUIRE_PROGRAMS"), f"{missing} is missing"
+        pytest.skip(f"{missing} is missing")
+    if obstacle := scene.offers().obstacles[Profile.SEALED]:
+        pytest.skip(obstacle)
+    code, out, err = scene.run(scene.steps(Profile.SEALED)[0], "/bin/sh", "-c", _RENICED)
+    assert (code, out.split()) == (0, [b"7", b"done", b"refused"]), err

@@ -135,6 +135,38 @@ def test_calls_are_judged_by_their_arguments(machine: str, name: str) -> None:
         assert run(program, _call(number, *arguments, architecture=ARCHITECTURES[machine])) == expected
 
 
+# In a PID namespace of its own: whatever number, but 1, which is our init, and users, who are outside, too.
+_SEALED: Mapping[str, list[tuple[tuple[int, ...], int]]] = {
+    "prlimit64": [
+        ((0, 7, 1, 1), _ALLOW),
+        ((5, 7, 1, 0), _ALLOW),
+        ((1, 7, 0, 1), _ALLOW),
+        ((1, 7, 1, 0), _EPERM),
+        ((1 | 1 << 32, 7, 1, 0), _EPERM),
+    ],
+    "setpriority": [((0, 9, 5), _ALLOW), ((1, 9, 5), _ALLOW), ((0, 1, 5), _EPERM), ((2, 0, 5), _EPERM)],
+    "ioprio_set": [((1, 9, 5), _ALLOW), ((2, 9, 5), _ALLOW), ((1, 1, 5), _EPERM), ((3, 0, 5), _EPERM)],
+    **{
+        name: [((0, 8, 1), _ALLOW), ((9, 8, 1), _ALLOW), ((1, 8, 1), _EPERM), ((1 | 1 << 32, 8, 1), _EPERM)]
+        for name in ("sched_setaffinity", "sched_setscheduler", "sched_setparam", "sched_setattr")
+    },
+    "move_pages": [((9, 1, 0), _ALLOW), ((1, 1, 0), _EPERM)],
+    "migrate_pages": [((9, 1, 0), _ALLOW), ((1, 1, 0), _EPERM)],
+    **{name: _JUDGED[name] for name in ("unshare", "clone", "clone3", "ioctl", "socket", "keyctl", "mount")},
+}
+
+
+@pytest.mark.parametrize("machine", ARCHITECTURES)
+@pytest.mark.parametrize("name", _SEALED)
+def test_in_a_pid_namespace_of_its_own_every_pid_is_allowed_but_that_of_our_init(
+    machine: str, name: str
+) -> None:
+    program = filter_program(machine, has_own_ipc=True, has_own_pids=True)
+    for arguments, expected in _SEALED[name]:
+        call = _call(numbers(machine)[name], *arguments, architecture=ARCHITECTURES[machine])
+        assert run(program, call) == expected, arguments
+
+
 @pytest.mark.parametrize("machine", ARCHITECTURES)
 def test_what_is_not_named_is_allowed_newer_calls_are_not_there_and_other_abis_are_denied(
     machine: str,

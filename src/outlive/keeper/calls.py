@@ -217,19 +217,23 @@ class _Program(ctypes.Structure):
     _fields_ = (("length", ctypes.c_ushort), ("instructions", ctypes.c_char_p))
 
 
-def _filter(*, has_own_ipc: bool) -> _Program | None:
+def _filter(*, has_own_ipc: bool, has_own_pids: bool) -> _Program | None:
     if _MACHINE not in ARCHITECTURES or "seccomp" in _MISSING:
         return None
-    program = filter_program(_MACHINE, has_own_ipc=has_own_ipc)
+    program = filter_program(_MACHINE, has_own_ipc=has_own_ipc, has_own_pids=has_own_pids)
     return _Program(len(program) // _INSTRUCTION_BYTES, program)
 
 
-_FILTERS = {has_own_ipc: _filter(has_own_ipc=has_own_ipc) for has_own_ipc in (False, True)}
+# By whether there is an IPC namespace and a PID namespace; nothing has the second alone.
+_FILTERS = {
+    own: _filter(has_own_ipc=own[0], has_own_pids=own[1])
+    for own in ((False, False), (True, False), (True, True))
+}
 
 
-def install_filter(*, has_own_ipc: bool) -> None:
+def install_filter(*, has_own_ipc: bool, has_own_pids: bool) -> None:
     """Have the kernel deny us and our descendants what `syscalls` names, for good (seccomp(2))."""
-    program = _FILTERS[has_own_ipc]
+    program = _FILTERS[has_own_ipc, has_own_pids]
     if program is None:
         raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
     _checked(_PRCTL(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.byref(program), 0, 0))

@@ -18,7 +18,8 @@ Steps are words (`engine.sandbox` chooses them), carried out in their order:
   device PATH              to be read, written and asked (ioctl)
   processes                a /proc that shows the processes which may be traced
   landlock VERSION         put what is allowed into force
-  seccomp IPC              deny system calls (`syscalls`); IPC is "own" (in a namespace) or "none"
+  seccomp IPC              deny system calls (`syscalls`); IPC is "own" (in a namespace) or "none". Behind `seal` every pid is
+                           the command's own; no word says so, which a shim of an earlier version would not know
   hide PATH | keep PATH | show PATH    for `sealing`: an empty folder there, the real one, the real one read-only
   seal                     go on as a process of new mount and PID namespaces
 """
@@ -162,6 +163,8 @@ def become(
                 rules.append((rest, _RIGHTS[verb]))
             elif verb == b"landlock":
                 _restrict(rules, int(rest))
+            elif verb == b"seccomp":
+                calls.install_filter(has_own_ipc=_IPC[rest], has_own_pids=sealing.is_done)
             else:
                 _STEPS[verb](rest)
         place = b"sandbox:streams"
@@ -251,10 +254,6 @@ def _join_keyring(_rest: bytes) -> None:
     calls.join_keyring()
 
 
-def _filter(rest: bytes) -> None:
-    calls.install_filter(has_own_ipc=_IPC[rest])
-
-
 def _raise_loopback(_rest: bytes) -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
         request = struct.pack("<16sh22x", b"lo", 0)
@@ -300,5 +299,4 @@ _STEPS: dict[bytes, Callable[[bytes], None]] = {
     b"keyring": _join_keyring,
     b"no_new_privileges": _forbid,
     b"processes": _hide_processes,
-    b"seccomp": _filter,
 }

@@ -40,6 +40,7 @@ class Sealing:
         self._ends = ends
         self._report = report
         self._init = 0
+        self.is_done = False  # this process lives in the new namespaces
 
     def enter(self) -> None:
         """Return as the command-to-be, in a sibling of this process; its namespaces have been unshared already."""
@@ -55,6 +56,7 @@ class Sealing:
             os.write(tell, b"\0")
             os._exit(0)
         self._init = 0
+        self.is_done = True
         mount_proc(_MS_RDONLY)
         os.chdir(folder)  # as it is mounted now
 

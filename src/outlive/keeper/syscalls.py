@@ -3,12 +3,14 @@
 What is not named here is allowed: Landlock, namespaces and capabilities bound it (decision 160). Named are calls that reach
 other processes, the machine or much of the kernel, and that none of these bounds. A call that may be made on oneself is
 judged by its arguments; an argument that is a pid has to be 0, since the number of a process that has ended is given again.
+In a PID namespace of its own (`sealed`) every pid is one of the command's, but for 1: that is our init (`sealing`).
 
 A denied call fails with EPERM. Two answer ENOSYS, for programs to take the way they took before: clone3(2), whose flags lie in
 memory that a filter cannot read, and whatever is newer than this list.
 """
 
 from collections.abc import Callable, Iterable
+from typing import Protocol
 
 from outlive.keeper.bpf import Branch, Decision, Kind, Return, assemble, by_ranges
 
@@ -119,6 +121,12 @@ _IPC = {
 }
 
 
+class _Whom(Protocol):
+    """Decides about an argument that is a pid: allowed, or `no`."""
+
+    def __call__(self, argument: int, no: Decision = ..., /) -> Decision: ...
+
+
 def _argument(number: int, *, high: bool = False) -> int:
     """Return the offset of half an argument; both machines are little-endian.
 
@@ -133,43 +141,48 @@ def _one_of(argument: int, values: Iterable[int], *, yes: Decision, no: Decision
     return no
 
 
-def _on_oneself(argument: int = 0) -> Decision:
-    return _one_of(argument, (0,), yes=_ALLOW, no=_EPERM)
+def _on_oneself(argument: int, no: Decision = _EPERM) -> Decision:
+    return _one_of(argument, (0,), yes=_ALLOW, no=no)
+
+
+def _on_anyone(argument: int, no: Decision = _EPERM) -> Decision:
+    """Whatever the command can name, in a PID namespace of its own, but our init: without limits of ours it waits for the end."""
+    return _one_of(argument, (1,), yes=no, no=_ALLOW)
 
 
 def _without_bits(bits: int) -> Decision:
     return Branch(offset=_argument(0), kind=Kind.ANY_BIT, value=bits, yes=_EPERM, no=_ALLOW)
 
 
-def _limits() -> Decision:
+def _limits(whom: _Whom) -> Decision:
     """prlimit(2): one's own, or without new ones (a null pointer, both halves)."""
     high = Branch(offset=_argument(2, high=True), kind=Kind.EQUAL, value=0, yes=_ALLOW, no=_EPERM)
-    asking = Branch(offset=_argument(2), kind=Kind.EQUAL, value=0, yes=high, no=_EPERM)
-    return _one_of(0, (0,), yes=_ALLOW, no=asking)
+    return whom(0, Branch(offset=_argument(2), kind=Kind.EQUAL, value=0, yes=high, no=_EPERM))
 
 
-_JUDGED: dict[str, tuple[tuple[int, int], Callable[[], Decision]]] = {
+# What decides about each call, given what decides about a pid.
+_JUDGED: dict[str, tuple[tuple[int, int], Callable[[_Whom], Decision]]] = {
     "prlimit64": ((302, 261), _limits),
     "setpriority": (
         (141, 140),
-        lambda: _one_of(0, (_PRIO_PROCESS, _PRIO_PGRP), yes=_on_oneself(1), no=_EPERM),
+        lambda whom: _one_of(0, (_PRIO_PROCESS, _PRIO_PGRP), yes=whom(1), no=_EPERM),
     ),
     "ioprio_set": (
         (251, 30),
-        lambda: _one_of(0, (_IOPRIO_PROCESS, _IOPRIO_PGRP), yes=_on_oneself(1), no=_EPERM),
+        lambda whom: _one_of(0, (_IOPRIO_PROCESS, _IOPRIO_PGRP), yes=whom(1), no=_EPERM),
     ),
-    "sched_setaffinity": ((203, 122), _on_oneself),
-    "sched_setscheduler": ((144, 119), _on_oneself),
-    "sched_setparam": ((142, 118), _on_oneself),
-    "sched_setattr": ((314, 274), _on_oneself),
-    "migrate_pages": ((256, 238), _on_oneself),
-    "move_pages": ((279, 239), _on_oneself),
-    "unshare": ((272, 97), lambda: _without_bits(_NEW_NAMESPACES | _NEWTIME)),
-    "clone": ((56, 220), lambda: _without_bits(_NEW_NAMESPACES)),
-    "clone3": ((435, 435), lambda: _ENOSYS),
-    "ioctl": ((16, 29), lambda: _one_of(1, _IOCTLS, yes=_EPERM, no=_ALLOW)),
-    "socket": ((41, 198), lambda: _one_of(0, _FAMILIES, yes=_ALLOW, no=_EPERM)),
-    "socketpair": ((53, 199), lambda: _one_of(0, _FAMILIES, yes=_ALLOW, no=_EPERM)),
+    "sched_setaffinity": ((203, 122), lambda whom: whom(0)),
+    "sched_setscheduler": ((144, 119), lambda whom: whom(0)),
+    "sched_setparam": ((142, 118), lambda whom: whom(0)),
+    "sched_setattr": ((314, 274), lambda whom: whom(0)),
+    "migrate_pages": ((256, 238), lambda whom: whom(0)),
+    "move_pages": ((279, 239), lambda whom: whom(0)),
+    "unshare": ((272, 97), lambda _: _without_bits(_NEW_NAMESPACES | _NEWTIME)),
+    "clone": ((56, 220), lambda _: _without_bits(_NEW_NAMESPACES)),
+    "clone3": ((435, 435), lambda _: _ENOSYS),
+    "ioctl": ((16, 29), lambda _: _one_of(1, _IOCTLS, yes=_EPERM, no=_ALLOW)),
+    "socket": ((41, 198), lambda _: _one_of(0, _FAMILIES, yes=_ALLOW, no=_EPERM)),
+    "socketpair": ((53, 199), lambda _: _one_of(0, _FAMILIES, yes=_ALLOW, no=_EPERM)),
 }
 
 
@@ -184,16 +197,22 @@ def numbers(machine: str) -> dict[str, int]:
     return {name: found[column] for name, found in named.items()}
 
 
-def filter_program(machine: str, *, has_own_ipc: bool) -> bytes:
-    """Return the filter for a machine; without an IPC namespace of its own a command gets no System V IPC at all.
+def filter_program(machine: str, *, has_own_ipc: bool, has_own_pids: bool = False) -> bytes:
+    """Return the filter for a machine.
+
+    Args:
+        machine: What uname(2) calls it.
+        has_own_ipc: Without an IPC namespace of its own a command gets no System V IPC at all.
+        has_own_pids: In a PID namespace of its own a command changes every process that it can name, but our init.
 
     Raises:
         KeyError: No filter is known for this machine.
     """
     architecture, number = ARCHITECTURES[machine], numbers(machine)
+    whom: _Whom = _on_anyone if has_own_pids else _on_oneself
     denied = _DENIED if has_own_ipc else {**_DENIED, **_IPC}
     rules: dict[int, Decision] = {number[name]: _EPERM for name in denied}
-    rules |= {number[name]: rule() for name, (_, rule) in _JUDGED.items()}
+    rules |= {number[name]: rule(whom) for name, (_, rule) in _JUDGED.items()}
     rules.pop(-1, None)
     found = by_ranges(_NUMBER, _ranges(rules))
     # Calls of another ABI have other numbers: 32-bit programs, and x32.
