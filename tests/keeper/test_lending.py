@@ -58,6 +58,55 @@ while not os.path.exists(gate):
 """
 
 
+# One whose many children each connect, lend and stay; prints once how many may.
+_FLOOD = """
+import os, socket, sys, time
+path, gate = sys.argv[1:]
+null = os.open("/dev/null", os.O_RDONLY)
+reading, writing = os.pipe()
+for number in range(60):
+    if os.fork():
+        continue
+    links = []
+    for turn in range(8):
+        said = b"-"
+        try:
+            links.append(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET))
+            links[-1].settimeout(20)
+            links[-1].connect(path)
+            name = b"%026d" % (number * 8 + turn)
+            socket.send_fds(links[-1], [b'J{"req":1,"op":"lend","id":"%s"}' % name], [null])
+            answer = links[-1].recv(4096)
+            said = b"+" if answer and b'"error"' not in answer else b"-"
+        except OSError:
+            pass
+        os.write(writing, said)
+    while not os.path.exists(gate):
+        time.sleep(0.05)
+    os._exit(0)
+said = b""
+while len(said) < 480:
+    said += os.read(reading, 480)
+print(said.count(b"+"), flush=True)
+while not os.path.exists(gate):
+    time.sleep(0.01)
+"""
+
+# One that lends a file for an id, and keeps the connection until a gate opens.
+_LENDER_OF_ONE = """
+import os, socket, sys, time
+path, name, process_id, gate = sys.argv[1:]
+link = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+link.settimeout(20)
+link.connect(path)
+said = b'J{"req":1,"op":"lend","id":"%s"}' % process_id.encode()
+socket.send_fds(link, [said], [os.open(name, os.O_RDONLY)])
+print(link.recv(4096).decode(), flush=True)
+while not os.path.exists(gate):
+    time.sleep(0.01)
+"""
+
+
 def _lend_inside(house: House, *, count: int, garbage: tuple[bytes, ...] = ()) -> bytes:
     words = (sys.executable, "-I", "-S", "-c", _LENDER, house.layout.keeper_socket, str(count))
     code, out, err = house.run(*words, json.dumps([one.hex() for one in garbage]))
@@ -119,7 +168,7 @@ def test_nothing_is_taken_of_what_a_command_lends_unasked(
 @pytest.mark.promise("A.inside")
 def test_what_commands_lend_keeps_nobody_outside_from_lending(own_house: House, tmp_path: Path) -> None:
     answers = _lend_inside(own_house, count=300)
-    assert 0 < answers.count(b"+") <= 64
+    assert 0 < answers.count(b"+") <= 16
     assert b"-" in answers
     given = tmp_path / "given"
     given.write_bytes(b"mine\n")
@@ -127,6 +176,26 @@ def test_what_commands_lend_keeps_nobody_outside_from_lending(own_house: House, 
     with _lender(own_house) as lender, given.open() as file:
         lender.ask("lend", id=process_id, fds=[file.fileno()])
         assert own_house.run("/bin/cat", stdin="lent", process_id=process_id)[:2] == (0, b"mine\n")
+
+
+@pytest.mark.promise("A.lending")
+def test_a_commands_children_take_no_other_commands_place(
+    own_house: House, gate: Gate, tmp_path: Path
+) -> None:
+    """They filled the 64 places of commands, and 256 connections, 16 for each child."""
+    python = (sys.executable, "-I", "-S", "-c")
+    flood = own_house.start(*python, _FLOOD, own_house.layout.keeper_socket, str(gate.path))
+    assert 0 < int(own_house.wait_output(flood, 2)) <= 16
+    given = tmp_path / "given"
+    given.write_bytes(b"mine\n")
+    nested = new_id()
+    words = (own_house.layout.keeper_socket, str(given), nested, str(gate.path))
+    lender = own_house.start(*python, _LENDER_OF_ONE, *words)
+    assert b"error" not in own_house.wait_output(lender, 10)
+    assert own_house.run("/bin/cat", stdin="lent", process_id=nested)[:2] == (0, b"mine\n")
+    gate.open()
+    for one in (flood, lender):
+        own_house.client.wait_done(one)
 
 
 @pytest.mark.promise("A.inside")

@@ -6,7 +6,7 @@ A slow server never blocks the pump: a doorbell that cannot be sent waits as "th
 import os
 import select
 import socket
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 
 from outlive.keeper import sockets
@@ -25,23 +25,26 @@ from outlive.protocols.keeper import (
 __all__ = ["Client", "Clients", "Handle", "Lend"]
 
 _SYNC = RECORD.pack(bytes(16), 0, 0, 0, 0, 0, 0, int(Flags.SYNC), 0)
-_MAX_INSIDE = 256  # connections of commands, which may only lend: they must not take all our descriptors
+# Connections of commands, which may only lend: they must not take all our descriptors. The first one of each command's tree
+# is always taken: the command itself costs us more.
+_MAX_INSIDE = 256
+_MAX_EACH_TREE = 32  # twice what it may lend at a time
 _MAX_UNSENT = 4096  # replies to a client that does not read; then it is dropped
 
 
 class Client:
     """One connection; `bells` holds the newest unsent state by key."""
 
-    __slots__ = ("bells", "caller", "is_inside", "is_lending", "is_server", "is_waiting", "replies", "socket")
+    __slots__ = ("bells", "caller", "is_lending", "is_server", "is_waiting", "replies", "socket", "tree")
 
-    def __init__(self, connection: socket.socket, caller: Caller, *, is_inside: bool) -> None:
+    def __init__(self, connection: socket.socket, caller: Caller, *, tree: bytes | None) -> None:
         """Begin without doorbells; a hello with role "server" asks for them.
 
-        `is_inside`: it lives in a tree that we started (or nobody can say), and may lend its stdin, nothing more.
+        `tree`: the key of the process in whose tree it lives; empty where that cannot be told, None outside of all.
         """
         self.socket = connection
         self.caller = caller
-        self.is_inside = is_inside
+        self.tree = tree
         self.is_lending = (
             False  # its next packet was looked at; it is received when the server asks for that start
         )
@@ -49,6 +52,11 @@ class Client:
         self.is_waiting = False
         self.bells: dict[bytes, bytes] = {}
         self.replies: list[bytes] = []
+
+    @property
+    def is_inside(self) -> bool:
+        """Whether it lives in a tree that we started (or that cannot be told), and may lend its stdin, nothing more."""
+        return self.tree is not None
 
 
 Lend = Callable[[Client, str, Callable[[], int]], bool]
@@ -67,9 +75,9 @@ class Clients:
         handle: Handle,
         lend: Lend,
         dropped: Callable[[Client], None],
-        is_inside: Callable[[Caller], bool],
+        tree_of: Callable[[Caller], bytes | None],
     ) -> None:
-        """Watch the listener; `dropped` hears of every connection that ends, `is_inside` judges a caller.
+        """Watch the listener; `dropped` hears of every connection that ends, `tree_of` judges a caller (`Client`).
 
         `lend` is asked with a client, the process id and how to receive the descriptor whether what a client lends may wait.
         """
@@ -80,7 +88,7 @@ class Clients:
         self._handle = handle
         self._lend = lend
         self._dropped = dropped
-        self._is_inside = is_inside
+        self._tree_of = tree_of
         self._turns = AcceptTurns()
         self._clients: set[Client] = set()
         loop.watch(listener.fileno(), self._meet)
@@ -95,10 +103,10 @@ class Clients:
             if caller is None:
                 connection.close()
                 continue
-            client = Client(connection, caller, is_inside=self._is_inside(caller))
+            client = Client(connection, caller, tree=self._tree_of(caller))
             if client.is_inside:  # and stays so
                 caller.close()
-                if sum(one.is_inside for one in self._clients) >= _MAX_INSIDE:
+                if not _has_room(self._clients, client.tree):
                     connection.close()
                     continue
             self._clients.add(client)
@@ -117,9 +125,10 @@ class Clients:
 
     def judge_again(self) -> None:
         """Look at everybody once more, and drop those who live inside after all: more is known now."""
-        for client in [one for one in self._clients if not one.is_inside and self._is_inside(one.caller)]:
-            client.is_inside = True  # what it has asked and still waits is refused
-            self.drop(client)
+        for client in [one for one in self._clients if not one.is_inside]:
+            client.tree = self._tree_of(client.caller)
+            if client.is_inside:  # what it has asked and still waits is refused
+                self.drop(client)
 
     def _ready(self, client: Client, events: int) -> None:
         if events & select.EPOLLOUT and not self._send_waiting(client):
@@ -262,6 +271,13 @@ class Clients:
             client.bells.update(bells)
             if not client.is_waiting:
                 self._send_bells(client)
+
+
+def _has_room(clients: Collection[Client], tree: bytes | None) -> bool:
+    """Tell whether one more of a command's tree may connect: so no command takes the place of another."""
+    of_tree = sum(one.tree == tree for one in clients)
+    inside = sum(one.is_inside for one in clients)
+    return not of_tree or (of_tree < _MAX_EACH_TREE and inside < _MAX_INSIDE)
 
 
 def _understand(message: bytes) -> tuple[dict[str, object], bytes] | None:

@@ -5,8 +5,9 @@ itself: nobody in between takes a byte more than the command does. It is offered
 lender until the server asks for that start: for a process id that the server has not announced so nothing is taken. An offer
 is forgotten when whoever made it goes away before that.
 
-How many offers wait is bounded: for each process that lends, and apart for those that live in a tree of ours, so that a command
-cannot take the room of the people outside, nor the place of what another process has lent.
+How many offers wait is bounded: outside for each process that lends, inside of commands for each command's whole tree, and
+for all of both kinds. The first offer of each tree always has its place. So a command takes neither the room of the people
+outside, nor that of another command, however many children it has.
 """
 
 from collections.abc import Callable
@@ -15,20 +16,20 @@ __all__ = ["Lending"]
 
 _MAX_LENT = 256  # more starts than that are not on their way at once
 _MAX_INSIDE = 64
-_MAX_EACH = 16
+_MAX_EACH = 16  # of a process outside, and of a tree
 
 
 class _Offer:
     """One descriptor that is to be had, and what is known of its lender."""
 
-    __slots__ = ("fetch", "is_inside", "lender", "pid")
+    __slots__ = ("fetch", "lender", "pid", "tree")
 
-    def __init__(self, lender: object, fetch: Callable[[], int], *, pid: int, is_inside: bool) -> None:
+    def __init__(self, lender: object, fetch: Callable[[], int], *, pid: int, tree: bytes | None) -> None:
         """Keep all four."""
         self.lender = lender
         self.fetch = fetch
         self.pid = pid
-        self.is_inside = is_inside
+        self.tree = tree
 
 
 class Lending:
@@ -39,7 +40,7 @@ class Lending:
         self._offers: dict[str, _Offer] = {}
 
     def lend(
-        self, lender: object, process_id: str, fetch: Callable[[], int], *, pid: int, is_inside: bool
+        self, lender: object, process_id: str, fetch: Callable[[], int], *, pid: int, tree: bytes | None
     ) -> bool:
         """Note an offer for the start of a process; False where there is no room.
 
@@ -48,18 +49,22 @@ class Lending:
             process_id: What it is for. What the same process offered for it before is forgotten.
             fetch: Returns the descriptor, which is its caller's then; -1 where there is none after all.
             pid: The process that lends.
-            is_inside: It lives in a tree that we started.
+            tree: Of which process of ours it is a descendant (`Client.tree`); None outside.
         """
         before = self._offers.get(process_id)
-        if before is not None and (before.pid, before.is_inside) != (pid, is_inside):
+        if before is not None and (before.pid, before.tree) != (pid, tree):
             return False  # somebody else's, which is waited for
-        alike = [one for one in self._offers.values() if one.is_inside == is_inside and one is not before]
-        if len(alike) >= (_MAX_INSIDE if is_inside else _MAX_LENT):
-            return False
-        if sum(one.pid == pid for one in alike) >= _MAX_EACH:
-            return False
-        self._offers[process_id] = _Offer(lender, fetch, pid=pid, is_inside=is_inside)
-        return True
+        others = [one for one in self._offers.values() if one is not before]
+        if tree is None:
+            alike = [one for one in others if one.tree is None]
+            has_room = len(alike) < _MAX_LENT and sum(one.pid == pid for one in alike) < _MAX_EACH
+        else:
+            alike = [one for one in others if one.tree is not None]
+            of_tree = sum(one.tree == tree for one in alike)
+            has_room = not of_tree or (of_tree < _MAX_EACH and len(alike) < _MAX_INSIDE)
+        if has_room:
+            self._offers[process_id] = _Offer(lender, fetch, pid=pid, tree=tree)
+        return has_room
 
     def take(self, process_id: str) -> int | None:
         """Return the descriptor that is lent for a process which the server starts; None without one."""

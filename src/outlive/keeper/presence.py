@@ -77,7 +77,7 @@ class Presence:
         """Let clients connect, who are told what `bells` collect; see `Clients` for the rest."""
         listener = self._reserve.fit(lambda: sockets.listen_unix(path, backlog=128))
         self._clients = Clients(
-            self._loop, listener, bells, handle=handle, lend=lend, dropped=dropped, is_inside=self.is_inside
+            self._loop, listener, bells, handle=handle, lend=lend, dropped=dropped, tree_of=self.tree_of
         )
         self._loop.after_turns(self._clients.flush)
 
@@ -129,10 +129,18 @@ class Presence:
                     found.add(os.getsid(kept.shim.pid))
         return found
 
-    def is_inside(self, caller: Caller) -> bool:
-        """Tell whether a process lives in a tree that we started; also when that cannot be told."""
+    def tree_of(self, caller: Caller) -> bytes | None:
+        """Return the key of the process in whose tree a caller lives: empty when that cannot be told, None outside of all."""
+        verdict = self._kinship.judge(caller.pid)
         # Alive afterwards: what was read about its pid was about this process.
-        return self._kinship.judge(caller.pid).is_inside is not False or not caller.is_there()
+        if verdict.is_inside is False and caller.is_there():
+            return None
+        # What a command leaves stays below its shim, a subreaper; without that it is in the command's POSIX session.
+        roots = {kept.pid: key for key, kept in self._table.by_key.items()}
+        roots |= {kept.shim.pid: key for key, kept in self._table.by_key.items() if kept.shim is not None}
+        roots.pop(0, None)  # not started yet
+        places = (number for one in verdict.chain for number in (one.pid, one.session))
+        return next((roots[number] for number in places if number in roots), b"")
 
     def is_ours(self, pid: int) -> bool:
         """Tell whether a process lives in a tree that we started, or is gone. One whose ancestors are hidden does not."""

@@ -262,7 +262,7 @@ class Requests:
     def lend(self, client: Client, process_id: str, fetch: Callable[[], int]) -> bool:
         """Tell whether what a client lends for a start may wait; `fetch` is called when the server asks for that start."""
         return is_process_id(process_id) and self._lending.lend(
-            client, process_id, fetch, pid=client.caller.pid, is_inside=client.is_inside
+            client, process_id, fetch, pid=client.caller.pid, tree=client.tree
         )
 
 
