@@ -56,22 +56,23 @@ def _socket(process_id: str, message: str | bytes, *, then: str = "") -> str:
             return said
 
 
-def _tool(name: str, **arguments: object) -> str:
-    asked: dict[str, Any] = {
-        "jsonrpc": "2.0",
-        "id": 1,
-        "method": "tools/call",
-        "params": {"name": name, "arguments": arguments},
-    }
-    meta: dict[str, Any] = {"io.modelcontextprotocol/clientInfo": {"name": "attack", "version": "1"}}
-    meta |= {
+def _modern(method: str, about: str, /, **params: object) -> tuple[int, str]:
+    """Ask as MCP revision 2026-07-28 says; `about` is the tool, or the task."""
+    meta: dict[str, Any] = {
+        "io.modelcontextprotocol/clientInfo": {"name": "attack", "version": "1"},
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-        "io.modelcontextprotocol/clientCapabilities": {},
+        "io.modelcontextprotocol/clientCapabilities": {
+            "extensions": {"io.modelcontextprotocol/tasks": {}} if method.startswith("tasks/") else {}
+        },
     }
-    asked["params"]["_meta"] = meta
-    headers = {"MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call", "Mcp-Name": name}
+    asked = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {**params, "_meta": meta}}
+    headers = {"MCP-Protocol-Version": "2026-07-28", "Mcp-Method": method, "Mcp-Name": about}
     headers["Accept"] = "application/json, text/event-stream"
-    status, content = _request("mcp", "POST", "/mcp", asked, **headers)
+    return _request("mcp", "POST", "/mcp", asked, **headers)
+
+
+def _tool(name: str, **arguments: object) -> str:
+    status, content = _modern("tools/call", name, name=name, arguments=arguments)
     lines = [one[6:] for one in content.splitlines() if one.startswith("data: ")] or [content]
     message = json.loads(lines[-1])
     if status >= 300 or "error" in message:
@@ -80,6 +81,22 @@ def _tool(name: str, **arguments: object) -> str:
     if not message["result"].get("isError"):
         return "ok"
     return "profile_too_weak" if "weaker than" in text else text
+
+
+def _cancel_task(task_id: str) -> str:
+    _, content = _modern("tasks/cancel", task_id, taskId=task_id)
+    if "weaker than" in content:
+        return "profile_too_weak"
+    return "ok" if '"result"' in content else content[:300]
+
+
+def _cancel_request(request_id: object) -> str:
+    """Cancel another client's tools/call, in its session."""
+    asked = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": request_id}}
+    status, content = _request("mcp", "POST", "/mcp", asked, **{"Mcp-Session-Id": _at["session_id"]})
+    if status < 300:
+        return "ok"
+    return "profile_too_weak" if (status, "weaker than" in content) == (403, True) else content[:300]
 
 
 def _of_process(one: str, pid: int) -> dict[str, str]:
@@ -141,6 +158,8 @@ def _ends(processes: dict[str, list[Any]], terminals: list[str]) -> dict[str, st
         "close_output": lambda one, _: _rpc("close_output", process_id=one, type="stdout"),
         "mcp cancel": lambda one, _: _tool("control", id=one, action="cancel", grace=0),
         "mcp terminate_process": lambda _, pid: _tool("terminate_process", pid=pid),
+        "mcp tasks/cancel": lambda one, _: _cancel_task(one),
+        "mcp notifications/cancelled": lambda _, __: _cancel_request(_at["request_id"]),
     }
     found = {name: way(*processes[name]) for name, way in ways.items()}
     closes: tuple[tuple[str, Callable[[str], str]], ...] = (

@@ -1,5 +1,6 @@
 """A command in a sandbox, with a token, tries every verb of every door on what its principal runs with fewer bounds."""
 
+import http.client
 import json
 import shlex
 import shutil
@@ -10,11 +11,17 @@ from typing import Any
 import pytest
 import websockets
 
+from outlive.frontends.jsonrpc.methods import METHODS
+from outlive.frontends.mcp_tools import scopes as mcp_scopes
+from outlive.frontends.rest import scopes as rest_scopes
+from outlive.policy.access import Scope
+from outlive.protocols.mcp.tasks import TaskCall
 from tests.attacks.attacking import Requests, create_token
 from tests.escapes.scene import SYSTEM_PYTHON
 from tests.support.server import OutliveServer
 
 _SCRIPT = Path(__file__).with_name("reaching.py")
+_IN_FLIGHT = "mcp notifications/cancelled"
 _ENDS = (
     "POST cancel",
     "DELETE",
@@ -25,8 +32,61 @@ _ENDS = (
     "close_output",
     "mcp cancel",
     "mcp terminate_process",
+    "mcp tasks/cancel",
+    _IN_FLIGHT,
 )
 _PATIENCE_S = 120.0
+_ONE, _TERMINAL, _ASYNC = "/v1/processes/{process_id}", "/v1/terminals/{terminal_id}", "/api/async"
+# Every verb that changes something that runs, and how the attack calls its attempts.
+_ATTEMPTS: dict[tuple[str, ...], tuple[str, ...]] = {
+    ("control",): ("PAUSE", "RESUME", "CANCEL"),
+    **{
+        (name,): (name,)
+        for name in (
+            *("write", "close_stdin", "close_output", "release", "resize", "signal", "relabel", "remove"),
+            *("terminal_execute", "terminal_write", "terminal_resize", "terminal_close"),
+        )
+    },
+    ("PATCH", _ONE): ("PATCH",),
+    ("DELETE", _ONE): ("DELETE",),
+    ("POST", f"{_ONE}/control"): ("POST pause", "POST resume", "POST cancel"),
+    ("POST", f"{_ONE}/signal"): ("POST signal",),
+    ("POST", f"{_ONE}/resize"): ("POST resize",),
+    ("POST", f"{_ONE}/stdin"): ("POST stdin", "POST stdin?eof"),
+    ("DELETE", _TERMINAL): ("terminal DELETE",),
+    **{
+        ("POST", f"{_TERMINAL}/{name}"): (f"terminal POST {name}",) for name in ("execute", "input", "resize")
+    },
+    ("POST", f"{_ASYNC}/process/terminate_by_pid"): ("terminate_by_pid",),
+    ("POST", f"{_ASYNC}/process/terminate/{{process_id}}"): ("terminate",),
+    ("mcp", "control"): ("mcp pause", "mcp resume", "mcp cancel", "mcp signal"),
+    **{
+        ("mcp", name): (f"mcp {name}",)
+        for name in (
+            *("terminate_process", "send"),
+            *("terminal_execute", "terminal_write", "terminal_resize", "terminal_close"),
+        )
+    },
+    ("WEBSOCKET", "/ws/terminal"): ("ws text", "ws resize", "ws opening", "ws signal", "ws eof"),
+    ("mcp", "tasks/cancel"): ("mcp tasks/cancel",),
+    ("mcp", "notifications/cancelled"): (_IN_FLIGHT,),
+}
+# Messages of a WebSocket, and MCP's own ways to cancel, stand in no table of scopes.
+_WITHOUT_SCOPE: set[tuple[str, ...]] = {
+    *(("WEBSOCKET", "/ws/terminal"), ("mcp", "tasks/cancel"), ("mcp", "notifications/cancelled"))
+}
+# What starts something: the profile of that is chosen anew (`test_calling_back`).
+_STARTS: set[tuple[str, ...]] = {
+    *(("execute",), ("terminal_create",), ("POST", "/v1/processes"), ("POST", "/v1/terminals")),
+    *(("POST", f"{_ASYNC}/execute/background"), ("POST", "/api/sync/execute")),
+    *(("mcp", name) for name in ("command_execute", "command_execute_script", "run", "terminal_create")),
+    *(("mcp", f"execute_{name}linux_shell_command") for name in ("", "background_")),
+}
+# What nothing inside may do at all, whatever its token allows (`tests/policy/test_approver`), or only looks.
+_APPROVALS: set[tuple[str, ...]] = {
+    *(("approvals",), ("approve",), ("deny",), ("GET", "/v1/approvals")),
+    *(("POST", f"/v1/approvals/{{process_id}}/{name}") for name in ("approve", "deny")),
+}
 
 
 class _Scene:
@@ -37,9 +97,40 @@ class _Scene:
         self._token = create_token(server, "admin", name=name)
         self.ask = Requests(server, self._token)
         self.victim = self.ask.start("sleep 600", stdin="pipe", pty=True, profile="open")
-        self.ended = {one: self.ask.start("sleep 600", profile="open") for one in _ENDS}
+        self.ended = {one: self.ask.start("sleep 600", profile="open") for one in _ENDS if one != _IN_FLIGHT}
+        self.session_id = ""
+        folder = server.state_dir / "processes" / self.ended["mcp tasks/cancel"]["process_id"]
+        # As a call of `run` that takes long leaves it.
+        (folder / "task").write_bytes(TaskCall(tool="run").encode())
+        self._begin_call()
         made = [self.ask("POST", "/v1/terminals", body={"profile": "open"}) for _ in range(3)]
         self.terminals = [one.body["terminal_id"] for one in made]
+
+    def _begin_call(self) -> None:
+        """Have a client call a tool in an MCP session of its own; the call is in flight until `close`."""
+        self._client = http.client.HTTPConnection("127.0.0.1", self._server.ready["ports"]["mcp"], timeout=30)
+        self._post("initialize")
+        opened = self._client.getresponse()
+        opened.read()
+        self.session_id = opened.getheader("Mcp-Session-Id", "")
+        line = f"sleep 600; : {self.session_id[:8]}"
+        self._post("tools/call", name="run", arguments={"command": line, "profile": "open", "wait_s": 300})
+        deadline = time.monotonic() + _PATIENCE_S
+        while not (found := [one for one in self._active() if one["command"] == line]):
+            assert time.monotonic() < deadline, "the call has started nothing"
+            time.sleep(0.02)
+        (self.ended[_IN_FLIGHT],) = found
+
+    def _post(self, method: str, **params: object) -> None:
+        """Send a request, whose id is its method."""
+        body = {"jsonrpc": "2.0", "id": method, "method": method, "params": params}
+        headers = {"Authorization": f"Bearer {self._token}", "Content-Type": "application/json"}
+        headers |= {"Mcp-Session-Id": self.session_id} if self.session_id else {}
+        self._client.request("POST", "/mcp", body=json.dumps(body).encode(), headers=headers)
+
+    def _active(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self.ask("GET", "/v1/processes?active=true&limit=100").body["processes"]
+        return found
 
     def attack(self, profile: str, folder: Path) -> dict[str, str]:
         """Have a command try everything; return what it was told."""
@@ -50,6 +141,8 @@ class _Scene:
             "process": [self.victim["process_id"], self.victim["pid"]],
             "ended": {name: [one["process_id"], one["pid"]] for name, one in self.ended.items()},
             "terminals": self.terminals,
+            "session_id": self.session_id,
+            "request_id": "tools/call",
             "out": str(out),
         }
         here = folder / "reaching.py"
@@ -72,8 +165,20 @@ class _Scene:
 
     def close(self) -> None:
         """End what is left."""
-        for one in self.ask("GET", "/v1/processes?active=true&limit=100").body["processes"]:
+        self._client.close()
+        for one in self._active():
             self.ask("DELETE", f"/v1/processes/{one['process_id']}?force=true")
+
+
+def test_every_verb_that_changes_something_is_tried() -> None:
+    """A new one has to be named above, with its attempt."""
+    routes: dict[tuple[str, ...], Scope] = {
+        (method, path.removesuffix("/")): scope for (method, path), scope in rest_scopes.SCOPES.items()
+    }
+    tools: dict[tuple[str, ...], Scope] = {("mcp", name): scope for name, scope in mcp_scopes.SCOPES.items()}
+    scopes: dict[tuple[str, ...], Scope] = {(name,): one.scope for name, one in METHODS.items()}
+    changing = {name for name, scope in (scopes | routes | tools).items() if scope >= Scope.RUN}
+    assert changing == {*_ATTEMPTS, *_STARTS, *_APPROVALS} - _WITHOUT_SCOPE
 
 
 @pytest.mark.promise("A.reach_inside")
@@ -85,6 +190,7 @@ def test_a_command_acts_by_no_door_on_a_process_with_a_weaker_profile(
     scene = _Scene(besieged, f"deputy-{profile}")
     try:
         found = scene.attack(profile, tmp_path)
+        assert set(found) == {name for names in _ATTEMPTS.values() for name in names}
         assert {name: answer for name, answer in found.items() if answer != "profile_too_weak"} == {}
         for one in (scene.victim, *scene.ended.values()):
             view = scene.ask("GET", f"/v1/processes/{one['process_id']}").body

@@ -3,14 +3,16 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from starlette.types import Message
 
+from outlive.core.command import Command
 from outlive.core.layout import Layout
+from outlive.core.process import Owner
 from outlive.engine import Engine, Process, ProcessFilter
 from outlive.frontends.guard import ACCESS
 from outlive.frontends.mcp_http.service import McpHttpService
@@ -18,7 +20,7 @@ from outlive.frontends.mcp_http.settings import McpHttpSettings
 from outlive.frontends.mcp_tools import Caller, Toolbox, ToolSettings
 from outlive.policy.access import Access, Scope
 from tests.mcp_http.raw_caller import BACKGROUND
-from tests.support.processes import Marker
+from tests.support.processes import Marker, wait_for
 
 _PRINCIPAL = "early"
 _ACCESS = Access(principal=_PRINCIPAL, scope=Scope.RUN)
@@ -45,12 +47,13 @@ class _House:
     toolbox: _HeldToolbox
     session_id: str = ""
     answers: list[asyncio.Task["_Answer"]] = field(default_factory=list)
+    access: Access = _ACCESS  # whose the next requests are
 
     def post(self, accept: str = "application/json", **message: Any) -> "asyncio.Task[_Answer]":  # noqa: ANN401 -- JSON
         """Begin a request; its answer is awaited where the test wants it."""
         body = json.dumps({"jsonrpc": "2.0", **message}).encode()
         headers = {"content-type": "application/json", "accept": accept, "mcp-session-id": self.session_id}
-        task = asyncio.create_task(_ask(self.service, body, headers))
+        task = asyncio.create_task(_ask(self.service, body, headers, self.access))
         self.answers.append(task)
         return task
 
@@ -66,9 +69,9 @@ class _House:
             params["_meta"] = meta
         return self.post(accept, id=7, method="tools/call", params=params)
 
-    async def cancel(self) -> None:
+    async def cancel(self, *, status: int = 204) -> None:
         params = {"requestId": "7", "reason": "too early"}
-        assert (await self.post(method="notifications/cancelled", params=params)).status == 204
+        assert (await self.post(method="notifications/cancelled", params=params)).status == status
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +81,7 @@ class _Answer:
     body: bytes
 
 
-async def _ask(service: McpHttpService, body: bytes, headers: Mapping[str, str]) -> _Answer:
+async def _ask(service: McpHttpService, body: bytes, headers: Mapping[str, str], access: Access) -> _Answer:
     incoming: asyncio.Queue[Message] = asyncio.Queue()
     incoming.put_nowait({"type": "http.request", "body": body})
     sent: list[Message] = []
@@ -87,7 +90,7 @@ async def _ask(service: McpHttpService, body: bytes, headers: Mapping[str, str])
         sent.append(message)
 
     raw = [(name.encode(), text.encode()) for name, text in headers.items() if text]
-    scope = {"type": "http", "method": "POST", "path": "/mcp", "headers": raw, "state": {ACCESS: _ACCESS}}
+    scope = {"type": "http", "method": "POST", "path": "/mcp", "headers": raw, "state": {ACCESS: access}}
     async with asyncio.timeout(20):
         await service(scope, incoming.get, send)
     known = {name.decode(): text.decode() for name, text in sent[0]["headers"]}
@@ -147,6 +150,33 @@ async def test_a_cancel_just_before_the_start_ends_what_then_starts(
     assert last["result"]["isError"] is True
     assert await _started(engine, marker) == [f"exec {marker.sleep}"]
     assert marker.pids() == []
+
+
+@pytest.mark.promise("A.reach_inside")
+@pytest.mark.parametrize("profile", ["guarded", "open"])
+async def test_what_lives_in_a_stronger_profile_cancels_no_request_that_may_start_anything(
+    house: _House, engine: Engine, marker: Marker, profile: str
+) -> None:
+    """No process has the request's weaker profile yet. It was marked as cancelled, and ended what it started."""
+    home = await engine.start(Command(line="sleep 60", profile=profile), owner=Owner(principal=_PRINCIPAL))
+    called = house.call(BACKGROUND, "text/event-stream", cmd=f"exec {marker.sleep}")
+    async with asyncio.timeout(10):
+        await house.toolbox.reached.wait()
+    house.access = replace(_ACCESS, inside=home.process_id)
+    is_equal = profile == "open"
+    await house.cancel(status=204 if is_equal else 403)
+    house.toolbox.gate.set()
+    if is_equal:
+        assert "[Process was terminated]" in (await called).body.decode()
+    else:
+        (pid,) = await wait_for(marker, 1)
+        await house.cancel(status=403)
+        assert marker.pids() == [pid]
+        house.access = _ACCESS
+        await house.cancel()
+        await called
+    assert marker.pids() == []
+    await engine.end(home, grace_s=0, note="")
 
 
 @pytest.mark.promise("S4.6")

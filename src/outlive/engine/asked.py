@@ -11,7 +11,7 @@ from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping
 from outlive.core.errors import AccessDenied, CommandRefused, OutliveError
 from outlive.core.events import Deed
 from outlive.core.process import Owner
-from outlive.engine.inside import check_reach
+from outlive.engine.inside import check_reach, check_request
 from outlive.engine.process import Process
 from outlive.engine.queries import Queries
 from outlive.engine.records import Records
@@ -105,13 +105,20 @@ class Asked:
             process, stdout_bytes=stdout_bytes, stderr_bytes=stderr_bytes, unbound=unbound
         )
 
-    async def check(self, process: Process) -> None:
-        """Let the caller act on a process, by a verb that is none of these.
+    async def check(self, what: Process | Owner) -> None:
+        """Let the caller act by a verb that is none of these on a process, or cancel a request that has started none yet.
+
+        Args:
+            what: The process, or who sent the request.
 
         Raises:
-            CommandRefused: `profile_too_weak`: the caller lives in a process of ours with a stronger profile.
+            CommandRefused: `profile_too_weak`: the caller lives in a process of ours with a stronger profile than that
+                process has, or than what the request starts may have.
         """
-        await check_reach(self._queries, process, self._by)
+        if isinstance(what, Owner):
+            await check_request(self._queries, what, self._by)
+        else:
+            await check_reach(self._queries, what, self._by)
 
     @contextlib.asynccontextmanager
     async def _telling(

@@ -1,4 +1,4 @@
-"""What a caller may do that lives in a process of ours: `check_reach`, the one rule for every verb on a process, and `check_raw`.
+"""What a caller may do that lives in a process of ours: `check_reach`, the one rule for every verb, and what goes with it.
 
 A command that may do little must not get more by another one: whatever it can type into, signal or end is bound at
 least as much as the process in whose tree it lives. Which processes it sees, its principal decides, not this module.
@@ -8,10 +8,11 @@ import contextlib
 
 from outlive.core.errors import AccessDenied, CommandRefused, ProcessNotFound
 from outlive.core.process import Owner, ProcessRecord
+from outlive.core.sandbox import Profile
 from outlive.engine.process import Process
 from outlive.engine.queries import Queries
 
-__all__ = ["check_raw", "check_reach", "record_inside"]
+__all__ = ["check_raw", "check_reach", "check_request", "record_inside"]
 
 _HINT = "Act on processes of the caller's own profile or a stronger one; from outside of outlive every one can be reached."
 
@@ -54,14 +55,31 @@ async def check_reach(queries: Queries, process: Process, by: Owner) -> None:
     Raises:
         CommandRefused: `profile_too_weak`.
     """
+    await _compare(queries, "The process's profile", process.identity_record.sandbox.profile, by)
+
+
+async def check_request(queries: Queries, made_by: Owner, by: Owner) -> None:
+    """Let a caller cancel a request of which no process is known yet: it may be about to start one.
+
+    What it starts may have any profile that its own caller may have.
+
+    Raises:
+        CommandRefused: `profile_too_weak`.
+    """
+    if by.inside is None or by.inside == made_by.inside:
+        return
+    maker = None if made_by.inside is None else await record_inside(queries, made_by.inside)
+    has = Profile.OPEN if maker is None else maker.sandbox.profile
+    await _compare(queries, "The request's profile", has, by)
+
+
+async def _compare(queries: Queries, what: str, has: Profile, by: Owner) -> None:
     if by.inside is None:
         return
     home = await record_inside(queries, by.inside)
     if home is None:
         return
-    has, least = process.identity_record.sandbox.profile, home.sandbox.profile
+    least = home.sandbox.profile
     if has.strength < least.strength:
-        text = (
-            f"The process's profile {has.value!r} is weaker than {least.value!r}, in which the caller runs."
-        )
+        text = f"{what} {has.value!r} is weaker than {least.value!r}, in which the caller runs."
         raise CommandRefused("profile_too_weak", text, hint=_HINT, details={"least": least.value})

@@ -6,7 +6,9 @@ from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from outlive.core.errors import InvalidState, ProcessNotFound
+from outlive.core.errors import CommandRefused, InvalidState, ProcessNotFound
+from outlive.core.events import Deed
+from outlive.core.process import Owner
 from outlive.engine import Engine, Process, ProcessFilter
 from outlive.frontends.mcp_tools.contract import Caller, Outcome, Progress, Toolbox
 
@@ -30,11 +32,13 @@ class InFlight:
 
     Attributes:
         forget: Takes it out of the table.
+        made_by: Who sent it.
         note: What its process is told when the caller has cancelled the request; None while nobody has.
         task: The tool call in it, once there is one.
     """
 
     forget: Callable[["InFlight"], None]
+    made_by: Owner
     note: str | None = None
     task: asyncio.Task[Outcome | Exception] | None = None
 
@@ -76,7 +80,7 @@ class Calls:
             if self._in_flight.get(key) is closed:
                 del self._in_flight[key]
 
-        request = self._in_flight[key] = InFlight(forget)
+        request = self._in_flight[key] = InFlight(forget, caller.owner)
         return request
 
     async def call(
@@ -117,16 +121,48 @@ class Calls:
         """End what a request of `caller` runs, or has left running in the background (promise S4.6).
 
         Returns when the end was asked for. A request that nobody knows, or that is over, is a success.
+
+        Raises:
+            CommandRefused: `profile_too_weak`: the caller lives in a process of ours, and what the request runs, or may be
+                about to start, has a weaker profile than that. Nothing has changed.
         """
         note = f"Cancelled by the client: {reason[:200]}" if reason else "Cancelled by the client."
         call = self._in_flight.get(_key_of(caller))
+        # Before a word of it is noted: a request that is marked as cancelled starts nothing, or ends what it starts.
+        process = await self._checked(call, caller)
         if call is not None:
             call.note = note
-        process = await self._process_of(caller)
+        process = process or await self._process_of(caller)
         if process is not None:
             await self.end(process, caller, note=note)
         elif call is not None and call.task is not None:
             call.task.cancel()  # it has not started anything yet, or waits for what others started
+
+    async def _checked(self, call: InFlight | None, caller: Caller) -> Process | None:
+        """Let a caller cancel a request; return the process that was looked at for that.
+
+        Does not wait for anything where the caller lives outside: no start may come in between.
+        """
+        if caller.owner.inside is None:
+            return None
+        process = await self._process_of(caller)
+        what = process if process is not None or call is None else call.made_by
+        if what is None:
+            return None
+        try:
+            await self._engine.on_behalf(caller.owner).check(what)
+        except CommandRefused as error:
+            process_id = None if process is None else process.process_id
+            denied = Deed(
+                what="cancel",
+                by=caller.owner,
+                decision="denied",
+                reason=error.code,
+                process_id=process_id,
+            )
+            self._engine.announce(denied)
+            raise
+        return process
 
     async def end(self, process: Process, caller: Caller, *, note: str) -> None:
         """Ask for the end of a process as a cancel does; one that has ended is a success."""

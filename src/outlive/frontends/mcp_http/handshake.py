@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import orjson
 
+from outlive.core.errors import CommandRefused
 from outlive.frontends.mcp_http.asking import Asking
 from outlive.frontends.mcp_http.calls import Calls
 from outlive.frontends.mcp_http.exchange import Exchange
@@ -21,6 +22,7 @@ from outlive.frontends.mcp_http.responses import EventStream, Headers, gone
 from outlive.frontends.mcp_http.sdk_loading import SdkLoading
 from outlive.frontends.mcp_http.sessions import McpSession, McpSessions
 from outlive.frontends.mcp_tools.contract import Caller, Toolbox
+from outlive.protocols.mcp.texts import error_text
 from outlive.protocols.sse import encode_event
 
 __all__ = ["HandshakeMessages"]
@@ -76,7 +78,11 @@ class HandshakeMessages:
         request_id, reason = params.get("requestId"), params.get("reason")
         if isinstance(request_id, str | int) and not isinstance(request_id, bool):
             caller = _caller(exchange, session, request_id)
-            await self._calls.cancel(caller, reason=reason if isinstance(reason, str) else "")
+            try:
+                await self._calls.cancel(caller, reason=reason if isinstance(reason, str) else "")
+            except CommandRefused as error:
+                await exchange.refuse(403, error_text(error))
+                return
         await exchange.answer(204 if exchange.is_raw else 202)
 
     async def request(self, exchange: Exchange, message: Message, session: McpSession) -> None:
