@@ -14,7 +14,7 @@ import pytest
 
 from outlive.keeper.records import read_pid
 from tests.attacks.attacking import Requests, create_token, inside
-from tests.attacks.pid_reuse import DOORS
+from tests.attacks.pid_reuse import DOORS, KERNELS
 from tests.support.fixtures import ServerFactory
 from tests.support.server import OutliveServer, run_outlive
 
@@ -72,7 +72,7 @@ def test_what_a_command_starts_with_a_token_is_bound_no_less_than_it_is_itself(
 
 
 @pytest.mark.promise("A.inside", "A.peer")
-@pytest.mark.parametrize("kernel", ["new", "old"])
+@pytest.mark.parametrize("kernel", KERNELS)
 def test_the_pid_of_a_dead_child_is_no_identity(tmp_path: Path, kernel: str) -> None:
     """A process outside got the pid of the child that connected, and the command was admin.
 
