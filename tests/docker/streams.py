@@ -192,7 +192,7 @@ def _standing(folder: Path) -> list[int]:
         with contextlib.suppress(OSError):
             for child in Path(f"/proc/{init}/task/{init}/children").read_text().split():
                 words = Path(f"/proc/{child}/cmdline").read_bytes()
-                if b"outlive.backends.docker.ferry\0" in words.split(b"stand\0")[0]:
+                if b"outlive.docker_ferry\0" in words.split(b"stand\0")[0]:
                     return [init, int(child)]
         return [init]
     return []

@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 import os
 import random
+import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 from outlive.client import Client
 from outlive.core.errors import OutliveError
 from tests.docker.streams import DaemonPort, StreamHouse, digest_of_numbers, output_of, until
+from tests.sandbox.houses import INSIDE_PYTHON
 from tests.support.dockerd import Dockerd
 from tests.support.processes import is_alive, memory_peak_bytes, wait_dead
 
@@ -22,6 +24,27 @@ _SLOW_NUMBERS = (
     "i=1; while [ $i -le 4000 ]; do echo $i; i=$((i+1)); [ $((i % 40)) = 0 ] && sleep 0.02; done; exit 7"
 )
 _DIGEST = digest_of_numbers(4000)
+# Connects to the ferry, and says what a relay says; prints how many bytes it was told.
+_KNOCK = """
+import os, socket, struct, sys, time
+os.chdir(sys.argv[1])
+boot = open("/proc/sys/kernel/random/boot_id").read()[:8]
+ticks = open("/proc/self/stat").read().rpartition(")")[2].split()[19]
+key = f"{boot}.{os.getpid()}.{ticks}".encode()
+with socket.socket(socket.AF_UNIX) as link:
+    link.settimeout(20)
+    for _ in range(400):
+        try:
+            link.connect("ferry.sock")
+            break
+        except (ConnectionRefusedError, FileNotFoundError):  # it is being started again
+            time.sleep(0.05)
+    try:
+        link.send(struct.pack("<III", 17 + len(key), 0, 1) + bytes(17) + key)
+        print(len(link.recv(100)))
+    except (BrokenPipeError, ConnectionResetError):
+        print(0)
+"""
 
 
 @pytest.fixture
@@ -128,6 +151,28 @@ def test_nothing_is_lost_when_one_of_ours_is_killed(house: StreamHouse, victim: 
     assert waiting.wait(20).exit_code == 9
     until(house.is_linked)
     assert output_of(house.start("echo on"))[0] == b"on\n"
+
+
+@pytest.mark.promise("A.keeper")
+@pytest.mark.parametrize("profile", ["open", "guarded", "workspace", "offline"])
+def test_a_command_beside_the_container_is_no_relay(house: StreamHouse, profile: str) -> None:
+    """It has our uid, and is served nothing, also where what stands for the container was killed; the relays of before are."""
+    living = house.start("cat", stdin="pipe")
+    [folder] = house.state.glob("containers/*/run")
+    words = [INSIDE_PYTHON, "-I", "-S", "-c", _KNOCK, str(folder)]
+    for victim in ("ferry", "init", ""):
+        until(house.is_linked)
+        knocking = house.client.start(words, cwd=str(house.workspace), backend="local", profile=profile)
+        assert output_of(knocking) == (b"0\n", b"")
+        living.write(b"x")
+        if victim:
+            before = house.pid("ferry")
+            house.kill(house.pid(victim))
+            until(lambda: house.pid("ferry") not in {0, before})  # noqa: B023 -- called here
+    # What no keeper has started is no command of ours.
+    assert int(subprocess.run(words, check=True, capture_output=True, timeout=60).stdout) > 0
+    living.close_stdin()
+    assert output_of(living) == (b"xxx", b"")
 
 
 @pytest.mark.parametrize("is_pty", [False, True])

@@ -9,7 +9,7 @@ session. Nothing of another process's memory is read: a process could make that 
 import os
 from collections.abc import Callable, Collection
 
-__all__ = ["Ancestor", "Kinship", "Verdict", "lineage"]
+__all__ = ["Ancestor", "Kinship", "Verdict", "ancestry", "lineage"]
 
 # O_NONBLOCK says what is true: procfs does not wait for anybody here.
 _LOOK = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
@@ -83,6 +83,12 @@ class Kinship:
     def forget_all(self) -> None:
         """Judge everybody anew: sessions are known now that were not before."""
         self._outside.clear()
+
+
+def ancestry(pid: int) -> list[Ancestor] | None:
+    """Return a process and its ancestors, as `lineage`; None also where it is gone, or hidden."""
+    first = _look(pid)
+    return None if first is None else lineage(first)
 
 
 def lineage(first: Ancestor, *, known: Collection[tuple[int, int]] = ()) -> list[Ancestor] | None:

@@ -10,7 +10,6 @@ holder of the lock alone can do: to let go of one byte of it, which they choose,
 import contextlib
 import fcntl
 import os
-import select
 import socket
 import struct
 from collections.abc import Callable
@@ -18,7 +17,7 @@ from collections.abc import Callable
 from outlive.core.layout import Layout
 from outlive.keeper import sockets
 from outlive.keeper.loop import Loop, Timer
-from outlive.protocols.keeper import decode_message, encode_message
+from outlive.keeper.status import ask_status
 
 __all__ = ["PROVES", "Heard", "LockChallenge", "lock_to_hand"]
 
@@ -99,19 +98,10 @@ class LockChallenge:
 def lock_to_hand(layout: Layout) -> str | None:
     """Return the path of the supervisor's lock; None while the supervisor is one of before that proves nothing. Blocks."""
     try:
-        link = sockets.connect_unix(layout.keeper_socket)
+        status = ask_status(layout, within_s=_STATUS_S)
     except OSError:  # none: the one that comes will be of our own version
         return layout.supervisor_lock
-    with link:
-        poll = select.poll()
-        poll.register(link, select.POLLIN)
-        with contextlib.suppress(OSError, ValueError):
-            sockets.send(link, encode_message({"op": "status", "req": 1}))
-            if poll.poll(_STATUS_S * 1000) and (packet := sockets.receive(link)) is not None and packet[0]:
-                reply, _ = decode_message(packet[0])
-                if reply.get("ok") and PROVES not in reply:
-                    return None
-    return layout.supervisor_lock
+    return layout.supervisor_lock if status is None or PROVES in status else None
 
 
 def _one_byte(kind: int, offset: int) -> bytes:

@@ -1,26 +1,24 @@
-"""The ferry of one container that no socket reaches: `python -m outlive.backends.docker.ferry FOLDER`.
+"""The ferry of one container that no socket reaches; the program is `outlive.docker_ferry`.
 
 It carries frames between the relays of the container's commands (`runner/relay.c`; they connect to `run/ferry.sock`) and one
 stream through the Docker daemon, and keeps nothing: whatever is lost with a stream, or with the ferry itself, is said again
-by those who know it. `outlive-runner stand` starts it again when it dies, and it starts that one again when that dies.
+by those who know it. Which processes are relays of ours is told by `KeyOf`, not here: a process of our user may be a command.
 """
 
 import asyncio
 import contextlib
-import ctypes
 import json
 import os
-import signal
 import socket
-import struct
 import sys
 import time
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from outlive.backends.docker.daemon_stream import ContainerGone, StreamSettings, open_stream
 from outlive.backends.docker.frames import Frames, Type, Unpacker, encode
 
-__all__ = ["FERRY_FILE", "LINKED_FILE", "Ferry", "ferry_argv", "is_owner_alive", "stand_argv"]
+__all__ = ["FERRY_FILE", "LINKED_FILE", "Ferry", "KeyOf", "ferry_argv", "is_owner_alive", "stand_argv"]
 
 FERRY_FILE = "ferry.json"  # what `StreamSettings` holds, and "runner": the runner's file for this machine
 LINKED_FILE = "linked"  # the container's id, while a stream leads into it
@@ -29,13 +27,15 @@ _SHORTEST_S, _LONGEST_S = 0.05, 2.0
 _PING_S, _SILENCE_S = 5.0, 20.0
 _AT_ONCE = 1 << 18
 _MOST_WAITING = 1 << 20  # bytes towards the container before relays are not read any more
-_PR_SET_PDEATHSIG = 1  # prctl(2)
-_UCRED = struct.Struct("3i")
+_MOST_ASKED_FOR = 4096  # connections whose process is not known yet; each takes a descriptor more meanwhile
+
+# Returns the key ("BOOT.PID.TICKS") of the relay behind a connection, "" where the process there is none, or is not known in time.
+KeyOf = Callable[[socket.socket], Awaitable[str]]
 
 
 def ferry_argv(folder: str) -> list[str]:
     """Return the command line of a container's ferry."""
-    return [sys.executable, "-s", "-P", "-m", "outlive.backends.docker.ferry", folder]
+    return [sys.executable, "-s", "-P", "-m", "outlive.docker_ferry", folder]
 
 
 def stand_argv(runner: str, folder: str, *, asks: bool) -> list[str]:
@@ -56,32 +56,34 @@ def is_owner_alive(key: str) -> bool:
 
 
 class _Relay(asyncio.Protocol):
-    """The connection of one relay."""
+    """The connection of one relay; not read before the process there is known."""
 
     def __init__(self, ferry: "Ferry") -> None:
         self._ferry = ferry
         self._frames = Frames()
         self.transport: asyncio.Transport
         self.channel = 0
-        self.key = ""
+        self.key = ""  # once it has said HELLO
+        self.known_as = ""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = transport  # type: ignore[assignment] # a Unix socket's is one
-        link = transport.get_extra_info("socket")
-        uid = _UCRED.unpack(link.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size))[1]
-        if uid != os.geteuid():
-            self.transport.abort()
-            return
-        self._ferry.join(self)
+        self.transport.pause_reading()
+        self._ferry.receive(self)
 
     def data_received(self, data: bytes) -> None:
         try:
             for kind, _, body in self._frames.feed(data):
-                if kind == Type.HELLO:
-                    self.key = body[17:].decode("ascii", "replace")
-                self._ferry.carry(self, kind, body)
+                self._hear(kind, body)
         except ValueError:
             self.transport.abort()
+
+    def _hear(self, kind: int, body: bytes) -> None:
+        if kind == Type.HELLO and body[17:].decode("ascii", "replace") == self.known_as:
+            self.key = self.known_as
+        elif kind == Type.HELLO or not self.key:
+            raise ValueError("it does not name itself first, and would take the place of another relay")
+        self._ferry.carry(self, kind, body)
 
     def connection_lost(self, _error: Exception | None) -> None:
         self._ferry.leave(self)
@@ -90,9 +92,11 @@ class _Relay(asyncio.Protocol):
 class Ferry:
     """For one event loop; `run` returns when the container is gone, or its folder."""
 
-    def __init__(self, folder: str) -> None:
-        """Take the container's folder."""
+    def __init__(self, folder: str, key_of: KeyOf) -> None:
+        """Take the container's folder, and what knows relays."""
         self._folder = Path(folder)
+        self._key_of = key_of
+        self._asked_for = 0
         self._relays: dict[int, _Relay] = {}
         self._last_channel = 0
         self._writer: asyncio.StreamWriter | None = None
@@ -105,16 +109,16 @@ class Ferry:
         path = self._folder / _SOCKET
         path.unlink(missing_ok=True)
         os.chdir(self._folder)  # the whole path may be longer than sockets take
-        server = await asyncio.get_running_loop().create_unix_server(lambda: _Relay(self), _SOCKET)
-        path.chmod(0o600)
         async with self._tasks:
+            server = await asyncio.get_running_loop().create_unix_server(lambda: _Relay(self), _SOCKET)
+            path.chmod(0o600)
             pinging = self._tasks.create_task(self._ping(), name="ping")
             try:
                 await self._keep_linked()
             finally:
+                server.close()  # who has connected before is still answered
                 pinging.cancel()
                 self._note_linked("")
-                server.close()
         for relay in self._relays.values():  # everything in the container has ended
             relay.transport.write(encode(Type.UNKNOWN, 0))
             relay.transport.close()
@@ -122,13 +126,31 @@ class Ferry:
 
     # -- relays
 
-    def join(self, relay: _Relay) -> None:
+    def receive(self, relay: _Relay) -> None:
+        """Find out whether a process that has connected is a relay, and hang up on any other. A relay comes again by itself."""
+        if self._asked_for == _MOST_ASKED_FOR:
+            relay.transport.abort()
+            return
+        self._asked_for += 1
+        self._tasks.create_task(self._receive(relay), name="receive a relay")
+
+    async def _receive(self, relay: _Relay) -> None:
+        try:
+            relay.known_as = await self._key_of(relay.transport.get_extra_info("socket"))
+        finally:
+            self._asked_for -= 1
+        if relay.known_as and not relay.transport.is_closing():
+            self._join(relay)
+        else:
+            relay.transport.abort()
+
+    def _join(self, relay: _Relay) -> None:
         """Give a relay a channel, and tell it whether anybody listens."""
         self._last_channel = (self._last_channel + 1) & 0xFFFFFFFF
         relay.channel = self._last_channel
         self._relays[relay.channel] = relay
-        if self._is_held_up:
-            relay.transport.pause_reading()
+        if not self._is_held_up:
+            relay.transport.resume_reading()
         if self._writer is not None:
             relay.transport.write(encode(Type.LINK_UP, 0))
 
@@ -245,28 +267,6 @@ def _log(text: str) -> None:
     sys.stderr.flush()
 
 
-def _start_runner_again(folder: str) -> None:
-    """Start `outlive-runner stand` again, which has died; it starts another ferry."""
-    with contextlib.suppress(OSError, ValueError):
-        settings = json.loads(Path(folder, FERRY_FILE).read_bytes())
-        argv = stand_argv(settings["runner"], folder, asks=settings.get("asks", False))
-        os.posix_spawn(argv[0], argv, dict(os.environ), setsid=True)
-    os._exit(1)
-
-
-def _main(folder: str) -> None:
-    """Be the ferry of a container's folder."""
-
-    async def carry() -> None:
-        loop = asyncio.get_running_loop()
-        loop.add_signal_handler(signal.SIGUSR1, _start_runner_again, folder)
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGUSR1)  # the parent's death, from now on
-        if os.getppid() != int(os.environ["OUTLIVE_STAND"]):
-            _start_runner_again(folder)
-        await Ferry(folder).run()
-
-    asyncio.run(carry())
-
-
 if __name__ == "__main__":
-    _main(sys.argv[1])
+    # What an earlier version has left standing starts a ferry by this name.
+    os.execv(sys.executable, ferry_argv(sys.argv[1]))
