@@ -129,11 +129,6 @@ class Presence:
                     found.add(os.getsid(kept.shim.pid))
         return found
 
-    def commands(self) -> set[int]:
-        """Return the pids of this machine's commands, each the leader of a POSIX session: also of those whose shim is dead."""
-        here = {kept.pid for kept in self._table.by_key.values() if kept.pid and not kept.spec.container}
-        return here | self._table.unrecovered.pids()
-
     def tree_of(self, caller: Caller) -> bytes | None:
         """Return the key of the process in whose tree a caller lives: empty when that cannot be told, None outside of all."""
         verdict = self._kinship.judge(caller.pid)

@@ -133,7 +133,7 @@ class Requests:
                 if message.get("role") == "server":
                     self._presence.greet(client)
             case "status":
-                commands = {"commands": sorted(self._presence.commands())} if message.get("commands") else {}
+                commands = {"commands": sorted(self._table.command_pids())} if message.get("commands") else {}
                 answer({**self._presence.status(), **commands})
             case "start":
                 self._start(message, payload, answer)

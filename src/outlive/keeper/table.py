@@ -59,6 +59,11 @@ class Table:
         """Return the ids of all that live, or may live because they are not taken over yet."""
         return [*(kept.process_id for kept in self.living()), *self.unrecovered.ids()]
 
+    def command_pids(self) -> set[int]:
+        """Return the pids of this machine's commands, each the leader of a POSIX session: also of those whose shim is dead."""
+        here = {kept.pid for kept in self.by_key.values() if kept.pid and not kept.spec.container}
+        return here | self.unrecovered.pids()
+
     def unread_pids(self) -> set[int]:
         """Return the pids of the commands whose exit is not known yet."""
         return {kept.pid for kept in self.by_key.values() if kept.phase < Phase.EXITED}
