@@ -240,6 +240,12 @@ def _left(rest: RestCaller, folder: Path) -> list[str]:
     ]
 
 
+def _told_outside(server: OutliveServer, folder: Path) -> OutliveServer:
+    """Have what a server says on stderr written where the disk has room."""
+    server.stderr_file = folder / "server.stderr"
+    return server
+
+
 def disk_storm(folder: Path, *, kills: int, seed: int, at_once: int = _VIEWERS) -> Report:
     """Run one storm on a small file system of its own; nothing is left behind.
 
@@ -250,7 +256,7 @@ def disk_storm(folder: Path, *, kills: int, seed: int, at_once: int = _VIEWERS) 
     words = ("--redact", "off", "--sandbox-read", ",".join(READABLE))
     with (
         small_disk(folder / "disk", _DISK_BYTES, inodes=_INODES) as disk,
-        OutliveServer(disk / "state", args=words) as server,
+        _told_outside(OutliveServer(disk / "state", args=words), folder) as server,
     ):
         house = House(disk / "state")
         house.client.connect()

@@ -149,7 +149,8 @@ class OutliveServer:
         self._cwd = cwd
         self._umask = umask
         self._process: subprocess.Popen[bytes] | None = None
-        self._stderr = state_dir.with_name(state_dir.name + ".stderr")
+        # Beside the state folder, unless a test says otherwise: on a disk that is full it would tell nothing.
+        self.stderr_file = state_dir.with_name(state_dir.name + ".stderr")
 
     @property
     def pid(self) -> int:
@@ -184,7 +185,7 @@ class OutliveServer:
     @property
     def stderr(self) -> str:
         """Everything that all starts of this server wrote for people."""
-        return self._stderr.read_text(errors="replace") if self._stderr.exists() else ""
+        return self.stderr_file.read_text(errors="replace") if self.stderr_file.exists() else ""
 
     @property
     def is_running(self) -> bool:
@@ -206,7 +207,7 @@ class OutliveServer:
         words = ["serve", "--print-json", "--jsonrpc-port", str(wanted), "--mcp-port", str(mcp_port)]
         words += ["--rest-port", str(rest_port), "--bridge-port", str(bridge_port)]
         words += ["--state-dir", str(self.state_dir)]
-        with self._stderr.open("ab") as stderr:
+        with self.stderr_file.open("ab") as stderr:
             self._process = subprocess.Popen(
                 [*outlive_command(), *words, *self._args],
                 env=_environment(self.state_dir, self._env),
