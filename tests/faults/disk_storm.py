@@ -146,11 +146,15 @@ class _Killer(threading.Thread):
 
     @contextlib.contextmanager
     def _spell(self, weather: str) -> Iterator[None]:
+        # In a folder of others. A command in the profile `workspace` may read what stands beside the state folder, each file by
+        # a rule of its own; and the kernel keeps a file that a rule names, also a removed one, until the command ends.
+        others = self._disk / "others"
+        others.mkdir(exist_ok=True)
         taken: list[Path] = []
         if weather == "full":
-            taken = [fill_up(self._disk)]
+            taken = [fill_up(others)]
         elif weather == "inodes":
-            taken = take_inodes(self._disk)
+            taken = take_inodes(others)
         try:
             yield
         finally:

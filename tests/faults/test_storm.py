@@ -1,16 +1,18 @@
-"""The kill storms as tests: whatever is killed, output and exit codes are exact, in sandboxes, too.
+"""The kill storms as tests: whatever is killed, output and exit codes are exact, in sandboxes and on disks that take nothing, too.
 
 STORM_KILLS and STORM_SEED size and repeat them: with 30 kills, as in `.ci/run`, each takes a minute or less, on a busy machine half
 as long again. For a long one each is a program of its own, which tells every fault:
 `python -m tests.faults.storm`, `tests.faults.server_storm` and, as root, `tests.faults.disk_storm` with `--kills 1000 --seed N`.
 """
 
+import os
 from pathlib import Path
 
 import pytest
 
 from outlive.core.sandbox import Profile
 from outlive.keeper.offers import ask_offers
+from tests.faults.disk_storm import WEATHERS, disk_storm
 from tests.faults.server_storm import container_storm, server_storm
 from tests.faults.storm import storm
 from tests.support.dockerd import Dockerd
@@ -53,6 +55,21 @@ def test_clients_miss_nothing_whoever_is_killed(tmp_path: Path, storm_kills: int
     report = server_storm(tmp_path / "state", kills=max(10, storm_kills // 3), seed=storm_seed)
     print(report)
     assert report.faults == []
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount a small file system")
+@pytest.mark.timeout(1800)
+def test_clients_miss_nothing_on_a_disk_that_takes_nothing(
+    tmp_path: Path, storm_kills: int, storm_seed: int
+) -> None:
+    """Full, without inodes and read-only in turn while server, keeper and shims are killed."""
+    kills = max(10, storm_kills // 3)
+    report = disk_storm(tmp_path, kills=kills, seed=storm_seed)
+    print(report)
+    assert report.faults == []
+    assert sum(report.blows.values()) == kills
+    assert {blow.split()[-1] for blow in report.blows} == {*WEATHERS}
 
 
 @pytest.mark.docker

@@ -2,6 +2,8 @@
 
 import contextlib
 import os
+import resource
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -45,6 +47,18 @@ from outlive.protocols.keeper import (
     encode_message,
     encode_spec,
 )
+
+
+@contextlib.contextmanager
+def _file_size_limit(size: int) -> Iterator[None]:
+    """Let no file of this process grow beyond a size: a write takes what fits, as on a disk that fills up."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
 
 # What can stand in an argument or a variable: any bytes but NUL; those that are no UTF-8 travel as surrogates.
 _words = st.binary(max_size=30).map(lambda raw: raw.replace(b"\0", b"").decode("utf-8", "surrogateescape"))
@@ -290,6 +304,41 @@ def test_the_journal_tells_what_lives_whatever_its_last_line(
     assert sorted(found) == sorted(expected)
     Journal(str(path), found)
     assert sorted(read_journal(str(path))) == sorted(expected), "compaction changes nothing"
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    events=st.lists(st.tuples(st.integers(0, 5), st.booleans(), st.integers(0, 60)), max_size=40),
+    data=st.data(),
+)
+def test_a_line_that_a_full_disk_cut_short_spoils_no_other(
+    tmp_path: Path, events: list[tuple[int, bool, int]], data: st.DataObject
+) -> None:
+    """A line of the journal is whole or counts for nothing, also where the disk took a part of the one before it."""
+    ids = data.draw(st.lists(_ids, min_size=6, max_size=6, unique=True))
+    path = tmp_path / "live"
+    path.unlink(missing_ok=True)
+    journal = Journal(str(path), [])
+    expected: dict[str, None] = {}
+    for number, begins, room in events:
+        line = f"{'+' if begins else '-'}{ids[number]}\n"
+        with _file_size_limit(path.stat().st_size + room):
+            if begins:
+                with contextlib.suppress(OSError):
+                    journal.begin(ids[number])
+            else:
+                journal.end(ids[number])
+        if not path.read_text().endswith(line):
+            continue  # the disk did not take it
+        if begins:
+            expected[ids[number]] = None
+        else:
+            expected.pop(ids[number], None)
+        if room % 2:  # another supervisor, which cannot write the journal anew
+            (tmp_path / "live.new").mkdir(exist_ok=True)
+            journal = Journal(str(path), read_journal(str(path)))
+            (tmp_path / "live.new").rmdir()
+    assert sorted(read_journal(str(path))) == sorted(expected)
 
 
 @pytest.mark.parametrize("content", ["", "\n", "+nonsense\n", "+\n-\n", "\x00\x00\n", "é\n"])

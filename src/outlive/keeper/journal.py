@@ -1,14 +1,20 @@
 """The journal of live processes: which folders a new supervisor must look at (decision 20).
 
 Lines "+id" before a start is committed, "-id" when a process is let go of.
+
+A disk that fills up may take a part of a line only. The next line would be glued to it, and then neither counted: a live process
+that the journal does not name is not taken over. So a torn line is ended, as one that says nothing, before the next.
 """
 
 import contextlib
+import errno
 import os
 
 from outlive.core.identity import is_process_id
 
 __all__ = ["Journal", "read_journal"]
+
+_END_OF_TORN = b"#\n"  # no id ends like that, so the line counts for nothing, whatever the disk took of it
 
 
 class Journal:
@@ -17,23 +23,43 @@ class Journal:
     def __init__(self, path: str, live: list[str]) -> None:
         """Replace the file by one that lists just `live`; on a full disk go on with the one that is there."""
         content = "".join(f"+{process_id}\n" for process_id in live).encode()
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
         self._fd = os.open(path, flags, 0o600)
+        self._is_torn = _is_torn(self._fd)
         with contextlib.suppress(OSError):
             compacted = os.open(path + ".new", flags | os.O_TRUNC, 0o600)
             if os.write(compacted, content) == len(content):
                 os.rename(path + ".new", path)
                 self._fd, compacted = compacted, self._fd
+                self._is_torn = False
             os.close(compacted)
 
     def begin(self, process_id: str) -> None:
-        """Note that a start is about to be committed; raises OSError when the disk is full."""
-        os.write(self._fd, b"+" + process_id.encode() + b"\n")
+        """Note that a start is about to be committed.
+
+        Raises:
+            OSError: The disk is full: the journal does not name the process.
+        """
+        self._append(b"+" + process_id.encode() + b"\n")
 
     def end(self, process_id: str) -> None:
         """Note that nothing of a process is left; on a full disk its successor finds the folder's `done`."""
         with contextlib.suppress(OSError):
-            os.write(self._fd, b"-" + process_id.encode() + b"\n")
+            self._append(b"-" + process_id.encode() + b"\n")
+
+    def _append(self, line: bytes) -> None:
+        if self._is_torn:
+            line = _END_OF_TORN + line
+        written = os.write(self._fd, line)
+        self._is_torn = written != len(line)
+        if self._is_torn:
+            raise OSError(errno.ENOSPC, "no room for a line of the journal")
+
+
+def _is_torn(journal: int) -> bool:
+    """Tell whether a journal ends within a line: a full disk, or a kill, cut the last one short."""
+    size = os.fstat(journal).st_size
+    return size > 0 and os.pread(journal, 1, size - 1) != b"\n"
 
 
 def read_journal(path: str) -> list[str]:
