@@ -24,28 +24,28 @@ from outlive.engine.lists import log_openness
 from outlive.engine.terminals import terminals_of
 from outlive.execution import engine_and_containers
 from outlive.frontends.boundary import ErrorBoundary
-from outlive.frontends.bridge import BRIDGE_PATH, BridgeDoor, BridgeSettings
-from outlive.frontends.dialects import Dialects
-from outlive.frontends.entry import Entry
+from outlive.frontends.bridge import BRIDGE_PATH, BridgeFrontend, BridgeSettings
+from outlive.frontends.dialects import ErrorFormats
+from outlive.frontends.entry import Authenticator
 from outlive.frontends.front_page import HEALTH_PATH, front_routes, unknown_path
 from outlive.frontends.guard import Guard, Names
-from outlive.frontends.jsonrpc.door import JsonRpcDoor
-from outlive.frontends.jsonrpc.settings import DoorSettings
+from outlive.frontends.jsonrpc.door import JsonRpcFrontend
+from outlive.frontends.jsonrpc.settings import JsonRpcSettings
 from outlive.frontends.mcp_http.door import PATH as MCP_PATH
-from outlive.frontends.mcp_http.door import McpHttpDoor
+from outlive.frontends.mcp_http.door import McpHttpFrontend
 from outlive.frontends.mcp_http.refusals import send_rpc_error
-from outlive.frontends.pace import Pace, counting
+from outlive.frontends.pace import RateLimiter, counting
 from outlive.frontends.peers import PEER, Peers, still_lives
 from outlive.frontends.rest.door import PATH as REST_PATH
-from outlive.frontends.rest.door import PROBE_PATHS, RestDoor, found_so_far
+from outlive.frontends.rest.door import PROBE_PATHS, RestFrontend, found_so_far
 from outlive.frontends.rest.door import dialect as rest_dialect
 from outlive.frontends.rest.slugs import DOCS_PATH
 from outlive.frontends.terminal.door import PATH as TERMINAL_PATH
-from outlive.frontends.terminal.door import TerminalDoor, send_refusal
+from outlive.frontends.terminal.door import TerminalFrontend, send_refusal
 from outlive.frontends.timing import Timed
 from outlive.frontends.tls import certificate_names
 from outlive.frontends.token_book import TokenBook
-from outlive.frontends.told_refusals import ToldRefusals
+from outlive.frontends.told_refusals import AuditedErrors
 from outlive.late_services import mcp_service, rest_service
 from outlive.observability.audit import AuditLog
 from outlive.observability.audit_entries import audited_kinds
@@ -106,16 +106,16 @@ class Application:
         self._metrics = metrics = Metrics()
         self._take = counting(settings.max_request_rate)
         self.terminals = terminals = terminals_of(engine, max_output_bytes=settings.max_output_bytes)
-        self._jsonrpc = JsonRpcDoor(
+        self._jsonrpc = JsonRpcFrontend(
             engine,
             _door_settings(settings),
             take=self._take,
             observe=functools.partial(metrics.observe_request, "jsonrpc"),
             terminals=terminals,
         )
-        self._terminal = TerminalDoor(engine, take=self._take)
-        self._mcp = McpHttpDoor(lambda: mcp_service(engine, terminals, layout, settings, extend_mcp))
-        self._rest = RestDoor(
+        self._terminal = TerminalFrontend(engine, take=self._take)
+        self._mcp = McpHttpFrontend(lambda: mcp_service(engine, terminals, layout, settings, extend_mcp))
+        self._rest = RestFrontend(
             lambda: rest_service(engine, terminals, settings),
             engine.check,
             functools.partial(found_so_far, engine),
@@ -128,8 +128,8 @@ class Application:
         self._tokens = TokenBook(TokenFile(layout), engine.grants.find, known=engine.known)
         self.asgi: ASGIApp = self._guarded(settings, self._entry(settings, own_uid))
 
-    def _entry(self, settings: Settings, own_uid: int) -> Entry:
-        return Entry(
+    def _entry(self, settings: Settings, own_uid: int) -> Authenticator:
+        return Authenticator(
             self._peers,
             self._tokens,
             own_uid=own_uid,
@@ -140,8 +140,8 @@ class Application:
             hello_paths=frozenset() if settings.hello_off else frozenset({MCP_PATH}),
         )
 
-    def _bridge_door(self, settings: Settings, layout: Layout, own_uid: int) -> BridgeDoor:
-        return BridgeDoor(
+    def _bridge_door(self, settings: Settings, layout: Layout, own_uid: int) -> BridgeFrontend:
+        return BridgeFrontend(
             self._engine,
             self.terminals,
             BridgeSettings.of(settings),
@@ -153,12 +153,12 @@ class Application:
             take=self._take,
         )
 
-    def _guarded(self, settings: Settings, entry: Entry) -> ASGIApp:
+    def _guarded(self, settings: Settings, entry: Authenticator) -> ASGIApp:
         """Return the routes behind everything that every request and upgrade has to pass."""
-        dialects = Dialects({MCP_PATH: send_rpc_error, TERMINAL_PATH: send_refusal, **rest_dialect()})
+        dialects = ErrorFormats({MCP_PATH: send_rpc_error, TERMINAL_PATH: send_refusal, **rest_dialect()})
         return Guard(
             Timed(
-                Pace(
+                RateLimiter(
                     ErrorBoundary(_router(self.routes, self._bridge_port), dialects),
                     self._take,
                     free_paths=frozenset({HEALTH_PATH, *PROBE_PATHS}),
@@ -171,7 +171,7 @@ class Application:
             names=_names(settings),
             origins=frozenset(settings.allow_origin),
             open_paths=frozenset({HEALTH_PATH}),
-            answer=ToldRefusals(dialects, self._engine.announce),
+            answer=AuditedErrors(dialects, self._engine.announce),
         )
 
     def _all_routes(self) -> list[BaseRoute]:
@@ -344,8 +344,8 @@ def _audit_log(settings: Settings, layout: Layout, redactor: Redactor) -> AuditL
     return AuditLog(trail, redact=redactor.mask_text)
 
 
-def _door_settings(settings: Settings) -> DoorSettings:
-    return DoorSettings(
+def _door_settings(settings: Settings) -> JsonRpcSettings:
+    return JsonRpcSettings(
         version=__version__,
         max_connections=settings.max_connections,
         reconnect_grace_s=settings.reconnect_grace_s,

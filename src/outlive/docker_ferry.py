@@ -19,7 +19,7 @@ from pathlib import Path
 
 from outlive.backends.docker.ferry import FERRY_FILE, Ferry, stand_argv
 from outlive.core.layout import Layout
-from outlive.keeper.callers import AcceptTurns, Caller
+from outlive.keeper.callers import AcceptTurns, PeerProcess
 from outlive.keeper.kernel import BOOT_ID
 from outlive.keeper.kinship import Ancestor, ancestry
 from outlive.keeper.status import ask_status
@@ -73,7 +73,7 @@ class RelayCheck:
         Cancellation: safe.
         """
         try:
-            caller = Caller.behind(link, self._turns)
+            caller = PeerProcess.behind(link, self._turns)
         except OSError:  # no descriptors are left: a relay comes again
             return ""
         try:

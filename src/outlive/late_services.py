@@ -8,8 +8,8 @@ from outlive.config import Settings
 from outlive.core.layout import Layout
 from outlive.engine import Engine
 from outlive.engine.terminals import Terminals
-from outlive.frontends.mcp_http.door import Service
-from outlive.frontends.rest.door import Service as RestService
+from outlive.frontends.mcp_http.door import McpService
+from outlive.frontends.rest.door import LoadedRest
 
 __all__ = ["mcp_service", "rest_service"]
 
@@ -20,7 +20,7 @@ def mcp_service(
     layout: Layout,
     settings: Settings,
     extend: Callable[[Any], None] | None,
-) -> Service:
+) -> McpService:
     """Build the MCP service; called at the first MCP request."""
     # Start-up time: a quarter of the whole start, which only MCP callers have to wait for.
     from outlive.frontends.mcp_http.service import McpHttpService  # noqa: PLC0415
@@ -48,10 +48,10 @@ def mcp_service(
     return McpHttpService(engine, Toolbox(engine, tools, terminals), layout, door, extend=extend)
 
 
-def rest_service(engine: Engine, terminals: Terminals, settings: Settings) -> RestService:
+def rest_service(engine: Engine, terminals: Terminals, settings: Settings) -> LoadedRest:
     """Build the REST service; called at the first REST request."""
     # Start-up time: FastAPI takes longer to import than everything else together.
-    from outlive.frontends.rest.service import RestService as FastApiService  # noqa: PLC0415
+    from outlive.frontends.rest.service import LoadedRest as FastApiService  # noqa: PLC0415
     from outlive.frontends.rest.settings import RestSettings  # noqa: PLC0415
 
     return FastApiService(

@@ -5,7 +5,7 @@ import stat
 from collections.abc import Mapping
 
 from outlive.backends.remote import RemoteBackend, known_nodes
-from outlive.client.asyncio_world import AsyncioWorld
+from outlive.client.asyncio_world import AsyncioRuntime
 from outlive.client.node import NodeClient
 from outlive.config import Settings
 from outlive.config.node_settings import NODE_TOKEN
@@ -32,7 +32,7 @@ def node_backends(
         connection = None
         if address is not None:
             connection = NodeClient(
-                address, token=tokens.get(name, ""), ca_file=settings.node_ca or None, world=AsyncioWorld()
+                address, token=tokens.get(name, ""), ca_file=settings.node_ca or None, world=AsyncioRuntime()
             )
         found[name] = RemoteBackend(
             name, connection, state_dir=layout.root, punch=punch_hole, address=address or ""

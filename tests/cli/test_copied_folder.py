@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from outlive.core.layout import Layout
-from outlive.store.waiting import WaitingCommand, WaitingRoom
+from outlive.store.waiting import QueueStore, WaitingCommand
 from tests.cli.launching import run
 from tests.keeper.client import until
 from tests.keeper.house import House, sh
@@ -73,7 +73,7 @@ async def test_a_server_whose_folder_is_moved_leaves_it_to_the_next(own_server: 
 def test_what_waits_is_not_started_a_second_time_in_a_copy(own_house: House) -> None:
     """It waits in the original, or ran there since."""
     process_id, _ = own_house.spec(*sh("echo twice"))
-    room = WaitingRoom(own_house.layout)
+    room = QueueStore(own_house.layout)
     room.open()
     started = own_house.start(*sh("true"))
     own_house.client.wait_done(started)
@@ -82,7 +82,7 @@ def test_what_waits_is_not_started_a_second_time_in_a_copy(own_house: House) -> 
     copied = own_house.state_dir.with_name("copy")
     shutil.copytree(own_house.state_dir, copied, ignore=shutil.ignore_patterns("*.sock", "sock"))
     with House(copied) as copy:
-        waiting, _ = WaitingRoom(Layout(str(copied))).open()
+        waiting, _ = QueueStore(Layout(str(copied))).open()
         assert waiting == []
         assert b"lost" in (copy.folder(process_id) / "exit").read_bytes()
-    assert [one.process_id for one in WaitingRoom(own_house.layout).open()[0]] == [process_id]
+    assert [one.process_id for one in QueueStore(own_house.layout).open()[0]] == [process_id]

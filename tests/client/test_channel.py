@@ -9,10 +9,10 @@ from collections import deque
 import anyio
 import pytest
 
-from outlive.client.asyncio_world import AsyncioWorld
-from outlive.client.channel import Channel, greet
-from outlive.client.messages import Ended, Hello, Piece
-from outlive.client.thread_world import ThreadWorld
+from outlive.client.asyncio_world import AsyncioRuntime
+from outlive.client.channel import ClientConnection, greet
+from outlive.client.messages import Ended, OutputPiece, ServerHello
+from outlive.client.thread_world import ThreadRuntime
 from outlive.client.world import ConnectionLost, Unreachable, run
 from outlive.core.cursor import BEGINNING
 from outlive.core.errors import BackendUnavailable, ProtocolViolation
@@ -20,7 +20,7 @@ from outlive.core.errors import BackendUnavailable, ProtocolViolation
 pytestmark = pytest.mark.anyio
 
 _ID = "01m7ybywps7gsyjzmq1eandhcn"
-_HELLO = Hello("s", is_resumed=False)
+_HELLO = ServerHello("s", is_resumed=False)
 
 
 class _Script:
@@ -72,8 +72,8 @@ def wire() -> _AsyncioWire:
 
 
 @pytest.fixture
-def channel(wire: _AsyncioWire) -> Channel:
-    return Channel(wire, AsyncioWorld(), _HELLO)
+def channel(wire: _AsyncioWire) -> ClientConnection:
+    return ClientConnection(wire, AsyncioRuntime(), _HELLO)
 
 
 async def _asked(wire: _AsyncioWire, count: int) -> None:
@@ -81,7 +81,9 @@ async def _asked(wire: _AsyncioWire, count: int) -> None:
         await asyncio.sleep(0)
 
 
-async def test_answers_reach_who_asked_whoever_reads_them(wire: _AsyncioWire, channel: Channel) -> None:
+async def test_answers_reach_who_asked_whoever_reads_them(
+    wire: _AsyncioWire, channel: ClientConnection
+) -> None:
     numbers: dict[int, object] = {}
 
     async def ask(number: int) -> None:
@@ -98,7 +100,7 @@ async def test_answers_reach_who_asked_whoever_reads_them(wire: _AsyncioWire, ch
     assert numbers == {number: number for number in range(1, 51)}
 
 
-async def test_a_cancelled_reader_hands_its_turn_on(wire: _AsyncioWire, channel: Channel) -> None:
+async def test_a_cancelled_reader_hands_its_turn_on(wire: _AsyncioWire, channel: ClientConnection) -> None:
     with anyio.fail_after(30):
         async with asyncio.TaskGroup() as group:
             first = group.create_task(channel.request("wait", {}, answer_s=30))
@@ -113,13 +115,13 @@ async def test_a_cancelled_reader_hands_its_turn_on(wire: _AsyncioWire, channel:
     assert first.cancelled()
 
 
-async def test_nothing_is_read_when_nobody_waits(wire: _AsyncioWire, channel: Channel) -> None:
+async def test_nothing_is_read_when_nobody_waits(wire: _AsyncioWire, channel: ClientConnection) -> None:
     wire.answer(1)
     await channel.attach(_ID, BEGINNING, answer_s=30)
     for end in range(1, 101):
         wire.output(end, b"x")
     before = wire.reads
-    assert await channel.next_told() == Piece(_ID, "stdout", b"x", 1)
+    assert await channel.next_told() == OutputPiece(_ID, "stdout", b"x", 1)
     for _ in range(10):
         await asyncio.sleep(0)
     assert wire.reads == before + 1
@@ -127,7 +129,7 @@ async def test_nothing_is_read_when_nobody_waits(wire: _AsyncioWire, channel: Ch
 
 
 async def test_an_answer_is_heard_behind_output_that_nobody_takes(
-    wire: _AsyncioWire, channel: Channel
+    wire: _AsyncioWire, channel: ClientConnection
 ) -> None:
     """A consumer that rests must not keep anybody from sending a signal; what came first is kept for it."""
     wire.answer(1)
@@ -136,11 +138,11 @@ async def test_an_answer_is_heard_behind_output_that_nobody_takes(
         wire.output(end, b"x")
     wire.answer(2)
     assert (await channel.request("signal", {}, answer_s=30))["number"] == 2
-    ends = [told.end for _ in range(10) if isinstance(told := await channel.next_told(), Piece)]
+    ends = [told.end for _ in range(10) if isinstance(told := await channel.next_told(), OutputPiece)]
     assert ends == list(range(1, 11))
 
 
-async def test_a_cancelled_follower_loses_nothing(wire: _AsyncioWire, channel: Channel) -> None:
+async def test_a_cancelled_follower_loses_nothing(wire: _AsyncioWire, channel: ClientConnection) -> None:
     wire.answer(1)
     await channel.attach(_ID, BEGINNING, answer_s=30)
     waiting = asyncio.ensure_future(channel.next_told())
@@ -149,11 +151,11 @@ async def test_a_cancelled_follower_loses_nothing(wire: _AsyncioWire, channel: C
     with pytest.raises(asyncio.CancelledError):
         await waiting
     wire.output(1, b"x")
-    assert await channel.next_told() == Piece(_ID, "stdout", b"x", 1)
+    assert await channel.next_told() == OutputPiece(_ID, "stdout", b"x", 1)
 
 
 async def test_a_lost_connection_is_told_to_all_who_wait_and_who_come_later(
-    wire: _AsyncioWire, channel: Channel
+    wire: _AsyncioWire, channel: ClientConnection
 ) -> None:
     lost = 0
 
@@ -173,7 +175,7 @@ async def test_a_lost_connection_is_told_to_all_who_wait_and_who_come_later(
     assert lost == 11
 
 
-async def test_an_answer_that_does_not_come_is_said_to_be_late(channel: Channel) -> None:
+async def test_an_answer_that_does_not_come_is_said_to_be_late(channel: ClientConnection) -> None:
     with pytest.raises(BackendUnavailable) as late:
         await channel.request("get", {}, answer_s=0.01)
     assert late.value.code == "timeout"
@@ -211,7 +213,7 @@ class _ThreadWire(_Script):
 
 def test_threads_share_a_connection_too() -> None:
     wire = _ThreadWire()
-    channel = Channel(wire, ThreadWorld(), _HELLO)
+    channel = ClientConnection(wire, ThreadRuntime(), _HELLO)
     right: list[bool] = []
 
     def ask() -> None:
@@ -230,7 +232,7 @@ def test_threads_share_a_connection_too() -> None:
     assert right == [True] * 20
 
 
-async def test_the_end_is_told_behind_the_output(wire: _AsyncioWire, channel: Channel) -> None:
+async def test_the_end_is_told_behind_the_output(wire: _AsyncioWire, channel: ClientConnection) -> None:
     wire.answer(1)
     await channel.attach(_ID, BEGINNING, answer_s=30)
     params = {"process_id": _ID, "exit_code": 0, "error": None, "cursor": "0.0"}
@@ -238,7 +240,7 @@ async def test_the_end_is_told_behind_the_output(wire: _AsyncioWire, channel: Ch
     assert isinstance(await channel.next_told(), Ended)
 
 
-async def test_who_waits_behind_a_reader_has_its_own_deadline(channel: Channel) -> None:
+async def test_who_waits_behind_a_reader_has_its_own_deadline(channel: ClientConnection) -> None:
     with anyio.fail_after(30):
         async with asyncio.TaskGroup() as group:
             reader = group.create_task(channel.request("wait", {}, answer_s=30))
@@ -250,7 +252,7 @@ async def test_who_waits_behind_a_reader_has_its_own_deadline(channel: Channel) 
 
 
 async def test_a_frame_that_is_none_of_ours_ends_the_connection_for_all(
-    wire: _AsyncioWire, channel: Channel
+    wire: _AsyncioWire, channel: ClientConnection
 ) -> None:
     first = asyncio.ensure_future(channel.request("get", {}, answer_s=30))
     second = asyncio.ensure_future(channel.request("get", {}, answer_s=30))
@@ -270,12 +272,12 @@ async def test_a_frame_that_is_none_of_ours_ends_the_connection_for_all(
 async def test_who_does_not_greet_is_not_spoken_to(wire: _AsyncioWire, frame: str | ConnectionLost) -> None:
     wire.frames.append(frame)
     with pytest.raises((Unreachable, ProtocolViolation)) as silent:
-        await greet(wire, AsyncioWorld())
+        await greet(wire, AsyncioRuntime())
     assert isinstance(silent.value, Unreachable) == isinstance(frame, ConnectionLost)
     assert isinstance(wire.frames[-1], ConnectionLost), "it was closed"
 
 
-async def test_an_earlier_server_gets_input_as_text(wire: _AsyncioWire, channel: Channel) -> None:
+async def test_an_earlier_server_gets_input_as_text(wire: _AsyncioWire, channel: ClientConnection) -> None:
     """Its greeting offers no binary input."""
     writing = asyncio.create_task(channel.write(_ID, memoryview(b"\xff" * 70_000), answer_s=30))
     await _asked(wire, 1)

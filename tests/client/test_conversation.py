@@ -5,7 +5,7 @@ import json
 import pytest
 
 from outlive.client.conversation import FOLLOWER, Conversation
-from outlive.client.messages import Piece
+from outlive.client.messages import OutputPiece
 from outlive.core.cursor import BEGINNING
 from outlive.core.errors import LimitExceeded
 
@@ -48,7 +48,7 @@ def test_output_counts_from_the_answer_to_the_attach_on() -> None:
     assert conversation.take(_result(request_id)) == request_id
     assert conversation.take(_output(1, b"x", process_id="another")) is None
     assert conversation.take(_output(1, b"a")) == FOLLOWER
-    assert conversation.next_told() == Piece(_ID, "stdout", b"a", 1)
+    assert conversation.next_told() == OutputPiece(_ID, "stdout", b"a", 1)
     assert conversation.next_told() is None
 
 
@@ -59,7 +59,7 @@ def test_what_piles_up_behind_other_answers_is_bounded_and_asked_for_again() -> 
         conversation.take(_output(number * _MIB, bytes(_MIB)))
     kept = 0
     while (told := conversation.next_told()) is not None:
-        assert isinstance(told, Piece)
+        assert isinstance(told, OutputPiece)
         kept += len(told.data)
         assert told.end == kept
     assert 0 < kept <= 4 * _MIB

@@ -8,9 +8,9 @@ import anyio
 import pytest
 
 from outlive.client.address import Address
-from outlive.client.asyncio_world import AsyncioWorld
+from outlive.client.asyncio_world import AsyncioRuntime
 from outlive.client.link import Link
-from outlive.client.world import ConnectionLost, Unreachable, Wire, World
+from outlive.client.world import ConnectionLost, Runtime, Transport, Unreachable
 from outlive.core.errors import BackendUnavailable
 
 pytestmark = pytest.mark.anyio
@@ -52,7 +52,7 @@ class _Address(Address):
         self.may_answer = asyncio.Event()
         self.may_answer.set()
 
-    async def dial(self, world: World, query: Mapping[str, str]) -> Wire:
+    async def dial(self, world: Runtime, query: Mapping[str, str]) -> Transport:
         assert world.now() > 0
         self.queries.append(query)
         self.dialling.set()
@@ -64,7 +64,7 @@ class _Address(Address):
 
 
 def _link(address: Address, **options: bool) -> Link:
-    return Link(address, AsyncioWorld(), patience_s=10, **options)
+    return Link(address, AsyncioRuntime(), patience_s=10, **options)
 
 
 async def test_a_repeatable_request_goes_on_over_any_number_of_connections() -> None:

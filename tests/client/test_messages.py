@@ -5,11 +5,11 @@ import json
 import pytest
 
 from outlive.client.messages import (
-    Answer,
     Ended,
-    Hello,
-    Missing,
-    Piece,
+    OutputMissing,
+    OutputPiece,
+    ServerAnswer,
+    ServerHello,
     encode_input,
     encode_request,
     read_frame,
@@ -39,20 +39,20 @@ def test_a_request_is_what_the_server_reads() -> None:
 def test_binary_output_keeps_its_bytes() -> None:
     data = bytes(range(256)) + b"\n\n"
     ((_, payload),) = split_frames(binary_output_frame(_ID, 1, data, end=900))
-    assert read_frame(payload) == Piece(_ID, "stderr", data, 900)
+    assert read_frame(payload) == OutputPiece(_ID, "stderr", data, 900)
 
 
 def test_answers_and_gaps_are_read() -> None:
-    assert read_frame(encode_result(b"3", {"a": 1}).decode()) == Answer(3, {"a": 1}, None)
+    assert read_frame(encode_result(b"3", {"a": 1}).decode()) == ServerAnswer(3, {"a": 1}, None)
     gap = encode_gap(_ID, 0, 10, 20, cursor="20.0").decode()
-    assert read_frame(gap) == Missing(_ID, "stdout", 10, 20)
+    assert read_frame(gap) == OutputMissing(_ID, "stdout", 10, 20)
 
 
 @pytest.mark.parametrize("slug", sorted(SLUGS))
 def test_every_error_comes_back_as_what_it_was(slug: str) -> None:
     sent = error_from_slug(slug, "It did not work.", hint="Do this.", details={"pid": 7})
     answer = read_frame(encode_error(b"1", sent).decode())
-    assert isinstance(answer, Answer)
+    assert isinstance(answer, ServerAnswer)
     got = answer.error
     assert type(got) is type(sent)
     assert isinstance(got, OutliveError)
@@ -67,7 +67,7 @@ def test_every_error_comes_back_as_what_it_was(slug: str) -> None:
 def test_an_error_of_a_newer_server_is_an_error_all_the_same() -> None:
     error = {"code": -1, "message": "New.", "data": {"reason": "of_tomorrow", "hint": "Wait."}}
     answer = read_frame(json.dumps({"jsonrpc": "2.0", "id": 1, "error": error}))
-    assert isinstance(answer, Answer)
+    assert isinstance(answer, ServerAnswer)
     assert answer.error is not None
     assert (answer.error.code, answer.error.message, answer.error.hint) == ("internal_error", "New.", "Wait.")
 
@@ -87,7 +87,7 @@ def test_an_end_is_a_code_or_a_signal_or_unknown(
 def test_what_a_newer_server_tells_besides_is_passed_over() -> None:
     assert read_frame('{"jsonrpc":"2.0","method":"process.dreamt","params":{}}') is None
     hello = '{"jsonrpc":"2.0","method":"connected","params":{"session_id":"s","resumed":true,"new":1}}'
-    assert read_frame(hello) == Hello("s", is_resumed=True)
+    assert read_frame(hello) == ServerHello("s", is_resumed=True)
 
 
 @pytest.mark.parametrize("frame", ["", "1", "[]", "null", '{"method":"connected"}', b"", b"{}\nx", b"\xff\n"])
@@ -106,7 +106,7 @@ def test_input_goes_as_it_is_where_the_server_takes_that() -> None:
         read_frame(json.dumps({"method": "connected", "params": {**hello, "capabilities": one}}))
         for one in offers
     ]
-    sizes = [one.input_bytes for one in greetings if isinstance(one, Hello)]
+    sizes = [one.input_bytes for one in greetings if isinstance(one, ServerHello)]
     assert sizes == [0, 0, 100_000 - 4096, 0, 1 << 20]
     read = parse_binary(encode_input(7, _ID, b"\n\xff"))
     assert isinstance(read, Request)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outlive.client.messages import Missing, Piece
+from outlive.client.messages import OutputMissing, OutputPiece
 from outlive.client.position import Position
 from outlive.client.results import Gap, Output, Stream
 from outlive.core.cursor import BEGINNING, Cursor
@@ -34,7 +34,7 @@ def test_each_byte_is_passed_on_once_however_often_it_is_told(
             start = max(0, told[stream] - back)
             data = whole[stream][start : start + size]
             told[stream] = max(told[stream], start + len(data))
-            item = position.take(Piece("p", stream, data, start + len(data)))
+            item = position.take(OutputPiece("p", stream, data, start + len(data)))
             if item is not None:
                 assert isinstance(item, Output)
                 assert item.data
@@ -47,11 +47,11 @@ def test_each_byte_is_passed_on_once_however_often_it_is_told(
 def test_a_hole_is_never_passed_over() -> None:
     position = Position(Cursor(3, 0))
     with pytest.raises(ProtocolViolation, match="3 to 4"):
-        position.take(Piece("p", "stdout", b"x", 5))
+        position.take(OutputPiece("p", "stdout", b"x", 5))
     assert position.cursor == Cursor(3, 0)
 
 
 def test_a_gap_is_told_from_where_the_reader_stands() -> None:
     position = Position(Cursor(3, 7))
-    assert position.take(Missing("p", "stdout", 0, 10)) == Gap("stdout", 3, 10, Cursor(10, 7))
-    assert position.take(Missing("p", "stdout", 0, 10)) is None
+    assert position.take(OutputMissing("p", "stdout", 0, 10)) == Gap("stdout", 3, 10, Cursor(10, 7))
+    assert position.take(OutputMissing("p", "stdout", 0, 10)) is None

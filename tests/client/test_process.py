@@ -2,10 +2,10 @@
 
 import pytest
 
-from outlive.client.asyncio_world import AsyncioWorld
+from outlive.client.asyncio_world import AsyncioRuntime
 from outlive.client.follow import AsyncFollow
 from outlive.client.link import Link
-from outlive.client.messages import Ended, Piece, Told
+from outlive.client.messages import Ended, OutputPiece, Told
 from outlive.client.process import AsyncProcess
 from outlive.client.results import Completion, Output
 from outlive.core.cursor import BEGINNING, Cursor
@@ -50,7 +50,7 @@ def _process(link: Link) -> AsyncProcess:
     def follow(process_id: ProcessId, cursor: Cursor, raw: bool | None) -> AsyncFollow:
         return AsyncFollow(link, process_id, cursor, raw=raw, release=release)
 
-    return AsyncProcess(_ID, 1, link=link, world=AsyncioWorld(), follow=follow, release=release)
+    return AsyncProcess(_ID, 1, link=link, world=AsyncioRuntime(), follow=follow, release=release)
 
 
 async def test_input_goes_on_behind_what_waits_for_a_process_that_does_not_read() -> None:
@@ -98,7 +98,7 @@ def _ended(cursor: Cursor) -> Ended:
 
 async def test_a_keeper_that_is_away_for_a_moment_is_waited_for() -> None:
     away = BackendUnavailable("keeper_unavailable", "Not now.")
-    link = _Telling(away, away, Piece(_ID, "stdout", b"x", 1), _ended(Cursor(1, 0)))
+    link = _Telling(away, away, OutputPiece(_ID, "stdout", b"x", 1), _ended(Cursor(1, 0)))
     items = [item async for item in _process(link).follow()]
     assert items == [Output("stdout", b"x", Cursor(1, 0))]
     assert (link.rests, link.attached) == (2, [f"{_ID}@0.0"] * 3)

@@ -8,8 +8,8 @@ from collections.abc import Callable, Generator
 import anyio
 import pytest
 
-from outlive.client.asyncio_world import AsyncioWorld
-from outlive.client.thread_world import ThreadWorld
+from outlive.client.asyncio_world import AsyncioRuntime
+from outlive.client.thread_world import ThreadRuntime
 from outlive.client.world import Unreachable, run
 
 pytestmark = pytest.mark.anyio
@@ -26,7 +26,7 @@ async def test_a_cancelled_search_is_told_and_what_it_finds_is_closed() -> None:
         heard.set()
         return found
 
-    searching = asyncio.ensure_future(AsyncioWorld().reach(find))
+    searching = asyncio.ensure_future(AsyncioRuntime().reach(find))
     with anyio.fail_after(30), peer:
         await asyncio.to_thread(begun.wait)
         searching.cancel()
@@ -36,15 +36,15 @@ async def test_a_cancelled_search_is_told_and_what_it_finds_is_closed() -> None:
         assert await asyncio.to_thread(peer.recv, 1) == b""
 
 
-@pytest.mark.parametrize("world", [AsyncioWorld(), ThreadWorld()], ids=["asyncio", "threads"])
-async def test_an_address_where_nobody_listens_is_unreachable(world: AsyncioWorld | ThreadWorld) -> None:
+@pytest.mark.parametrize("world", [AsyncioRuntime(), ThreadRuntime()], ids=["asyncio", "threads"])
+async def test_an_address_where_nobody_listens_is_unreachable(world: AsyncioRuntime | ThreadRuntime) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
 
     async def dial() -> None:
         await world.open(f"ws://127.0.0.1:{port}/ws/mcp", None, {})
 
-    dialling = asyncio.to_thread(lambda: run(dial())) if isinstance(world, ThreadWorld) else dial()
+    dialling = asyncio.to_thread(lambda: run(dial())) if isinstance(world, ThreadRuntime) else dial()
     with pytest.raises(Unreachable):
         await dialling
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outlive.backends.docker.mounts import Mount, check_mounts, still_there
-from outlive.backends.docker.places import Places
+from outlive.backends.docker.places import PathIdentity
 from outlive.core.errors import CommandRefused, OutliveError, StartFailed
 from outlive.core.location import ContainerPlan
 
@@ -113,7 +113,7 @@ def test_a_second_mount_of_the_same_folder_is_seen_through(tree: Tree, what: str
 
 
 def test_places_are_read_from_the_mount_table() -> None:
-    places = Places(
+    places = PathIdentity(
         "21 1 8:1 / / rw - ext4 /dev/a rw\n"
         "22 21 8:2 / /data rw - ext4 /dev/b rw\n"
         "23 21 8:2 /people/ann /with\\040blank rw - ext4 /dev/b rw\n"

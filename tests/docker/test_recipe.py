@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from outlive.backends.docker.mounts import Mount
 from outlive.backends.docker.recipe import (
+    ContainerOwner,
     Labels,
-    Owner,
     check_plan,
     container_name,
     machine_of,
@@ -29,7 +29,7 @@ _WORKSPACE = Mount(source="/srv/project", target="/srv/project", identity=(1, 2)
 def _made(plan: ContainerPlan = _PLAN, **changes: Any) -> dict[str, Any]:  # noqa: ANN401 -- one type each
     arguments: dict[str, Any] = {
         "state": "s",
-        "owner": Owner(1000, 1000),
+        "owner": ContainerOwner(1000, 1000),
         "image_id": "sha256:1",
         "mounts": [_WORKSPACE],
         "runner": "/cache/runner",
@@ -70,7 +70,7 @@ def test_whatever_makes_another_container_makes_another_recipe() -> None:
     bodies = [
         _made(),
         _made(image_id="sha256:2"),
-        _made(owner=Owner(1, 1)),
+        _made(owner=ContainerOwner(1, 1)),
         _made(runner="/other"),
         _made(mounts=[_WORKSPACE, Mount(source="/m", target="/m", identity=(1, 3))]),
         _made(dataclasses.replace(_PLAN, processes=5)),
@@ -120,10 +120,12 @@ def test_names_of_images_are_taken(image: str) -> None:
 
 
 def test_the_owner_is_the_plans_else_the_images() -> None:
-    assert owner_of(dataclasses.replace(_PLAN, user="5"), {"Config": {"User": "node"}}) == Owner(5, 5)
-    assert owner_of(_PLAN, {"Config": {"User": ""}}) == Owner(0, 0)
-    assert owner_of(_PLAN, {"Config": None}) == Owner(0, 0)
-    assert owner_of(_PLAN, {"Config": {"User": "7:8"}}) == Owner(7, 8)
+    assert owner_of(dataclasses.replace(_PLAN, user="5"), {"Config": {"User": "node"}}) == ContainerOwner(
+        5, 5
+    )
+    assert owner_of(_PLAN, {"Config": {"User": ""}}) == ContainerOwner(0, 0)
+    assert owner_of(_PLAN, {"Config": None}) == ContainerOwner(0, 0)
+    assert owner_of(_PLAN, {"Config": {"User": "7:8"}}) == ContainerOwner(7, 8)
     with pytest.raises(StartFailed):
         owner_of(_PLAN, {"Config": {"User": "node"}})
 

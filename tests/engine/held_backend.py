@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from outlive.backends.contract import BackendListener, NodeState, Started
+from outlive.backends.contract import BackendListener, NodeState, StartOutcome
 from outlive.core.errors import BackendUnavailable, InvalidState, OutliveError, StartFailed
 from outlive.core.identity import ProcessId, id_to_bytes
 from outlive.core.observation import Observation
@@ -26,15 +26,15 @@ class AskedStart:
     """A start that was asked for and has not been answered."""
 
     def __init__(
-        self, process_id: ProcessId, spec: bytes, settle: Callable[[Started | OutliveError], None]
+        self, process_id: ProcessId, spec: bytes, settle: Callable[[StartOutcome | OutliveError], None]
     ) -> None:
         """Keep it until the test lets it arrive."""
         self.process_id = process_id
         self.spec = spec
         self.settle = settle
-        self.answer: asyncio.Future[Started] = asyncio.get_running_loop().create_future()
+        self.answer: asyncio.Future[StartOutcome] = asyncio.get_running_loop().create_future()
 
-    def finish(self, outcome: Started | OutliveError) -> None:
+    def finish(self, outcome: StartOutcome | OutliveError) -> None:
         """Hand over the outcome, as `backends.unanswered` does."""
         if not self.answer.done():
             if isinstance(outcome, OutliveError):
@@ -90,10 +90,10 @@ class HeldBackend:
         spec: bytes,
         script: bytes,
         *,
-        settle: Callable[[Started | OutliveError], None],
+        settle: Callable[[StartOutcome | OutliveError], None],
         secrets: Mapping[str, str] | None = None,
         backend: str = "local",  # noqa: ARG002
-    ) -> Started:
+    ) -> StartOutcome:
         """Hold the start until the test lets it arrive."""
         assert not script
         assert not secrets
@@ -118,7 +118,7 @@ class HeldBackend:
             self.ran.append(asked.process_id)
             self.running[asked.process_id] = 1000 + len(self.ran)
             self._tell(asked.process_id, Phase.RUNNING)
-        asked.finish(Started(pid=self.running[asked.process_id], started_ns=1))
+        asked.finish(StartOutcome(pid=self.running[asked.process_id], started_ns=1))
 
     def lose(self, asked: AskedStart) -> None:
         """Answer that nobody knows: it never arrived."""

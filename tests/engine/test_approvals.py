@@ -16,7 +16,7 @@ from outlive.core.lifecycle import Cause, State
 from outlive.engine import Engine, Process, ProcessFilter
 from outlive.policy.judgement import CommandPolicy, Verdict
 from outlive.policy.rules import Rule
-from outlive.store.waiting import WaitingRoom
+from outlive.store.waiting import QueueStore
 from tests.engine.engines import ME, an_engine, output_of, run, settled
 from tests.keeper.house import House
 from tests.support.processes import Gate, poll_until
@@ -99,7 +99,7 @@ async def test_what_a_rule_asks_about_waits_and_runs_once_approved(
     with pytest.raises(InvalidState) as late:
         await asking.deny(process, by=BY)
     assert late.value.code == "approval_settled"
-    assert not (await asyncio.to_thread(WaitingRoom(shared_house.layout).open))[0]
+    assert not (await asyncio.to_thread(QueueStore(shared_house.layout).open))[0]
 
 
 async def test_what_is_denied_never_runs_and_says_who_and_why(asking: Engine, tmp_path: Path) -> None:

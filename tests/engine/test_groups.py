@@ -14,7 +14,7 @@ from outlive.core.errors import InvalidRequest, InvalidState
 from outlive.core.lifecycle import Cause, State
 from outlive.core.process import Owner
 from outlive.engine import Engine, Process, ProcessFilter
-from outlive.store.waiting import WaitingRoom
+from outlive.store.waiting import QueueStore
 from tests.engine.engines import ME, an_engine, output_of, settled
 from tests.keeper.house import House
 from tests.support.processes import Gate, poll_until
@@ -250,5 +250,5 @@ async def test_a_whole_group_is_paused_resumed_and_cancelled(own_house: House, t
 
 
 def _waiting_files(own_house: House) -> list[str]:
-    waiting, _ = WaitingRoom(own_house.layout).open()
+    waiting, _ = QueueStore(own_house.layout).open()
     return [command.process_id for command in waiting]

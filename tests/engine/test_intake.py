@@ -2,14 +2,14 @@
 
 from outlive.core.process import Owner
 from outlive.engine.announcer import Announcer
-from outlive.engine.intake import Intake
+from outlive.engine.intake import ProcessTable
 from outlive.engine.process import Process
 from outlive.store.rows import ProcessFilter
 from tests.store.rows import a_row
 
 
-def _intake() -> Intake:
-    return Intake(changed=lambda *_: None, announcer=Announcer())
+def _intake() -> ProcessTable:
+    return ProcessTable(changed=lambda *_: None, announcer=Announcer())
 
 
 def _process(number: int, connection_id: str | None) -> Process:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from outlive.backends import keeper_link, local
-from outlive.backends.contract import Backend, Bell, Started
+from outlive.backends.contract import Backend, Bell, StartOutcome
 from outlive.backends.local import LocalBackend
 from outlive.core.errors import BackendUnavailable, LimitExceeded, OutliveError, StartFailed
 from outlive.core.identity import ProcessId
@@ -84,7 +84,7 @@ async def opened(keeper: FakeKeeper, listener: Listener) -> AsyncIterator[Backen
         await backend.close()
 
 
-def no_settle(_outcome: Started | OutliveError) -> None:
+def no_settle(_outcome: StartOutcome | OutliveError) -> None:
     """Nobody cares."""
 
 
@@ -115,8 +115,8 @@ async def test_an_unanswered_start_is_sent_again_to_the_next_supervisor(
         assert again == first
         assert again[1] == b"specscript"
         keeper.answer(again[0], pid=7, started_ns=8, existing=True)
-        assert await start == Started(7, 8, is_existing=True)
-    assert settled == [Started(7, 8, is_existing=True)]
+        assert await start == StartOutcome(7, 8, is_existing=True)
+    assert settled == [StartOutcome(7, 8, is_existing=True)]
     assert listener.told == ["opened", "ready 4242", "closed", "opened", "ready 4242"]
 
 
@@ -255,7 +255,7 @@ async def test_a_cancelled_caller_still_settles_its_start(keeper: FakeKeeper, li
             await start
         keeper.answer(request, pid=1, started_ns=2)
         await answered(keeper, backend)
-    assert settled == [Started(1, 2)]
+    assert settled == [StartOutcome(1, 2)]
 
 
 async def answered(keeper: FakeKeeper, backend: Backend) -> None:

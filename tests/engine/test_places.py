@@ -6,7 +6,7 @@ import os
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outlive.engine.places import Places
+from outlive.engine.places import StartSlots
 
 
 @given(
@@ -16,7 +16,7 @@ from outlive.engine.places import Places
 )
 def test_there_are_never_more_than_the_places_and_none_is_lost(steps: list[tuple[str, str]]) -> None:
     async def walk() -> None:
-        places = Places(2)
+        places = StartSlots(2)
         doors = {name: places.of(name) for name in ("ann", "bob")}
         asked: dict[str, list[asyncio.Task[bool]]] = {"ann": [], "bob": []}
         for name, step in steps:
@@ -46,7 +46,7 @@ def test_there_are_never_more_than_the_places_and_none_is_lost(steps: list[tuple
 
 
 async def test_who_is_cancelled_in_the_moment_of_his_turn_passes_it_on() -> None:
-    door = Places(1).of("ann")
+    door = StartSlots(1).of("ann")
     await door.acquire()
     second, third = (asyncio.create_task(door.acquire()) for _ in range(2))
     await asyncio.sleep(0)
@@ -60,7 +60,7 @@ async def test_who_is_cancelled_in_the_moment_of_his_turn_passes_it_on() -> None
 async def test_each_core_has_eight() -> None:
     """More only wait for a core, and let everybody else wait (decision 91)."""
     cores = max(2, len(os.sched_getaffinity(0)))
-    door = Places().of("ann")
+    door = StartSlots().of("ann")
     for _ in range(8 * cores):
         assert not door.locked()
         await door.acquire()
@@ -68,7 +68,7 @@ async def test_each_core_has_eight() -> None:
 
 
 async def test_a_name_is_known_while_somebody_is_in_and_no_longer() -> None:
-    places = Places(1)
+    places = StartSlots(1)
     async with places.of("ann"):
         assert places.of("ann").locked()
     assert not places.of("ann").locked()

@@ -7,7 +7,7 @@ from typing import cast
 
 import pytest
 
-from outlive.backends.contract import Backend, Started
+from outlive.backends.contract import Backend, StartOutcome
 from outlive.backends.routing import Routing
 from outlive.core.errors import BackendUnavailable, InvalidRequest, OutliveError, StartFailed
 from outlive.core.identity import ProcessId
@@ -26,8 +26,8 @@ def _held(folder: Path) -> tuple[HeldBackend, Backend]:
     return held, cast("Backend", held)
 
 
-def _settling() -> tuple[list[Started | OutliveError], Callable[[Started | OutliveError], None]]:
-    outcomes: list[Started | OutliveError] = []
+def _settling() -> tuple[list[StartOutcome | OutliveError], Callable[[StartOutcome | OutliveError], None]]:
+    outcomes: list[StartOutcome | OutliveError] = []
     return outcomes, outcomes.append
 
 
@@ -77,7 +77,7 @@ async def test_a_container_is_ready_before_its_command_starts(tmp_path: Path) ->
         here.arrive(here.asked[0])
         await start
     assert made == ["session-1"]
-    assert [type(one) for one in outcomes] == [Started]
+    assert [type(one) for one in outcomes] == [StartOutcome]
 
 
 async def test_a_container_that_cannot_be_made_is_the_outcome(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ import outlive
 from outlive.core.command import Command
 from outlive.core.sandbox import Profile
 from outlive.engine.sandbox import Sandboxes, SandboxSettings
-from outlive.keeper.offers import Offers, read_offers
+from outlive.keeper.offers import Capabilities, read_offers
 from outlive.keeper.shim_program import SHIM_VARIABLE
 from outlive.protocols.keeper import encode_message
 from tests.keeper.house import House
@@ -194,7 +194,7 @@ class Scene:
         """Return which of the processes that are attacked run no more."""
         return [name for name, pid in self._told["pids"].items() if not os.path.exists(f"/proc/{pid}")]
 
-    def offers(self) -> Offers:
+    def offers(self) -> Capabilities:
         """Return what this keeper offers."""
         reply = self.house.client.ask("offers")
         return read_offers(str(reply["found"]))

@@ -11,7 +11,7 @@ from starlette.types import ASGIApp, Receive, Send
 from starlette.types import Scope as ASGIScope
 
 from outlive.core.layout import Layout
-from outlive.frontends.entry import Entry
+from outlive.frontends.entry import Authenticator
 from outlive.frontends.guard import ACCESS
 from outlive.frontends.http_server import serving
 from outlive.frontends.listeners import Listeners
@@ -41,11 +41,11 @@ def admitted(app: ASGIApp, access: Access | None = None) -> ASGIApp:
     return serve
 
 
-def entry(folder: Path, living: Living = lambda: (), *, api_key: str = "") -> Entry:
+def entry(folder: Path, living: Living = lambda: (), *, api_key: str = "") -> Authenticator:
     """Return what lets our own uid in, for the keeper of `folder`."""
     layout = Layout(str(folder))
     peers = Peers(layout, own_uid=os.getuid(), living=living)
-    return Entry(peers, TokenBook(TokenFile(layout)), own_uid=os.getuid(), api_key=api_key)
+    return Authenticator(peers, TokenBook(TokenFile(layout)), own_uid=os.getuid(), api_key=api_key)
 
 
 @contextlib.asynccontextmanager

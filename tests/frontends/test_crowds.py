@@ -15,7 +15,7 @@ from starlette.types import Scope as ASGIScope
 from starlette.websockets import WebSocket
 
 from outlive.frontends.front_page import front_routes, unknown_path
-from outlive.frontends.pace import Pace, counting
+from outlive.frontends.pace import RateLimiter, counting
 from outlive.policy.access import Access, Scope
 from tests.frontends.serving import admitted, served
 from tests.support.raw import http_get
@@ -35,7 +35,7 @@ def _application(rate: float | None = None) -> ASGIApp:
         WebSocketRoute("/ws", echo),
     ]
     app = Router(routes, default=unknown_path(routes))
-    paced = Pace(app, counting(rate), free_paths=frozenset({"/health"}))
+    paced = RateLimiter(app, counting(rate), free_paths=frozenset({"/health"}))
     return admitted(paced, Access(principal="me", scope=Scope.RUN))
 
 

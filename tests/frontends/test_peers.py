@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from outlive.core.layout import Layout
-from outlive.frontends.peers import Peer, Peers, Place
+from outlive.frontends.peers import Peer, PeerPlace, Peers
 
 _CLIENT = """
 import socket, sys
@@ -47,7 +47,7 @@ async def test_only_its_environment_tells_a_process_and_all_its_connections_are_
     with _connected(count, marks) as came:
         async with asyncio.timeout(20):
             found = await asyncio.gather(*map(peers.standing, came))
-        assert {(one.place, one.inside) for one in found} == {(Place.INSIDE, "p1")}
+        assert {(one.place, one.inside) for one in found} == {(PeerPlace.INSIDE, "p1")}
 
 
 _PARENT = """
@@ -93,7 +93,7 @@ async def test_a_child_that_passes_is_no_word_for_its_parent(tmp_path: Path) -> 
         for _ in range(2):
             peer = await asyncio.to_thread(next_peer)
             places.append((await peers.standing(peer)).place)
-    assert places == [Place.OUTSIDE, Place.INSIDE]
+    assert places == [PeerPlace.OUTSIDE, PeerPlace.INSIDE]
 
 
 async def test_who_has_nothing_to_do_with_us_is_outside_and_read_once(
@@ -112,5 +112,5 @@ async def test_who_has_nothing_to_do_with_us_is_outside_and_read_once(
     with _connected(20, {"OUTLIVE_STATE_DIR": "/elsewhere", "OUTLIVE_PROCESS_ID": "p1"}) as came:
         async with asyncio.timeout(20):
             found = await asyncio.gather(*map(peers.standing, came))
-        assert {one.place for one in found} == {Place.OUTSIDE}
+        assert {one.place for one in found} == {PeerPlace.OUTSIDE}
     assert reads == 1

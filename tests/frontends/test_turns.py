@@ -2,11 +2,11 @@
 
 import asyncio
 
-from outlive.frontends.turns import Turns
+from outlive.frontends.turns import FairQueue
 
 
 async def test_a_quiet_principal_does_not_wait_behind_a_loud_one() -> None:
-    turns, order = Turns(), list[str]()
+    turns, order = FairQueue(), list[str]()
 
     async def ask(name: str) -> None:
         await turns.wait(name)
@@ -21,7 +21,7 @@ async def test_a_quiet_principal_does_not_wait_behind_a_loud_one() -> None:
 
 
 async def test_others_have_their_turn_while_many_wait() -> None:
-    turns, served, turns_of_others = Turns(), 0, 0
+    turns, served, turns_of_others = FairQueue(), 0, 0
 
     async def ask() -> None:
         nonlocal served
@@ -38,7 +38,7 @@ async def test_others_have_their_turn_while_many_wait() -> None:
 
 
 async def test_one_who_gives_up_keeps_nobody_waiting() -> None:
-    turns = Turns()
+    turns = FairQueue()
     async with asyncio.timeout(5), asyncio.TaskGroup() as tasks:
         waiting = [tasks.create_task(turns.wait("somebody")) for _ in range(20)]
         await asyncio.sleep(0)

@@ -2,14 +2,14 @@
 
 from collections.abc import Callable
 
-from outlive.frontends.turnstile import SWEEP_S, Phase, Turnstile
+from outlive.frontends.turnstile import SWEEP_S, ConnectionLimiter, ConnectionPhase
 
 
 class _Guest:
     """A connection that remembers what became of it."""
 
     def __init__(self) -> None:
-        self.phase = Phase.HEAD
+        self.phase = ConnectionPhase.HEAD
         self.since = 0.0
         self.is_answered = True
         self.fate: int | str = "in"
@@ -27,7 +27,7 @@ class _Clock:
     def __call__(self) -> float:
         return self.now
 
-    def pass_to(self, now: float, turnstile: Turnstile) -> None:
+    def pass_to(self, now: float, turnstile: ConnectionLimiter) -> None:
         """Let time pass as on a loop that is never late."""
         while self.now < now:
             self.now = min(now, self.now + SWEEP_S)
@@ -51,9 +51,11 @@ class _Loop:
         return bool(called)
 
 
-def _full(*phases: Phase, loop: _Loop | None = None) -> tuple[Turnstile, list[_Guest], _Clock]:
+def _full(
+    *phases: ConnectionPhase, loop: _Loop | None = None
+) -> tuple[ConnectionLimiter, list[_Guest], _Clock]:
     clock = _Clock()
-    turnstile = Turnstile(len(phases), clock, loop or _Loop())
+    turnstile = ConnectionLimiter(len(phases), clock, loop or _Loop())
     guests = [_Guest() for _ in phases]
     for guest, phase in zip(guests, phases, strict=True):
         turnstile.enter(guest)
@@ -62,7 +64,7 @@ def _full(*phases: Phase, loop: _Loop | None = None) -> tuple[Turnstile, list[_G
 
 
 def test_whoever_has_been_idle_the_longest_makes_room() -> None:
-    turnstile, guests, clock = _full(Phase.ANSWER, Phase.HEAD, Phase.REST)
+    turnstile, guests, clock = _full(ConnectionPhase.ANSWER, ConnectionPhase.HEAD, ConnectionPhase.REST)
     clock.pass_to(5.0, turnstile)
     newcomer = _Guest()
     turnstile.enter(newcomer)
@@ -71,15 +73,15 @@ def test_whoever_has_been_idle_the_longest_makes_room() -> None:
 
 
 def test_a_connection_that_was_answered_just_now_is_not_the_longest_idle_one() -> None:
-    turnstile, guests, _ = _full(Phase.REST, Phase.REST)
-    turnstile.begin(guests[0], Phase.HEAD)
-    turnstile.begin(guests[0], Phase.REST)
+    turnstile, guests, _ = _full(ConnectionPhase.REST, ConnectionPhase.REST)
+    turnstile.begin(guests[0], ConnectionPhase.HEAD)
+    turnstile.begin(guests[0], ConnectionPhase.REST)
     turnstile.enter(_Guest())
     assert [one.fate for one in guests] == ["in", "dropped"]
 
 
 def test_nobody_who_is_being_served_makes_room() -> None:
-    turnstile, guests, _ = _full(Phase.ANSWER, Phase.BODY, Phase.HEAD)
+    turnstile, guests, _ = _full(ConnectionPhase.ANSWER, ConnectionPhase.BODY, ConnectionPhase.HEAD)
     guests[2].is_answered = False  # a second request on a connection whose first is being answered
     newcomer = _Guest()
     turnstile.enter(newcomer)
@@ -89,7 +91,7 @@ def test_nobody_who_is_being_served_makes_room() -> None:
 
 def test_who_has_just_come_makes_no_room_and_as_many_again_are_let_in_beside() -> None:
     """A thousand and one clients at once: each has sent its request, and none of them was read yet."""
-    turnstile, guests, clock = _full(Phase.HEAD, Phase.HEAD)
+    turnstile, guests, clock = _full(ConnectionPhase.HEAD, ConnectionPhase.HEAD)
     more = [_Guest() for _ in range(2)]
     for one in more:
         turnstile.enter(one)
@@ -101,7 +103,7 @@ def test_who_has_just_come_makes_no_room_and_as_many_again_are_let_in_beside() -
 
 def test_time_in_which_the_loop_did_not_turn_is_nobodys_idleness() -> None:
     """What was sent meanwhile lies unread in the kernel."""
-    turnstile, guests, clock = _full(Phase.HEAD, Phase.HEAD)
+    turnstile, guests, clock = _full(ConnectionPhase.HEAD, ConnectionPhase.HEAD)
     for _ in range(5):
         clock.now += 60.0
         turnstile.sweep()
@@ -111,7 +113,9 @@ def test_time_in_which_the_loop_did_not_turn_is_nobodys_idleness() -> None:
 
 
 def test_a_head_has_ten_seconds_a_body_two_minutes_an_answer_any_time() -> None:
-    turnstile, guests, clock = _full(Phase.HEAD, Phase.BODY, Phase.ANSWER, Phase.REST)
+    turnstile, guests, clock = _full(
+        ConnectionPhase.HEAD, ConnectionPhase.BODY, ConnectionPhase.ANSWER, ConnectionPhase.REST
+    )
     clock.pass_to(9.9, turnstile)
     assert [one.fate for one in guests] == ["in"] * 4
     clock.pass_to(10.1, turnstile)
@@ -125,14 +129,14 @@ def test_a_head_has_ten_seconds_a_body_two_minutes_an_answer_any_time() -> None:
 def test_in_a_flood_of_newcomers_who_had_turns_enough_to_be_read_makes_room_for_the_next() -> None:
     """Ten thousand that say nothing keep nobody out, however quickly they come; who came in the same turn was not read yet."""
     loop = _Loop()
-    turnstile, guests, _ = _full(Phase.HEAD, Phase.HEAD, loop=loop)
+    turnstile, guests, _ = _full(ConnectionPhase.HEAD, ConnectionPhase.HEAD, loop=loop)
     more = [_Guest() for _ in range(5)]
     for one in more:
         turnstile.enter(one)
     assert {one.fate for one in (*guests, *more)} == {"in"}
     while loop.turn():
         pass
-    turnstile.begin(guests[0], Phase.ANSWER)
+    turnstile.begin(guests[0], ConnectionPhase.ANSWER)
     turnstile.enter(newcomer := _Guest())
     assert [one.fate for one in (*guests, *more, newcomer)] == ["in", "dropped", *["in"] * 6]
     assert loop.turn(), "turns are counted again"

@@ -3,8 +3,8 @@
 import time
 
 from outlive.core.spec import Spec
-from outlive.keeper.bells import Bells
-from outlive.keeper.kept import Kept, Stream
+from outlive.keeper.bells import Notifications
+from outlive.keeper.kept import ManagedProcess, Stream
 from outlive.keeper.loop import Loop
 from outlive.protocols.keeper import Doorbell, decode_doorbells
 from tests.keeper.client import new_id
@@ -15,8 +15,10 @@ class _Writer:
 
     def __init__(self) -> None:
         self.loop = Loop(print)
-        self.bells = Bells(self.loop)
-        self.kept = Kept(new_id(), "/nowhere", Spec(program="true", argv=("true",), env={}, cwd="/"))
+        self.bells = Notifications(self.loop)
+        self.kept = ManagedProcess(
+            new_id(), "/nowhere", Spec(program="true", argv=("true",), env={}, cwd="/")
+        )
         self.kept.streams = [Stream(self.kept, 0, source=-1, log=-1)]
 
     def bring(self) -> None:

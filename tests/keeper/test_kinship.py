@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator
 
 import pytest
 
-from outlive.keeper.kinship import Kinship
+from outlive.keeper.kinship import Ancestry
 
 # Prints the pid of a process that is N generations below a leader of a POSIX session, and waits there.
 _BELOW = """
@@ -40,8 +40,8 @@ def _below(depth: int, *, apart: bool = False) -> Iterator[tuple[int, int]]:
         leader.communicate()
 
 
-def _of(*sessions: int) -> Kinship:
-    return Kinship(lambda asked: set(sessions) & set(asked))
+def _of(*sessions: int) -> Ancestry:
+    return Ancestry(lambda asked: set(sessions) & set(asked))
 
 
 @pytest.mark.parametrize("apart", [False, True])
@@ -60,7 +60,7 @@ def test_who_is_outside_is_remembered_and_nobody_above_is_asked_about_again() ->
         asked.append(sessions)
         return ()
 
-    kinship = Kinship(note)
+    kinship = Ancestry(note)
     with _below(2) as (leader, pid):
         assert not kinship.judge(pid).is_known
         assert kinship.judge(pid).is_known
@@ -73,7 +73,7 @@ def test_who_is_outside_is_remembered_and_nobody_above_is_asked_about_again() ->
 
 def test_once_a_session_is_known_to_be_the_keepers_who_was_outside_is_judged_anew() -> None:
     known: set[int] = set()
-    kinship = Kinship(known.intersection)
+    kinship = Ancestry(known.intersection)
     with _below(3, apart=True) as (leader, pid):
         assert kinship.judge(pid).is_inside is False
         known.add(leader)

@@ -12,9 +12,9 @@ import pytest
 from outlive.core.identity import ProcessId
 from outlive.core.spec import Spec
 from outlive.keeper import pump
-from outlive.keeper.bells import Bells
+from outlive.keeper.bells import Notifications
 from outlive.keeper.disk import Reserve
-from outlive.keeper.kept import Kept, Stream
+from outlive.keeper.kept import ManagedProcess, Stream
 from outlive.keeper.kernel import unread_bytes
 from outlive.keeper.loop import Loop
 from outlive.keeper.pump import Pump
@@ -182,16 +182,18 @@ class _Piped:
 
     def __init__(self, folder: Path, left: bytes, more: bytes) -> None:
         self.errors: list[str] = []
-        self.ended: list[Kept] = []
+        self.ended: list[ManagedProcess] = []
         self.loop = Loop(self.errors.append)
         self.pump = Pump(
             self.loop,
-            Bells(self.loop),
+            Notifications(self.loop),
             Reserve(str(folder)),
             ended=self.ended.append,
             over_limit=lambda _stream: None,
         )
-        self.kept = Kept(new_id(), str(folder), Spec(program="true", argv=("true",), env={}, cwd="/"))
+        self.kept = ManagedProcess(
+            new_id(), str(folder), Spec(program="true", argv=("true",), env={}, cwd="/")
+        )
         self.kept.idx = os.open(folder / "idx", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         log = os.open(folder / "out", os.O_WRONLY | os.O_CREAT)
         source, self.end = _big_pipe()

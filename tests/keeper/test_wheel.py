@@ -17,15 +17,15 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from outlive.core.layout import Layout
 from outlive.core.spec import Spec
 from outlive.keeper import relays
-from outlive.keeper.bells import Bells
+from outlive.keeper.bells import Notifications
 from outlive.keeper.disk import Reserve
 from outlive.keeper.inputs import Inputs
 from outlive.keeper.journal import Journal
-from outlive.keeper.kept import Kept, Stream
+from outlive.keeper.kept import ManagedProcess, Stream
 from outlive.keeper.kernel import unread_bytes
 from outlive.keeper.loop import Loop
 from outlive.keeper.pump import Pump
-from outlive.keeper.table import Table
+from outlive.keeper.table import ManagedProcesses
 from outlive.keeper.unrecovered import Unrecovered
 from outlive.protocols.frames import IDX
 from tests.keeper.client import new_id
@@ -39,7 +39,7 @@ _SILENCE_S = 0.05  # longer than a stream may be silent and still be chatty
 class _Writer:
     """A process that writes into a real pipe, and what it has written."""
 
-    kept: Kept
+    kept: ManagedProcess
     stream: Stream
     end: int
     written: bytearray = field(default_factory=bytearray)
@@ -64,9 +64,9 @@ class _Pumped:
     def __init__(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="wheel"))
         self.errors: list[str] = []
-        self.ended: list[Kept] = []
+        self.ended: list[ManagedProcess] = []
         self.loop = Loop(self.errors.append)
-        self.bells = Bells(self.loop)
+        self.bells = Notifications(self.loop)
         self.pump = Pump(
             self.loop,
             self.bells,
@@ -81,7 +81,7 @@ class _Pumped:
     def start(self) -> _Writer:
         folder = self.folder / (process_id := new_id())
         folder.mkdir()
-        kept = Kept(process_id, str(folder), Spec(program="true", argv=("true",), env={}, cwd="/"))
+        kept = ManagedProcess(process_id, str(folder), Spec(program="true", argv=("true",), env={}, cwd="/"))
         kept.idx = os.open(folder / "idx", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         source, end = os.pipe()
         os.set_blocking(source, False)
@@ -281,7 +281,9 @@ def test_what_is_let_go_of_while_it_takes_turns_is_not_moved_again() -> None:
         gone, *others = writers
         journal = Journal(str(pumped.folder / "live"), [])
         unrecovered = Unrecovered(pumped.loop, Layout(str(pumped.folder)), [])
-        table = Table(pumped.loop, journal, Inputs(pumped.loop), unrecovered, touch=pumped.bells.touch)
+        table = ManagedProcesses(
+            pumped.loop, journal, Inputs(pumped.loop), unrecovered, touch=pumped.bells.touch
+        )
         table.pump = pumped.pump
         gone.kept.fds["o"] = gone.stream.source
         table.keep(gone.kept)

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mcp.shared.inbound import encode_header_value
 
-from outlive.frontends.mcp_stdio.exchange import Exchange
-from outlive.frontends.mcp_stdio.messages import Envelope, Malformed, Session, read_envelope
+from outlive.frontends.mcp_stdio.exchange import RelayedRequest
+from outlive.frontends.mcp_stdio.messages import Envelope, Malformed, RelaySession, read_envelope
 
 _JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=8),
@@ -35,7 +35,7 @@ def test_every_line_is_a_message_or_has_an_answer(raw: object) -> None:
         assert json.loads(read.answer)["error"]["code"] in {-32700, -32600}
     else:
         assert json.loads(read.body) == raw
-        assert all(text.isprintable() for _, text in read.headers(Session("s", "2025-11-25")))
+        assert all(text.isprintable() for _, text in read.headers(RelaySession("s", "2025-11-25")))
 
 
 @given(st.binary(max_size=40))
@@ -66,7 +66,7 @@ def test_events_are_whole_wherever_the_stream_is_cut(texts: list[str], cuts: lis
         chunks += [b"%x\r\n%b\r\n" % (len(chunk), chunk)] if chunk else []
     chunks += [b"%x\r\n%b\r\n" % (len(events), events)] if events else []
     ours, theirs = socket.socketpair()
-    with theirs, Exchange(ours) as exchange:
+    with theirs, RelayedRequest(ours) as exchange:
         theirs.sendall(_HEAD + b"".join(chunks) + b"0\r\n\r\n")
         assert exchange.read_answer().is_stream
         assert list(exchange.read_messages()) == messages
@@ -77,7 +77,7 @@ def test_events_are_whole_wherever_the_stream_is_cut(texts: list[str], cuts: lis
 )
 def test_an_answer_that_breaks_off_is_an_error_of_the_connection(said: bytes) -> None:
     ours, theirs = socket.socketpair()
-    with Exchange(ours) as exchange:
+    with RelayedRequest(ours) as exchange:
         exchange.post(b"{}", [])
         theirs.recv(65536)
         theirs.sendall(said)
@@ -92,7 +92,7 @@ def test_an_answer_that_breaks_off_is_an_error_of_the_connection(said: bytes) ->
 def test_a_request_that_was_not_read_whole_is_told_apart(read_bytes: int) -> None:
     """unix_release_sock: the kernel resets a stream whose end leaves bytes unread."""
     ours, theirs = socket.socketpair()
-    with Exchange(ours) as exchange:
+    with RelayedRequest(ours) as exchange:
         assert exchange.post(b"{}" * 100, [])
         if read_bytes:
             theirs.recv(read_bytes)
@@ -103,12 +103,12 @@ def test_a_request_that_was_not_read_whole_is_told_apart(read_bytes: int) -> Non
 
 def test_an_abandoned_exchange_ends_its_reader() -> None:
     ours, theirs = socket.socketpair()
-    with theirs, Exchange(ours) as exchange:
+    with theirs, RelayedRequest(ours) as exchange:
         threading.Timer(0, exchange.abandon).start()
         with pytest.raises(ConnectionError):
             exchange.read_answer()
 
 
-def _read_all(exchange: Exchange) -> list[bytes]:
+def _read_all(exchange: RelayedRequest) -> list[bytes]:
     exchange.read_answer()
     return list(exchange.read_messages())

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from outlive.core.events import (
-    Deed,
+    AuditEvent,
     KeeperConnected,
     ProcessCompleted,
     ProcessRecovered,
@@ -48,7 +48,9 @@ def test_starts_ends_and_refusals_become_entries(tmp_path: Path) -> None:
         audit.note(StartRejected(principal="uid:8", code="not_found"))
         audit.note(ProcessRecovered(record=record))
         audit.note(ProcessRemoved(process_id=record.process_id, record=None))
-        audit.note(Deed(what="cancel", by=ME, decision="failed", reason="process_ended", process_id="p"))
+        audit.note(
+            AuditEvent(what="cancel", by=ME, decision="failed", reason="process_ended", process_id="p")
+        )
         audit.note(KeeperConnected(pid=1))
         audit.enter("server_stopped", pid=1)
 
@@ -77,7 +79,7 @@ def test_starts_ends_and_refusals_become_entries(tmp_path: Path) -> None:
 
 
 def test_typing_is_one_entry_and_its_number(tmp_path: Path) -> None:
-    typed = Deed(what="write", by=ME, process_id=EXAMPLE.process_id, details={"bytes": 2})
+    typed = AuditEvent(what="write", by=ME, process_id=EXAMPLE.process_id, details={"bytes": 2})
 
     def act(audit: AuditLog) -> None:
         for _ in range(100):
@@ -94,7 +96,7 @@ def test_a_flood_of_refusals_is_counted(tmp_path: Path) -> None:
     def act(audit: AuditLog) -> None:
         for port in range(1000):
             by = Owner(principal="", door="guard", address=f"127.0.0.1:{port}")
-            audit.note(Deed(what="access", by=by, decision="denied", reason="foreign_origin"))
+            audit.note(AuditEvent(what="access", by=by, decision="denied", reason="foreign_origin"))
 
     first, counted = written(tmp_path, act)
     assert (first["reason"], counted["times"]) == ("foreign_origin", 999)
@@ -102,7 +104,9 @@ def test_a_flood_of_refusals_is_counted(tmp_path: Path) -> None:
 
 def test_a_tally_forgets_nothing_and_stays_small() -> None:
     tally, told = Tally(), 0
-    typed = [Deed(what="write", by=ME, process_id=str(place), details={"bytes": 1}) for place in range(3000)]
+    typed = [
+        AuditEvent(what="write", by=ME, process_id=str(place), details={"bytes": 1}) for place in range(3000)
+    ]
     for now_ns in (0, 1, 2):
         for deed in typed:
             told += sum(int(one.details.get("times", 1)) for one in tally.pass_on(deed, 1 + now_ns))

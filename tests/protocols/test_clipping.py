@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outlive.protocols.clipping import Piece, join_pieces, shown_ranges
+from outlive.protocols.clipping import Clip, join_pieces, shown_ranges
 
 
 def _shown(data: bytes, limit_bytes: int) -> str:
-    pieces = [Piece(start, data[start:end]) for start, end in shown_ranges(len(data), limit_bytes)]
+    pieces = [Clip(start, data[start:end]) for start, end in shown_ranges(len(data), limit_bytes)]
     return join_pieces([piece for piece in pieces if piece.data], len(data))
 
 
@@ -41,7 +41,7 @@ def test_bytes_that_are_no_text_never_fail(data: bytes, limit_bytes: int) -> Non
 
 def test_what_the_log_no_longer_holds_is_marked() -> None:
     """S1.8."""
-    assert join_pieces([Piece(0, b"ab"), Piece(8, b"cd")], 10) == "ab\n[... 6 bytes omitted ...]\ncd"
-    assert join_pieces([Piece(0, b"ab")], 10) == "ab\n[... 8 bytes omitted ...]\n"
+    assert join_pieces([Clip(0, b"ab"), Clip(8, b"cd")], 10) == "ab\n[... 6 bytes omitted ...]\ncd"
+    assert join_pieces([Clip(0, b"ab")], 10) == "ab\n[... 8 bytes omitted ...]\n"
     assert join_pieces([], 10) == "\n[... 10 bytes omitted ...]\n"
     assert join_pieces([], 0) == ""

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from outlive.backends.remote.folder import MirrorFolder, make_folder
-from outlive.backends.remote.journal import Journal, known_nodes
+from outlive.backends.remote.journal import NodeJournal, known_nodes
 from outlive.core.cursor import BEGINNING, Cursor
 from outlive.core.layout import Layout
 from outlive.keeper.kernel import punch_hole
@@ -154,7 +154,7 @@ def test_a_folder_is_made_once(tmp_path: os.PathLike[str]) -> None:
 def test_the_journal_names_what_is_followed(tmp_path: os.PathLike[str]) -> None:
     """Until it is taken off; a node without any is not known."""
     layout = Layout(str(tmp_path))
-    journal = Journal(layout, "far")
+    journal = NodeJournal(layout, "far")
     assert journal.read() == known_nodes(layout) == []
     journal.add(_ID)
     assert journal.read() == [_ID]

@@ -13,7 +13,7 @@ import pytest
 from outlive.core.command import Command
 from outlive.core.sandbox import Profile
 from outlive.engine.sandbox import Sandboxes, SandboxSettings
-from outlive.keeper.offers import Offers, read_offers
+from outlive.keeper.offers import Capabilities, read_offers
 from tests.keeper.house import House
 from tests.sandbox.ordinary import CAN_BECOME, NOBODY, SYSTEM_PYTHON, OrdinaryHouse, open_folder
 
@@ -47,12 +47,12 @@ def a_workspace(house: House, *scripts: str) -> Iterator[Path]:
         yield folder
 
 
-def offers_of(house: House) -> Offers:
+def offers_of(house: House) -> Capabilities:
     """Return what the machine offers to the keeper's user."""
     return read_offers(str(house.client.ask("offers")["found"]))
 
 
-def steps_of(house: House, offers: Offers, workspace: Path, profile: Profile) -> tuple[str, ...] | None:
+def steps_of(house: House, offers: Capabilities, workspace: Path, profile: Profile) -> tuple[str, ...] | None:
     """Return the steps that make a profile for a command in a folder."""
     if offers.obstacles[profile]:
         pytest.skip(f"{profile.value} cannot be had here: {offers.obstacles[profile]}")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from outlive.core.sandbox import Profile
-from outlive.keeper.offers import Offers
+from outlive.keeper.offers import Capabilities
 from outlive.protocols.keeper import decode_message, encode_message
 from tests.contained.house import HAS_NAMESPACES, ContainedHouse
 from tests.keeper.house import House
@@ -38,7 +38,7 @@ def workspace(house: House) -> Iterator[Path]:
 
 
 @pytest.fixture(scope="module")
-def offers(house: House) -> Offers:
+def offers(house: House) -> Capabilities:
     """What the machine offers to the keeper's user."""
     return offers_of(house)
 
@@ -96,7 +96,7 @@ def _is_refusal(path: str, answer: object) -> bool:
 @pytest.mark.promise("A.keeper", "A.inside")
 @pytest.mark.parametrize("profile", _PROFILES, ids=lambda one: one.value)
 def test_no_socket_of_the_keeper_serves_a_command(
-    house: House, offers: Offers, workspace: Path, profile: Profile
+    house: House, offers: Capabilities, workspace: Path, profile: Profile
 ) -> None:
     _knock_everywhere(house, steps_of(house, offers, workspace, profile), workspace, profile)
 

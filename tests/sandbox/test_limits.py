@@ -12,9 +12,9 @@ from outlive.core.lifecycle import Cause, State
 from outlive.core.sandbox import Limits, Profile
 from outlive.engine import Engine
 from outlive.engine.sandbox import SandboxSettings
-from outlive.keeper.bounds import Machine, Place, bounds_of
+from outlive.keeper.bounds import Machine, SandboxPlace, bounds_of
 from outlive.keeper.cgroups import find_limits
-from outlive.keeper.offers import Offers
+from outlive.keeper.offers import Capabilities
 from tests.engine.engines import ME, an_engine, output_of, run, settled
 from tests.keeper.house import House
 from tests.support.processes import Marker, poll_until
@@ -93,7 +93,7 @@ async def test_a_share_of_a_processor_holds_for_the_whole_tree(engine: Engine) -
 
 
 async def test_a_share_of_a_processor_without_a_group_is_refused(engine: Engine) -> None:
-    engine.sandboxes.assume(Offers(machine=Machine(), obstacles=dict.fromkeys(Profile, "")))
+    engine.sandboxes.assume(Capabilities(machine=Machine(), obstacles=dict.fromkeys(Profile, "")))
     with pytest.raises(StartFailed, match="needs a control group") as refused:
         await engine.start(Command(line="true", limits=Limits(cpus=1)), owner=ME)
     assert refused.value.code == "sandbox_unavailable"
@@ -101,7 +101,7 @@ async def test_a_share_of_a_processor_without_a_group_is_refused(engine: Engine)
 
 
 async def test_a_limit_of_processes_that_would_not_hold_is_refused(engine: Engine) -> None:
-    engine.sandboxes.assume(Offers(machine=Machine(is_root=True), obstacles=dict.fromkeys(Profile, "")))
+    engine.sandboxes.assume(Capabilities(machine=Machine(is_root=True), obstacles=dict.fromkeys(Profile, "")))
     with pytest.raises(StartFailed, match="binds root") as refused:
         await engine.start(Command(line="true", limits=Limits(processes=20)), owner=ME)
     assert refused.value.code == "sandbox_unavailable"
@@ -109,13 +109,13 @@ async def test_a_limit_of_processes_that_would_not_hold_is_refused(engine: Engin
 
 def test_without_control_groups_limits_are_the_kernels_of_each_process() -> None:
     limits = Limits(memory_bytes=_MB, processes=5)
-    bounds = bounds_of(Profile.OPEN, Machine(), Place(), limits=limits, name="x")
+    bounds = bounds_of(Profile.OPEN, Machine(), SandboxPlace(), limits=limits, name="x")
     assert bounds is not None
     assert set(bounds.features) == {"rlimit_memory", "rlimit_processes"}
     assert bounds.groups == ()
     grouped = Machine(cpu_file="/g/{}/cpu.max", memory_file="/g/{}/memory.max", pids_file="/g/{}/pids.max")
     limits = Limits(memory_bytes=_MB, processes=5, cpus=1.5)
-    bounds = bounds_of(Profile.OPEN, grouped, Place(), limits=limits, name="x")
+    bounds = bounds_of(Profile.OPEN, grouped, SandboxPlace(), limits=limits, name="x")
     assert bounds is not None
     assert bounds.groups == ("/g/outlive-x",)
     assert bounds.steps == (

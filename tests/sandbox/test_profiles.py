@@ -21,7 +21,7 @@ from outlive.core.sandbox import Profile
 from outlive.engine import Engine
 from outlive.engine.sandbox import Sandboxes, SandboxSettings
 from outlive.keeper.bounds import Machine
-from outlive.keeper.offers import Offers, ask_offers
+from outlive.keeper.offers import Capabilities, ask_offers
 from tests.engine.engines import ME, an_engine, output_of
 from tests.keeper.house import House
 from tests.support.run_mark import open_folder_of_run
@@ -62,7 +62,7 @@ _PRIVILEGED = ("block_device", "mount")
 
 
 @pytest.fixture(scope="module")
-def offers() -> Offers:
+def offers() -> Capabilities:
     """What this machine offers."""
     return ask_offers("/")
 
@@ -153,7 +153,7 @@ async def sandboxed(shared_house: House, outside: Outside) -> AsyncIterator[Engi
         yield engine
 
 
-def _require(offers: Offers, profile: Profile) -> None:
+def _require(offers: Capabilities, profile: Profile) -> None:
     if offers.obstacles[profile]:
         pytest.skip(f"{profile.value} cannot be had here: {offers.obstacles[profile]}")
 
@@ -173,7 +173,7 @@ def _check(profile: Profile, found: dict[str, str], outside: Outside, machine: M
 @pytest.mark.promise("S0.3.profile")
 @pytest.mark.parametrize("profile", list(_REFUSED))
 async def test_a_profile_keeps_its_promises(
-    sandboxed: Engine, outside: Outside, offers: Offers, tmp_path: Path, profile: Profile
+    sandboxed: Engine, outside: Outside, offers: Capabilities, tmp_path: Path, profile: Profile
 ) -> None:
     _require(offers, profile)
     attempts: tuple[str, ...] = _TRIED if profile is Profile.GUARDED else (*_TRIED, *_PRIVILEGED)
@@ -253,7 +253,7 @@ def test_folders_of_path_that_the_user_cannot_reach_do_no_harm(for_nobody: Path,
         state_dir=str(for_nobody / "state"),
         environment={"HOME": f"{for_nobody}/closed", "PATH": f"{for_nobody}/closed/bin:/usr/bin:/bin"},
     )
-    sandboxes.assume(Offers(machine=Machine(**found["machine"]), obstacles=dict.fromkeys(Profile, "")))
+    sandboxes.assume(Capabilities(machine=Machine(**found["machine"]), obstacles=dict.fromkeys(Profile, "")))
     making = sandboxes.confine(
         Command(line="x"), profile, name="x", cwd=str(for_nobody / "workspace"), script=None
     )
@@ -268,7 +268,7 @@ async def _steps(profile: Profile, machine: Machine, folder: Path, outside: Outs
         state_dir=str(outside.state_file.parent),
         environment={"HOME": str(outside.home)},
     )
-    sandboxes.assume(Offers(machine=machine, obstacles=dict.fromkeys(Profile, "")))
+    sandboxes.assume(Capabilities(machine=machine, obstacles=dict.fromkeys(Profile, "")))
     confined = await sandboxes.confine(
         Command(line="x"), profile, name="x", cwd=str(folder / "workspace"), script=None
     )

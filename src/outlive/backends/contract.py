@@ -14,7 +14,15 @@ from outlive.core.lifecycle import Cause
 from outlive.core.location import LOCAL
 from outlive.core.observation import Observation
 
-__all__ = ["Backend", "BackendListener", "BackendSite", "Bell", "NodeState", "Started", "unknown_backend"]
+__all__ = [
+    "Backend",
+    "BackendListener",
+    "BackendSite",
+    "Bell",
+    "NodeState",
+    "StartOutcome",
+    "unknown_backend",
+]
 
 # key, out, err, pid, code, phase, cause, flags, descendants: a doorbell's fields as `protocols.keeper.RECORD`
 # has them. Tuples, because thousands a second are told.
@@ -22,7 +30,7 @@ Bell = tuple[bytes, int, int, int, int, int, int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Started:
+class StartOutcome:
     """The answer to a start; `is_existing`: an earlier start with this id had been carried out already."""
 
     pid: int
@@ -107,10 +115,10 @@ class Backend(BackendSite, Protocol):
         spec: bytes,
         script: bytes,
         *,
-        settle: Callable[[Started | OutliveError], None],
+        settle: Callable[[StartOutcome | OutliveError], None],
         secrets: Mapping[str, str] | None = None,
         backend: str = LOCAL,
-    ) -> Started:
+    ) -> StartOutcome:
         """Start a command once, however often this is asked with the same id.
 
         `backend` names the place: "local", "docker", or a node. `secrets` are the values of the spec's secret variables; they are written nowhere.

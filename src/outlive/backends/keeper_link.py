@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Self
 
-from outlive.backends.unanswered import Reply, Request, Settle, Unanswered
+from outlive.backends.unanswered import KeeperRequest, Reply, Settle, Unanswered
 from outlive.core.errors import BackendUnavailable, OutliveError
 from outlive.protocols.keeper import MAX_INLINE_BYTES, VERSION, encode_message
 
@@ -67,8 +67,8 @@ class KeeperLink:
         self._is_there, self._has_room = asyncio.Event(), asyncio.Event()
         self.gives_input = False  # the supervisor knows "input"; one of an earlier version does not
         self._unanswered = Unanswered()
-        self._unsent: deque[Request] = deque()
-        self._hello: Request | None = None
+        self._unsent: deque[KeeperRequest] = deque()
+        self._hello: KeeperRequest | None = None
         self._task: asyncio.Task[None] | None = None
         self._stack = contextlib.AsyncExitStack()
 
@@ -133,7 +133,7 @@ class KeeperLink:
 
     # -- sending
 
-    def _send(self, request: Request) -> None:
+    def _send(self, request: KeeperRequest) -> None:
         if not self._unsent and self._try_send(request):
             return
         self._unsent.append(request)
@@ -142,7 +142,7 @@ class KeeperLink:
         if self._socket is not None:
             asyncio.get_running_loop().add_writer(self._socket.fileno(), self._writable)
 
-    def _try_send(self, request: Request) -> bool:
+    def _try_send(self, request: KeeperRequest) -> bool:
         """Send now; False when the socket is full. What meets a dead socket waits for the next connection."""
         if self._socket is None:
             return True
@@ -294,7 +294,7 @@ async def _wait(event: asyncio.Event, deadline_s: float, unanswered: Unanswered)
         raise unanswered.silence(deadline_s) from None
 
 
-def _send_packet(connection: socket.socket, request: Request) -> None:
+def _send_packet(connection: socket.socket, request: KeeperRequest) -> None:
     if request.sent_with is not None and request.sent_with.fileno() >= 0:  # or its caller has gone
         _send_with(connection, encode_message(request.message), request.sent_with.fileno())
     elif len(request.payload) > MAX_INLINE_BYTES:

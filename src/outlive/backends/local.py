@@ -6,7 +6,7 @@ import functools
 import socket
 from collections.abc import Callable, Mapping
 
-from outlive.backends.contract import BackendListener, NodeState, Started, unknown_backend
+from outlive.backends.contract import BackendListener, NodeState, StartOutcome, unknown_backend
 from outlive.backends.direct_inputs import PIECE_BYTES, DirectInputs
 from outlive.backends.keeper_link import KeeperLink
 from outlive.backends.observing import observe_tree, window_size
@@ -189,12 +189,12 @@ class LocalBackend(_Asking):
         spec: bytes,
         script: bytes,
         *,
-        settle: Callable[[Started | OutliveError], None],
+        settle: Callable[[StartOutcome | OutliveError], None],
         secrets: Mapping[str, str] | None = None,
         backend: str = LOCAL,  # noqa: ARG002 - there is one here
-    ) -> Started:
+    ) -> StartOutcome:
         """Start a command once (see `Backend.start`), here or in a container."""
-        started: list[Started] = []  # once it is settled; then the request returns
+        started: list[StartOutcome] = []  # once it is settled; then the request returns
 
         def settled(outcome: Reply | OutliveError) -> None:
             if isinstance(outcome, OutliveError):
@@ -264,8 +264,8 @@ class LocalBackend(_Asking):
         return await _opened(self._link).request({"op": "status"}, deadline_s=_ANSWER_S, is_repeatable=True)
 
 
-def _started(reply: Reply) -> Started:
-    return Started(
+def _started(reply: Reply) -> StartOutcome:
+    return StartOutcome(
         pid=int(str(reply["pid"])),
         started_ns=int(str(reply["started_ns"])),
         is_existing=bool(reply.get("existing")),

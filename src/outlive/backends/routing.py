@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Mapping
 
-from outlive.backends.contract import Backend, BackendListener, NodeState, Started, unknown_backend
+from outlive.backends.contract import Backend, BackendListener, NodeState, StartOutcome, unknown_backend
 from outlive.core.errors import BackendUnavailable, OutliveError
 from outlive.core.identity import ProcessId
 from outlive.core.lifecycle import Cause
@@ -144,10 +144,10 @@ class Routing(_Passing):
         spec: bytes,
         script: bytes,
         *,
-        settle: Callable[[Started | OutliveError], None],
+        settle: Callable[[StartOutcome | OutliveError], None],
         secrets: Mapping[str, str] | None = None,
         backend: str = LOCAL,
-    ) -> Started:
+    ) -> StartOutcome:
         """Start a command once, where `backend` says.
 
         Raises:

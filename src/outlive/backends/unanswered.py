@@ -10,13 +10,13 @@ from collections.abc import Callable
 from outlive.core.errors import BackendUnavailable, OutliveError, error_from_slug
 from outlive.protocols.keeper import decode_message
 
-__all__ = ["Reply", "Request", "Settle", "Unanswered"]
+__all__ = ["KeeperRequest", "Reply", "Settle", "Unanswered"]
 
 Reply = dict[str, object]
 Settle = Callable[[Reply | OutliveError], None]
 
 
-class Request:
+class KeeperRequest:
     """One question; `future` is what its caller waits for, `settle` is called even if nobody waits any more."""
 
     __slots__ = (
@@ -75,10 +75,10 @@ class Unanswered:
         """Nothing was asked yet."""
         self.trouble: OutliveError | None = None
         self.is_reachable = False
-        self._requests: dict[int, Request] = {}
+        self._requests: dict[int, KeeperRequest] = {}
         self._number = 0
 
-    def __contains__(self, request: Request) -> bool:
+    def __contains__(self, request: KeeperRequest) -> bool:
         """Tell whether `request` still waits for its answer."""
         return request.number in self._requests
 
@@ -90,17 +90,17 @@ class Unanswered:
         deadline_s: float | None,
         is_repeatable: bool,
         settle: Settle | None = None,
-    ) -> Request:
+    ) -> KeeperRequest:
         """Enter a question; after `deadline_s` it is answered with an error and forgotten."""
         self._number += 1
-        request = Request(self._number, message, payload, is_repeatable=is_repeatable, settle=settle)
+        request = KeeperRequest(self._number, message, payload, is_repeatable=is_repeatable, settle=settle)
         self._requests[request.number] = request
         if deadline_s is not None:
             loop = asyncio.get_running_loop()
             request.timer = loop.call_later(deadline_s, self._expire, request, deadline_s)
         return request
 
-    def forget(self, request: Request) -> None:
+    def forget(self, request: KeeperRequest) -> None:
         """Drop a question without an outcome."""
         self._requests.pop(request.number, None)
 
@@ -127,7 +127,7 @@ class Unanswered:
             )
         )
 
-    def outstanding(self) -> list[Request]:
+    def outstanding(self) -> list[KeeperRequest]:
         """Return all of them in the order in which they were asked."""
         return list(self._requests.values())
 
@@ -156,15 +156,15 @@ class Unanswered:
             return BackendUnavailable("keeper_unavailable", text)
         return BackendUnavailable("timeout", f"The keeper did not answer within {deadline_s:.0f} s.")
 
-    def _expire(self, request: Request, deadline_s: float) -> None:
+    def _expire(self, request: KeeperRequest, deadline_s: float) -> None:
         self._fail(request, self.silence(deadline_s))
 
-    def _fail(self, request: Request, error: OutliveError) -> None:
+    def _fail(self, request: KeeperRequest, error: OutliveError) -> None:
         if self._requests.pop(request.number, None) is not None:
             request.finish(_of_start(request, error) if isinstance(error, BackendUnavailable) else error)
 
 
-def _of_start(request: Request, error: BackendUnavailable) -> BackendUnavailable:
+def _of_start(request: KeeperRequest, error: BackendUnavailable) -> BackendUnavailable:
     """Return the error for a caller; nothing that was sent to be started is to be started again unseen."""
     if request.message.get("op") != "start" or not request.is_sent:
         return error

@@ -2,7 +2,7 @@
 
 from outlive import __version__
 from outlive.cli.output import show, show_json
-from outlive.cli.probes import Finding, find_out
+from outlive.cli.probes import ProbeResult, find_out
 
 __all__ = ["run_doctor"]
 
@@ -25,7 +25,7 @@ def run_doctor(state_dir: str, *, as_json: bool) -> int:
     return 0 if is_usable else 1
 
 
-def _nodes(state_dir: str) -> list[Finding]:
+def _nodes(state_dir: str) -> list[ProbeResult]:
     """Ask the server, where one runs, for the other servers that run commands for it."""
     from outlive.client import Client, OutliveError  # noqa: PLC0415 -- only this verb asks beside looking
 
@@ -42,12 +42,12 @@ def _nodes(state_dir: str) -> list[Finding]:
             detail += f", away since {node['since']}: {str(node['reason']).rstrip('.')} ({node['hint']})"
         consequence = "its processes are unknown, and nothing starts there"
         found.append(
-            Finding(name=f"node {node['name']}", is_ok=is_there, detail=detail, consequence=consequence)
+            ProbeResult(name=f"node {node['name']}", is_ok=is_there, detail=detail, consequence=consequence)
         )
     return found
 
 
-def _as_json(finding: Finding) -> dict[str, object]:
+def _as_json(finding: ProbeResult) -> dict[str, object]:
     return {
         "name": finding.name,
         "ok": finding.is_ok,
@@ -57,7 +57,7 @@ def _as_json(finding: Finding) -> dict[str, object]:
     }
 
 
-def _show_table(findings: list[Finding], *, is_usable: bool) -> None:
+def _show_table(findings: list[ProbeResult], *, is_usable: bool) -> None:
     from rich.console import Console  # noqa: PLC0415 -- start-up time: only this verb draws
     from rich.table import Table  # noqa: PLC0415 -- as above
     from rich.text import Text  # noqa: PLC0415 -- as above

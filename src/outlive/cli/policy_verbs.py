@@ -30,7 +30,7 @@ _LISTS = ("deny", "ask", "allow", "policy_default", "policy_opaque", "allowed_co
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Answer:
+class _PolicyAnswer:
     """Everything that is known about one command."""
 
     decision: Decision
@@ -69,7 +69,9 @@ def check_policy(words: Sequence[str], *, flags: Mapping[str, str], cwd: str | N
     return EXIT_CODES[answer.decision.verdict]
 
 
-async def _judge(command: Command, resolution: Resolution, policy: CommandPolicy, *, cwd: str) -> _Answer:
+async def _judge(
+    command: Command, resolution: Resolution, policy: CommandPolicy, *, cwd: str
+) -> _PolicyAnswer:
     settings = resolution.settings
     environment = clean_environment(os.environ)
     policing = Policing(policy, environment=environment)
@@ -93,10 +95,10 @@ async def _judge(command: Command, resolution: Resolution, policy: CommandPolicy
             patterns.check_argv(command.argv or ())
     except CommandRefused as error:
         tools = error.message
-    return _Answer(decision=decision, reading=reading, files=files, tools=tools)
+    return _PolicyAnswer(decision=decision, reading=reading, files=files, tools=tools)
 
 
-def _lines(answer: _Answer, resolution: Resolution, policy: CommandPolicy) -> list[str]:
+def _lines(answer: _PolicyAnswer, resolution: Resolution, policy: CommandPolicy) -> list[str]:
     decision = answer.decision
     lines = [f"{decision.verdict.value}{f' ({decision.code})' if decision.code else ''}"]
     if decision.reason:
@@ -121,7 +123,7 @@ def _lines(answer: _Answer, resolution: Resolution, policy: CommandPolicy) -> li
     return lines
 
 
-def _finding_lines(finding: Finding, answer: _Answer, resolution: Resolution) -> list[str]:
+def _finding_lines(finding: Finding, answer: _PolicyAnswer, resolution: Resolution) -> list[str]:
     command = finding.command
     words = " ".join(map(repr, command.argv))
     lines = [f"{'  inside' if command.is_inner else 'command'}  {plain(words)}: {finding.verdict.value}"]
@@ -146,7 +148,7 @@ def _source(name: str, resolution: Resolution) -> str:
     return "(default)" if origin.source == "default" else f"{origin.source} {origin.place}"
 
 
-def _document(answer: _Answer, resolution: Resolution, policy: CommandPolicy) -> dict[str, object]:
+def _document(answer: _PolicyAnswer, resolution: Resolution, policy: CommandPolicy) -> dict[str, object]:
     decision = answer.decision
     return {
         "decision": decision.verdict.value,
@@ -166,7 +168,7 @@ def _document(answer: _Answer, resolution: Resolution, policy: CommandPolicy) ->
     }
 
 
-def _finding_document(finding: Finding, answer: _Answer, resolution: Resolution) -> dict[str, object]:
+def _finding_document(finding: Finding, answer: _PolicyAnswer, resolution: Resolution) -> dict[str, object]:
     command, rule = finding.command, finding.rule
     file = answer.files.get(command.argv[0])
     return {

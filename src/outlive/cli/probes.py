@@ -1,6 +1,6 @@
 """What this machine offers, tried out rather than guessed: one small function for each thing outlive stands on.
 
-Each returns a `Finding`. Nothing is changed for longer than the probe lasts; probe files have no name.
+Each returns a `ProbeResult`. Nothing is changed for longer than the probe lasts; probe files have no name.
 """
 
 import contextlib
@@ -23,9 +23,9 @@ from outlive.cli.shim_probe import keeper_status, probe_shims
 from outlive.core.sandbox import Profile
 from outlive.keeper.disk import look_at
 from outlive.keeper.kernel import become_subreaper, pidfd_exit_status, punch_hole
-from outlive.keeper.offers import Offers, ask_offers
+from outlive.keeper.offers import Capabilities, ask_offers
 
-__all__ = ["Finding", "existing_folder", "find_out"]
+__all__ = ["ProbeResult", "existing_folder", "find_out"]
 
 _Importance = Literal["required", "optional", "fact"]
 _FEW_COMMANDS = 100  # fewer at a time is worth a word
@@ -36,7 +36,7 @@ _CANNOT_WRITE = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class ProbeResult:
     """One line of `outlive doctor`: `consequence` says what happens without it."""
 
     name: str
@@ -46,7 +46,7 @@ class Finding:
     consequence: str = ""
 
 
-def find_out(state_dir: str) -> list[Finding]:
+def find_out(state_dir: str) -> list[ProbeResult]:
     """Try everything; `state_dir` need not exist, its nearest existing parent is tried then."""
     folder = existing_folder(state_dir)
     shims = probe_shims(state_dir)
@@ -83,8 +83,8 @@ def find_out(state_dir: str) -> list[Finding]:
     ]
 
 
-def _shims(is_program: bool, detail: str) -> Finding:  # noqa: FBT001 - as it was found
-    return Finding(
+def _shims(is_program: bool, detail: str) -> ProbeResult:  # noqa: FBT001 - as it was found
+    return ProbeResult(
         name="shims",
         is_ok=is_program,
         detail=detail,
@@ -93,11 +93,11 @@ def _shims(is_program: bool, detail: str) -> Finding:  # noqa: FBT001 - as it wa
     )
 
 
-def _bounds(offers: Offers) -> Iterator[Finding]:
+def _bounds(offers: Capabilities) -> Iterator[ProbeResult]:
     machine = offers.machine
     files = {"cpus": machine.cpu_file, "memory": machine.memory_file, "processes": machine.pids_file}
     found, missing = ([name for name, file in files.items() if bool(file) is has] for has in (True, False))
-    yield Finding(
+    yield ProbeResult(
         name="limits by group",
         is_ok=not missing,
         detail=", ".join(found) or "no control group can be made below the keeper's",
@@ -106,7 +106,7 @@ def _bounds(offers: Offers) -> Iterator[Finding]:
     )
     for profile, obstacle in offers.obstacles.items():
         if profile is not Profile.OPEN:
-            yield Finding(
+            yield ProbeResult(
                 name=f"profile {profile.value}",
                 is_ok=not obstacle,
                 detail=obstacle or _means(profile, offers),
@@ -114,7 +114,7 @@ def _bounds(offers: Offers) -> Iterator[Finding]:
             )
 
 
-def _means(profile: Profile, offers: Offers) -> str:
+def _means(profile: Profile, offers: Capabilities) -> str:
     if profile is Profile.GUARDED:
         return "no_new_privs, resource limits"
     namespaces = "namespaces" if offers.machine.can_unshare else "user namespaces"
@@ -131,33 +131,33 @@ def existing_folder(path: str) -> str:
     return path
 
 
-def _attempt(name: str, probe: Callable[[], str], importance: _Importance, consequence: str) -> Finding:
+def _attempt(name: str, probe: Callable[[], str], importance: _Importance, consequence: str) -> ProbeResult:
     try:
         detail = probe()
     except (OSError, AttributeError, NotImplementedError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
-        return Finding(
+        return ProbeResult(
             name=name,
             is_ok=False,
             detail=reason or str(error),
             importance=importance,
             consequence=consequence,
         )
-    return Finding(name=name, is_ok=True, detail=detail, importance=importance)
+    return ProbeResult(name=name, is_ok=True, detail=detail, importance=importance)
 
 
-def _control_groups(name: str, probed: tuple[bool, str]) -> Finding:
+def _control_groups(name: str, probed: tuple[bool, str]) -> ProbeResult:
     """Report only: trees are stopped and killed by walking them for now (decision 21)."""
     is_writable, detail = probed
-    return Finding(
+    return ProbeResult(
         name=name, is_ok=is_writable, detail=f"{detail}; not used yet: trees are walked", importance="fact"
     )
 
 
-def _kernel() -> Finding:
+def _kernel() -> ProbeResult:
     libc, version = platform.libc_ver()
     detail = f"Linux {platform.release()}, Python {platform.python_version()}, {libc or 'libc'} {version}"
-    return Finding(name="system", is_ok=True, detail=detail, importance="fact")
+    return ProbeResult(name="system", is_ok=True, detail=detail, importance="fact")
 
 
 def _splice_into_file(folder: str) -> str:
@@ -238,14 +238,14 @@ def _children() -> str:
         return "the kernel lists children"
 
 
-def _capacity(state_dir: str, *, is_program: bool) -> Finding:
+def _capacity(state_dir: str, *, is_program: bool) -> ProbeResult:
     keeper = keeper_status(state_dir)
     part = keeper.get("supervisor")
     pid = part.get("pid") if isinstance(part, dict) else None
     most, detail = probe_capacity(
         pid, live=int(str(keeper.get("processes", 0))), shims="program" if is_program else "fork"
     )
-    return Finding(
+    return ProbeResult(
         name="capacity",
         is_ok=most >= _FEW_COMMANDS,
         detail=detail,
@@ -253,15 +253,15 @@ def _capacity(state_dir: str, *, is_program: bool) -> Finding:
     )
 
 
-def _pipe_pages() -> Finding:
+def _pipe_pages() -> ProbeResult:
     try:
         with open("/proc/sys/fs/pipe-user-pages-soft", encoding="ascii") as file:
             pages = int(file.read())
     except (OSError, ValueError):
-        return Finding(name="pipe pages", is_ok=True, detail="unknown", importance="fact")
+        return ProbeResult(name="pipe pages", is_ok=True, detail="unknown", importance="fact")
     is_free = pages == 0 or os.geteuid() == 0
     room = "no limit" if is_free else f"about {pages // 256} busy pipes of 1 MiB"
-    return Finding(
+    return ProbeResult(
         name="pipe pages", is_ok=True, detail=f"pipe-user-pages-soft {pages}: {room}", importance="fact"
     )
 
@@ -272,9 +272,9 @@ def _ipv6() -> str:
     return "::1 is served beside 127.0.0.1"
 
 
-def _shell() -> Finding:
+def _shell() -> ProbeResult:
     bash = shutil.which("bash")
-    return Finding(
+    return ProbeResult(
         name="shell",
         is_ok=bash is not None,
         detail=bash or "/bin/sh",
@@ -282,7 +282,7 @@ def _shell() -> Finding:
     )
 
 
-def _state_folder(state_dir: str, folder: str) -> Finding:
+def _state_folder(state_dir: str, folder: str) -> ProbeResult:
     space = os.statvfs(folder)
     free = space.f_bavail * space.f_frsize >> 20
     degraded = look_at(folder)
@@ -294,7 +294,7 @@ def _state_folder(state_dir: str, folder: str) -> Finding:
     except OSError as error:
         trouble = f", {error.strerror}"
     made_ms = (time.monotonic() - begun) * 1000
-    return Finding(
+    return ProbeResult(
         name="state folder",
         is_ok=not trouble and degraded is None,
         detail=f"{f'{degraded}: ' if degraded else ''}{state_dir} ({_file_system(folder)}, {free} MiB free, a file takes {made_ms:.1f} ms{trouble})",

@@ -14,7 +14,7 @@ from outlive.core.cursor import Cursor
 from outlive.core.errors import AccessDenied, BackendUnavailable
 from outlive.core.layout import Layout
 from outlive.keeper.journal import read_journal
-from outlive.keeper.kinship import Kinship
+from outlive.keeper.kinship import Ancestry
 from outlive.keeper.records import read_pid
 from outlive.policy.access import Scope
 from outlive.policy.tokens import find_token
@@ -92,4 +92,4 @@ def _is_inside(layout: Layout) -> bool:
     def ours(sessions: Collection[int]) -> Collection[int]:
         return leaders.intersection(sessions)
 
-    return Kinship(ours).judge(os.getpid()).is_inside is True
+    return Ancestry(ours).judge(os.getpid()).is_inside is True

@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Mapping
 from urllib.parse import urlencode
 
-from outlive.client.world import Unreachable, Wire, World
+from outlive.client.world import Runtime, Transport, Unreachable
 from outlive.presence.own_token import own_token, token_headers
 from outlive.presence.server import Server
 from outlive.presence.state_folder import layout_of, open_state_folder
@@ -64,7 +64,7 @@ class Address:
         """Return what people are told when nobody answers."""
         return self._url if self._server is None else f"the state folder {self._server.root}"
 
-    async def dial(self, world: World, query: Mapping[str, str]) -> Wire:
+    async def dial(self, world: Runtime, query: Mapping[str, str]) -> Transport:
         """Return an open WebSocket; starts the server if that was asked for.
 
         Raises:

@@ -14,12 +14,12 @@ from outlive.client.handshake import OPTIONS, keep_alive, refusal, secured
 from outlive.client.local_wire import widen
 from outlive.client.world import ConnectionLost
 
-__all__ = ["AsyncioWorld"]
+__all__ = ["AsyncioRuntime"]
 
 _T = TypeVar("_T")
 
 
-class _Wire:
+class _AsyncioTransport:
     """A WebSocket of one event loop."""
 
     def __init__(self, connection: ClientConnection) -> None:
@@ -46,7 +46,7 @@ class _Wire:
         await self._connection.wait_closed()
 
 
-class _Bell:
+class _AsyncioEvent:
     """Wakes one task."""
 
     def __init__(self) -> None:
@@ -64,7 +64,7 @@ class _Bell:
                 await self._event.wait()
 
 
-class AsyncioWorld:
+class AsyncioRuntime:
     """Waits as coroutines do. See `World` for what the methods promise."""
 
     def now(self) -> float:
@@ -83,9 +83,9 @@ class AsyncioWorld:
         """Return a lock for tasks."""
         return asyncio.Lock()
 
-    def bell(self) -> _Bell:
+    def bell(self) -> _AsyncioEvent:
         """Return a bell for a task."""
-        return _Bell()
+        return _AsyncioEvent()
 
     async def aside(self, work: Callable[[], _T]) -> _T:
         """Run `work` in a thread."""
@@ -114,7 +114,7 @@ class AsyncioWorld:
         headers: dict[str, str],
         *,
         ca_file: str | None = None,
-    ) -> _Wire:
+    ) -> _AsyncioTransport:
         """Open a WebSocket."""
         try:
             if connection is None:
@@ -132,4 +132,4 @@ class AsyncioWorld:
         ) as error:  # closed: killed in the handshake
             raise refusal(error) from error
         keep_alive(opened.transport.get_extra_info("socket"))
-        return _Wire(opened)
+        return _AsyncioTransport(opened)

@@ -24,7 +24,7 @@ from outlive.client.results import (
     Stream,
 )
 from outlive.client.terminals import AsyncTerminals, TerminalCall
-from outlive.client.thread_world import ThreadWorld
+from outlive.client.thread_world import ThreadRuntime
 from outlive.client.world import run
 from outlive.core.cursor import BEGINNING, Cursor
 from outlive.core.identity import ProcessId
@@ -280,7 +280,7 @@ class Client(_Places):
             after_stop=after_stop,
             patience_s=patience_s,
             say=say,
-            world=ThreadWorld(),
+            world=ThreadRuntime(),
         )
         self.terminals = _Terminals(self._client.terminals)
 

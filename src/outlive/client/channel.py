@@ -1,4 +1,4 @@
-"""One open connection and all who wait for something from it: `Channel`.
+"""One open connection and all who wait for something from it: `ClientConnection`.
 
 There is no task and no thread that reads. Whoever waits reads, one at a time, and wakes the others when what comes is
 theirs; when nobody waits nothing is read, the socket fills, and the server waits: that is the whole back-pressure.
@@ -9,12 +9,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from outlive.client.conversation import FOLLOWER, Conversation
-from outlive.client.messages import Answer, Heard, Hello, read_frame
-from outlive.client.world import Bell, ConnectionLost, Unreachable, Wire, World
+from outlive.client.messages import Heard, ServerAnswer, ServerHello, read_frame
+from outlive.client.world import ConnectionLost, Runtime, Transport, Unreachable, WakeEvent
 from outlive.core.cursor import Cursor
 from outlive.core.errors import BackendUnavailable, OutliveError, ProtocolViolation
 
-__all__ = ["Channel", "greet"]
+__all__ = ["ClientConnection", "greet"]
 
 _TEXT_INPUT_BYTES = (
     64 * 1024
@@ -22,14 +22,14 @@ _TEXT_INPUT_BYTES = (
 _GREETING_S = 30.0  # a server that has just started recovers first
 
 
-class Channel:
+class ClientConnection:
     """Requests and their answers, and what is told of at most one followed process.
 
     Attributes:
         hello: The server's first message.
     """
 
-    def __init__(self, wire: Wire, world: World, hello: Hello) -> None:
+    def __init__(self, wire: Transport, world: Runtime, hello: ServerHello) -> None:
         """Take over an open connection whose greeting was read."""
         self.hello = hello
         self._wire = wire
@@ -37,7 +37,7 @@ class Channel:
         self._conversation = Conversation()
         # Held for moments only: several threads may wait here (coroutines need no lock, and have none).
         self._lock = world.lock()
-        self._bells: dict[int, Bell] = {}
+        self._bells: dict[int, WakeEvent] = {}
         self._is_read = False
         self._end: Exception | None = None
 
@@ -203,7 +203,7 @@ def _again(error: Exception) -> Exception:
     return BackendUnavailable("server_lost", str(error))
 
 
-async def greet(wire: Wire, world: World) -> Channel:
+async def greet(wire: Transport, world: Runtime) -> ClientConnection:
     """Read the greeting of a new connection and return its channel; closes the connection when that fails.
 
     Raises:
@@ -217,14 +217,14 @@ async def greet(wire: Wire, world: World) -> Channel:
         if isinstance(error, ConnectionLost | TimeoutError):
             raise Unreachable(str(error) or "the server did not greet") from error
         raise
-    return Channel(wire, world, hello)
+    return ClientConnection(wire, world, hello)
 
 
-def _hello(frame: str | bytes) -> Hello:
+def _hello(frame: str | bytes) -> ServerHello:
     match read_frame(frame):
-        case Hello() as hello:
+        case ServerHello() as hello:
             return hello
-        case Answer(error=OutliveError() as error):
+        case ServerAnswer(error=OutliveError() as error):
             raise error
     text = "What answers there did not greet."
     raise ProtocolViolation("invalid_request", text, hint="Check the address.")

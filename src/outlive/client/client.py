@@ -12,11 +12,11 @@ from outlive.client.follow import AsyncFollow, silence
 from outlive.client.link import Link
 from outlive.client.messages import read_info
 from outlive.client.options import StartOptions, execute_params
-from outlive.client.places import Places
+from outlive.client.places import Backends
 from outlive.client.process import AsyncProcess, position_of
 from outlive.client.results import ProcessInfo
 from outlive.client.terminals import AsyncTerminals
-from outlive.client.world import World
+from outlive.client.world import Runtime
 from outlive.core.cursor import BEGINNING, Cursor
 from outlive.core.identity import RANDOM_BYTES, ProcessId, new_process_id
 from outlive.presence.own_kind import own_nice, own_umask
@@ -29,7 +29,7 @@ _Infos = list[ProcessInfo]
 _PATIENCE_S = 30.0  # longer than any start of a server
 
 
-class AsyncClient(AsyncApprovals, Places):
+class AsyncClient(AsyncApprovals, Backends):
     """Starts, finds, follows and controls processes. Used from one event loop, by any number of its tasks.
 
     `async with` closes its connections at the end; processes go on, except those started with `detach=False`.
@@ -47,7 +47,7 @@ class AsyncClient(AsyncApprovals, Places):
         after_stop: bool = False,
         patience_s: float = _PATIENCE_S,
         say: Callable[[str], None] = say_nothing,
-        world: World | None = None,
+        world: Runtime | None = None,
     ) -> None:
         """Name the server; nothing is opened before the first request.
 
@@ -68,9 +68,9 @@ class AsyncClient(AsyncApprovals, Places):
         """
         if world is None:
             # asyncio and ssl cost more than all the rest, and the blocking client needs no event loop.
-            from outlive.client.asyncio_world import AsyncioWorld  # noqa: PLC0415
+            from outlive.client.asyncio_world import AsyncioRuntime  # noqa: PLC0415
 
-            world = AsyncioWorld()
+            world = AsyncioRuntime()
         self._address = Address(
             state_dir, url=url, token=token, ca_file=ca_file, starts_server=start_server, say=say
         )

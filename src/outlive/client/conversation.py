@@ -7,13 +7,13 @@ from collections import deque
 from collections.abc import Mapping
 
 from outlive.client.messages import (
-    Answer,
     Attached,
     Ended,
     Heard,
-    Hello,
-    Missing,
-    Piece,
+    OutputMissing,
+    OutputPiece,
+    ServerAnswer,
+    ServerHello,
     encode_input,
     encode_request,
     read_frame,
@@ -45,7 +45,7 @@ class Conversation:
         self.is_listening = self.has_left_out = False
         self.attached: set[str] = set()
         self._asked = FOLLOWER
-        self._answers: dict[int, Answer | None] = {}
+        self._answers: dict[int, ServerAnswer | None] = {}
         self._attaching: dict[int, tuple[str, bool]] = {}  # the process, and whether beside others
         self._events_id: int | None = None
         self._told: deque[Heard] = deque()
@@ -99,7 +99,7 @@ class Conversation:
         self._told.clear()
         self._kept_bytes = 0
 
-    def answer(self, request_id: int) -> Answer | None:
+    def answer(self, request_id: int) -> ServerAnswer | None:
         """Return the answer to a request, None as long as there is none."""
         return self._answers.get(request_id)
 
@@ -129,20 +129,29 @@ class Conversation:
         """
         message = read_frame(frame)
         match message:
-            case Answer(request_id=None, error=error) if error is not None:
+            case ServerAnswer(request_id=None, error=error) if error is not None:
                 raise error
-            case Answer(request_id=request_id) if request_id in self._answers:
+            case ServerAnswer(request_id=request_id) if request_id in self._answers:
                 return self._answered(request_id, message)
-            case Piece() | Missing() | Ended() if message.process_id in self.attached:
+            case OutputPiece() | OutputMissing() | Ended() if message.process_id in self.attached:
                 self._keep(message)
                 return FOLLOWER
             case ProcessEvent() if self.is_listening:
                 self._keep(message)
                 return FOLLOWER
-            case Hello() | Answer() | Piece() | Missing() | Ended() | ProcessEvent() | Attached() | None:
+            case (
+                ServerHello()
+                | ServerAnswer()
+                | OutputPiece()
+                | OutputMissing()
+                | Ended()
+                | ProcessEvent()
+                | Attached()
+                | None
+            ):
                 return None
 
-    def _answered(self, request_id: int, answer: Answer) -> int:
+    def _answered(self, request_id: int, answer: ServerAnswer) -> int:
         self._answers[request_id] = answer
         attached = self._attaching.pop(request_id, None)
         if attached is not None and answer.result is not None:
@@ -165,6 +174,6 @@ class Conversation:
 
 
 def _size(told: Heard) -> int:
-    if isinstance(told, Piece):
+    if isinstance(told, OutputPiece):
         return len(told.data)
     return _EVENT_BYTES if isinstance(told, ProcessEvent | Attached) else 1

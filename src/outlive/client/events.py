@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Self
 
-from outlive.client.channel import Channel
+from outlive.client.channel import ClientConnection
 from outlive.client.link import ANSWER_S, Link
 from outlive.client.patience import is_passing
 from outlive.client.results import ProcessEvent
@@ -28,7 +28,7 @@ class AsyncEvents:
         self._link = link
         self._params = params
         self._release = release
-        self._channel: Channel | None = None
+        self._channel: ClientConnection | None = None
         self._has_listened = self._is_back = self._is_closed = False
 
     def __aiter__(self) -> Self:
@@ -82,7 +82,7 @@ class AsyncEvents:
         """Close."""
         await self.close()
 
-    async def _listen(self, channel: Channel) -> None:
+    async def _listen(self, channel: ClientConnection) -> None:
         await channel.listen(self._params, answer_s=ANSWER_S)
         self._link.succeed()
         self._is_back = self._has_listened

@@ -7,8 +7,8 @@ and attaches at his own cursors. What is told while nobody hears is kept up to t
 from collections.abc import Awaitable
 from typing import Protocol, TypeVar
 
-from outlive.client.channel import Channel
-from outlive.client.messages import Attached, Ended, Heard, Missing, Piece, read_info
+from outlive.client.channel import ClientConnection
+from outlive.client.messages import Attached, Ended, Heard, OutputMissing, OutputPiece, read_info
 from outlive.client.results import Completion, ProcessEvent, ProcessInfo
 from outlive.client.world import ConnectionLost
 from outlive.core.cursor import Cursor
@@ -48,7 +48,7 @@ class AsyncFeed:
         is_raw: Whether secrets are shown: where the other side lets this caller see them.
     """
 
-    def __init__(self, channel: Channel) -> None:
+    def __init__(self, channel: ClientConnection) -> None:
         """Take over a connection that has just been greeted."""
         self._channel = channel
         self.is_raw = True
@@ -129,10 +129,10 @@ class AsyncFeed:
 def _tell(listener: FeedListener, told: Heard) -> int:
     """Pass one message on; return how many bytes it carried."""
     match told:
-        case Piece(process_id=process_id, stream=stream, data=data, end=end):
+        case OutputPiece(process_id=process_id, stream=stream, data=data, end=end):
             listener.piece(process_id, int(stream == "stderr"), data, end)
             return len(data)
-        case Missing(process_id, stream, start, end):
+        case OutputMissing(process_id, stream, start, end):
             listener.missing(process_id, int(stream == "stderr"), start, end)
         case Ended(process_id, Completion(cursor=cursor)):
             listener.ended(process_id, cursor)

@@ -4,7 +4,7 @@ import contextlib
 from collections.abc import Awaitable, Callable
 from typing import Self
 
-from outlive.client.channel import Channel
+from outlive.client.channel import ClientConnection
 from outlive.client.link import ANSWER_S, Link
 from outlive.client.messages import Attached, Ended, Told
 from outlive.client.patience import is_passing
@@ -53,7 +53,7 @@ class AsyncFollow:
         self._raw = raw
         self._position = Position(cursor)
         self._release = release
-        self._channel: Channel | None = None
+        self._channel: ClientConnection | None = None
         self._is_closed = False
 
     @property
@@ -126,7 +126,7 @@ class AsyncFollow:
                     return told
                 self._channel = None  # something was left out: attach again, at the cursor
 
-    async def _attach(self, channel: Channel) -> None:
+    async def _attach(self, channel: ClientConnection) -> None:
         is_raw = self._raw is not False
         try:
             await channel.attach(self.process_id, self.cursor, answer_s=ANSWER_S, raw=is_raw)

@@ -13,7 +13,7 @@ from outlive.core.errors import AccessDenied
 __all__ = ["OPTIONS", "keep_alive", "refusal", "secured"]
 
 
-class _Options(TypedDict):
+class _ConnectOptions(TypedDict):
     compression: None
     max_queue: int
     max_size: None
@@ -25,7 +25,7 @@ class _Options(TypedDict):
 
 # Four frames of up to 256 KiB may wait in memory; what is behind them stays in the socket. Keep-alive by ping is the
 # server's business: a consumer that rests does not answer, and is no dead one. Nothing of ours is worth compressing.
-OPTIONS: _Options = {
+OPTIONS: _ConnectOptions = {
     "compression": None,
     "max_queue": 4,
     "max_size": None,

@@ -4,9 +4,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar
 
 from outlive.client.address import Address
-from outlive.client.channel import Channel, greet
+from outlive.client.channel import ClientConnection, greet
 from outlive.client.patience import Patience, is_passing
-from outlive.client.world import ConnectionLost, Unreachable, World
+from outlive.client.world import ConnectionLost, Runtime, Unreachable
 from outlive.core.errors import BackendUnavailable, OutliveError
 
 __all__ = ["ANSWER_S", "Link"]
@@ -24,7 +24,7 @@ class Link:
     """
 
     def __init__(
-        self, address: Address, world: World, *, patience_s: float, keeps_session: bool = False
+        self, address: Address, world: Runtime, *, patience_s: float, keeps_session: bool = False
     ) -> None:
         """Nothing is opened yet; a server that went away is looked for during `patience_s` seconds."""
         self._address = address
@@ -32,7 +32,7 @@ class Link:
         self._keeps_session = keeps_session
         self._patience = Patience(patience_s)
         self._turns = world.turns()
-        self._channel: Channel | None = None
+        self._channel: ClientConnection | None = None
         self._session_id = ""
         self._is_closed = False
 
@@ -58,7 +58,7 @@ class Link:
             OutliveError: What the server answered.
         """
 
-        async def ask(channel: Channel) -> Mapping[str, Any]:
+        async def ask(channel: ClientConnection) -> Mapping[str, Any]:
             return await channel.request(method, params, answer_s=answer_s)
 
         return await self._over(ask, method, is_repeatable=is_repeatable)
@@ -67,16 +67,18 @@ class Link:
         """Write the beginning of `data` to a process's input and return how many bytes that was.
 
         Raises:
-            LimitExceeded: `stdin_full`, as `Channel.write` says.
+            LimitExceeded: `stdin_full`, as `ClientConnection.write` says.
             BackendUnavailable: As `request` for what cannot be repeated.
         """
 
-        async def ask(channel: Channel) -> int:
+        async def ask(channel: ClientConnection) -> int:
             return await channel.write(process_id, data, answer_s=answer_s)
 
         return await self._over(ask, "write", is_repeatable=False)
 
-    async def _over(self, ask: Callable[[Channel], Awaitable[_T]], method: str, *, is_repeatable: bool) -> _T:
+    async def _over(
+        self, ask: Callable[[ClientConnection], Awaitable[_T]], method: str, *, is_repeatable: bool
+    ) -> _T:
         while True:
             channel = await self.channel()
             try:
@@ -93,7 +95,7 @@ class Link:
                 self.succeed()
                 return result
 
-    async def channel(self) -> Channel:
+    async def channel(self) -> ClientConnection:
         """Return the open channel, or a new one.
 
         Raises:
@@ -109,7 +111,7 @@ class Link:
                     return self._channel
                 self._channel = await self._open()
 
-    async def lose(self, channel: Channel) -> None:
+    async def lose(self, channel: ClientConnection) -> None:
         """Give a lost channel up, and rest before the next one.
 
         Raises:
@@ -122,7 +124,7 @@ class Link:
         """Note that the connection does what it is for: the next loss is the first of a new streak."""
         self._patience.succeeded()
 
-    async def forget(self, channel: Channel) -> None:
+    async def forget(self, channel: ClientConnection) -> None:
         """Give a channel up."""
         if self._channel is channel:
             self._channel = None
@@ -143,7 +145,7 @@ class Link:
         if self._channel is not None:
             await self._channel.close()
 
-    async def _open(self) -> Channel | None:
+    async def _open(self) -> ClientConnection | None:
         """Return a new channel; None when it is worth another attempt, after a rest."""
         query: dict[str, str] = {}
         if self._session_id and self._keeps_session:

@@ -27,14 +27,14 @@ from outlive.core.identity import ProcessId
 from outlive.core.location import LOCAL
 
 __all__ = [
-    "Answer",
     "Attached",
     "Ended",
     "Heard",
-    "Hello",
     "Message",
-    "Missing",
-    "Piece",
+    "OutputMissing",
+    "OutputPiece",
+    "ServerAnswer",
+    "ServerHello",
     "Told",
     "encode_input",
     "encode_request",
@@ -53,7 +53,7 @@ _Object = Mapping[str, Any]  # a JSON object that the server made; a member that
 
 
 @dataclass(frozen=True, slots=True)
-class Hello:
+class ServerHello:
     """The server's first message.
 
     `backend` is where commands run that name none. `input_bytes`: how much input a binary frame may bring; 0 for an
@@ -68,7 +68,7 @@ class Hello:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ServerAnswer:
     """What came back for a request; `request_id` None: for none in particular. Exactly one of the others is set."""
 
     request_id: int | None
@@ -77,7 +77,7 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class OutputPiece:
     """Output as it was told: bytes of a stream up to offset `end`, with so many secrets as stars in them."""
 
     process_id: str
@@ -88,7 +88,7 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True)
-class Missing:
+class OutputMissing:
     """Output that the log no longer holds: `start` to `end` of a stream."""
 
     process_id: str
@@ -113,9 +113,9 @@ class Attached:
     view: Mapping[str, Any]
 
 
-Told = Piece | Missing | Ended
+Told = OutputPiece | OutputMissing | Ended
 Heard = Told | ProcessEvent | Attached
-Message = Hello | Answer | Heard | None
+Message = ServerHello | ServerAnswer | Heard | None
 
 
 def encode_input(request_id: int, process_id: str, data: bytes | memoryview) -> bytes:
@@ -139,7 +139,7 @@ def read_frame(frame: str | bytes) -> Message:
             head, _, data = frame.partition(b"\n")
             params = json.loads(head)["params"]
             redacted = params.get("redacted", 0)
-            return Piece(params["process_id"], params["type"], data, params["end"], redacted)
+            return OutputPiece(params["process_id"], params["type"], data, params["end"], redacted)
         return _read_message(json.loads(frame))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         text = "What answers there does not speak outlive's JSON-RPC."
@@ -149,13 +149,15 @@ def read_frame(frame: str | bytes) -> Message:
 def _read_message(message: _Object) -> Message:
     if "method" not in message:
         error = message.get("error")
-        return Answer(message.get("id"), message.get("result"), None if error is None else read_error(error))
+        return ServerAnswer(
+            message.get("id"), message.get("result"), None if error is None else read_error(error)
+        )
     params = message["params"]
     match message["method"]:
         case "connected":
             offered = params.get("capabilities", {})
             backend = offered.get("backend", LOCAL)  # an earlier server has no other
-            return Hello(
+            return ServerHello(
                 params["session_id"],
                 params["resumed"],
                 backend,
@@ -163,7 +165,7 @@ def _read_message(message: _Object) -> Message:
                 params.get("degraded"),
             )
         case "process.gap":
-            return Missing(params["process_id"], params["type"], params["from"], params["to"])
+            return OutputMissing(params["process_id"], params["type"], params["from"], params["to"])
         case "process.completed":
             return Ended(params["process_id"], _read_completion(params))
         case "event":

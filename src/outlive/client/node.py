@@ -14,7 +14,7 @@ from outlive.client.link import Link
 from outlive.client.messages import read_info, read_page
 from outlive.client.options import StartOptions, execute_params
 from outlive.client.results import Page, ProcessInfo
-from outlive.client.world import ConnectionLost, Unreachable, World
+from outlive.client.world import ConnectionLost, Runtime, Unreachable
 from outlive.core.cursor import Cursor
 from outlive.core.errors import BackendUnavailable
 from outlive.core.identity import ProcessId
@@ -29,7 +29,9 @@ _PATIENCE_S = 3.0  # a connection that was cut is opened again; a node that is a
 class NodeClient:
     """One node; nothing is opened before it is needed. Used from one event loop."""
 
-    def __init__(self, url: str, *, token: str, ca_file: str | os.PathLike[str] | None, world: World) -> None:
+    def __init__(
+        self, url: str, *, token: str, ca_file: str | os.PathLike[str] | None, world: Runtime
+    ) -> None:
         """Name it: a `ws://` or `wss://` address, the token that it wants ("" for none), the authority of its certificate."""
         self._address = Address(url=url, token=token, ca_file=ca_file, starts_server=False)
         self._world = world

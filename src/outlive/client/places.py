@@ -4,12 +4,12 @@ from typing import Any
 
 from outlive.client.link import Link
 
-__all__ = ["Places"]
+__all__ = ["Backends"]
 
 _Nodes = list[dict[str, Any]]
 
 
-class Places:
+class Backends:
     """Questions to the server about its backends."""
 
     _link: Link

@@ -8,7 +8,7 @@ from outlive.client.link import ANSWER_S, Link
 from outlive.client.messages import read_info, read_page
 from outlive.client.plumbing import AsyncPlumbing
 from outlive.client.results import Gap, Output, Page, ProcessInfo
-from outlive.client.world import World
+from outlive.client.world import Runtime
 from outlive.core.cursor import BEGINNING, Cursor
 from outlive.core.errors import AccessDenied
 from outlive.core.identity import ProcessId
@@ -49,7 +49,7 @@ class AsyncProcess(AsyncPlumbing):
         pid: int | None,
         *,
         link: Link,
-        world: World,
+        world: Runtime,
         follow: _Follower,
         release: Callable[[], Awaitable[None]],
     ) -> None:

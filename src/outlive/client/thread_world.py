@@ -8,9 +8,9 @@ from collections.abc import Callable
 from typing import Self, TypeVar
 
 from outlive.client.local_wire import open_local
-from outlive.client.world import Wire
+from outlive.client.world import Transport
 
-__all__ = ["ThreadWorld"]
+__all__ = ["ThreadRuntime"]
 
 _T = TypeVar("_T")
 
@@ -29,7 +29,7 @@ class _Turns:
         self._lock.release()
 
 
-class _Bell:
+class _ThreadEvent:
     """Wakes one thread."""
 
     def __init__(self) -> None:
@@ -45,7 +45,7 @@ class _Bell:
         self._event.wait(timeout_s)
 
 
-class ThreadWorld:
+class ThreadRuntime:
     """Blocks. See `World` for what the methods promise."""
 
     def now(self) -> float:
@@ -64,9 +64,9 @@ class ThreadWorld:
         """Return a lock for threads that coroutines can hold."""
         return _Turns()
 
-    def bell(self) -> _Bell:
+    def bell(self) -> _ThreadEvent:
         """Return a bell for a thread."""
-        return _Bell()
+        return _ThreadEvent()
 
     async def aside(self, work: Callable[[], _T]) -> _T:
         """Call `work` here."""
@@ -83,7 +83,7 @@ class ThreadWorld:
         headers: dict[str, str],
         *,
         ca_file: str | None = None,
-    ) -> Wire:
+    ) -> Transport:
         """Open a WebSocket."""
         if connection is not None:
             return open_local(url, connection, headers)

@@ -1,4 +1,4 @@
-"""What the client needs of the world, as protocols: `World`, `Wire`, `Bell`; and `run`, which needs no event loop.
+"""What the client needs of the world, as protocols: `Runtime`, `Transport`, `WakeEvent`; and `run`, which needs no event loop.
 
 The client is written once, in coroutines. With `asyncio_world` they wait as coroutines do; with `thread_world` every
 await blocks the thread instead, and `run` finds the coroutine finished after its first step.
@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from typing import Any, Protocol, TypeVar, cast
 
-__all__ = ["Bell", "ConnectionLost", "Unreachable", "Wire", "World", "run"]
+__all__ = ["ConnectionLost", "Runtime", "Transport", "Unreachable", "WakeEvent", "run"]
 
 _T = TypeVar("_T")
 
@@ -27,7 +27,7 @@ class Unreachable(Exception):
     """Nobody answers at the address now."""
 
 
-class Wire(Protocol):
+class Transport(Protocol):
     """An open WebSocket. One caller receives at a time; sending is open to all."""
 
     async def send(self, frame: str | bytes) -> None:
@@ -49,7 +49,7 @@ class Wire(Protocol):
         """End the connection at once, whatever is on its way. Safe to repeat."""
 
 
-class Bell(Protocol):
+class WakeEvent(Protocol):
     """Wakes one waiter."""
 
     def ring(self) -> None:
@@ -62,7 +62,7 @@ class Bell(Protocol):
         """Return when it rings, or when the time is up."""
 
 
-class World(Protocol):
+class Runtime(Protocol):
     """Time, turns and sockets."""
 
     def now(self) -> float:
@@ -77,7 +77,7 @@ class World(Protocol):
     def turns(self) -> AbstractAsyncContextManager[object]:
         """Return a lock that may be held while waiting."""
 
-    def bell(self) -> Bell:
+    def bell(self) -> WakeEvent:
         """Return a bell."""
 
     async def aside(self, work: Callable[[], _T]) -> _T:
@@ -93,7 +93,7 @@ class World(Protocol):
         headers: dict[str, str],
         *,
         ca_file: str | None = None,
-    ) -> Wire:
+    ) -> Transport:
         """Open a WebSocket, over a connected Unix socket where there is one.
 
         Args:

@@ -1,15 +1,15 @@
-"""How the terminal bridge talks to VS Code: `BridgeSettings`."""
+"""How the terminal bridge talks to VS Code: `BridgeOptions`."""
 
 from dataclasses import dataclass
 
 from outlive.config.declaring import option
 from outlive.config.values import parse_addresses, parse_wait
 
-__all__ = ["BridgeSettings"]
+__all__ = ["BridgeOptions"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class BridgeSettings:
+class BridgeOptions:
     """The part of `Settings` that is about the terminal bridge (promises S3.4 and S3.9)."""
 
     bridge_ping_s: float = option(

@@ -1,4 +1,4 @@
-"""Where commands run, and what their containers are: `ContainerSettings`."""
+"""Where commands run, and what their containers are: `ContainerOptions`."""
 
 from dataclasses import dataclass
 
@@ -21,11 +21,11 @@ from outlive.config.values import (
     parse_wait,
 )
 
-__all__ = ["ContainerSettings"]
+__all__ = ["ContainerOptions"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class ContainerSettings:
+class ContainerOptions:
     """The part of `Settings` that decides where commands run that name no place, and what a container may reach and take."""
 
     backend: str = option(

@@ -1,15 +1,15 @@
-"""Where the server listens and what a connection may cost: `DoorSettings`."""
+"""Where the server listens and what a connection may cost: `PortOptions`."""
 
 from dataclasses import dataclass
 
 from outlive.config.declaring import option, port
 from outlive.config.values import parse_count, parse_folder, parse_host, parse_seconds, parse_size
 
-__all__ = ["DoorSettings"]
+__all__ = ["PortOptions"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class DoorSettings:
+class PortOptions:
     """The doors' part of `Settings`."""
 
     state_dir: str = option(

@@ -12,7 +12,7 @@ from outlive.config.options import Option
 from outlive.config.settings import OPTIONS
 from outlive.core.errors import ConfigInvalid
 
-__all__ = ["ConfigFile", "Entry", "FileKind", "read_entries"]
+__all__ = ["ConfigFile", "FileEntry", "FileKind", "read_entries"]
 
 FileKind = Literal["project", "user", "system"]
 _KEYS = {option.key: option for option in OPTIONS}
@@ -28,21 +28,22 @@ class ConfigFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class FileEntry:
     """What a file says about one option, as text."""
 
     file: ConfigFile
     text: str
 
 
-def read_entries(file: ConfigFile) -> dict[str, Entry]:
+def read_entries(file: ConfigFile) -> dict[str, FileEntry]:
     """Return option name -> entry.
 
     Raises:
         ConfigInvalid: The file is no TOML, has a key that is no option, or a value that is no value.
     """
     return {
-        _option(file, key).name: Entry(file, _text(file, key, value)) for key, value in _parse(file).items()
+        _option(file, key).name: FileEntry(file, _text(file, key, value))
+        for key, value in _parse(file).items()
     }
 
 

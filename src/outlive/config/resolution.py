@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from outlive.config.files import ConfigFile, Entry, FileKind, read_entries
+from outlive.config.files import ConfigFile, FileEntry, FileKind, read_entries
 from outlive.config.node_settings import NODE_TOKEN
 from outlive.config.options import Option
 from outlive.config.settings import OPTIONS, Settings
@@ -106,7 +106,7 @@ def misspelt_names(environ: Mapping[str, str]) -> list[tuple[str, str]]:
     return [(name, matches[0]) for name, matches in near if matches]
 
 
-def _files(entries: Mapping[FileKind, dict[str, Entry]]) -> list[dict[str, Entry]]:
+def _files(entries: Mapping[FileKind, dict[str, FileEntry]]) -> list[dict[str, FileEntry]]:
     strongest_first: tuple[FileKind, ...] = ("project", "user", "system")
     return [entries[kind] for kind in strongest_first if kind in entries]
 
@@ -120,7 +120,7 @@ def _given(option: Option, flags: Mapping[str, str], environ: Mapping[str, str])
     return None
 
 
-def _of_operator(option: Option, text: str, said: list[Entry]) -> Origin:
+def _of_operator(option: Option, text: str, said: list[FileEntry]) -> Origin:
     """Return what the operator's server was told, or the project's word where that is tighter."""
     origin = Origin("operator", option.flag, text)
     entry = said[0] if said and said[0].file.kind == "project" else None
@@ -131,7 +131,7 @@ def _of_operator(option: Option, text: str, said: list[Entry]) -> Origin:
     return tighter if is_allowed else origin
 
 
-def _of_files(option: Option, said: list[Entry]) -> Origin:
+def _of_files(option: Option, said: list[FileEntry]) -> Origin:
     """Return the strongest file's word; a project's one is held against what would be in force without it."""
     entry = said[0]
     origin = Origin(entry.file.kind, f"{entry.file.path}: {option.key}", entry.text)

@@ -1,4 +1,4 @@
-"""What bounds commands: `SandboxSettings`."""
+"""What bounds commands: `SandboxOptions`."""
 
 from dataclasses import dataclass
 
@@ -12,11 +12,11 @@ from outlive.config.values import (
     parse_words,
 )
 
-__all__ = ["SandboxSettings"]
+__all__ = ["SandboxOptions"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class SandboxSettings:
+class SandboxOptions:
     """The part of `Settings` that decides what a command may reach and take; None stands for no bound."""
 
     profile: str = option(

@@ -4,15 +4,15 @@ from dataclasses import dataclass, fields
 
 from outlive.config.access_settings import AccessSettings
 from outlive.config.audit_settings import AuditSettings
-from outlive.config.bridge_settings import BridgeSettings
+from outlive.config.bridge_settings import BridgeOptions
 from outlive.config.declaring import option
-from outlive.config.docker_settings import ContainerSettings
-from outlive.config.door_settings import DoorSettings
+from outlive.config.docker_settings import ContainerOptions
+from outlive.config.door_settings import PortOptions
 from outlive.config.limit_settings import LimitSettings
 from outlive.config.node_settings import NodeSettings
 from outlive.config.options import Option
 from outlive.config.policy_settings import PolicySettings
-from outlive.config.sandbox_settings import SandboxSettings
+from outlive.config.sandbox_settings import SandboxOptions
 from outlive.config.values import (
     parse_count,
     parse_level,
@@ -28,15 +28,15 @@ __all__ = ["OPTIONS", "Settings"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings(
-    ContainerSettings,
-    SandboxSettings,
+    ContainerOptions,
+    SandboxOptions,
     AuditSettings,
     PolicySettings,
     AccessSettings,
     LimitSettings,
-    BridgeSettings,
+    BridgeOptions,
     NodeSettings,
-    DoorSettings,
+    PortOptions,
 ):
     """Every option of the server, validated. Times are seconds, sizes bytes; a port of None is switched off."""
 

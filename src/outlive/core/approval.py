@@ -1,13 +1,13 @@
-"""What a command waits for that policy asks a person about: `Approval`."""
+"""What a command waits for that policy asks a person about: `ApprovalState`."""
 
 from dataclasses import dataclass
 from datetime import datetime
 
-__all__ = ["Approval"]
+__all__ = ["ApprovalState"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Approval:
+class ApprovalState:
     """An approval that a start needs: why, until when, and by whom it was given (None: nobody yet).
 
     `variables` are the names that the caller set in the environment, for whoever decides.

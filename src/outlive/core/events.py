@@ -13,8 +13,8 @@ from outlive.core.process import Owner, ProcessRecord
 __all__ = [
     "ApprovalDecided",
     "ApprovalRequested",
+    "AuditEvent",
     "Decision",
-    "Deed",
     "Event",
     "KeeperConnected",
     "KeeperDisconnected",
@@ -141,7 +141,7 @@ Decision = Literal["allowed", "denied", "asked", "failed"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Deed:
+class AuditEvent:
     """Somebody did something beside starting a command, or was refused: for the audit log alone.
 
     `what` is one word of `docs/audit.md`; `reason` the slug of the refusal or failure; `details` are small plain values,
@@ -171,5 +171,5 @@ Event = (
     | KeeperDisconnected
     | NodeConnected
     | NodeAway
-    | Deed
+    | AuditEvent
 )

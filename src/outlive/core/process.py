@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
 
-from outlive.core.approval import Approval
+from outlive.core.approval import ApprovalState
 from outlive.core.cursor import Cursor
 from outlive.core.frozen import made_quickly
 from outlive.core.grant import Grant
@@ -88,7 +88,7 @@ class ProcessRecord:
     tags: Mapping[str, str] = field(default_factory=dict)
     group: str | None = None
     command_id: str | None = None
-    approval: Approval | None = None
+    approval: ApprovalState | None = None
     grant: Grant | None = None
     sandbox: Sandbox = _UNBOUND
     secret_names: tuple[str, ...] = ()

@@ -4,10 +4,10 @@ from collections.abc import Awaitable, Callable, Collection
 
 from outlive.core.cursor import Cursor
 from outlive.core.errors import BackendUnavailable, OutliveError
-from outlive.core.events import Deed, Event, StartRejected
+from outlive.core.events import AuditEvent, Event, StartRejected
 from outlive.core.process import Owner, ProcessRecord
 from outlive.engine.announcer import Announcer
-from outlive.engine.asked import Asked
+from outlive.engine.asked import AuditedControls
 from outlive.engine.inside import check_raw
 from outlive.engine.queries import Queries
 from outlive.engine.queueing import Queueing
@@ -19,9 +19,9 @@ class Announcing(Queueing, Queries):
     """One part of `Engine`: events."""
 
     _announcer: Announcer
-    _witness: Callable[[Deed], Awaitable[None]] | None = None
+    _witness: Callable[[AuditEvent], Awaitable[None]] | None = None
 
-    def witness_with(self, witness: Callable[[Deed], Awaitable[None]]) -> None:
+    def witness_with(self, witness: Callable[[AuditEvent], Awaitable[None]]) -> None:
         """Have what must not happen unrecorded told to `witness`, which returns when it is recorded or raises."""
         self._witness = witness
 
@@ -44,7 +44,7 @@ class Announcing(Queueing, Queries):
         if self._witness is not None:
             places = (("from", begin), ("to", end))
             details = {name: str(place) for name, place in places if place is not None}
-            await self._witness(Deed(what="read_raw", by=by, process_id=process_id, details=details))
+            await self._witness(AuditEvent(what="read_raw", by=by, process_id=process_id, details=details))
 
     def subscribe_events(
         self, callback: Callable[[Event], None], *, kinds: Collection[type[Event]] | None = None
@@ -55,13 +55,13 @@ class Announcing(Queueing, Queries):
         """
         return self._announcer.subscribe(callback, kinds)
 
-    def announce(self, deed: Deed) -> None:
+    def announce(self, deed: AuditEvent) -> None:
         """Tell what a caller did, or was refused, at a door."""
         self._announcer.emit(deed)
 
-    def on_behalf(self, by: Owner) -> Asked:
+    def on_behalf(self, by: Owner) -> AuditedControls:
         """Return the verbs on a process, for a caller: what is asked there is announced."""
-        return Asked(self, self, by, announce=self.announce)
+        return AuditedControls(self, self, by, announce=self.announce)
 
     def _announce_rejection(self, owner: Owner, code: str, *, command: str) -> None:
         self._announcer.emit(StartRejected(principal=owner.principal, code=code, by=owner, command=command))

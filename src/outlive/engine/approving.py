@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Literal
 
-from outlive.core.approval import Approval
+from outlive.core.approval import ApprovalState
 from outlive.core.command import Command
 from outlive.core.errors import CommandRefused, InvalidRequest, InvalidState, LimitExceeded, OutliveError
 from outlive.core.events import ApprovalDecided, ApprovalRequested, StateChanged
@@ -21,8 +21,8 @@ from outlive.core.lifecycle import Cause
 from outlive.core.process import Owner, ProcessRecord
 from outlive.core.redactions import redacted_member
 from outlive.engine.announcing import Announcing
-from outlive.engine.hiding import Hider, TextMask, hide_error
-from outlive.engine.pending import Pending
+from outlive.engine.hiding import OutputRedactor, TextMask, hide_error
+from outlive.engine.pending import ApprovalDeadlines
 from outlive.engine.policing import Policing
 from outlive.engine.preparation import Preparation
 from outlive.engine.process import Process
@@ -31,9 +31,9 @@ from outlive.engine.secrets import Secrets
 from outlive.policy.judgement import CommandPolicy, Verdict, refusal
 from outlive.protocols.keeper import decode_spec, encode_spec
 from outlive.store.folder import encode_meta
-from outlive.store.waiting import WaitingCommand, WaitingRoom
+from outlive.store.waiting import QueueStore, WaitingCommand
 
-__all__ = ["Approving", "PendingApproval"]
+__all__ = ["Approvals", "WaitingApproval"]
 
 _MAX_SCRIPT_BYTES = 64 * 1024  # of a script that is shown
 _MASKED = "****"
@@ -45,7 +45,7 @@ _ENDS: dict[_Verdict, Cause] = {"denied": Cause.APPROVAL_DENIED, "expired": Caus
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PendingApproval:
+class WaitingApproval:
     """What somebody has to decide about: the words that would be executed, whatever the command calls itself.
 
     `digest` stands for all that decides what runs (`WaitingCommand.digest`). `script` is whole where its size is
@@ -62,12 +62,12 @@ class PendingApproval:
     redacted: int = 0
 
 
-class Approving(Announcing):
+class Approvals(Announcing):
     """One part of `Engine`: approvals."""
 
-    _room: WaitingRoom
-    _asked: Pending
-    hider: Hider
+    _room: QueueStore
+    _asked: ApprovalDeadlines
+    hider: OutputRedactor
     secrets: Secrets
     _policing: Policing
     _preparation: Preparation | None
@@ -77,11 +77,11 @@ class Approving(Announcing):
         """The rules that decide about every start."""
         return self._settings.policy
 
-    def approvals(self, *, raw: bool = False) -> list[PendingApproval]:
+    def approvals(self, *, raw: bool = False) -> list[WaitingApproval]:
         """Return what waits for an approval, oldest first, whoever asked; `raw` hides no secrets in the words."""
         return [self._shown(process.record, command, raw=raw) for process, command in self._asked.all()]
 
-    def _shown(self, record: ProcessRecord, command: WaitingCommand, *, raw: bool) -> PendingApproval:
+    def _shown(self, record: ProcessRecord, command: WaitingCommand, *, raw: bool) -> WaitingApproval:
         hide = TextMask(None) if raw else self.hider.texts(self.secrets.of(record.process_id))
         script = command.script[:_MAX_SCRIPT_BYTES].decode("utf-8", "replace")
         spec = decode_spec(command.spec)
@@ -94,7 +94,7 @@ class Approving(Announcing):
             approval = replace(record.approval, reason=hide(record.approval.reason))
             record = replace(record, approval=approval)
         script = hide(script)
-        return PendingApproval(
+        return WaitingApproval(
             record=record,
             digest=command.digest,
             argv=argv,
@@ -111,7 +111,7 @@ class Approving(Announcing):
 
         Args:
             process: What is approved,
-            digest: and what it was when it was looked at (`PendingApproval.digest`).
+            digest: and what it was when it was looked at (`WaitingApproval.digest`).
             by: Who approves, for the record.
 
         Raises:
@@ -200,7 +200,7 @@ class Approving(Announcing):
         """Whether lists are in force, so that nothing but the command may decide what a shell runs."""
         return bool(self._settings.allowed_commands.names) or self._policing.is_active
 
-    async def _approval_for(self, command: Command, resolved: Resolved) -> Approval | None:
+    async def _approval_for(self, command: Command, resolved: Resolved) -> ApprovalState | None:
         """Return the approval that a start needs; None when it needs none.
 
         Raises:
@@ -217,7 +217,7 @@ class Approving(Announcing):
             text = f"{_MAX_ASKED} commands wait for an approval already."
             raise LimitExceeded("approval_limit", text)
         expires_at = datetime.now(UTC) + timedelta(seconds=self._settings.approval_timeout_s)
-        return Approval(
+        return ApprovalState(
             reason=decision.reason,
             expires_at=expires_at,
             variables=tuple(sorted({*command.env, *command.env_secrets})),

@@ -9,17 +9,17 @@ import contextlib
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping
 
 from outlive.core.errors import AccessDenied, CommandRefused, OutliveError
-from outlive.core.events import Deed
+from outlive.core.events import AuditEvent
 from outlive.core.process import Owner
 from outlive.engine.inside import check_reach, check_request
 from outlive.engine.process import Process
 from outlive.engine.queries import Queries
 from outlive.engine.records import Records
 
-__all__ = ["Asked"]
+__all__ = ["AuditedControls"]
 
 
-class Asked:
+class AuditedControls:
     """The verbs of `Engine` that change something, for one caller; each does what its namesake there does.
 
     Each raises CommandRefused (`profile_too_weak`) where `check` does.
@@ -28,7 +28,7 @@ class Asked:
     __slots__ = ("_announce", "_by", "_engine", "_queries")
 
     def __init__(
-        self, engine: Records, queries: Queries, by: Owner, *, announce: Callable[[Deed], None]
+        self, engine: Records, queries: Queries, by: Owner, *, announce: Callable[[AuditEvent], None]
     ) -> None:
         """Act for `by`; `queries` knows the process in which it may live."""
         self._engine = engine
@@ -130,7 +130,7 @@ class Asked:
         except OutliveError as error:
             is_denied = isinstance(error, CommandRefused | AccessDenied)
             self._announce(
-                Deed(
+                AuditEvent(
                     what=what,
                     by=self._by,
                     decision="denied" if is_denied else "failed",
@@ -140,4 +140,4 @@ class Asked:
                 )
             )
             raise
-        self._announce(Deed(what=what, by=self._by, process_id=process.process_id, details=details))
+        self._announce(AuditEvent(what=what, by=self._by, process_id=process.process_id, details=details))

@@ -1,6 +1,6 @@
 """What is noted down of a command before it runs: its first record, and the spec for the keeper."""
 
-from outlive.core.approval import Approval
+from outlive.core.approval import ApprovalState
 from outlive.core.command import Command
 from outlive.core.identity import ProcessId
 from outlive.core.lifecycle import State
@@ -32,7 +32,7 @@ def new_record(
     state: State,
     hide: TextMask,
     sandbox: Sandbox,
-    approval: Approval | None = None,
+    approval: ApprovalState | None = None,
 ) -> ProcessRecord:
     """Return what is known of a process that begins in `state`.
 

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Self
 from weakref import WeakKeyDictionary
 
-from outlive.backends.contract import Backend, Started
+from outlive.backends.contract import Backend, StartOutcome
 from outlive.core.command import Command
 from outlive.core.errors import BackendUnavailable, InvalidRequest, OutliveError, StartFailed
 from outlive.core.events import (
@@ -26,19 +26,19 @@ from outlive.core.layout import Layout
 from outlive.core.lifecycle import State
 from outlive.core.process import Owner
 from outlive.engine.announcer import Announcer
-from outlive.engine.approving import Approving
+from outlive.engine.approving import Approvals
 from outlive.engine.command_ids import CommandIds
 from outlive.engine.disk_watch import DiskWatch
 from outlive.engine.drafts import new_record, new_spec
-from outlive.engine.filing import Filing
-from outlive.engine.finding import Finding
+from outlive.engine.filing import RegistryFeed
+from outlive.engine.finding import Reconciliation
 from outlive.engine.grants import Grants
-from outlive.engine.groups import Groups
+from outlive.engine.groups import ConcurrencyLimits
 from outlive.engine.headcount import check_headcount
-from outlive.engine.hiding import Hider, hide_error
-from outlive.engine.intake import Intake
-from outlive.engine.pending import Pending
-from outlive.engine.places import Places
+from outlive.engine.hiding import OutputRedactor, hide_error
+from outlive.engine.intake import ProcessTable
+from outlive.engine.pending import ApprovalDeadlines
+from outlive.engine.places import StartSlots
 from outlive.engine.policing import Policing
 from outlive.engine.preparation import Preparation
 from outlive.engine.process import Change, Process
@@ -47,20 +47,20 @@ from outlive.engine.resolve import clean_environment, find_shell
 from outlive.engine.sandbox import Sandboxes
 from outlive.engine.secrets import Secrets
 from outlive.engine.settings import EngineSettings
-from outlive.engine.undecided import Undecided
+from outlive.engine.undecided import PendingStarts
 from outlive.engine.unread import Unread
 from outlive.engine.upkeep import Upkeep
 from outlive.keeper.disk import Reserve, probe
 from outlive.protocols.keeper import encode_spec
 from outlive.store.registry import Registry
-from outlive.store.waiting import WaitingCommand, WaitingRoom
+from outlive.store.waiting import QueueStore, WaitingCommand
 
 __all__ = ["Engine"]
 
 _ENDING = int(Change.COMPLETED | Change.CLOSED)
 
 
-class Engine(Approving):
+class Engine(Approvals):
     """Starts, controls, finds and remembers processes.
 
     `async with Engine(...)` opens the registry, connects to the keeper (starting it when nobody listens) and
@@ -77,18 +77,20 @@ class Engine(Approving):
         self.disk = DiskWatch(root, self._registry)
         self._ids = CommandIds(self._registry)
         self._announcer = Announcer()
-        self._places = Places()
-        self._intake = Intake(changed=self._changed, announcer=self._announcer)
-        self._filing = Filing(self._registry, self._intake)
-        self._room = room = WaitingRoom(self._layout, fit=Reserve(root).fit)
-        self._undecided = Undecided(room)
-        self._asked = Pending(expire=self._expire)
+        self._places = StartSlots()
+        self._intake = ProcessTable(changed=self._changed, announcer=self._announcer)
+        self._filing = RegistryFeed(self._registry, self._intake)
+        self._room = room = QueueStore(self._layout, fit=Reserve(root).fit)
+        self._undecided = PendingStarts(room)
+        self._asked = ApprovalDeadlines(expire=self._expire)
         self._policing = Policing(settings.policy, environment=self.environment)
-        self._groups = Groups(room, self._undecided, admit=self._admit)
+        self._groups = ConcurrencyLimits(room, self._undecided, admit=self._admit)
         self._folder_of = self._layout.process
         self.grants = Grants(self.live, settings)
         self._registry.on_committed = self._filing.committed
-        self.hider = Hider(settings.redactor, secrets := Secrets(), hides_values=settings.hides_secrets)
+        self.hider = OutputRedactor(
+            settings.redactor, secrets := Secrets(), hides_values=settings.hides_secrets
+        )
         self.secrets = secrets  # values by process id, for whoever hides them in what is shown
         self.sandboxes = Sandboxes(
             settings.sandbox,
@@ -106,7 +108,7 @@ class Engine(Approving):
             hider=self.hider,
         )
         self._upkeep = Upkeep(self._layout, self._registry, self._intake, removed=self._removed)
-        self.finding = Finding(
+        self.finding = Reconciliation(
             self._registry, self._intake, self._recovery, self._upkeep, found=self._everything_found
         )
         self._unread = Unread(self.release, grace_s=settings.reader_grace_s)
@@ -260,13 +262,13 @@ class Engine(Approving):
         )
         return process
 
-    def _settle(self, process: Process, outcome: Started | OutliveError) -> None:
-        if isinstance(outcome, Started):
+    def _settle(self, process: Process, outcome: StartOutcome | OutliveError) -> None:
+        if isinstance(outcome, StartOutcome):
             self._started(process, outcome)
         else:
             self._rejected(process, outcome)
 
-    def _started(self, process: Process, started: Started) -> None:
+    def _started(self, process: Process, started: StartOutcome) -> None:
         self.started_count += 1
         process.confirm_start(started.pid, started.started_ns)
         process.kick()

@@ -6,21 +6,21 @@ A short command is written once, at its end. What a crash of the server cuts off
 import asyncio
 
 from outlive.core.identity import id_to_bytes
-from outlive.engine.intake import Intake
+from outlive.engine.intake import ProcessTable
 from outlive.engine.process import Process
 from outlive.store.registry import Registry
 from outlive.store.rows import StoredProcess
 
-__all__ = ["Filing"]
+__all__ = ["RegistryFeed"]
 
 _PAUSE_S = 0.2
 _SLICE = 100  # snapshots in one turn of the loop: about 2 ms
 
 
-class Filing:
+class RegistryFeed:
     """Collects changed processes; lets go of finished ones when their last state is committed."""
 
-    def __init__(self, registry: Registry, intake: Intake) -> None:
+    def __init__(self, registry: Registry, intake: ProcessTable) -> None:
         """Nothing has changed yet."""
         self._registry = registry
         self._intake = intake

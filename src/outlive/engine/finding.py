@@ -1,4 +1,4 @@
-"""What a server that was started anew does not know yet: `Finding`, and how questions wait for it.
+"""What a server that was started anew does not know yet: `Reconciliation`, and how questions wait for it.
 
 The doors open before every process of earlier servers is found again: how many live must not decide how long a start takes.
 Three things become known one after the other: the registry's rows (at once: which processes were unfinished, and their pids),
@@ -15,14 +15,14 @@ from dataclasses import dataclass, replace
 from outlive.core.command import Command
 from outlive.core.errors import BackendUnavailable, OutliveError
 from outlive.core.identity import ProcessId, id_from_bytes, id_to_bytes, is_process_id
-from outlive.engine.intake import Intake
+from outlive.engine.intake import ProcessTable
 from outlive.engine.recovery import Recovery
 from outlive.engine.settings import EngineSettings
 from outlive.engine.upkeep import Upkeep
 from outlive.store.registry import Registry
 from outlive.store.rows import StoredProcess
 
-__all__ = ["Finding", "Progress"]
+__all__ = ["Progress", "Reconciliation"]
 
 _logger = logging.getLogger(__name__)
 
@@ -45,13 +45,13 @@ class Progress:
         return {"known": self.known, "of": self.of}
 
 
-class Finding:
+class Reconciliation:
     """Begins with `open`; `run` finds everything, and for this server's life it stays known."""
 
     def __init__(
         self,
         registry: Registry,
-        intake: Intake,
+        intake: ProcessTable,
         recovery: Recovery,
         upkeep: Upkeep,
         *,

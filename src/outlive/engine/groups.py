@@ -1,4 +1,4 @@
-"""How many processes of a group run at once, and who comes next: `Groups`.
+"""How many processes of a group run at once, and who comes next: `ConcurrencyLimits`.
 
 Counts what runs, whoever started it and whichever server did; who finds the group full waits in line, first come,
 first served, on disk (`store.waiting`), so that a crash of the server costs nobody his place. While no server lives
@@ -12,21 +12,21 @@ from collections.abc import Awaitable, Callable
 from outlive.core.errors import LimitExceeded
 from outlive.core.lifecycle import State
 from outlive.engine.process import Process
-from outlive.engine.undecided import Undecided
-from outlive.store.waiting import GroupKey, WaitingCommand, WaitingRoom
+from outlive.engine.undecided import PendingStarts
+from outlive.store.waiting import GroupKey, QueueStore, WaitingCommand
 
-__all__ = ["Groups"]
+__all__ = ["ConcurrencyLimits"]
 
 _Waiting = tuple[Process, WaitingCommand]
 
 
-class Groups:
+class ConcurrencyLimits:
     """The groups of all principals. On the engine's loop only; files are written in threads."""
 
     def __init__(
         self,
-        room: WaitingRoom,
-        undecided: Undecided,
+        room: QueueStore,
+        undecided: PendingStarts,
         *,
         admit: Callable[[Process, WaitingCommand], Awaitable[None]],
     ) -> None:

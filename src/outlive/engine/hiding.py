@@ -1,4 +1,4 @@
-"""What is hidden of each process's output: `Hider` joins the setting, the values of its secrets, and what its folder tells.
+"""What is hidden of each process's output: `OutputRedactor` joins the setting, the values of its secrets, and what its folder tells.
 
 Hands every `Process` what its log is read through, and notes in the folder where the values are before they are forgotten.
 """
@@ -17,7 +17,7 @@ from outlive.policy.redaction import Redactor
 from outlive.store.log_mask import Hiding, write_masks
 from outlive.store.output_log import OutputLog
 
-__all__ = ["Hider", "TextMask", "hide_error"]
+__all__ = ["OutputRedactor", "TextMask", "hide_error"]
 
 _logger = logging.getLogger(__name__)
 
@@ -41,7 +41,7 @@ class TextMask:
         return masked
 
 
-class Hider:
+class OutputRedactor:
     """Makes the `Hiding` of processes. `redactor` has what is hidden everywhere; used on the event loop."""
 
     def __init__(self, redactor: Redactor, secrets: Secrets, *, hides_values: bool = True) -> None:

@@ -15,12 +15,12 @@ from outlive.engine.live import LiveTable
 from outlive.engine.process import Process
 from outlive.protocols.keeper import Flags
 
-__all__ = ["Intake"]
+__all__ = ["ProcessTable"]
 
 _SYNC = int(Flags.SYNC)
 
 
-class Intake:
+class ProcessTable:
     """The `BackendListener` of the engine.
 
     Attributes:

@@ -1,4 +1,4 @@
-"""Which starts wait for a person's approval, and until when: `Pending`. The files are `store.waiting`'s."""
+"""Which starts wait for a person's approval, and until when: `ApprovalDeadlines`. The files are `store.waiting`'s."""
 
 import asyncio
 import time
@@ -8,10 +8,10 @@ from outlive.engine.process import Process
 from outlive.store.rows import to_ns
 from outlive.store.waiting import WaitingCommand
 
-__all__ = ["Pending"]
+__all__ = ["ApprovalDeadlines"]
 
 
-class Pending:
+class ApprovalDeadlines:
     """Who waits for an approval. On the engine's loop only."""
 
     def __init__(self, *, expire: Callable[[Process], None]) -> None:

@@ -1,10 +1,10 @@
-"""How many starts of one principal are on their way at a time: `Places`."""
+"""How many starts of one principal are on their way at a time: `StartSlots`."""
 
 import asyncio
 import os
 from weakref import WeakValueDictionary
 
-__all__ = ["Places"]
+__all__ = ["StartSlots"]
 
 # Each start on its way holds a shim and becomes a process that wants a core. More than a few for each core are needed to
 # keep it busy; beyond that they take nothing but turns from everybody else: at 64 on two cores this server itself waited
@@ -17,7 +17,7 @@ def _places() -> int:
     return _EACH_CORE * max(2, len(os.sched_getaffinity(0)))
 
 
-class Places:
+class StartSlots:
     """A semaphore for each name, as long as somebody holds it or waits for it. On one event loop only."""
 
     def __init__(self, places: int | None = None) -> None:

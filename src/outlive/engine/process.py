@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from outlive.core.approval import Approval
+from outlive.core.approval import ApprovalState
 from outlive.core.cursor import Cursor
 from outlive.core.frozen import frozen, thawed
 from outlive.core.identity import ProcessId, id_to_bytes
@@ -16,7 +16,7 @@ from outlive.core.lifecycle import State
 from outlive.core.location import Location
 from outlive.core.process import ProcessRecord
 from outlive.core.terminal import TerminalNote
-from outlive.engine.hiding import Hider
+from outlive.engine.hiding import OutputRedactor
 from outlive.engine.retention_time import boot_time
 from outlive.engine.told import CAUSES, Change
 from outlive.engine.watched import Watched
@@ -61,7 +61,12 @@ class Process(Watched):
     )
 
     def __init__(
-        self, base: ProcessRecord, folder: str, *, output_limit: int | None, hider: Hider | None = None
+        self,
+        base: ProcessRecord,
+        folder: str,
+        *,
+        output_limit: int | None,
+        hider: OutputRedactor | None = None,
     ) -> None:
         """Begin with a record whose unchanging fields stay as they are.
 
@@ -84,7 +89,9 @@ class Process(Watched):
         self._ended_boot: BootTime | None = None
 
     @classmethod
-    def from_stored(cls, stored: StoredProcess, folder: str, *, hider: Hider | None = None) -> "Process":
+    def from_stored(
+        cls, stored: StoredProcess, folder: str, *, hider: OutputRedactor | None = None
+    ) -> "Process":
         """Load a process from the registry (or its folder)."""
         process = cls(stored.record, folder, output_limit=stored.output_limit, hider=hider)
         if stored.complete is not None:
@@ -109,7 +116,7 @@ class Process(Watched):
         return self._base.owner.principal
 
     @property
-    def approval(self) -> Approval | None:
+    def approval(self) -> ApprovalState | None:
         """What policy asked a person about; None when it asked nobody."""
         return self._base.approval
 
@@ -271,7 +278,7 @@ class Process(Watched):
         self._snapshot = None
         return self.settle(Process.from_stored(stored, self.folder))
 
-    def approve(self, approval: Approval) -> None:
+    def approve(self, approval: ApprovalState) -> None:
         """Take over that it is approved. Engine only."""
         self._base = replace(self._base, approval=approval)
         self._snapshot = None

@@ -12,9 +12,9 @@ from outlive.core.lifecycle import State
 from outlive.core.location import LOCAL
 from outlive.core.process import ProcessRecord
 from outlive.engine import waiting
-from outlive.engine.finding import Finding
-from outlive.engine.hiding import Hider
-from outlive.engine.intake import Intake
+from outlive.engine.finding import Reconciliation
+from outlive.engine.hiding import OutputRedactor
+from outlive.engine.intake import ProcessTable
 from outlive.engine.process import Process
 from outlive.engine.recovery import Recovery
 from outlive.engine.resolve import clean_environment
@@ -39,12 +39,12 @@ class Queries:
     """One half of `Engine`: what can be known."""
 
     _layout: Layout
-    _intake: Intake
+    _intake: ProcessTable
     _registry: Registry
     _recovery: Recovery
-    finding: Finding
+    finding: Reconciliation
     _recovered: set[str]
-    hider: Hider
+    hider: OutputRedactor
     _settings: EngineSettings
 
     @property

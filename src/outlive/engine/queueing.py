@@ -5,20 +5,20 @@ import contextlib
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
-from outlive.backends.contract import Started
+from outlive.backends.contract import StartOutcome
 from outlive.core.command import Command
 from outlive.core.errors import BackendUnavailable, InvalidRequest, OutliveError
 from outlive.core.events import StateChanged
 from outlive.core.lifecycle import Cause, State
 from outlive.core.process import Owner
-from outlive.engine.filing import Filing
-from outlive.engine.finding import Finding
-from outlive.engine.groups import Groups
-from outlive.engine.hiding import Hider
-from outlive.engine.intake import Intake
+from outlive.engine.filing import RegistryFeed
+from outlive.engine.finding import Reconciliation
+from outlive.engine.groups import ConcurrencyLimits
+from outlive.engine.hiding import OutputRedactor
+from outlive.engine.intake import ProcessTable
 from outlive.engine.process import Process
 from outlive.engine.records import Records
-from outlive.engine.undecided import Undecided
+from outlive.engine.undecided import PendingStarts
 from outlive.engine.waiting import until
 from outlive.protocols.keeper import decode_spec
 from outlive.store.folder import base_record
@@ -37,14 +37,14 @@ class Queueing(Records):
     """One part of `Engine`: groups."""
 
     _registry: Registry
-    _filing: Filing
-    _intake: Intake
-    finding: Finding
-    _groups: Groups
-    _undecided: Undecided
-    hider: Hider
+    _filing: RegistryFeed
+    _intake: ProcessTable
+    finding: Reconciliation
+    _groups: ConcurrencyLimits
+    _undecided: PendingStarts
+    hider: OutputRedactor
     _changed: Callable[[Process, int], None]
-    _started: Callable[[Process, Started], None]
+    _started: Callable[[Process, StartOutcome], None]
     _folder_of: Callable[[str], str]
 
     def group_limit(self, principal: str, group: str) -> int | None:
@@ -187,8 +187,8 @@ class Queueing(Records):
         """Start a process whose turn it is, however long the keeper is away or the disk full; asking twice starts nothing twice."""
         decision = self._undecided.decision_on(process)
 
-        def settle(outcome: Started | OutliveError) -> None:
-            if isinstance(outcome, Started):
+        def settle(outcome: StartOutcome | OutliveError) -> None:
+            if isinstance(outcome, StartOutcome):
                 self._started(process, outcome)
             elif not _passes(outcome) and not decision.locked():
                 refuse(outcome)

@@ -14,9 +14,9 @@ from outlive.core.lifecycle import State
 from outlive.core.process import ProcessRecord
 from outlive.engine.controls import Controls
 from outlive.engine.disk_watch import DiskWatch
-from outlive.engine.filing import Filing
-from outlive.engine.finding import Finding
-from outlive.engine.groups import Groups
+from outlive.engine.filing import RegistryFeed
+from outlive.engine.finding import Reconciliation
+from outlive.engine.groups import ConcurrencyLimits
 from outlive.engine.process import Process
 from outlive.engine.secrets import Secrets
 from outlive.engine.upkeep import Upkeep
@@ -37,11 +37,11 @@ class Records(Controls):
 
     _backend: Backend
     _registry: Registry
-    _filing: Filing
+    _filing: RegistryFeed
     _upkeep: Upkeep
-    _groups: Groups
+    _groups: ConcurrencyLimits
     disk: DiskWatch
-    finding: Finding
+    finding: Reconciliation
     secrets: Secrets
 
     async def relabel(self, process: Process, *, tags: Mapping[str, str], group: str | None) -> None:

@@ -15,8 +15,8 @@ from outlive.core.errors import OutliveError
 from outlive.core.identity import ProcessId, id_from_bytes, id_to_bytes
 from outlive.core.layout import Layout
 from outlive.core.lifecycle import State
-from outlive.engine.hiding import Hider
-from outlive.engine.intake import Intake
+from outlive.engine.hiding import OutputRedactor
+from outlive.engine.intake import ProcessTable
 from outlive.engine.process import Change, Process
 from outlive.engine.secrets import Secrets
 from outlive.protocols.keeper import Phase
@@ -39,12 +39,12 @@ class Recovery:
         self,
         layout: Layout,
         registry: Registry,
-        intake: Intake,
+        intake: ProcessTable,
         *,
         recovered: Callable[[Process], None],
         settled: Callable[[Process, int], None],
         secrets: Secrets,
-        hider: Hider,
+        hider: OutputRedactor,
     ) -> None:
         """`recovered` hears of adopted live processes, `settled` of ends that were found in files."""
         self._layout = layout

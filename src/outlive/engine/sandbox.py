@@ -15,8 +15,8 @@ from outlive.core.command import Command
 from outlive.core.errors import CommandRefused, InvalidRequest, StartFailed
 from outlive.core.process import Owner, ProcessRecord
 from outlive.core.sandbox import NO_LIMITS, Limits, Profile, Sandbox, parse_profile
-from outlive.keeper.bounds import Place, bounds_of
-from outlive.keeper.offers import Offers, ask_offers, read_offers
+from outlive.keeper.bounds import SandboxPlace, bounds_of
+from outlive.keeper.offers import Capabilities, ask_offers, read_offers
 
 __all__ = ["Confined", "SandboxSettings", "Sandboxes"]
 
@@ -97,7 +97,7 @@ class Sandboxes:
         self._settings = settings
         self._state_dir = state_dir
         self._environment = environment
-        self._offers: Offers | None = None
+        self._offers: Capabilities | None = None
         self._asking = asyncio.Lock()
         self._ask = ask
         self._surroundings: _Surroundings | None = None
@@ -172,7 +172,7 @@ class Sandboxes:
             raise _unavailable(
                 profile, "a limit of processors needs a control group, and none can be made", hint=_NO_CPUS
             )
-        place = Place()
+        place = SandboxPlace()
         if profile.strength >= Profile.WORKSPACE.strength:
             place = await asyncio.to_thread(self._place, profile, cwd, script)
         bounds = bounds_of(profile, machine, place, limits=limits, name=name)
@@ -181,7 +181,7 @@ class Sandboxes:
         sandbox = Sandbox(profile=profile, features=bounds.features)
         return Confined(sandbox=sandbox, steps=bounds.steps, groups=bounds.groups)
 
-    async def offers(self) -> Offers:
+    async def offers(self) -> Capabilities:
         """Return what this machine offers to the keeper's commands; tried out at the first call.
 
         Raises:
@@ -192,17 +192,17 @@ class Sandboxes:
                 self._offers = await self._find_out()
         return self._offers
 
-    async def _find_out(self) -> Offers:
+    async def _find_out(self) -> Capabilities:
         if self._ask is not None:
             with contextlib.suppress(InvalidRequest):  # a keeper of an earlier version, which does not know
                 return read_offers(await self._ask())
         return await asyncio.to_thread(ask_offers, self._state_dir)
 
-    def assume(self, offers: Offers) -> None:
+    def assume(self, offers: Capabilities) -> None:
         """Believe somebody who has tried out already what the machine offers."""
         self._offers = offers
 
-    def _place(self, profile: Profile, cwd: str, script: str | None) -> Place:
+    def _place(self, profile: Profile, cwd: str, script: str | None) -> SandboxPlace:
         around, workspace = self._look_around(), os.path.realpath(cwd)
         state = around.state
         if _is_within(state, workspace) or _is_within(workspace, state):
@@ -223,8 +223,8 @@ class Sandboxes:
         if script is not None:
             shown.append(script)
         if profile is Profile.SEALED:
-            return Place(writable=tuple(writable), hidden=_outermost(hidden), shown=tuple(shown))
-        return Place(
+            return SandboxPlace(writable=tuple(writable), hidden=_outermost(hidden), shown=tuple(shown))
+        return SandboxPlace(
             writable=(*writable, *around.temporary),
             readable=_readable(around, hidden),
             shown=tuple(dict.fromkeys(shown)),

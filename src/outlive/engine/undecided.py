@@ -1,4 +1,4 @@
-"""Commands between their place in a line and the keeper's answer: `Undecided`, who may still be withdrawn (decision 60).
+"""Commands between their place in a line and the keeper's answer: `PendingStarts`, who may still be withdrawn (decision 60).
 
 Whether such a command runs is decided by one rename, the keeper's or ours (`store.waiting`). What finds out or decides
 it runs in tasks of the engine: a caller that goes away must not leave a command that neither waits nor runs.
@@ -13,17 +13,17 @@ from weakref import WeakKeyDictionary
 from outlive.core.errors import BackendUnavailable
 from outlive.core.lifecycle import Cause
 from outlive.engine.process import Process
-from outlive.store.waiting import WaitingCommand, WaitingRoom
+from outlive.store.waiting import QueueStore, WaitingCommand
 
-__all__ = ["Undecided"]
+__all__ = ["PendingStarts"]
 
 _logger = logging.getLogger(__name__)
 
 
-class Undecided:
+class PendingStarts:
     """From a place in a line until the keeper has answered. On the engine's loop only; files are written in threads."""
 
-    def __init__(self, room: WaitingRoom) -> None:
+    def __init__(self, room: QueueStore) -> None:
         """Nobody waits."""
         self._room = room
         self._commands: dict[Process, WaitingCommand] = {}

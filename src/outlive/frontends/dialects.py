@@ -1,4 +1,4 @@
-"""In which shape a caller is told an error that no door has answered: `Dialects`, the one place that decides.
+"""In which shape a caller is told an error that no door has answered: `ErrorFormats`, the one place that decides.
 
 Guard, boundary and front page answer before or beside the doors. What they say belongs to the path: problems on REST's,
 JSON-RPC on MCP's, plain JSON everywhere else. The doors bring their shapes; they do not know each other.
@@ -11,7 +11,7 @@ from starlette.types import Scope, Send
 
 from outlive.frontends.answers import Headers, send_error
 
-__all__ = ["Dialects", "SendError"]
+__all__ = ["ErrorFormats", "SendError"]
 
 
 class SendError(Protocol):
@@ -31,7 +31,7 @@ class SendError(Protocol):
         """Send it."""
 
 
-class Dialects:
+class ErrorFormats:
     """A `SendError` that speaks as the path demands."""
 
     def __init__(self, by_path: Mapping[str, SendError]) -> None:

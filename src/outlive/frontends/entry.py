@@ -1,4 +1,4 @@
-"""Who may come in, and as whom: `Entry`, which decides for each request and upgrade (decision 70).
+"""Who may come in, and as whom: `Authenticator`, which decides for each request and upgrade (decision 70).
 
 In this order: a token counts everywhere; the API key over TCP; else our own uid, over the Unix socket or loopback
 TCP, where nobody forwards and the process is none that we have started. A web page there acts as the user only where its
@@ -14,14 +14,14 @@ from urllib.parse import parse_qs
 from starlette.types import Scope
 
 from outlive.core.errors import LimitExceeded
-from outlive.frontends.peers import PEER, Peer, Peers, Place, Standing
+from outlive.frontends.peers import PEER, Peer, PeerCredentials, PeerPlace, Peers
 from outlive.frontends.token_book import TokenBook
 from outlive.frontends.web_pages import is_from_page, is_navigation, local_origin, values_of
 from outlive.policy.access import PAGE_HINT, Access
 from outlive.policy.access import Scope as AccessScope
 from outlive.policy.tokens import PREFIX, Token
 
-__all__ = ["Admission", "Entry", "Refusal", "credentials", "is_forwarded", "without_tokens"]
+__all__ = ["AccessRefusal", "Admission", "Authenticator", "credentials", "is_forwarded", "without_tokens"]
 
 # A subprotocol that is a token: this, and the token behind it (any HTTP token is a name, RFC 6455, section 4.1).
 _OFFERED = "outlive.token."
@@ -34,7 +34,7 @@ _PATIENCE_S = 60.0  # as long as clients commonly wait; a busy machine is no rea
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class AccessRefusal:
     """Why a caller is not let in: the error's slug, a sentence, and what to do where the slug's own hint does not fit."""
 
     error: str
@@ -50,7 +50,7 @@ class Admission:
     token: Token | None = None
 
 
-class Entry:
+class Authenticator:
     """Decides from the headers, the kernel's word and the tokens."""
 
     def __init__(
@@ -88,7 +88,7 @@ class Entry:
         self._origins = origins
         self._hello_paths = hello_paths
 
-    async def admit(self, scope: Scope) -> Admission | Refusal:
+    async def admit(self, scope: Scope) -> Admission | AccessRefusal:
         """Decide about one request or upgrade, whose Host and Origin were looked at before.
 
         Cancellation: safe.
@@ -98,13 +98,13 @@ class Entry:
             async with asyncio.timeout(_PATIENCE_S):
                 standing = await self._peers.standing(peer)
         except TimeoutError:
-            return Refusal("caller_undetermined", "Whose connection this is could not be told in time.")
+            return AccessRefusal("caller_undetermined", "Whose connection this is could not be told in time.")
         except LimitExceeded as error:
-            return Refusal(error.code, error.message)
+            return AccessRefusal(error.code, error.message)
         if peer.is_unix and standing.uid != self._own_uid:
-            return Refusal("foreign_user", "This socket belongs to another user.")
+            return AccessRefusal("foreign_user", "This socket belongs to another user.")
         if standing.inside == "":  # and what it starts might be bound less than it is itself
-            return Refusal("inside_process", "Which of our own processes asks here cannot be told.")
+            return AccessRefusal("inside_process", "Which of our own processes asks here cannot be told.")
         is_bridge = scope["type"] == "websocket" and scope["path"] in self._bridge_paths
         shown = [*credentials(scope), *self._offered(scope), *(_query_tokens(scope) if is_bridge else [])]
         secrets = [one for one in shown if one.startswith(PREFIX)]
@@ -112,7 +112,7 @@ class Entry:
             return await self._by_token(secrets, peer, standing, is_bridge=is_bridge)
         if self._api_key and not peer.is_unix:
             if not _has_key(shown, self._api_key):
-                return Refusal("key_missing", "The API key is missing or wrong.")
+                return AccessRefusal("key_missing", "The API key is missing or wrong.")
             return Admission(self._own(peer, standing, AccessScope.RUN))
         refusal = self._distrust(scope, standing)
         if refusal is not None:
@@ -127,16 +127,18 @@ class Entry:
         return nullcontext() if found.token is None else self._tokens.using(found.token, peer.hang_up)
 
     async def _by_token(
-        self, secrets: list[str], peer: Peer, standing: Standing, *, is_bridge: bool
-    ) -> Admission | Refusal:
+        self, secrets: list[str], peer: Peer, standing: PeerCredentials, *, is_bridge: bool
+    ) -> Admission | AccessRefusal:
         for secret in secrets:
             token = await self._tokens.find(secret)
             if token is None:
                 continue
             if token.process_id not in {None, standing.inside}:
-                return Refusal("token_invalid", "This token counts only in the process that it was made for.")
+                return AccessRefusal(
+                    "token_invalid", "This token counts only in the process that it was made for."
+                )
             if token.scope is AccessScope.BRIDGE and not is_bridge:
-                return Refusal(
+                return AccessRefusal(
                     "scope_missing", "A token of the scope bridge is for the terminal bridge only."
                 )
             access = Access(
@@ -146,44 +148,44 @@ class Entry:
                 inside=standing.inside,
             )
             return Admission(access, token)
-        return Refusal("token_invalid", "The token is unknown, has expired or was revoked.")
+        return AccessRefusal("token_invalid", "The token is unknown, has expired or was revoked.")
 
     def _offered(self, scope: Scope) -> list[str]:
         if scope["type"] != "websocket" or not scope["path"].startswith(self._offering_paths):
             return []
         return [one.removeprefix(_OFFERED) for one in scope["subprotocols"] if _is_token(one)]
 
-    def _distrust(self, scope: Scope, standing: Standing) -> Refusal | None:
+    def _distrust(self, scope: Scope, standing: PeerCredentials) -> AccessRefusal | None:
         """Return why the uid alone is no reason to let somebody in; None when it is."""
-        if standing.place is Place.INSIDE:
-            return Refusal(
+        if standing.place is PeerPlace.INSIDE:
+            return AccessRefusal(
                 "inside_process", "A process that outlive has started is not let in by its user alone."
             )
         if is_forwarded(scope):
-            return Refusal("token_missing", "A request that somebody forwards has to show a token.")
+            return AccessRefusal("token_missing", "A request that somebody forwards has to show a token.")
         if standing.uid != self._own_uid:
-            return Refusal("token_missing", "Only the user who started the server needs no token.")
-        if standing.place is not Place.OUTSIDE:
-            return Refusal(
+            return AccessRefusal("token_missing", "Only the user who started the server needs no token.")
+        if standing.place is not PeerPlace.OUTSIDE:
+            return AccessRefusal(
                 "token_missing", "Whose connection this is cannot be told: it has to show a token."
             )
         return None
 
-    def _page(self, scope: Scope, peer: Peer, standing: Standing) -> Admission | Refusal:
+    def _page(self, scope: Scope, peer: Peer, standing: PeerCredentials) -> Admission | AccessRefusal:
         """Decide about a page in the user's own browser that shows no token."""
         origin = next((one.lower() for one in values_of(scope, b"origin")), "")
         if origin in self._origins:
             return Admission(self._own(peer, standing, AccessScope.RUN))
         local = local_origin(scope) if self._greets(scope) else None
         if local is None and not is_navigation(scope):
-            return Refusal("token_missing", "A web page has to show a token.", hint=PAGE_HINT)
+            return AccessRefusal("token_missing", "A web page has to show a token.", hint=PAGE_HINT)
         named = f"page:{local}" if local else "page"
         return Admission(Access(principal=named, scope=AccessScope.HELLO, address=str(peer)))
 
     def _greets(self, scope: Scope) -> bool:
         return scope["type"] == "http" and scope["path"] in self._hello_paths
 
-    def _own(self, peer: Peer, standing: Standing, scope: AccessScope) -> Access:
+    def _own(self, peer: Peer, standing: PeerCredentials, scope: AccessScope) -> Access:
         return Access(
             principal=f"uid:{self._own_uid}", scope=scope, address=str(peer), inside=standing.inside
         )

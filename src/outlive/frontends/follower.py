@@ -1,6 +1,6 @@
-"""When something followed is sent: `Follower`, woken by kicks, held back by a client that does not read.
+"""When something followed is sent: `Sender`, woken by kicks, held back by a client that does not read.
 
-What is sent, a `Followed` knows: a cursor on a process's log that gives frames in bounded turns. Nothing is queued.
+What is sent, a `Sendable` knows: a cursor on a process's log that gives frames in bounded turns. Nothing is queued.
 
 A kick (something changed) takes one bounded turn and writes once; while more is left, or while the client does not
 read, one task alternates "wait until writable, a turn, let others run". A slow client therefore costs one
@@ -16,7 +16,7 @@ from typing import Generic, Protocol, TypeVar
 from outlive.engine import Process
 from outlive.frontends.outbox import Outbox
 
-__all__ = ["Followed", "Follower", "Spawn"]
+__all__ = ["Sendable", "Sender", "Spawn"]
 
 _logger = logging.getLogger(__name__)
 
@@ -26,7 +26,7 @@ _IDLE_S = 0.1  # a partial line that rests this long is a prompt (promise S0.6)
 _IDLE_MAX_S = 1.0  # and one that never rests, a progress bar for instance, is shown this often
 
 
-class Followed(Protocol):
+class Sendable(Protocol):
     """What comes next on the wire about one process."""
 
     @property
@@ -52,10 +52,10 @@ class Followed(Protocol):
         """Return the frames of one bounded turn, and whether there is more at once."""
 
 
-_Followed = TypeVar("_Followed", bound=Followed)
+_Followed = TypeVar("_Followed", bound=Sendable)
 
 
-class Follower(Generic[_Followed]):
+class Sender(Generic[_Followed]):
     """Sends one subscription to one connection. Used on the event loop only.
 
     `begin` starts it, `close` ends it without a word; it ends itself after its last message.

@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from outlive.core.errors import SLUGS
 from outlive.frontends.answers import CLOSE, STATUS, Headers, send_error
 from outlive.frontends.dialects import SendError
-from outlive.frontends.entry import Admission, Entry, Refusal, without_tokens
+from outlive.frontends.entry import AccessRefusal, Admission, Authenticator, without_tokens
 from outlive.frontends.peers import PEER
 from outlive.frontends.web_pages import (
     AUTHORITY,
@@ -65,7 +65,7 @@ class Guard:
     def __init__(
         self,
         app: ASGIApp,
-        entry: Entry,
+        entry: Authenticator,
         *,
         names: Names = Names(),
         origins: frozenset[str] = frozenset(),
@@ -101,9 +101,9 @@ class Guard:
                 await _answer_preflight(send)
                 return
             found = await self._entry.admit(scope)
-            if isinstance(found, Refusal) and self._is_open(scope):
+            if isinstance(found, AccessRefusal) and self._is_open(scope):
                 found = Admission(Access(principal="", scope=AccessScope.HELLO))
-            if not isinstance(found, Refusal):
+            if not isinstance(found, AccessRefusal):
                 state = {**scope["state"], ACCESS: found.access}
                 if scope["type"] == "websocket":
                     scope = without_tokens(scope)
@@ -117,7 +117,7 @@ class Guard:
     def _is_open(self, scope: Scope) -> bool:
         return scope.get("method") in {"GET", "HEAD"} and scope["path"] in self._open_paths
 
-    async def _refuse(self, scope: Scope, send: Send, refusal: Refusal) -> None:
+    async def _refuse(self, scope: Scope, send: Send, refusal: AccessRefusal) -> None:
         status = STATUS[refusal.error]
         await self._answer(
             scope,
@@ -150,7 +150,9 @@ def access_of(scope: Scope) -> Access:
     return access
 
 
-def judge(scope: Scope, *, names: Names = Names(), origins: frozenset[str] = frozenset()) -> Refusal | None:
+def judge(
+    scope: Scope, *, names: Names = Names(), origins: frozenset[str] = frozenset()
+) -> AccessRefusal | None:
     """Return what is wrong with the Host or the Origin of a request, None when nothing is. Pure."""
     shown = values_of(scope, b"origin")
     if (scope.get("server") or (None, None))[1] is None:
@@ -162,7 +164,7 @@ def judge(scope: Scope, *, names: Names = Names(), origins: frozenset[str] = fro
     hosts = values_of(scope, b"host")
     if len(hosts) != 1 or not _is_own(hosts[0], names, default_port=_DEFAULT_PORTS[scheme]):
         found = ", ".join(map(repr, hosts))[:100] or "none"
-        return Refusal("foreign_host", f"This server does not answer for that Host ({found}).")
+        return AccessRefusal("foreign_host", f"This server does not answer for that Host ({found}).")
     if len(shown) > 1 or (shown and not _is_welcome(shown[0], scheme, names, origins)):
         return _foreign_page(scope)
     if not shown and is_cross_site(scope) and not is_navigation(scope):
@@ -170,11 +172,11 @@ def judge(scope: Scope, *, names: Names = Names(), origins: frozenset[str] = fro
     return None
 
 
-def _foreign_page(scope: Scope) -> Refusal:
+def _foreign_page(scope: Scope) -> AccessRefusal:
     origins = values_of(scope, b"origin")
     found = ", ".join(map(repr, origins))[:100] or "Sec-Fetch-Site tells of one that is not named"
     text = f"Requests of that Origin are refused ({found})."
-    return Refusal("foreign_origin", text, hint=f"Connect without an Origin header. {_ORIGIN_HINT}")
+    return AccessRefusal("foreign_origin", text, hint=f"Connect without an Origin header. {_ORIGIN_HINT}")
 
 
 async def _answer_preflight(send: Send) -> None:

@@ -18,7 +18,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from outlive.frontends.listeners import BACKLOG
 from outlive.frontends.peers import PEER, Peer
 from outlive.frontends.raw_websocket import RawWebSocketProtocol
-from outlive.frontends.turnstile import SWEEP_S, Phase, Turnstile
+from outlive.frontends.turnstile import SWEEP_S, ConnectionLimiter, ConnectionPhase
 from outlive.frontends.uvicorn_parts import (
     STATUS_LINE,
     ClientDisconnected,
@@ -47,14 +47,14 @@ class HttpProtocol(HttpToolsProtocol):
     It passes the turnstile, and notes for the guard who is at the other end. A `turnstile.Guest`.
     """
 
-    def __init__(self, *, turnstile: Turnstile, **uvicorns: Any) -> None:  # noqa: ANN401 -- passed on as they are
+    def __init__(self, *, turnstile: ConnectionLimiter, **uvicorns: Any) -> None:  # noqa: ANN401 -- passed on as they are
         """Take the server's turnstile and what uvicorn wants to know."""
         super().__init__(**uvicorns)
         self._turnstile = turnstile
         self._head_bytes = 0
         self._peer: Peer | None = None
         self._answering: Any = None  # the request whose answer is being made; `cycle` is the newest
-        self.phase = Phase.HEAD
+        self.phase = ConnectionPhase.HEAD
         self.since = 0.0
 
     @property
@@ -87,7 +87,7 @@ class HttpProtocol(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         """Take bytes; a head that does not end is refused."""
         super().data_received(data)
-        if self.phase is Phase.HEAD:
+        if self.phase is ConnectionPhase.HEAD:
             self._head_bytes += len(data)
             if self._head_bytes > _MOST_HEAD_BYTES and not self.transport.is_closing():
                 self.turn_away(431)
@@ -96,11 +96,11 @@ class HttpProtocol(HttpToolsProtocol):
         """Begin a request."""
         super().on_message_begin()
         self._head_bytes = 0
-        self._turnstile.begin(self, Phase.HEAD)
+        self._turnstile.begin(self, ConnectionPhase.HEAD)
 
     def on_headers_complete(self) -> None:
         """Begin a request's body, and the work on it."""
-        self._turnstile.begin(self, Phase.BODY)
+        self._turnstile.begin(self, ConnectionPhase.BODY)
         if not self.url.startswith(b"/"):
             self._heed_target()
         super().on_headers_complete()
@@ -110,15 +110,15 @@ class HttpProtocol(HttpToolsProtocol):
     def on_message_complete(self) -> None:
         """End a request."""
         super().on_message_complete()
-        self._turnstile.begin(self, Phase.REST if self.is_answered else Phase.ANSWER)
+        self._turnstile.begin(self, ConnectionPhase.REST if self.is_answered else ConnectionPhase.ANSWER)
 
     def on_response_complete(self) -> None:
         """End an answer."""
         super().on_response_complete()
         if self.pipeline:  # uvicorn has just resumed: who asks faster than we answer would fill our memory
             self.flow.pause_reading()
-        if self.phase is Phase.ANSWER:
-            self._turnstile.begin(self, Phase.REST)
+        if self.phase is ConnectionPhase.ANSWER:
+            self._turnstile.begin(self, ConnectionPhase.REST)
 
     def handle_websocket_upgrade(self) -> None:
         """Hand the connection to the WebSocket protocol."""
@@ -177,7 +177,7 @@ async def serving(
     2 seconds, then cuts what is left.
     """
     soon = asyncio.get_running_loop().call_soon
-    turnstile = Turnstile(max_http_connections, time.monotonic, soon)
+    turnstile = ConnectionLimiter(max_http_connections, time.monotonic, soon)
     server = _Server(app, max_message_bytes=max_message_bytes, turnstile=turnstile)
     try:
         await server.open(sockets, tls)
@@ -205,7 +205,7 @@ class _Cut:
 class _Server:
     """The accepting sockets and their connections."""
 
-    def __init__(self, app: ASGIApp, *, max_message_bytes: int, turnstile: Turnstile) -> None:
+    def __init__(self, app: ASGIApp, *, max_message_bytes: int, turnstile: ConnectionLimiter) -> None:
         """Configure uvicorn's protocols; nothing is opened yet."""
         self._turnstile = turnstile
         self._config = Config(

@@ -1,4 +1,4 @@
-"""How often a principal may ask over HTTP, and whose turn it is: `Pace`, the layer behind the guard.
+"""How often a principal may ask over HTTP, and whose turn it is: `RateLimiter`, the layer behind the guard.
 
 Who asks too often over HTTP hears so (429, RFC 6585, section 4) and when to come back (Retry-After, RFC 9110, section
 10.2.3). On a WebSocket, where nobody needs to be told to repeat anything, the next message is read that much later.
@@ -14,11 +14,11 @@ from outlive.core.errors import SLUGS
 from outlive.frontends.answers import STATUS, send_error
 from outlive.frontends.dialects import SendError
 from outlive.frontends.guard import ACCESS
-from outlive.frontends.turns import Turns
+from outlive.frontends.turns import FairQueue
 from outlive.policy.access import Access
 from outlive.policy.limits import Rates
 
-__all__ = ["Pace", "Take", "counting"]
+__all__ = ["RateLimiter", "Take", "counting"]
 
 Take = Callable[
     [str, int], float
@@ -37,7 +37,7 @@ def counting(rate: float | None) -> Take:
     return take
 
 
-class Pace:
+class RateLimiter:
     """Lets a request pass to `app`, or answers that it comes too early."""
 
     def __init__(
@@ -58,7 +58,7 @@ class Pace:
         """
         self._app = app
         self._take = take
-        self._turns = Turns()
+        self._turns = FairQueue()
         self._free_paths = free_paths
         self._answer = answer
 

@@ -14,17 +14,17 @@ from functools import partial
 
 from outlive.core.errors import LimitExceeded
 from outlive.core.layout import Layout
-from outlive.engine.places import Places
+from outlive.engine.places import StartSlots
 from outlive.frontends.looks import Looks
 from outlive.frontends.socket_holders import Holders, is_held_by
 from outlive.frontends.socket_table import Address, SocketOwner, SocketTable
-from outlive.keeper.callers import AcceptTurns, Caller
+from outlive.keeper.callers import AcceptTurns, PeerProcess
 from outlive.keeper.kernel import BOOT_ID, start_ticks, stat_fields
-from outlive.keeper.kinship import Kinship, Verdict
+from outlive.keeper.kinship import Ancestry, Descent
 from outlive.keeper.locks import holder_of
 from outlive.keeper.records import read_pid
 
-__all__ = ["PEER", "Living", "Peer", "Peers", "Place", "Standing", "still_lives"]
+__all__ = ["PEER", "Living", "Peer", "PeerCredentials", "PeerPlace", "Peers", "still_lives"]
 
 PEER = "outlive.peer"  # in scope["state"]; set by `http_server` for each connection
 
@@ -38,7 +38,7 @@ _NO_ROOM = "The server has no descriptor left to know callers by."
 _MAX_ENVIRONMENT = 256 * 1024
 
 
-class Place(Enum):
+class PeerPlace(Enum):
     """Where a process lives."""
 
     OUTSIDE = "outside"
@@ -47,13 +47,13 @@ class Place(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class PeerCredentials:
     """What the kernel says. `inside` is the process of ours in whose tree it lives, "" where nobody can say which."""
 
     uid: int | None = None
     pid: int | None = None
     ticks: int = 0  # when it started, in clock ticks since boot
-    place: Place = Place.UNKNOWN
+    place: PeerPlace = PeerPlace.UNKNOWN
     inside: str | None = None
 
 
@@ -65,7 +65,7 @@ class Peer:
     def __init__(
         self,
         *,
-        caller: Caller | None = None,
+        caller: PeerProcess | None = None,
         local: Address | None = None,
         remote: Address | None = None,
         is_unix: bool = False,
@@ -76,7 +76,7 @@ class Peer:
         self.remote = remote
         self.is_unix = is_unix
         self.hang_up = hang_up
-        self.standing: Standing | None = None
+        self.standing: PeerCredentials | None = None
         self._caller = caller
 
     @classmethod
@@ -85,13 +85,13 @@ class Peer:
     ) -> "Peer":
         """Return the peer of a Unix socket that was just accepted; `close` it with the connection."""
         try:
-            caller = Caller.behind(connection, turns)
+            caller = PeerProcess.behind(connection, turns)
         except OSError:
             caller = None
         return cls(caller=caller, is_unix=True, hang_up=hang_up)
 
     @property
-    def caller(self) -> Caller:
+    def caller(self) -> PeerProcess:
         """Who connected to the Unix socket.
 
         Raises:
@@ -123,11 +123,11 @@ class Peers:
         self._own_uid = own_uid
         self._living = living
         self._sessions: set[int] = set()
-        self._kinship = Kinship(self._of_ours)
+        self._kinship = Ancestry(self._of_ours)
         self._latest: dict[int, None] = {}  # pids of those who came, the latest last
         self._holders = Holders()
         self._looks = Looks()
-        self._judged = Places(1)
+        self._judged = StartSlots(1)
         self._table = SocketTable()
 
     def learn(self, sessions: Collection[int]) -> None:
@@ -136,7 +136,7 @@ class Peers:
             self._kinship.forget_all()
         self._sessions = set(sessions)
 
-    async def standing(self, peer: Peer) -> Standing:
+    async def standing(self, peer: Peer) -> PeerCredentials:
         """Return what the kernel says about a peer; asked once for each connection.
 
         However long that takes: how long a caller waits is for `entry` to say.
@@ -163,29 +163,29 @@ class Peers:
                 pid, ticks = caller.pid, _ticks_of(caller)
         return f"{BOOT_ID}.{pid}.{ticks}" if ticks else ""
 
-    async def _of_unix(self, peer: Peer) -> Standing:
+    async def _of_unix(self, peer: Peer) -> PeerCredentials:
         if peer.caller.uid != self._own_uid:
-            return Standing(uid=peer.caller.uid, pid=peer.caller.pid)
+            return PeerCredentials(uid=peer.caller.uid, pid=peer.caller.pid)
         return await self._of_process(peer.caller)
 
-    async def _of_tcp(self, peer: Peer) -> Standing:
+    async def _of_tcp(self, peer: Peer) -> PeerCredentials:
         owner = await self._owner(peer)
         if owner is None or owner.uid != self._own_uid:
-            return Standing(uid=None if owner is None else owner.uid)
+            return PeerCredentials(uid=None if owner is None else owner.uid)
         if not any(True for _ in self._living()):
-            return Standing(uid=owner.uid, place=Place.OUTSIDE)  # there is no tree to be in
+            return PeerCredentials(uid=owner.uid, place=PeerPlace.OUTSIDE)  # there is no tree to be in
         with closing(await self._holding(owner)) as caller:
             return await self._of_process(caller)
 
-    async def _of_process(self, caller: Caller) -> Standing:
+    async def _of_process(self, caller: PeerProcess) -> PeerCredentials:
         if not caller.is_there():
-            return Standing(uid=caller.uid)
+            return PeerCredentials(uid=caller.uid)
         ticks = start_ticks(caller.pid)
         place, inside = await self._place(caller.pid)
         # Still there: what was read about its pid was about this process. Else it counts as one that is gone.
         if not caller.is_there():
-            return Standing(uid=caller.uid)
-        return Standing(uid=caller.uid, pid=caller.pid, ticks=ticks, place=place, inside=inside)
+            return PeerCredentials(uid=caller.uid)
+        return PeerCredentials(uid=caller.uid, pid=caller.pid, ticks=ticks, place=place, inside=inside)
 
     async def _owner(self, peer: Peer) -> SocketOwner | None:
         """Return whose the other end of a TCP connection within this machine is."""
@@ -197,7 +197,7 @@ class Peers:
         )  # the other end's own end is our other one
         return find() if self._table.is_quick else await self._looks.look(find)
 
-    async def _holding(self, owner: SocketOwner) -> Caller:
+    async def _holding(self, owner: SocketOwner) -> PeerProcess:
         """Return the process that holds a socket; close it."""
         latest = list(reversed(self._latest))
         pid = next((one for one in latest[:_MAX_LIKELY] if is_held_by(owner.inode, one)), None)
@@ -210,29 +210,29 @@ class Peers:
                 del self._latest[next(iter(self._latest))]
         return _caller(owner, pid)
 
-    async def _place(self, pid: int) -> tuple[Place, str | None]:
+    async def _place(self, pid: int) -> tuple[PeerPlace, str | None]:
         # One connection of a process after another: who was judged by its ancestors only is not known to the next one before
         # its environment was read, and that is read once for all who came together.
         async with self._judged.of(str(pid)):
             return await self._judge(pid)
 
-    async def _judge(self, pid: int) -> tuple[Place, str | None]:
+    async def _judge(self, pid: int) -> tuple[PeerPlace, str | None]:
         verdict = self._kinship.judge(pid)
         if verdict.is_inside is None:
-            return Place.UNKNOWN, None
+            return PeerPlace.UNKNOWN, None
         if verdict.is_inside:
-            return Place.INSIDE, await self._name(verdict, pid)
+            return PeerPlace.INSIDE, await self._name(verdict, pid)
         if verdict.is_known or not any(True for _ in self._living()):
-            return Place.OUTSIDE, None
+            return PeerPlace.OUTSIDE, None
         if await self._is_led_from_outside(verdict, pid):
-            return Place.OUTSIDE, None
+            return PeerPlace.OUTSIDE, None
         carried = await self._carried(pid)
         if carried == "":
-            return Place.OUTSIDE, None
+            return PeerPlace.OUTSIDE, None
         self._kinship.forget(pid)
-        return (Place.UNKNOWN, None) if carried is None else (Place.INSIDE, carried)
+        return (PeerPlace.UNKNOWN, None) if carried is None else (PeerPlace.INSIDE, carried)
 
-    async def _is_led_from_outside(self, verdict: Verdict, pid: int) -> bool:
+    async def _is_led_from_outside(self, verdict: Descent, pid: int) -> bool:
         """Tell whether the leader of a process's POSIX session lives, and outside.
 
         Then so does the process: it was forked in that session (setsid(2) makes new ones, nothing joins another), and
@@ -242,7 +242,7 @@ class Peers:
         if leader in {0, pid}:  # 0: one that a pid namespace hides
             return False
         place, _ = await self._place(leader)
-        return place is Place.OUTSIDE and _is_alive(leader)
+        return place is PeerPlace.OUTSIDE and _is_alive(leader)
 
     def _of_ours(self, sessions: Collection[int]) -> Collection[int]:
         """Return those of some POSIX sessions that belong to the keeper or to a command of ours."""
@@ -250,7 +250,7 @@ class Peers:
         found = self._sessions.intersection(sessions)
         return found or {pid for pid, _ in self._living() if pid and pid in sessions}
 
-    async def _name(self, verdict: Verdict, pid: int) -> str:
+    async def _name(self, verdict: Descent, pid: int) -> str:
         """Return the process in whose tree a peer lives, "" when nobody can say.
 
         The nearest command in whose POSIX session it or an ancestor lives; else the one whose shim is an ancestor; else
@@ -289,14 +289,14 @@ def _is_alive(pid: int) -> bool:
     return bool(fields) and fields[0] not in {b"Z", b"X"}
 
 
-def _caller(owner: SocketOwner, pid: int | None) -> Caller:
+def _caller(owner: SocketOwner, pid: int | None) -> PeerProcess:
     try:
-        return Caller.holding(owner.inode, pid or 0, owner.uid)
+        return PeerProcess.holding(owner.inode, pid or 0, owner.uid)
     except OSError as error:
         raise LimitExceeded("caller_undetermined", _NO_ROOM) from error
 
 
-def _ticks_of(caller: Caller) -> int:
+def _ticks_of(caller: PeerProcess) -> int:
     """Return when a process started, 0 when it is gone."""
     ticks = start_ticks(caller.pid)
     return ticks if caller.is_there() else 0

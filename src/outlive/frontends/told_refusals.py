@@ -1,23 +1,23 @@
-"""Refusals at the door, told to somebody else before they are answered: `ToldRefusals`, around a `SendError`."""
+"""Refusals at the door, told to somebody else before they are answered: `AuditedErrors`, around a `SendError`."""
 
 from collections.abc import Callable
 
 from starlette.types import Scope, Send
 
-from outlive.core.events import Deed
+from outlive.core.events import AuditEvent
 from outlive.core.process import Owner
 from outlive.frontends.answers import Headers
 from outlive.frontends.dialects import SendError
 
-__all__ = ["ToldRefusals"]
+__all__ = ["AuditedErrors"]
 
 _MOST_SHOWN = 200  # characters of a path
 
 
-class ToldRefusals:
+class AuditedErrors:
     """A `SendError` that tells `announce` whom the guard did not let in, then answers as `answer` does."""
 
-    def __init__(self, answer: SendError, announce: Callable[[Deed], None]) -> None:
+    def __init__(self, answer: SendError, announce: Callable[[AuditEvent], None]) -> None:
         """Stand before `answer`."""
         self._answer = answer
         self._announce = announce
@@ -36,7 +36,9 @@ class ToldRefusals:
         """Tell, and answer."""
         path = str(scope.get("path", ""))[:_MOST_SHOWN]  # without the query: it may hold a token
         by = Owner(principal="", door="guard", address=_address_of(scope))
-        self._announce(Deed(what="access", by=by, decision="denied", reason=error, details={"path": path}))
+        self._announce(
+            AuditEvent(what="access", by=by, decision="denied", reason=error, details={"path": path})
+        )
         await self._answer(
             scope, send, status=status, error=error, message=message, hint=hint, headers=headers
         )

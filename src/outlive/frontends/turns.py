@@ -1,4 +1,4 @@
-"""Whose request is looked at next when many come at once: `Turns`.
+"""Whose request is looked at next when many come at once: `FairQueue`.
 
 A hundred requests that become runnable in the same turn of the event loop would all be served before anything else is
 looked at. So only a few begin in each turn, one principal's after another's: whoever asks most waits most.
@@ -7,14 +7,14 @@ looked at. So only a few begin in each turn, one principal's after another's: wh
 import asyncio
 from collections import deque
 
-__all__ = ["Turns"]
+__all__ = ["FairQueue"]
 
 _EACH_TURN = (
     2  # requests of a millisecond of work each: the loop sees to everything else some hundred times a second
 )
 
 
-class Turns:
+class FairQueue:
     """Lets a few callers pass in each turn of the loop, the others in theirs. On one event loop only."""
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""How many HTTP connections there may be, and how long one may take to say what it wants: `Turnstile`.
+"""How many HTTP connections there may be, and how long one may take to say what it wants: `ConnectionLimiter`.
 
 Thousands of connections that ask nothing, or ask a byte a minute, must not keep anybody else out: when it is crowded,
 whoever has been idle for the longest time makes room, and nobody is waited for longer than a deadline. Once a request
@@ -13,7 +13,7 @@ from typing import Protocol
 
 from outlive.keeper.callers import AcceptTurns
 
-__all__ = ["SWEEP_S", "Guest", "Phase", "Turnstile"]
+__all__ = ["SWEEP_S", "ConnectionLimiter", "ConnectionPhase", "LimitedConnection"]
 
 SWEEP_S = 1.0  # between two sweeps of a loop that is not late
 
@@ -25,7 +25,7 @@ _CHANCE_S = 3.0
 _CHANCE_TURNS = 8
 
 
-class Phase(Enum):
+class ConnectionPhase(Enum):
     """What a connection is waited for."""
 
     HEAD = auto()  # a request line and headers (or the first byte of them)
@@ -34,10 +34,10 @@ class Phase(Enum):
     REST = auto()  # answered; kept alive for another request
 
 
-class Guest(Protocol):
+class LimitedConnection(Protocol):
     """A connection as the turnstile sees it; `since` is when its phase began, in seconds that were served."""
 
-    phase: Phase
+    phase: ConnectionPhase
     since: float
 
     @property
@@ -51,7 +51,7 @@ class Guest(Protocol):
         """End the connection without a word."""
 
 
-class Turnstile:
+class ConnectionLimiter:
     """All HTTP connections of a server, the longest in their phase first. On the event loop only."""
 
     def __init__(
@@ -65,13 +65,13 @@ class Turnstile:
         self._clock = clock
         self._swept = clock()
         self._lost_s = 0.0  # in which the loop did not turn
-        self._guests: dict[Guest, int] = {}  # and the turn in which each came
+        self._guests: dict[LimitedConnection, int] = {}  # and the turn in which each came
 
     def __len__(self) -> int:
         """Return how many are in."""
         return len(self._guests)
 
-    def enter(self, guest: Guest) -> None:
+    def enter(self, guest: LimitedConnection) -> None:
         """Let a connection in; somebody idle makes room when it is crowded, else the newcomer leaves."""
         if len(self._guests) >= self._most:
             self._count_turns()
@@ -83,9 +83,9 @@ class Turnstile:
                 guest.drop()
                 return
         self._guests[guest] = self._turn
-        self.begin(guest, Phase.HEAD)
+        self.begin(guest, ConnectionPhase.HEAD)
 
-    def _who_goes(self) -> Guest | None:
+    def _who_goes(self) -> LimitedConnection | None:
         idle = next((one for one in self._guests if self._may_go(one)), None)
         if idle is None and len(self._guests) >= 2 * self._most:
             ripe = self._turn - _CHANCE_TURNS
@@ -102,14 +102,14 @@ class Turnstile:
         if self._turn < self._last_turn:
             self._soon(self._tick)
 
-    def begin(self, guest: Guest, phase: Phase) -> None:
+    def begin(self, guest: LimitedConnection, phase: ConnectionPhase) -> None:
         """Note that a connection's phase begins."""
         guest.phase = phase
         guest.since = self._now()
-        if phase is Phase.REST and guest in self._guests:
+        if phase is ConnectionPhase.REST and guest in self._guests:
             self._guests[guest] = self._guests.pop(guest)
 
-    def leave(self, guest: Guest) -> None:
+    def leave(self, guest: LimitedConnection) -> None:
         """Forget a connection; idempotent."""
         self._guests.pop(guest, None)
 
@@ -120,7 +120,7 @@ class Turnstile:
         self._lost_s += max(0.0, late_s)
         now = self._now()
         for guest in list(self._guests):
-            patience_s = {Phase.HEAD: _HEAD_S, Phase.BODY: _BODY_S}.get(guest.phase)
+            patience_s = {ConnectionPhase.HEAD: _HEAD_S, ConnectionPhase.BODY: _BODY_S}.get(guest.phase)
             if patience_s is not None and now - guest.since > patience_s and guest.is_answered:
                 self.leave(guest)
                 guest.turn_away(408)
@@ -128,11 +128,13 @@ class Turnstile:
     def _now(self) -> float:
         return self._clock() - self._lost_s
 
-    def _may_go(self, guest: Guest) -> bool:
-        is_idle = guest.phase is Phase.REST or (_is_new(guest) and self._now() - guest.since >= _CHANCE_S)
+    def _may_go(self, guest: LimitedConnection) -> bool:
+        is_idle = guest.phase is ConnectionPhase.REST or (
+            _is_new(guest) and self._now() - guest.since >= _CHANCE_S
+        )
         return is_idle and guest.is_answered
 
 
-def _is_new(guest: Guest) -> bool:
+def _is_new(guest: LimitedConnection) -> bool:
     """Tell whether a connection has not said yet what it wants."""
-    return guest.phase is Phase.HEAD and guest.is_answered
+    return guest.phase is ConnectionPhase.HEAD and guest.is_answered

@@ -1,9 +1,9 @@
-"""Which processes changed, and what servers are told of it: `Bells`, the doorbells of one turn."""
+"""Which processes changed, and what servers are told of it: `Notifications`, the doorbells of one turn."""
 
-from outlive.keeper.kept import Kept
+from outlive.keeper.kept import ManagedProcess
 from outlive.keeper.loop import Loop
 
-__all__ = ["Bells"]
+__all__ = ["Notifications"]
 
 _LATER_S = 0.05
 _BULK_S = 0.004
@@ -16,33 +16,33 @@ class _Delay:
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
-        self.due: dict[bytes, Kept] = {}
+        self.due: dict[bytes, ManagedProcess] = {}
         self.is_timed = False
 
 
-class Bells:
+class Notifications:
     """Collects changes until the end of a turn, when `take` hands out each process's newest state once."""
 
     def __init__(self, loop: Loop) -> None:
         """Begin with nothing to tell."""
         self._loop = loop
-        self._dirty: dict[bytes, Kept] = {}
+        self._dirty: dict[bytes, ManagedProcess] = {}
         self._later = _Delay(_LATER_S)
         self._bulk = _Delay(_BULK_S)
 
-    def touch(self, kept: Kept) -> None:
+    def touch(self, kept: ManagedProcess) -> None:
         """Tell servers the newest state of a process at the end of this turn."""
         self._dirty[kept.key] = kept
 
-    def touch_later(self, kept: Kept) -> None:
+    def touch_later(self, kept: ManagedProcess) -> None:
         """The same for what can wait: within 50 ms, or with the next change, which is mostly sooner."""
         self._delay(kept, self._later)
 
-    def touch_bulk(self, kept: Kept) -> None:
+    def touch_bulk(self, kept: ManagedProcess) -> None:
         """The same for a stream in full flow: within 4 ms, however often it moves in between."""
         self._delay(kept, self._bulk)
 
-    def _delay(self, kept: Kept, delay: _Delay) -> None:
+    def _delay(self, kept: ManagedProcess, delay: _Delay) -> None:
         delay.due[kept.key] = kept
         if not delay.is_timed:
             delay.is_timed = True

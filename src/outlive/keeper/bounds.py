@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from outlive.core.sandbox import NO_LIMITS, Limits, Profile
 
-__all__ = ["DEVICES", "MIN_LANDLOCK", "Bounds", "Machine", "Place", "bounds_of"]
+__all__ = ["DEVICES", "MIN_LANDLOCK", "Machine", "SandboxPlace", "SandboxSteps", "bounds_of"]
 
 _NEWNS, _NEWCGROUP, _NEWUTS, _NEWIPC = 0x20000, 0x02000000, 0x04000000, 0x08000000
 _NEWUSER, _NEWPID, _NEWNET = 0x10000000, 0x20000000, 0x40000000  # clone(2)
@@ -44,7 +44,7 @@ class Machine:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class SandboxPlace:
     """What of the file system a command may use; absolute paths without symbolic links.
 
     `writable` is its folder first, then temporary folders and what the operator adds. `readable` is everything that
@@ -58,7 +58,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bounds:
+class SandboxSteps:
     """Steps for `confine`, by name what they give, and the control groups that they make."""
 
     steps: tuple[str, ...]
@@ -67,8 +67,8 @@ class Bounds:
 
 
 def bounds_of(
-    profile: Profile, machine: Machine, place: Place, *, limits: Limits = NO_LIMITS, name: str = ""
-) -> Bounds | None:
+    profile: Profile, machine: Machine, place: SandboxPlace, *, limits: Limits = NO_LIMITS, name: str = ""
+) -> SandboxSteps | None:
     """Return what makes a profile; None where nothing is to be done (no limits, and the profile is open).
 
     `name` is what control groups of this command are called.
@@ -78,10 +78,12 @@ def bounds_of(
     features += limited
     if profile is Profile.OPEN:
         steps += last
-        return Bounds(steps=tuple(steps), features=tuple(features), groups=groups) if steps else None
+        return SandboxSteps(steps=tuple(steps), features=tuple(features), groups=groups) if steps else None
     features += ["no_new_privileges", "clean_environment"]
     if profile is Profile.GUARDED:
-        return Bounds(steps=(*steps, "no_new_privileges", *last), features=tuple(features), groups=groups)
+        return SandboxSteps(
+            steps=(*steps, "no_new_privileges", *last), features=tuple(features), groups=groups
+        )
     steps.append("keyring")  # before a user namespace, in which the one of the others could not be found
     if profile is Profile.SEALED:
         steps += _sealed(machine, place)
@@ -102,7 +104,7 @@ def bounds_of(
         features.append(f"landlock_{machine.landlock}")
     steps.append("seccomp own" if "own_ipc" in features else "seccomp none")
     features += ["seccomp", "keyring"]
-    return Bounds(steps=(*steps, *last), features=tuple(features), groups=groups)
+    return SandboxSteps(steps=(*steps, *last), features=tuple(features), groups=groups)
 
 
 def _groups(
@@ -149,7 +151,7 @@ def _limits(limits: Limits, profile: Profile) -> tuple[list[str], list[str]]:
     return steps, [f"rlimit_{name}" for name, _, value in wanted if value is not None]
 
 
-def _shared(profile: Profile, machine: Machine, place: Place) -> list[str]:
+def _shared(profile: Profile, machine: Machine, place: SandboxPlace) -> list[str]:
     """Return what makes a profile in which files are those that everybody sees, and Landlock decides about them."""
     own_ipc, own_proc = (_NEWIPC if machine.own_ipc else 0), (_NEWNS if machine.own_proc else 0)
     network = _NEWNET if profile is Profile.OFFLINE else 0
@@ -169,7 +171,7 @@ def _namespaces(machine: Machine, flags: int) -> list[str]:
     return [f"unshare {flags | user}", *(["loopback"] if flags & _NEWNET else [])]
 
 
-def _sealed(machine: Machine, place: Place) -> list[str]:
+def _sealed(machine: Machine, place: SandboxPlace) -> list[str]:
     return [
         *_namespaces(machine, _NEWNS | _NEWCGROUP | _NEWUTS | _NEWIPC | _NEWPID | _NEWNET),
         *(f"hide {path}" for path in place.hidden),

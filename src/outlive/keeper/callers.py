@@ -1,4 +1,4 @@
-"""The process at the other end of a connection: `Caller`, told apart from all that get its pid later.
+"""The process at the other end of a connection: `PeerProcess`, told apart from all that get its pid later.
 
 A pid is an identity only while its process lives. So a caller is held by a pidfd from the moment its connection is
 accepted, and what /proc says about its pid counts only if it still lives after that was read.
@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from outlive.keeper.kernel import start_ticks
 from outlive.keeper.sockets import has_exited, peer_of, peer_pidfd
 
-__all__ = ["AcceptTurns", "Caller", "sockets_of"]
+__all__ = ["AcceptTurns", "PeerProcess", "sockets_of"]
 
 # linux/netlink.h, linux/sock_diag.h, linux/unix_diag.h
 _NETLINK_SOCK_DIAG, _SOCK_DIAG_BY_FAMILY, _NLM_F_REQUEST = 4, 20, 1
@@ -34,7 +34,7 @@ _HAS_UNIX_DIAG = "unix_diag" not in os.environ.get("OUTLIVE_DEGRADE", "").split(
 _NO_ROOM = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 
 
-class Caller:
+class PeerProcess:
     """A process and its user. Holds one descriptor until `close`."""
 
     __slots__ = ("_inode", "_pidfd", "pid", "uid")
@@ -50,7 +50,7 @@ class Caller:
         self._inode = inode
 
     @classmethod
-    def behind(cls, connection: socket.SocketType, turns: "AcceptTurns") -> "Caller":
+    def behind(cls, connection: socket.SocketType, turns: "AcceptTurns") -> "PeerProcess":
         """Return who connected to a Unix socket, whose connection was just accepted in one of these turns.
 
         Before Linux 6.5 the kernel tells the pid only, which may be another process's by now: then the process that has
@@ -80,7 +80,7 @@ class Caller:
         return cls(pid, uid, pidfd=pidfd, inode=inode)
 
     @classmethod
-    def holding(cls, inode: int, pid: int, uid: int) -> "Caller":
+    def holding(cls, inode: int, pid: int, uid: int) -> "PeerProcess":
         """Return a process that was just seen to hold a socket; gone if it does not hold it any more.
 
         Raises:

@@ -10,9 +10,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 
 from outlive.keeper import sockets
-from outlive.keeper.bells import Bells
-from outlive.keeper.callers import AcceptTurns, Caller
-from outlive.keeper.kept import Answer, Kept
+from outlive.keeper.bells import Notifications
+from outlive.keeper.callers import AcceptTurns, PeerProcess
+from outlive.keeper.kept import Answer, ManagedProcess
 from outlive.keeper.loop import Loop
 from outlive.protocols.keeper import (
     DOORBELLS_PER_PACKET,
@@ -22,7 +22,7 @@ from outlive.protocols.keeper import (
     encode_message,
 )
 
-__all__ = ["Client", "Clients", "Handle", "Lend"]
+__all__ = ["ControlClient", "ControlClients", "Handle", "Lend"]
 
 _SYNC = RECORD.pack(bytes(16), 0, 0, 0, 0, 0, 0, int(Flags.SYNC), 0)
 # Connections of commands, which may only lend: they must not take all our descriptors. The first one of each command's tree
@@ -32,12 +32,12 @@ _MAX_EACH_TREE = 32  # twice what it may lend at a time
 _MAX_UNSENT = 4096  # replies to a client that does not read; then it is dropped
 
 
-class Client:
+class ControlClient:
     """One connection; `bells` holds the newest unsent state by key."""
 
     __slots__ = ("bells", "caller", "is_lending", "is_server", "is_waiting", "replies", "socket", "tree")
 
-    def __init__(self, connection: socket.socket, caller: Caller, *, tree: bytes | None) -> None:
+    def __init__(self, connection: socket.socket, caller: PeerProcess, *, tree: bytes | None) -> None:
         """Begin without doorbells; a hello with role "server" asks for them.
 
         `tree`: the key of the process in whose tree it lives; empty where that cannot be told, None outside of all.
@@ -59,25 +59,25 @@ class Client:
         return self.tree is not None
 
 
-Lend = Callable[[Client, str, Callable[[], int]], bool]
-Handle = Callable[[Client, dict[str, object], bytes, list[int], Answer], None]
+Lend = Callable[[ControlClient, str, Callable[[], int]], bool]
+Handle = Callable[[ControlClient, dict[str, object], bytes, list[int], Answer], None]
 
 
-class Clients:
+class ControlClients:
     """Accepts connections of our own uid and hands requests to `handle(client, message, payload, fds, answer)`."""
 
     def __init__(
         self,
         loop: Loop,
         listener: socket.socket,
-        bells: Bells,
+        bells: Notifications,
         *,
         handle: Handle,
         lend: Lend,
-        dropped: Callable[[Client], None],
-        tree_of: Callable[[Caller], bytes | None],
+        dropped: Callable[[ControlClient], None],
+        tree_of: Callable[[PeerProcess], bytes | None],
     ) -> None:
-        """Watch the listener; `dropped` hears of every connection that ends, `tree_of` judges a caller (`Client`).
+        """Watch the listener; `dropped` hears of every connection that ends, `tree_of` judges a caller (`ControlClient`).
 
         `lend` is asked with a client, the process id and how to receive the descriptor whether what a client lends may wait.
         """
@@ -90,7 +90,7 @@ class Clients:
         self._dropped = dropped
         self._tree_of = tree_of
         self._turns = AcceptTurns()
-        self._clients: set[Client] = set()
+        self._clients: set[ControlClient] = set()
         loop.watch(listener.fileno(), self._meet)
 
     def __len__(self) -> int:
@@ -103,7 +103,7 @@ class Clients:
             if caller is None:
                 connection.close()
                 continue
-            client = Client(connection, caller, tree=self._tree_of(caller))
+            client = ControlClient(connection, caller, tree=self._tree_of(caller))
             if client.is_inside:  # and stays so
                 caller.close()
                 if not _has_room(self._clients, client.tree):
@@ -112,10 +112,10 @@ class Clients:
             self._clients.add(client)
             self._loop.watch(connection.fileno(), partial(self._ready, client))
 
-    def _welcome(self, connection: socket.socket) -> Caller | None:
+    def _welcome(self, connection: socket.socket) -> PeerProcess | None:
         """Return who connected; None for another user, and when no descriptor is left to know the caller by."""
         try:
-            caller = Caller.behind(connection, self._turns)
+            caller = PeerProcess.behind(connection, self._turns)
         except OSError:
             return None
         if caller.uid in {self._uid, 0}:
@@ -130,7 +130,7 @@ class Clients:
             if client.is_inside:  # what it has asked and still waits is refused
                 self.drop(client)
 
-    def _ready(self, client: Client, events: int) -> None:
+    def _ready(self, client: ControlClient, events: int) -> None:
         if events & select.EPOLLOUT and not self._send_waiting(client):
             return
         if not events & ~select.EPOLLOUT:
@@ -159,7 +159,7 @@ class Clients:
 
         self._handle(client, request, payload, fds, answer)
 
-    def _leave_loan(self, client: Client) -> bool:
+    def _leave_loan(self, client: ControlClient) -> bool:
         """Tell whether the next packet lends something that may wait; it stays there until the server asks for that start.
 
         Its descriptor is the lender's until then, by the kernel's count, too. What comes behind it on this connection waits.
@@ -185,11 +185,11 @@ class Clients:
         self._reply(client, encode_message({"req": request.get("req"), "ok": True}))
         return True
 
-    def _watch(self, client: Client) -> None:
+    def _watch(self, client: ControlClient) -> None:
         events = select.EPOLLRDHUP if client.is_lending else select.EPOLLIN
         self._loop.change(client.socket.fileno(), events | (select.EPOLLOUT if client.is_waiting else 0))
 
-    def drop(self, client: Client) -> None:
+    def drop(self, client: ControlClient) -> None:
         """Forget a connection."""
         if client not in self._clients:
             return
@@ -199,7 +199,7 @@ class Clients:
         client.caller.close()
         self._dropped(client)
 
-    def _reply(self, client: Client, packet: bytes) -> None:
+    def _reply(self, client: ControlClient, packet: bytes) -> None:
         if client not in self._clients:
             return
         if client.replies or not self._try(client, packet):
@@ -207,7 +207,7 @@ class Clients:
             if len(client.replies) > _MAX_UNSENT:
                 self.drop(client)
 
-    def _try(self, client: Client, packet: bytes) -> bool:
+    def _try(self, client: ControlClient, packet: bytes) -> bool:
         """Send now; False when the client must wait (it is told when it can go on) or is gone."""
         try:
             sent = sockets.send(client.socket, packet)
@@ -219,7 +219,7 @@ class Clients:
             self._watch(client)
         return sent
 
-    def _send_waiting(self, client: Client) -> bool:
+    def _send_waiting(self, client: ControlClient) -> bool:
         while client.replies:
             if not self._try(client, client.replies[0]):
                 return False
@@ -230,7 +230,7 @@ class Clients:
         self._watch(client)
         return True
 
-    def _send_bells(self, client: Client) -> bool:
+    def _send_bells(self, client: ControlClient) -> bool:
         bells = client.bells
         while bells:
             keys = list(bells)[:DOORBELLS_PER_PACKET]
@@ -241,7 +241,7 @@ class Clients:
         return True
 
     def greet_server(
-        self, client: Client, kept: Iterable[Kept], *, doubtful: Mapping[bytes, bytes] | None
+        self, client: ControlClient, kept: Iterable[ManagedProcess], *, doubtful: Mapping[bytes, bytes] | None
     ) -> None:
         """Begin doorbells with everything live that is known.
 
@@ -273,7 +273,7 @@ class Clients:
                 self._send_bells(client)
 
 
-def _has_room(clients: Collection[Client], tree: bytes | None) -> bool:
+def _has_room(clients: Collection[ControlClient], tree: bytes | None) -> bool:
     """Tell whether one more of a command's tree may connect: so no command takes the place of another."""
     of_tree = sum(one.tree == tree for one in clients)
     inside = sum(one.is_inside for one in clients)

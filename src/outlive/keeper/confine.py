@@ -39,7 +39,7 @@ from typing import NoReturn
 
 from outlive.keeper import calls
 from outlive.keeper.kernel import set_dumpable
-from outlive.keeper.sealing import Sealing, mount_proc
+from outlive.keeper.sealing import Seal, mount_proc
 
 __all__ = ["Refused", "become", "spawn"]
 
@@ -149,7 +149,7 @@ def become(
         Refused: A step could not be taken; this process is of no other use any more.
     """
     place = b"sandbox:start"
-    sealing = Sealing(ends, report)
+    sealing = Seal(ends, report)
     try:
         rules: list[tuple[bytes, int]] = []
         for step in steps:

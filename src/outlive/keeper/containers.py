@@ -20,7 +20,7 @@ from outlive.keeper import sockets
 from outlive.keeper.ends import in_memory, lost_of, open_ends
 from outlive.keeper.failpoints import hit
 from outlive.keeper.files import read_small
-from outlive.keeper.kept import Kept, ShimLink, Stream
+from outlive.keeper.kept import ManagedProcess, ShimLink, Stream
 from outlive.keeper.kernel import BOOT_ID, boottime_ns, pid_behind, start_ticks, stat_fields
 from outlive.keeper.lock_challenge import LockChallenge
 from outlive.keeper.loop import Loop
@@ -43,7 +43,7 @@ class ContainerLinks:
         pool: ShimPool,
         *,
         challenge: LockChallenge,
-        failed: Callable[[Kept, int, str], None],
+        failed: Callable[[ManagedProcess, int, str], None],
     ) -> None:
         """Connect to nobody yet; `pool` watches the links, as those of all shims."""
         self._challenge = challenge
@@ -52,7 +52,7 @@ class ContainerLinks:
         self._pool = pool
         self._failed = failed
 
-    def start(self, kept: Kept, moves: Callable[[Stream], None]) -> None:
+    def start(self, kept: ManagedProcess, moves: Callable[[Stream], None]) -> None:
         """Give a command to the runner of its container; `moves` is called with each pipe that may bring bytes."""
         if (lost := lost_of(kept)) is not None:
             self._give_up(kept, errno.EBADF, lost)
@@ -67,7 +67,7 @@ class ContainerLinks:
                 moves(stream)
         self._give(kept, ends, time.monotonic() + _PATIENCE_S)
 
-    def _give(self, kept: Kept, ends: dict[str, int], deadline: float) -> None:
+    def _give(self, kept: ManagedProcess, ends: dict[str, int], deadline: float) -> None:
         """Connect, and hand everything over once the runner knows us; one that is busy is asked again until the deadline."""
         try:
             link = self._dial(kept.spec.container)
@@ -101,13 +101,13 @@ class ContainerLinks:
             kept.shim = None
             self._give_later(kept, ends, deadline, errno.ECONNREFUSED)
 
-    def _give_later(self, kept: Kept, ends: dict[str, int], deadline: float, number: int) -> None:
+    def _give_later(self, kept: ManagedProcess, ends: dict[str, int], deadline: float, number: int) -> None:
         if time.monotonic() < deadline:
             self._loop.later(_RETRY_S, lambda: self._give(kept, ends, deadline))
         else:
             self._refuse(kept, ends, number)
 
-    def _hand_over(self, kept: Kept, link: ShimLink, ends: dict[str, int]) -> None:
+    def _hand_over(self, kept: ManagedProcess, link: ShimLink, ends: dict[str, int]) -> None:
         files: dict[str, int] = {}
         try:
             files = _files(kept)
@@ -145,12 +145,12 @@ class ContainerLinks:
         link.stands_in = is_stand_in
         return link
 
-    def _refuse(self, kept: Kept, ends: dict[str, int], number: int) -> None:
+    def _refuse(self, kept: ManagedProcess, ends: dict[str, int], number: int) -> None:
         for fd in ends.values():
             os.close(fd)
         self._give_up(kept, number, "container")
 
-    def _give_up(self, kept: Kept, number: int, place: str) -> None:
+    def _give_up(self, kept: ManagedProcess, number: int, place: str) -> None:
         for stream in kept.streams:
             if stream.source >= 0:
                 self._loop.unwatch(stream.source)
@@ -165,7 +165,7 @@ def stands_in(layout: Layout, container: str) -> bool:
     return os.path.exists(f"{layout.container(container)}/ferry.json")
 
 
-def _files(kept: Kept) -> dict[str, int]:
+def _files(kept: ManagedProcess) -> dict[str, int]:
     """Open what the minder reads and writes, which it cannot find by its name."""
     files = {"X": os.open(f"{kept.folder}/spec", os.O_RDONLY | os.O_CLOEXEC)}
     try:
@@ -184,7 +184,7 @@ def _files(kept: Kept) -> dict[str, int]:
     return files
 
 
-def _hand_over(kept: Kept, link: ShimLink, given: dict[str, int]) -> None:
+def _hand_over(kept: ManagedProcess, link: ShimLink, given: dict[str, int]) -> None:
     assert kept.listener is not None
     if kept.spec.stdio == "pty":
         sockets.send(link.socket, b"terminal %d %d" % (kept.spec.rows, kept.spec.cols))
@@ -194,7 +194,7 @@ def _hand_over(kept: Kept, link: ShimLink, given: dict[str, int]) -> None:
         raise BlockingIOError(errno.EAGAIN, "the runner takes nothing")
 
 
-def take_birth(kept: Kept, shim: ShimLink, held: dict[str, int]) -> bool:
+def take_birth(kept: ManagedProcess, shim: ShimLink, held: dict[str, int]) -> bool:
     """Let a command that was born execute; False when it is dead already, or nobody can say who it is.
 
     `held` are the descriptors that came with the news; they belong to `kept` afterwards.

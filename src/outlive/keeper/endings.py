@@ -15,17 +15,17 @@ from outlive.keeper.cgroups import ran_out_of_memory, remove_groups
 from outlive.keeper.disk import Reserve
 from outlive.keeper.failpoints import hit
 from outlive.keeper.files import write_once, write_whole
-from outlive.keeper.kept import Kept
+from outlive.keeper.kept import ManagedProcess
 from outlive.keeper.kernel import BOOT_ID, boottime_ns
 from outlive.keeper.loop import Loop
 from outlive.keeper.pump import Pump
 from outlive.keeper.records import read_end
-from outlive.keeper.stops import Stops
-from outlive.keeper.trees import Trees
+from outlive.keeper.stops import Terminator
+from outlive.keeper.trees import TreeControl
 from outlive.protocols.frames import OUT_OF_MEMORY, ExitRecord, encode_exit
 from outlive.protocols.keeper import CauseCode, Flags, Phase, to_json
 
-__all__ = ["EXIT_FLAGS", "Endings"]
+__all__ = ["EXIT_FLAGS", "ExitHandler"]
 
 _ORPHAN_LOOK_S = 0.05
 _RETRY_S = 0.25
@@ -40,17 +40,17 @@ _KINDS = {int(flag): kind for kind, flag in EXIT_FLAGS.items()}
 _EXIT_MASK = sum(_KINDS)
 
 
-class Endings:
+class ExitHandler:
     """Owns the transitions towards the end. `forget` is called for each process that needs no keeping any more."""
 
     def __init__(
         self,
         loop: Loop,
-        trees: Trees,
+        trees: TreeControl,
         reserve: Reserve,
         *,
-        touch: Callable[[Kept], None],
-        forget: Callable[[Kept], None],
+        touch: Callable[[ManagedProcess], None],
+        forget: Callable[[ManagedProcess], None],
     ) -> None:
         """The pump is connected once it exists."""
         self._loop = loop
@@ -58,7 +58,7 @@ class Endings:
         self._reserve = reserve
         self._touch = touch
         self._forget = forget
-        self.stops = Stops(loop, trees, reserve, touch=touch, pursued=self._pursued)
+        self.stops = Terminator(loop, trees, reserve, touch=touch, pursued=self._pursued)
         self.pump: Pump | None = None
         self._is_shutdown = False
 
@@ -66,12 +66,12 @@ class Endings:
         """From now on a command that a TERM ends, which we have not sent, is ended by the shutdown."""
         self._is_shutdown = True
 
-    def _pursued(self, kept: Kept) -> None:
+    def _pursued(self, kept: ManagedProcess) -> None:
         if kept.is_orphan:
             self.look_for_tree(kept)
         self._advance(kept)
 
-    def exited(self, kept: Kept, *, kind: str, number: int, is_empty: bool, ended_ns: int) -> None:
+    def exited(self, kept: ManagedProcess, *, kind: str, number: int, is_empty: bool, ended_ns: int) -> None:
         """Take note of the main process's end; idempotent."""
         if kept.phase >= Phase.EXITED:
             return
@@ -100,7 +100,7 @@ class Endings:
         self._touch(kept)
         self._advance(kept)
 
-    def was_done(self, kept: Kept, *, is_empty: bool, record: dict[str, object]) -> None:
+    def was_done(self, kept: ManagedProcess, *, is_empty: bool, record: dict[str, object]) -> None:
         """Restore a process whose `done` an earlier supervisor wrote: only its open streams and its tree are left."""
         kept.phase = Phase.DONE
         kept.is_empty = is_empty
@@ -112,17 +112,17 @@ class Endings:
             self.look_for_tree(kept)
         self._advance(kept)
 
-    def emptied(self, kept: Kept) -> None:
+    def emptied(self, kept: ManagedProcess) -> None:
         """Take note that no descendant is left."""
         kept.is_empty = True
         self._advance(kept)
 
-    def stream_ended(self, kept: Kept) -> None:
+    def stream_ended(self, kept: ManagedProcess) -> None:
         """Take note that a stream was closed."""
         if kept.phase >= Phase.EXITED:
             self._advance(kept)
 
-    def look_for_tree(self, kept: Kept) -> None:
+    def look_for_tree(self, kept: ManagedProcess) -> None:
         """Watch an orphaned command's tree: no shim tells when it is empty."""
         if kept.is_empty or kept.phase < Phase.EXITED:
             return
@@ -131,7 +131,7 @@ class Endings:
         else:
             self._loop.later(_ORPHAN_LOOK_S, lambda: self.look_for_tree(kept))
 
-    def _advance(self, kept: Kept) -> None:
+    def _advance(self, kept: ManagedProcess) -> None:
         """Go as far towards the end as possible now."""
         if kept.phase < Phase.EXITED:
             return
@@ -148,7 +148,7 @@ class Endings:
         if kept.phase == Phase.DONE and kept.is_empty and kept.is_closed and not kept.is_owed:
             self._loop.later(0.0, lambda: self._let_go(kept))  # the next turn: the end is told first
 
-    def _tell_done(self, kept: Kept) -> bool:
+    def _tell_done(self, kept: ManagedProcess) -> bool:
         """Record that everything is in the log, then tell; on a read-only file system the record is owed."""
         hit("exit.drained")
         ends = {stream.index: stream.offset for stream in kept.streams}
@@ -179,7 +179,7 @@ class Endings:
         self._touch(kept)
         return True
 
-    def _write_end(self, kept: Kept, content: bytes) -> int:
+    def _write_end(self, kept: ManagedProcess, content: bytes) -> int:
         """Write `done`, and before it how the command ended where its shim could not; return 0, or the error's number.
 
         A shim tries once on a read-only file system, which may take writes again by now.
@@ -196,7 +196,7 @@ class Endings:
             return error.errno or errno.EIO
         return 0
 
-    def _pay(self, kept: Kept, content: bytes) -> None:
+    def _pay(self, kept: ManagedProcess, content: bytes) -> None:
         """Write what is owed once the file system takes it."""
         if self._write_end(kept, content):
             self._loop.later(_RETRY_S, lambda: self._pay(kept, content))
@@ -204,7 +204,7 @@ class Endings:
         kept.is_owed = False
         self._advance(kept)
 
-    def _let_go(self, kept: Kept) -> None:
+    def _let_go(self, kept: ManagedProcess) -> None:
         if kept.descendants and not os.path.exists(f"{kept.folder}/closed"):
             ends = {stream.index: stream.offset for stream in kept.streams}
             record = {"out": ends.get(0, 0), "err": ends.get(1, 0), "at_ns": time.time_ns()}
@@ -218,7 +218,7 @@ class Endings:
         self._forget(kept)
 
 
-def _ran_out_of_memory(kept: Kept) -> bool:
+def _ran_out_of_memory(kept: ManagedProcess) -> bool:
     if kept.spec.container:
         ended = read_end(kept.folder)
         return ended is not None and ended.note == OUT_OF_MEMORY

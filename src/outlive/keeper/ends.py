@@ -1,16 +1,16 @@
-"""The ends of a command's pipes and terminal: the keeper's own in `Kept.fds`, the command's by the shim's letters."""
+"""The ends of a command's pipes and terminal: the keeper's own in `ManagedProcess.fds`, the command's by the shim's letters."""
 
 import os
 import termios
 
-from outlive.keeper.kept import Kept
+from outlive.keeper.kept import ManagedProcess
 
 __all__ = ["in_memory", "lost_of", "open_ends", "set_window_size"]
 
 _IUTF8 = 0o040000  # termios(3); Python has no name for it
 
 
-def _pipe(kept: Kept, letter: str, *, keeper_reads: bool) -> int:
+def _pipe(kept: ManagedProcess, letter: str, *, keeper_reads: bool) -> int:
     read_end, write_end = os.pipe2(os.O_CLOEXEC)
     ours, theirs = (read_end, write_end) if keeper_reads else (write_end, read_end)
     os.set_blocking(ours, False)
@@ -18,7 +18,7 @@ def _pipe(kept: Kept, letter: str, *, keeper_reads: bool) -> int:
     return theirs
 
 
-def lost_of(kept: Kept) -> str | None:
+def lost_of(kept: ManagedProcess) -> str | None:
     """Name what was handed over for a start and is not there any more."""
     if kept.spec.stdin == "lent" and kept.lent < 0:
         return "stdin"
@@ -32,7 +32,7 @@ def in_memory(content: bytes) -> int:
     return fd
 
 
-def open_ends(kept: Kept) -> dict[str, int]:
+def open_ends(kept: ManagedProcess) -> dict[str, int]:
     """Open pipes or terminal; return the command's own ends. An OSError leaves the keeper's ends in `kept.fds` only."""
     ends: dict[str, int] = {}
     try:
@@ -46,7 +46,7 @@ def open_ends(kept: Kept) -> dict[str, int]:
     return ends
 
 
-def _open_pipes(kept: Kept, ends: dict[str, int]) -> None:
+def _open_pipes(kept: ManagedProcess, ends: dict[str, int]) -> None:
     if kept.spec.stdin == "pipe":
         ends["I"] = _pipe(kept, "i", keeper_reads=False)
     elif kept.spec.stdin == "lent":
@@ -58,7 +58,7 @@ def _open_pipes(kept: Kept, ends: dict[str, int]) -> None:
         stream.source = kept.fds[letter]
 
 
-def _open_terminal(kept: Kept, ends: dict[str, int]) -> None:
+def _open_terminal(kept: ManagedProcess, ends: dict[str, int]) -> None:
     if kept.spec.stdin == "lent":
         ends["I"] = os.dup(kept.lent)
     stream = kept.streams[0]

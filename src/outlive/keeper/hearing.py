@@ -6,11 +6,11 @@ import time
 from collections.abc import Callable
 
 from outlive.keeper import sockets
-from outlive.keeper.bells import Bells
+from outlive.keeper.bells import Notifications
 from outlive.keeper.containers import take_birth
-from outlive.keeper.endings import Endings
+from outlive.keeper.endings import ExitHandler
 from outlive.keeper.files import write_once
-from outlive.keeper.kept import Kept, ShimLink
+from outlive.keeper.kept import ManagedProcess, ShimLink
 from outlive.keeper.kernel import boottime_ns
 from outlive.keeper.loop import Loop
 from outlive.keeper.orphans import Orphans
@@ -19,18 +19,18 @@ from outlive.keeper.starts import failed_start
 from outlive.protocols.frames import ExitRecord, encode_exit
 from outlive.protocols.keeper import Phase
 
-__all__ = ["Hearing"]
+__all__ = ["ShimEvents"]
 
 
-class Hearing:
+class ShimEvents:
     """Reads one packet of a busy shim at a time (the words are listed in `keeper.shim`)."""
 
     def __init__(
         self,
         loop: Loop,
-        endings: Endings,
+        endings: ExitHandler,
         orphans: Orphans,
-        bells: Bells,
+        bells: Notifications,
         *,
         log: Callable[[str], None],
     ) -> None:
@@ -63,12 +63,12 @@ class Hearing:
             for fd in fds:
                 os.close(fd)
 
-    def _lose(self, kept: Kept, shim: ShimLink) -> None:
+    def _lose(self, kept: ManagedProcess, shim: ShimLink) -> None:
         self._loop.unwatch(shim.socket.fileno())
         shim.socket.close()
         self._orphans.shim_lost(kept)
 
-    def _understand(self, kept: Kept, shim: ShimLink, words: list[str], fds: list[int]) -> None:
+    def _understand(self, kept: ManagedProcess, shim: ShimLink, words: list[str], fds: list[int]) -> None:
         """Act on one packet; descriptors that are taken are taken out of `fds`."""
         match words:
             case ["spawned", pid, ticks, started_ns]:
@@ -92,7 +92,7 @@ class Hearing:
             case _:
                 self._log(f"shim {shim.pid} says {words!r}")
 
-    def born(self, kept: Kept, shim: ShimLink, held: dict[str, int] | None = None) -> None:
+    def born(self, kept: ManagedProcess, shim: ShimLink, held: dict[str, int] | None = None) -> None:
         """Let a command in a container execute; `held` came with the news, and is taken."""
         if not take_birth(kept, shim, held or {}):
             self._log(f"{kept.process_id}: the command was gone before it executed")
@@ -105,7 +105,7 @@ class Hearing:
             assert self._endings.pump is not None
             self._endings.pump.add(stream)
 
-    def _spawned(self, kept: Kept, pid: int, ticks: int, started_ns: int) -> None:
+    def _spawned(self, kept: ManagedProcess, pid: int, ticks: int, started_ns: int) -> None:
         kept.pid, kept.ticks, kept.started_ns = pid, ticks, started_ns
         kept.secrets = None
         if kept.pidfd < 0:
@@ -121,7 +121,7 @@ class Hearing:
         self._endings.stops.arm_timeout(kept, started_boottime_ns=boottime_ns() - elapsed_ns)
         touch(kept)
 
-    def failed(self, kept: Kept, number: int, place: str) -> None:
+    def failed(self, kept: ManagedProcess, number: int, place: str) -> None:
         """Take note that a command was not started; without a shim that could say so, write the record, too."""
         if kept.shim is None:
             record = ExitRecord(kind="failed", number=number, ended_ns=time.time_ns(), note=place)

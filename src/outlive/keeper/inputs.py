@@ -7,7 +7,7 @@ import select
 import socket
 
 from outlive.keeper import sockets
-from outlive.keeper.kept import Answer, Kept
+from outlive.keeper.kept import Answer, ManagedProcess
 from outlive.keeper.loop import Loop
 
 __all__ = ["Inputs"]
@@ -26,7 +26,7 @@ class Inputs:
         """Nothing waits yet."""
         self._loop = loop
 
-    def write(self, kept: Kept, data: bytes, answer: Answer) -> None:
+    def write(self, kept: ManagedProcess, data: bytes, answer: Answer) -> None:
         """Write all of `data` after what waits already; answers when the last byte is in the pipe."""
         if self._letter(kept) is None:
             answer({"error": "stdin_closed", "message": "The process has no open standard input."})
@@ -38,7 +38,7 @@ class Inputs:
         if len(kept.inputs) == 1:
             self._push(kept)
 
-    def give(self, kept: Kept, receiver: int, answer: Answer) -> None:
+    def give(self, kept: ManagedProcess, receiver: int, answer: Answer) -> None:
         """Give the server the pipe itself, over a Unix socket of its own: then it need not ask for each piece.
 
         Not while something waits here, which is older than what the server would write.
@@ -50,7 +50,7 @@ class Inputs:
                 is_given = sockets.send(connection, b"i", [pipe])
         answer({"given": is_given})
 
-    def close(self, kept: Kept, answer: Answer) -> None:
+    def close(self, kept: ManagedProcess, answer: Answer) -> None:
         """Close standard input after what waits was written; at a terminal, type end-of-file."""
         letter = self._letter(kept)
         if letter is None:
@@ -66,17 +66,17 @@ class Inputs:
                     sockets.send(kept.shim.socket, b"close i")
             answer({})
 
-    def abandon(self, kept: Kept) -> None:
+    def abandon(self, kept: ManagedProcess) -> None:
         """Answer what waits: the process has ended."""
         waiting, kept.inputs = kept.inputs, []
         for _, answer in waiting:
             answer({"error": "stdin_closed", "message": "The process ended before it read its input."})
 
     @staticmethod
-    def _letter(kept: Kept) -> str | None:
+    def _letter(kept: ManagedProcess) -> str | None:
         return next((letter for letter in "im" if letter in kept.fds), None)
 
-    def _push(self, kept: Kept) -> None:
+    def _push(self, kept: ManagedProcess) -> None:
         letter = self._letter(kept)
         while kept.inputs and letter is not None:
             view, answer = kept.inputs[0]
@@ -95,7 +95,7 @@ class Inputs:
             kept.inputs.pop(0)
             answer({})
 
-    def _wait(self, kept: Kept, letter: str) -> None:
+    def _wait(self, kept: ManagedProcess, letter: str) -> None:
         """Go on when there is room; a terminal's descriptor is watched for output already, so look again soon."""
         if letter == "m":
             self._loop.later(0.005, lambda: self._push(kept))

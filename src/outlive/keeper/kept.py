@@ -1,4 +1,4 @@
-"""One process as the supervisor holds it: `Kept` and its output `Stream`s. State only; others act on it."""
+"""One process as the supervisor holds it: `ManagedProcess` and its output `Stream`s. State only; others act on it."""
 
 import os
 import socket
@@ -9,7 +9,7 @@ from outlive.core.spec import Spec
 from outlive.keeper.loop import Timer
 from outlive.protocols.keeper import RECORD, Flags, Phase
 
-__all__ = ["Answer", "Kept", "ShimLink", "Stream"]
+__all__ = ["Answer", "ManagedProcess", "ShimLink", "Stream"]
 
 # Answers a request: keyword fields of the reply; an "error" field makes it a failure.
 Answer = Callable[[dict[str, object]], None]
@@ -39,7 +39,7 @@ class ShimLink:
         self.is_forked = is_forked
         self.stands_in = False
         self.taken = 0
-        self.kept: Kept | None = None
+        self.kept: ManagedProcess | None = None
 
 
 class Stream:
@@ -63,7 +63,7 @@ class Stream:
     )
 
     def __init__(
-        self, kept: "Kept", index: int, *, source: int, log: int, offset: int = 0, relay: int = -1
+        self, kept: "ManagedProcess", index: int, *, source: int, log: int, offset: int = 0, relay: int = -1
     ) -> None:
         """`source` is read (a pipe, or a pty master), `log` is written; `relay` is the write end of a pipe between them.
 
@@ -91,7 +91,7 @@ class Stream:
             self.log = -1
 
 
-class Kept:
+class ManagedProcess:
     """Everything about one process under supervision; `fds` holds the keeper's ends by the shim's letters."""
 
     __slots__ = (

@@ -1,4 +1,4 @@
-"""Who lives below a keeper: `Kinship`, told from nothing but /proc/PID/stat.
+"""Who lives below a keeper: `Ancestry`, told from nothing but /proc/PID/stat.
 
 Guardian, supervisor and each command lead a POSIX session of their own, and shims stay in their guardian's. A process
 belongs to the keeper's trees when it, or one of its ancestors, is in one of these sessions. A daemon that made a
@@ -9,7 +9,7 @@ session. Nothing of another process's memory is read: a process could make that 
 import os
 from collections.abc import Callable, Collection
 
-__all__ = ["Ancestor", "Kinship", "Verdict", "ancestry", "lineage"]
+__all__ = ["Ancestor", "Ancestry", "Descent", "ancestry", "lineage"]
 
 # O_NONBLOCK says what is true: procfs does not wait for anybody here.
 _LOOK = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
@@ -30,7 +30,7 @@ class Ancestor:
         self.ticks = ticks
 
 
-class Verdict:
+class Descent:
     """Whether a process lives in the keeper's trees (None: it is gone, or hidden), and what was looked at for that.
 
     `is_known`: it was judged before and found outside, and nobody but itself was looked at.
@@ -45,7 +45,7 @@ class Verdict:
         self.is_known = is_known
 
 
-class Kinship:
+class Ancestry:
     """Judges processes. Who was found outside stays so: ancestors do not change, only the first one can be lost."""
 
     def __init__(self, sessions: Callable[[Collection[int]], Collection[int]]) -> None:
@@ -55,25 +55,25 @@ class Kinship:
             tuple[int, int], bool
         ] = {}  # True: judged itself, not only passed on another's way up
 
-    def judge(self, pid: int) -> Verdict:
+    def judge(self, pid: int) -> Descent:
         """Tell whether a process lives in the keeper's trees."""
         first = _look(pid)
         if first is None:
-            return Verdict([], is_inside=None)
+            return Descent([], is_inside=None)
         if (pid, first.ticks) in self._outside:
             is_known = self._outside.pop((pid, first.ticks))
             self._outside[pid, first.ticks] = True
-            return Verdict([], is_inside=False, is_known=is_known)
+            return Descent([], is_inside=False, is_known=is_known)
         chain = lineage(first, known=self._outside)
         if chain is None:
-            return Verdict([], is_inside=None)
+            return Descent([], is_inside=None)
         if self._sessions({one.session for one in chain} - {0}):  # 0: one that a pid namespace hides
-            return Verdict(chain, is_inside=True)
+            return Descent(chain, is_inside=True)
         for one in reversed(chain):
             self._outside[one.pid, one.ticks] = one is first
         while len(self._outside) > _MAX_KNOWN:
             self._outside.pop(next(iter(self._outside)))
-        return Verdict(chain, is_inside=False)
+        return Descent(chain, is_inside=False)
 
     def forget(self, pid: int) -> None:
         """Take back that a process is outside: something else has told so."""

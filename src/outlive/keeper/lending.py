@@ -1,4 +1,4 @@
-"""Descriptors that were lent for the standard input of a command that is about to start: `Lending`.
+"""Descriptors that were lent for the standard input of a command that is about to start: `PassedStdin`.
 
 Whoever starts a command from a terminal or a pipeline hands its own standard input over, and the command reads it
 itself: nobody in between takes a byte more than the command does. It is offered here before the start, and stays with its
@@ -12,7 +12,7 @@ outside, nor that of another command, however many children it has.
 
 from collections.abc import Callable
 
-__all__ = ["Lending"]
+__all__ = ["PassedStdin"]
 
 _MAX_LENT = 256  # more starts than that are not on their way at once
 _MAX_INSIDE = 64
@@ -32,7 +32,7 @@ class _Offer:
         self.tree = tree
 
 
-class Lending:
+class PassedStdin:
     """Offers by process id, each with its lender."""
 
     def __init__(self) -> None:

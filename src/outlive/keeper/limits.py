@@ -11,23 +11,26 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from outlive.keeper.files import read_small, write_whole
-from outlive.keeper.kept import Kept, Stream
+from outlive.keeper.kept import ManagedProcess, Stream
 from outlive.keeper.kernel import punch_hole
 from outlive.keeper.pump import Pump
 from outlive.protocols.frames import decode_idx
 from outlive.protocols.keeper import CauseCode, Flags, Phase
 
-__all__ = ["Limits", "read_gaps", "unbind"]
+__all__ = ["OutputLimits", "read_gaps", "unbind"]
 
 _PAGE = 4096
 _STEP_BYTES = 8 << 20  # punch seldom: one call for so many bytes
 
 
-class Limits:
+class OutputLimits:
     """Enforces the output limit of each process. `stop` ends a process (kept, cause, note)."""
 
     def __init__(
-        self, *, touch: Callable[[Kept], None], stop: Callable[[Kept, CauseCode, str], None]
+        self,
+        *,
+        touch: Callable[[ManagedProcess], None],
+        stop: Callable[[ManagedProcess, CauseCode, str], None],
     ) -> None:
         """Take what to tell changes and how to end a process; `pump` is set once it exists."""
         self._touch = touch
@@ -54,7 +57,7 @@ class Limits:
         else:
             self._truncate(kept, stream, limit)
 
-    def _truncate(self, kept: Kept, stream: Stream, limit: int) -> None:
+    def _truncate(self, kept: ManagedProcess, stream: Stream, limit: int) -> None:
         others = sum(each.offset - kept.released[each.index] for each in kept.streams if each is not stream)
         budget = max(limit - others, limit // 2)
         step = min(_STEP_BYTES, max(_PAGE, limit // 8))
@@ -64,7 +67,7 @@ class Limits:
         if end - (begin + released) >= step:
             self._release(kept, stream, begin, end)
 
-    def release(self, kept: Kept, out: int, err: int) -> None:
+    def release(self, kept: ManagedProcess, out: int, err: int) -> None:
         """Give up output before the offsets (on_limit "block": it was delivered) and let the process go on."""
         for stream, upto in zip(kept.streams, (out, err), strict=False):
             end = min(upto, stream.offset) // _PAGE * _PAGE
@@ -80,7 +83,7 @@ class Limits:
                     self.pump.add(stream)
         self._touch(kept)
 
-    def unbound(self, kept: Kept, limit: int | None) -> None:
+    def unbound(self, kept: ManagedProcess, limit: int | None) -> None:
         """Wait for no reader any more: from now on `limit` bytes are kept, and beyond that the middle is released.
 
         Kept in the folder's `unbound` file before it is in force, for the supervisors that follow.
@@ -91,7 +94,7 @@ class Limits:
         unbind(kept)
         self.release(kept, 0, 0)
 
-    def _release(self, kept: Kept, stream: Stream, begin: int, end: int) -> None:
+    def _release(self, kept: ManagedProcess, stream: Stream, begin: int, end: int) -> None:
         ranges = list(read_gaps(kept.folder))
         ranges[stream.index] = (begin, end)
         try:
@@ -106,7 +109,7 @@ class Limits:
             self._release_idx(kept, ranges)
 
     @staticmethod
-    def _release_idx(kept: Kept, ranges: list[tuple[int, int]]) -> None:
+    def _release_idx(kept: ManagedProcess, ranges: list[tuple[int, int]]) -> None:
         """Release whole pages of idx whose runs all lie in released output; readers skip the zeros."""
         fd = os.open(f"{kept.folder}/idx", os.O_RDWR | os.O_CLOEXEC)
         try:
@@ -136,8 +139,8 @@ def _is_released(page: bytes, ranges: list[tuple[int, int]]) -> bool:
     )
 
 
-def unbind(kept: Kept) -> None:
-    """Take over what `Limits.unbound` wrote, if it ever did."""
+def unbind(kept: ManagedProcess) -> None:
+    """Take over what `OutputLimits.unbound` wrote, if it ever did."""
     raw = read_small(f"{kept.folder}/unbound")
     if raw:
         limit = None if raw == b"-\n" else int(raw)

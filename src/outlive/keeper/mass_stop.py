@@ -1,7 +1,7 @@
 """Stopping everything that lives, for whoever ends the keeper: `MassStop`.
 
 A slice in each turn of the loop: the guardian's pings and what the commands still write are heeded between two, so that thousands
-of trees do not make the supervisor look hung. What was begun is carried on by `Stops`, also by the next supervisor.
+of trees do not make the supervisor look hung. What was begun is carried on by `Terminator`, also by the next supervisor.
 """
 
 import time
@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 from outlive.keeper.kept import Answer
 from outlive.keeper.loop import Loop
-from outlive.keeper.stops import Stops
-from outlive.keeper.table import Table
+from outlive.keeper.stops import Terminator
+from outlive.keeper.table import ManagedProcesses
 from outlive.protocols.keeper import CauseCode
 
 __all__ = ["MassStop", "still_running"]
@@ -24,7 +24,9 @@ _NOTE = "The keeper was stopped."
 class MassStop:
     """Goes on while somebody waits, and then until the stop of each that lives is recorded."""
 
-    def __init__(self, loop: Loop, table: Table, stops: Stops, *, emptied: Callable[[Answer], None]) -> None:
+    def __init__(
+        self, loop: Loop, table: ManagedProcesses, stops: Terminator, *, emptied: Callable[[Answer], None]
+    ) -> None:
         """Nobody asks yet; `emptied` is called once nothing lives, with the answer to all who wait."""
         self._loop = loop
         self._table = table
@@ -77,7 +79,7 @@ class MassStop:
         return True
 
 
-def still_running(table: Table) -> dict[str, object]:
+def still_running(table: ManagedProcesses) -> dict[str, object]:
     """Return the refusal `process_running`: details {processes: number, ids: of at most a thousand of them}."""
     living = table.living_ids()
     return {

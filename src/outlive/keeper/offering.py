@@ -1,4 +1,4 @@
-"""Trying out, for servers, what bounds can be had here: `Offering`.
+"""Trying out, for servers, what bounds can be had here: `CapabilityProbe`.
 
 In a process of the keeper's, since commands run beside it: a server whose unit forbids namespaces, or shows it control
 groups read-only, would find less than its keeper can do.
@@ -11,13 +11,13 @@ from outlive.keeper.kept import Answer
 from outlive.keeper.loop import Loop, Timer
 from outlive.keeper.spawn import keeper_argv, keeper_environment
 
-__all__ = ["Offering"]
+__all__ = ["CapabilityProbe"]
 
 _DEADLINE_S = 20.0
 _PIECE_BYTES = 65536
 
 
-class Offering:
+class CapabilityProbe:
     """Starts `offers` when somebody asks, and passes on what it prints; who asks meanwhile gets the same answer."""
 
     def __init__(self, loop: Loop, state_dir: str) -> None:

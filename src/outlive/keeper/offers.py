@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from outlive.core.layout import Layout
 from outlive.core.sandbox import Profile
 from outlive.keeper import calls, confine
-from outlive.keeper.bounds import MIN_LANDLOCK, Machine, Place, bounds_of
+from outlive.keeper.bounds import MIN_LANDLOCK, Machine, SandboxPlace, bounds_of
 from outlive.keeper.cgroups import find_limits
 from outlive.keeper.kernel import become_subreaper
 from outlive.keeper.locks import holder_of
 from outlive.keeper.spawn import keeper_argv, keeper_environment
 
-__all__ = ["Offers", "ask_offers", "main", "read_offers"]
+__all__ = ["Capabilities", "ask_offers", "main", "read_offers"]
 
 _DEADLINE_S = 20.0
 _NEWNS, _NEWIPC, _NEWUSER, _NEWNET = 0x20000, 0x08000000, 0x10000000, 0x40000000
@@ -27,14 +27,14 @@ _TRUE = next((path for path in ("/bin/true", "/usr/bin/true") if os.path.exists(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Offers:
+class Capabilities:
     """What was found: the machine, and why a profile cannot be had ("" where it can)."""
 
     machine: Machine
     obstacles: Mapping[Profile, str]
 
 
-def ask_offers(state_dir: str) -> Offers:
+def ask_offers(state_dir: str) -> Capabilities:
     """Try all profiles in a process of the caller's (some 60 ms). Blocking: run it in a thread."""
     argv = keeper_argv("offers", state_dir)
     try:
@@ -53,11 +53,11 @@ def ask_offers(state_dir: str) -> Offers:
     return read_offers(ran.stdout)
 
 
-def read_offers(printed: str | bytes) -> Offers:
+def read_offers(printed: str | bytes) -> Capabilities:
     """Return what `main` has printed; what is none of that offers nothing."""
     try:
         found = json.loads(printed)
-        return Offers(
+        return Capabilities(
             machine=Machine(**found["machine"]),
             obstacles={profile: str(found["obstacles"][profile.value]) for profile in Profile},
         )
@@ -65,9 +65,9 @@ def read_offers(printed: str | bytes) -> Offers:
         return _none(error)
 
 
-def _none(error: Exception) -> Offers:
+def _none(error: Exception) -> Capabilities:
     text = f"trying it out failed ({type(error).__name__})"
-    return Offers(
+    return Capabilities(
         machine=Machine(),
         obstacles={profile: "" if profile is Profile.OPEN else text for profile in Profile},
     )
@@ -114,7 +114,7 @@ def _obstacle(profile: Profile, machine: Machine) -> str:
         return (
             f"the kernel's Landlock is version {machine.landlock}, and {MIN_LANDLOCK} (Linux 6.2) is needed"
         )
-    place = Place(readable=("/usr", "/bin", "/lib", "/lib64"), hidden=("/tmp",))  # noqa: S108 - hidden, not used
+    place = SandboxPlace(readable=("/usr", "/bin", "/lib", "/lib64"), hidden=("/tmp",))  # noqa: S108 - hidden, not used
     bounds = bounds_of(profile, machine, place)
     return "" if bounds is None else _attempt(bounds.steps)
 

@@ -12,10 +12,10 @@ from collections.abc import Callable
 from outlive.core.layout import Layout
 from outlive.keeper import sockets, tree
 from outlive.keeper.disk import Reserve
-from outlive.keeper.endings import Endings
+from outlive.keeper.endings import ExitHandler
 from outlive.keeper.failpoints import hit
 from outlive.keeper.files import is_written, write_whole
-from outlive.keeper.kept import Kept
+from outlive.keeper.kept import ManagedProcess
 from outlive.keeper.kernel import (
     BOOT_ID,
     boottime_ns,
@@ -56,10 +56,10 @@ class Orphans:
         loop: Loop,
         layout: Layout,
         pool: ShimPool,
-        endings: Endings,
+        endings: ExitHandler,
         reserve: Reserve,
         *,
-        start_again: Callable[[Kept], None],
+        start_again: Callable[[ManagedProcess], None],
         log: Callable[[str], None],
     ) -> None:
         """`start_again` starts a committed process that certainly never executed."""
@@ -70,9 +70,9 @@ class Orphans:
         self._reserve = reserve
         self._start_again = start_again
         self._log = log
-        self._waiting: list[Kept] = []
+        self._waiting: list[ManagedProcess] = []
 
-    def shim_lost(self, kept: Kept) -> None:
+    def shim_lost(self, kept: ManagedProcess) -> None:
         """Go on without the shim: its link closed, or nobody listens on the folder's socket."""
         kept.shim = None
         if not kept.is_orphan:  # else only a holder died: the supervisor still has everything
@@ -91,7 +91,7 @@ class Orphans:
                 return
         self._find_holder(kept)
 
-    def _runs(self, kept: Kept, record: PidRecord) -> None:
+    def _runs(self, kept: ManagedProcess, record: PidRecord) -> None:
         """Take note that the command was started, also when its shim could not say so any more."""
         kept.pid, kept.ticks, kept.started_ns = record.pid, record.start_ticks, record.started_ns
         kept.answer_all({"pid": record.pid, "started_ns": record.started_ns})
@@ -99,7 +99,7 @@ class Orphans:
             kept.phase = Phase.STOPPING if kept.stop_at else Phase.RUNNING
             self._endings.stops.arm_timeout(kept, started_boottime_ns=record.boottime_ns)
 
-    def _never_ran(self, kept: Kept) -> None:
+    def _never_ran(self, kept: ManagedProcess) -> None:
         if kept.phase >= Phase.EXITED:
             return
         kept.is_orphan = False
@@ -112,7 +112,7 @@ class Orphans:
         os.close(kept.idx)
         self._start_again(kept)
 
-    def _find_spawned(self, kept: Kept, looks: int) -> None:
+    def _find_spawned(self, kept: ManagedProcess, looks: int) -> None:
         """Find a command that was spawned by a shim which died before it could write the pid."""
         ended = read_end(kept.folder)
         if ended is not None:
@@ -134,7 +134,7 @@ class Orphans:
         else:
             self._tell(kept, ExitRecord(kind="lost", number=0, ended_ns=time.time_ns(), note="may have run"))
 
-    def _adopt(self, kept: Kept, pid: int, ticks: int) -> None:
+    def _adopt(self, kept: ManagedProcess, pid: int, ticks: int) -> None:
         """Write the pid record that the shim could not write any more."""
         record = PidRecord(
             pid=pid,
@@ -149,7 +149,7 @@ class Orphans:
             self._reserve.fit(lambda: write_whole(f"{kept.folder}/pid", content))
         self._runs(kept, record)
 
-    def _unclaimed_note(self, kept: Kept) -> str | None:
+    def _unclaimed_note(self, kept: ManagedProcess) -> str | None:
         """Return the path of the note of a command that ended at once, when there is exactly one candidate."""
         created_ns = os.stat(f"{kept.folder}/pid").st_ctime_ns
         candidates = []
@@ -167,7 +167,7 @@ class Orphans:
             with contextlib.suppress(OSError):
                 os.unlink(f"{self._layout.notes}/{name}")
 
-    def _watch(self, kept: Kept, boot_id: str) -> None:
+    def _watch(self, kept: ManagedProcess, boot_id: str) -> None:
         """Wait for the end of an orphaned command whose pid is known."""
         ended = read_end(kept.folder)
         if ended is not None:
@@ -180,7 +180,7 @@ class Orphans:
             return
         self._loop.watch(kept.pidfd, lambda _events: self._gone(kept))
 
-    def resume_watch(self, kept: Kept) -> None:
+    def resume_watch(self, kept: ManagedProcess) -> None:
         """Watch a command that an earlier supervisor had already found orphaned, and which has a holder."""
         if read_pid(kept.folder) is None:
             self._find_spawned(kept, _LOOKS)
@@ -189,11 +189,11 @@ class Orphans:
         else:
             self._loop.watch(kept.pidfd, lambda _events: self._gone(kept))
 
-    def _gone(self, kept: Kept) -> None:
+    def _gone(self, kept: ManagedProcess) -> None:
         self._loop.unwatch(kept.pidfd)
         self._learn_exit(kept, _LOOKS)
 
-    def _learn_exit(self, kept: Kept, looks: int) -> None:
+    def _learn_exit(self, kept: ManagedProcess, looks: int) -> None:
         if kept.phase >= Phase.EXITED:
             return
         note_path = f"{self._layout.notes}/{kept.pid}.{kept.ticks}"
@@ -212,7 +212,7 @@ class Orphans:
             with contextlib.suppress(OSError):
                 os.unlink(note_path)  # only now: the record is written
 
-    def _tell(self, kept: Kept, ended: ExitRecord) -> None:
+    def _tell(self, kept: ManagedProcess, ended: ExitRecord) -> None:
         if kept.phase >= Phase.EXITED:  # told meanwhile, while the disk took nothing
             return
         hit("orphan.learned")
@@ -233,7 +233,7 @@ class Orphans:
             ended_ns=ended.ended_ns,
         )
 
-    def _find_holder(self, kept: Kept) -> None:
+    def _find_holder(self, kept: ManagedProcess) -> None:
         """Give duplicates of the descriptors to an idle shim, so that they are held twice again."""
         if kept.is_closed or kept.shim is not None:
             return
@@ -262,7 +262,7 @@ class Orphans:
         kept.shim = shim
         hit("orphan.held")
 
-    def without_descriptors(self, kept: Kept) -> None:
+    def without_descriptors(self, kept: ManagedProcess) -> None:
         """Go on with a command whose shim and supervisor died at the same instant: its pipes are gone."""
         kept.flags |= Flags.HOLDER_LOST
         self.shim_lost(kept)

@@ -8,24 +8,24 @@ import time
 from collections.abc import Callable, Collection
 
 from outlive.keeper import sockets
-from outlive.keeper.bells import Bells
-from outlive.keeper.callers import Caller
-from outlive.keeper.clients import Client, Clients, Handle, Lend
+from outlive.keeper.bells import Notifications
+from outlive.keeper.callers import PeerProcess
+from outlive.keeper.clients import ControlClient, ControlClients, Handle, Lend
 from outlive.keeper.disk import Reserve
 from outlive.keeper.home import Home
 from outlive.keeper.kept import Answer
 from outlive.keeper.kernel import start_ticks
-from outlive.keeper.kinship import Kinship
+from outlive.keeper.kinship import Ancestry
 from outlive.keeper.lock_challenge import PROVES
 from outlive.keeper.loop import Loop
 from outlive.keeper.mass_stop import MassStop, still_running
 from outlive.keeper.pool import GuardianLink, ShimPool
 from outlive.keeper.standard_files import log
-from outlive.keeper.stops import Stops
-from outlive.keeper.table import Table
+from outlive.keeper.stops import Terminator
+from outlive.keeper.table import ManagedProcesses
 from outlive.protocols.keeper import VERSION, Flags
 
-__all__ = ["Presence"]
+__all__ = ["Lifecycle"]
 
 _IDLE_S = float(os.environ.get("OUTLIVE_KEEPER_IDLE_S", "10"))
 _LOOK_S = 1.0
@@ -36,16 +36,16 @@ _SHUTDOWN_S = float(os.environ.get("OUTLIVE_KEEPER_SHUTDOWN_S", "60"))
 _LEAVE_LOOK_S = 0.1
 
 
-class Presence:
+class Lifecycle:
     """Answers for the keeper as a whole."""
 
     def __init__(
         self,
         loop: Loop,
-        table: Table,
+        table: ManagedProcesses,
         guardian: GuardianLink,
         pool: ShimPool,
-        stops: Stops,
+        stops: Terminator,
         reserve: Reserve,
         *,
         home: Home,
@@ -64,19 +64,25 @@ class Presence:
         self._home = home
         self._shut_down = shut_down
         self._leaves_at = 0.0
-        self._clients: Clients | None = None
-        self._unsynced: list[Client] | None = []  # servers, until everything live is known
+        self._clients: ControlClients | None = None
+        self._unsynced: list[ControlClient] | None = []  # servers, until everything live is known
         self._last_seen = time.monotonic()
-        self._kinship = Kinship(self._of_ours)
+        self._kinship = Ancestry(self._of_ours)
         loop.later(_LOOK_S, self._look_idle)
         loop.later(_LOOK_S, self._refill)
 
     def listen(
-        self, path: str, bells: Bells, *, handle: Handle, lend: Lend, dropped: Callable[[Client], None]
+        self,
+        path: str,
+        bells: Notifications,
+        *,
+        handle: Handle,
+        lend: Lend,
+        dropped: Callable[[ControlClient], None],
     ) -> None:
-        """Let clients connect, who are told what `bells` collect; see `Clients` for the rest."""
+        """Let clients connect, who are told what `bells` collect; see `ControlClients` for the rest."""
         listener = self._reserve.fit(lambda: sockets.listen_unix(path, backlog=128))
-        self._clients = Clients(
+        self._clients = ControlClients(
             self._loop, listener, bells, handle=handle, lend=lend, dropped=dropped, tree_of=self.tree_of
         )
         self._loop.after_turns(self._clients.flush)
@@ -90,7 +96,7 @@ class Presence:
         for client in unsynced:
             self.greet(client)
 
-    def greet(self, client: Client) -> None:
+    def greet(self, client: ControlClient) -> None:
         """Begin doorbells for a server; what recovery has not taken over yet follows as it is."""
         if self._unsynced is not None:
             self._unsynced.append(client)
@@ -129,7 +135,7 @@ class Presence:
                     found.add(os.getsid(kept.shim.pid))
         return found
 
-    def tree_of(self, caller: Caller) -> bytes | None:
+    def tree_of(self, caller: PeerProcess) -> bytes | None:
         """Return the key of the process in whose tree a caller lives: empty when that cannot be told, None outside of all."""
         verdict = self._kinship.judge(caller.pid)
         # Alive afterwards: what was read about its pid was about this process.

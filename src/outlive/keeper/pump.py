@@ -13,14 +13,14 @@ import time
 from collections.abc import Callable
 
 from outlive.core.layout import STREAM_FILES
-from outlive.keeper.bells import Bells
+from outlive.keeper.bells import Notifications
 from outlive.keeper.disk import FULL, Reserve
 from outlive.keeper.failpoints import hit
-from outlive.keeper.kept import Kept, Stream
+from outlive.keeper.kept import ManagedProcess, Stream
 from outlive.keeper.kernel import has_no_writer, unread_bytes
 from outlive.keeper.loop import Loop
 from outlive.keeper.relays import BIG_PIPE_BYTES, FULL_FLOW_BYTES, fill_relay, offer_relay, unread_of
-from outlive.keeper.wheel import Wheel
+from outlive.keeper.wheel import RoundRobin
 from outlive.protocols.frames import IdxRecord
 from outlive.protocols.keeper import Flags, Phase
 
@@ -46,10 +46,10 @@ class Pump:
     def __init__(
         self,
         loop: Loop,
-        bells: Bells,
+        bells: Notifications,
         reserve: Reserve,
         *,
-        ended: Callable[[Kept], None],
+        ended: Callable[[ManagedProcess], None],
         over_limit: Callable[[Stream], None],
     ) -> None:
         """Begin with no stream; `rest` belongs at the end of every turn."""
@@ -58,7 +58,7 @@ class Pump:
         self._reserve = reserve
         self._ended = ended
         self._over_limit = over_limit
-        self._wheel = Wheel(loop, self.move, self._hung_up)
+        self._wheel = RoundRobin(loop, self.move, self._hung_up)
         self._most = 0  # bytes of the big stream that brought most in this turn
         self._rest_s = 0.0
 
@@ -181,7 +181,7 @@ class Pump:
         if kept.phase == Phase.EXITED and stream.is_open:
             self._ended(kept)
 
-    def _tell_stall(self, kept: Kept) -> None:
+    def _tell_stall(self, kept: ManagedProcess) -> None:
         flags = kept.flags & ~Flags.STALLED
         if any(stream.is_stalled for stream in kept.streams):
             flags |= Flags.STALLED
@@ -193,7 +193,7 @@ class Pump:
         """Stop reading until `add`: the process waits when its pipe is full. Before a descriptor is closed, too."""
         self._wheel.leave(stream)
 
-    def drain(self, kept: Kept) -> bool:
+    def drain(self, kept: ManagedProcess) -> bool:
         """Move what is in the pipes now, bounded by what was there: a grandchild may write for ever.
 
         Returns whether everything that was there is in the log.

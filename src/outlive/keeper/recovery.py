@@ -14,11 +14,11 @@ from outlive.core.identity import id_to_bytes
 from outlive.core.layout import Layout
 from outlive.keeper import sockets
 from outlive.keeper.containers import stands_in
-from outlive.keeper.endings import EXIT_FLAGS, Endings
+from outlive.keeper.endings import EXIT_FLAGS, ExitHandler
 from outlive.keeper.failpoints import hit
 from outlive.keeper.files import is_written, read_small
 from outlive.keeper.journal import Journal
-from outlive.keeper.kept import Kept, ShimLink, Stream
+from outlive.keeper.kept import ManagedProcess, ShimLink, Stream
 from outlive.keeper.kernel import BOOT_ID, open_pidfd
 from outlive.keeper.limits import read_gaps, unbind
 from outlive.keeper.lock_challenge import LockChallenge
@@ -28,11 +28,11 @@ from outlive.keeper.pool import ShimPool
 from outlive.keeper.pump import Pump
 from outlive.keeper.records import read_end, read_pid
 from outlive.keeper.starts import open_logs, remembered_spec
-from outlive.keeper.table import Table
+from outlive.keeper.table import ManagedProcesses
 from outlive.protocols.frames import IDX, PidRecord
 from outlive.protocols.keeper import Flags, Phase
 
-__all__ = ["Recovery"]
+__all__ = ["Takeover"]
 
 _RETRY_S = 0.02
 _SLICE_S = 0.01  # of asking in one turn: some hundred shims; their answers take as long in the next ones
@@ -44,7 +44,7 @@ _PATIENCE_S = 3.0  # for shims that do not answer: they are stopped or starved, 
 _State = tuple[str, str, int, int, str, int, int, int]
 
 
-class Recovery:
+class Takeover:
     """Takes over what lives. `finished` is called once, when every shim has answered (or patience is over)."""
 
     def __init__(
@@ -53,12 +53,12 @@ class Recovery:
         layout: Layout,
         pool: ShimPool,
         pump: Pump,
-        endings: Endings,
+        endings: ExitHandler,
         orphans: Orphans,
         *,
-        table: Table,
+        table: ManagedProcesses,
         challenge: LockChallenge,
-        born: Callable[[Kept, ShimLink], None],
+        born: Callable[[ManagedProcess, ShimLink], None],
         journal: Journal,
         log: Callable[[str], None],
     ) -> None:
@@ -76,8 +76,8 @@ class Recovery:
         self._log = log
         self._to_ask: deque[str] = deque()
         self._asked: dict[int, ShimLink] = {}
-        self._delayed: set[Kept] = set()
-        self._refused: dict[Kept, int] = {}
+        self._delayed: set[ManagedProcess] = set()
+        self._refused: dict[ManagedProcess, int] = {}
         self._finished: Callable[[], None] | None = None
 
     def begin(self, live: list[str], finished: Callable[[], None]) -> None:
@@ -120,13 +120,13 @@ class Recovery:
             self._journal.end(process_id)
             self._table.unrecovered.remove(id_to_bytes(process_id))
             return
-        kept = Kept(process_id, folder, spec)
+        kept = ManagedProcess(process_id, folder, spec)
         if spec.container:
             self._table.unrecovered.note_container(kept.key)
         unbind(kept)
         self._connect(kept)
 
-    def _connect(self, kept: Kept) -> None:
+    def _connect(self, kept: ManagedProcess) -> None:
         self._delayed.discard(kept)
         try:
             link = sockets.connect_unix(f"{kept.folder}/sock", names_senders=bool(kept.spec.container))
@@ -152,15 +152,15 @@ class Recovery:
         inside = bool(kept.spec.container)  # a shim of this machine asks nothing: it knows the lock's holder
         self._challenge.meet(link, lambda words, fds: self._answered(shim, words, fds), answers=inside)
 
-    def _connect_later(self, kept: Kept) -> None:
+    def _connect_later(self, kept: ManagedProcess) -> None:
         self._delayed.add(kept)
         self._loop.later(_RETRY_S, lambda: self._connect_again(kept))
 
-    def _connect_again(self, kept: Kept) -> None:
+    def _connect_again(self, kept: ManagedProcess) -> None:
         self._connect(kept)
         self._settle_if_all_answered()
 
-    def _without_shim(self, kept: Kept) -> None:
+    def _without_shim(self, kept: ManagedProcess) -> None:
         self._table.keep(kept)
         record = self._restore(kept)
         self._go_on(kept, record)
@@ -173,7 +173,7 @@ class Recovery:
         if not self._was_done(kept, is_empty=False):
             self._orphans.without_descriptors(kept)
 
-    def _restore(self, kept: Kept) -> PidRecord | None:
+    def _restore(self, kept: ManagedProcess) -> PidRecord | None:
         """Read what the folder tells: pid, pause, gaps; open the logs at their ends. Returns the pid record."""
         out, err, kept.idx = open_logs(kept.folder)
         kept.streams = [
@@ -222,7 +222,7 @@ class Recovery:
             self._table.recovered(kept)
             self._settle_if_all_answered()
 
-    def _take_over(self, kept: Kept, shim: ShimLink, state: _State, fds: list[int]) -> None:
+    def _take_over(self, kept: ManagedProcess, shim: ShimLink, state: _State, fds: list[int]) -> None:
         mode, letters, pid, ticks, kind, number, empty, ended_ns = state
         kept.is_adopted = True
         self._table.keep(kept)
@@ -265,7 +265,7 @@ class Recovery:
         elif kind != "-":
             self._endings.exited(kept, kind=kind, number=number, is_empty=bool(empty), ended_ns=ended_ns)
 
-    def _was_done(self, kept: Kept, *, is_empty: bool) -> bool:
+    def _was_done(self, kept: ManagedProcess, *, is_empty: bool) -> bool:
         """Restore what an earlier supervisor had completed, if it had."""
         done = _read_done(kept.folder)
         ended = None if done is None else read_end(kept.folder)
@@ -278,7 +278,7 @@ class Recovery:
         self._endings.was_done(kept, is_empty=is_empty, record=done)
         return True
 
-    def _go_on(self, kept: Kept, record: PidRecord | None) -> None:
+    def _go_on(self, kept: ManagedProcess, record: PidRecord | None) -> None:
         """Carry on with a stop that the earlier supervisor had begun, and with the timeout."""
         if (raw := read_small(f"{kept.folder}/stop")) is not None:
             stop = json.loads(raw)
@@ -291,7 +291,7 @@ class Recovery:
             self._endings.stops.arm_timeout(kept, started_boottime_ns=record.boottime_ns)
 
 
-def _check_idx(kept: Kept, log: Callable[[str], None]) -> None:
+def _check_idx(kept: ManagedProcess, log: Callable[[str], None]) -> None:
     """Assert the invariant of the write-ahead run records: cumulative start + size - offset == total."""
     size = os.fstat(kept.idx).st_size
     if size < IDX.size:
@@ -305,7 +305,7 @@ def _check_idx(kept: Kept, log: Callable[[str], None]) -> None:
             kept.flags |= Flags.HOLDER_LOST
 
 
-def _is_over(kept: Kept) -> bool:
+def _is_over(kept: ManagedProcess) -> bool:
     """Tell whether a process that is done has nothing left that could matter: no shim means no streams."""
     record = read_pid(kept.folder)
     return record is None or record.boot_id != BOOT_ID or read_end(kept.folder) is not None

@@ -13,7 +13,7 @@ import os
 
 from outlive.keeper import sockets
 from outlive.keeper.failpoints import hit
-from outlive.keeper.kept import Kept, Stream
+from outlive.keeper.kept import ManagedProcess, Stream
 from outlive.keeper.kernel import unread_bytes
 
 __all__ = ["BIG_PIPE_BYTES", "FULL_FLOW_BYTES", "fill_relay", "offer_relay", "unread_of", "use_relay"]
@@ -76,7 +76,7 @@ def offer_relay(stream: Stream) -> None:
                 os.close(end)
 
 
-def use_relay(kept: Kept) -> None:
+def use_relay(kept: ManagedProcess) -> None:
     """Take note that the shim holds what it was offered."""
     for stream in kept.streams[:1]:
         stream.relay = kept.fds.get("w", -1)

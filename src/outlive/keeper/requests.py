@@ -8,19 +8,19 @@ from collections.abc import Callable, Mapping
 
 from outlive.core.identity import id_to_bytes, is_process_id
 from outlive.keeper import sockets
-from outlive.keeper.clients import Client
+from outlive.keeper.clients import ControlClient
 from outlive.keeper.ends import set_window_size
 from outlive.keeper.inputs import Inputs
-from outlive.keeper.kept import Answer, Kept
-from outlive.keeper.lending import Lending
-from outlive.keeper.limits import Limits
-from outlive.keeper.offering import Offering
-from outlive.keeper.presence import Presence
+from outlive.keeper.kept import Answer, ManagedProcess
+from outlive.keeper.lending import PassedStdin
+from outlive.keeper.limits import OutputLimits
+from outlive.keeper.offering import CapabilityProbe
+from outlive.keeper.presence import Lifecycle
 from outlive.keeper.pump import Pump
-from outlive.keeper.starts import Starts, known_start
-from outlive.keeper.stops import Stops
-from outlive.keeper.table import Table
-from outlive.keeper.trees import Trees
+from outlive.keeper.starts import Launcher, known_start
+from outlive.keeper.stops import Terminator
+from outlive.keeper.table import ManagedProcesses
+from outlive.keeper.trees import TreeControl
 from outlive.protocols.frames import encode_secrets
 from outlive.protocols.keeper import VERSION, CauseCode, Phase
 
@@ -42,16 +42,16 @@ class Requests:
 
     def __init__(
         self,
-        presence: Presence,
-        table: Table,
+        presence: Lifecycle,
+        table: ManagedProcesses,
         *,
-        starts: Starts,
-        trees: Trees,
-        stops: Stops,
+        starts: Launcher,
+        trees: TreeControl,
+        stops: Terminator,
         inputs: Inputs,
-        limits: Limits,
-        lending: Lending,
-        offering: Offering,
+        limits: OutputLimits,
+        lending: PassedStdin,
+        offering: CapabilityProbe,
         pump: Pump,
     ) -> None:
         """Take what carries the operations out."""
@@ -65,7 +65,7 @@ class Requests:
         self._lending = lending
         self._offering = offering
         self._pump = pump
-        self._about_process: dict[str, Callable[[Kept, _Message, Answer], None]] = {
+        self._about_process: dict[str, Callable[[ManagedProcess, _Message, Answer], None]] = {
             "pause": self._pause,
             "resume": self._resume,
             "stop": self._stop,
@@ -81,7 +81,12 @@ class Requests:
         }
 
     def handle(
-        self, client: Client, message: dict[str, object], payload: bytes, fds: list[int], answer: Answer
+        self,
+        client: ControlClient,
+        message: dict[str, object],
+        payload: bytes,
+        fds: list[int],
+        answer: Answer,
     ) -> None:
         """Carry out one request; descriptors that came with it are closed.
 
@@ -112,7 +117,7 @@ class Requests:
                 os.close(fd)
 
     def _carry_out(
-        self, client: Client, message: _Message, payload: bytes, fds: list[int], answer: Answer
+        self, client: ControlClient, message: _Message, payload: bytes, fds: list[int], answer: Answer
     ) -> None:
         try:
             if client.is_inside and not _is_harmless(message):
@@ -125,7 +130,7 @@ class Requests:
             answer({"error": "invalid_params", "message": f"The keeper does not understand this: {error!r}."})
 
     def _route(
-        self, client: Client, message: _Message, payload: bytes, fds: list[int], answer: Answer
+        self, client: ControlClient, message: _Message, payload: bytes, fds: list[int], answer: Answer
     ) -> None:
         match message["op"]:
             case "hello":
@@ -190,21 +195,21 @@ class Requests:
         else:
             known.answers.append(answer)
 
-    def _pause(self, kept: Kept, _message: _Message, answer: Answer) -> None:
+    def _pause(self, kept: ManagedProcess, _message: _Message, answer: Answer) -> None:
         if kept.phase in {Phase.RUNNING, Phase.PAUSED}:
             self._trees.pause(kept)
             answer({})
         else:
             answer({"error": "process_ended", "message": "The process is ending or has ended."})
 
-    def _resume(self, kept: Kept, _message: _Message, answer: Answer) -> None:
+    def _resume(self, kept: ManagedProcess, _message: _Message, answer: Answer) -> None:
         if kept.phase in {Phase.RUNNING, Phase.PAUSED}:
             self._trees.resume(kept)
             answer({})
         else:
             answer({"error": "process_ended", "message": "The process is ending or has ended."})
 
-    def _stop(self, kept: Kept, message: _Message, answer: Answer) -> None:
+    def _stop(self, kept: ManagedProcess, message: _Message, answer: Answer) -> None:
         if not (kept.phase == Phase.DONE and kept.is_empty):
             self._stops.stop(
                 kept,
@@ -214,7 +219,7 @@ class Requests:
             )
         answer({})
 
-    def _signal(self, kept: Kept, message: _Message, answer: Answer) -> None:
+    def _signal(self, kept: ManagedProcess, message: _Message, answer: Answer) -> None:
         number = int(str(message["signal"]))
         if number not in signal.valid_signals():
             raise ValueError(f"signal {number}")
@@ -228,24 +233,24 @@ class Requests:
         answer({})
 
     @staticmethod
-    def _resize(kept: Kept, message: _Message, answer: Answer) -> None:
+    def _resize(kept: ManagedProcess, message: _Message, answer: Answer) -> None:
         if "m" not in kept.fds:
             answer({"error": "no_terminal", "message": "The process has no terminal."})
             return
         set_window_size(kept.fds["m"], int(str(message["rows"])), int(str(message["cols"])))
         answer({})
 
-    def _release(self, kept: Kept, message: _Message, answer: Answer) -> None:
+    def _release(self, kept: ManagedProcess, message: _Message, answer: Answer) -> None:
         if kept.spec.on_limit == "block":  # nobody else's output may be let go of so
             self._limits.release(kept, int(str(message["out"])), int(str(message["err"])))
         answer({})
 
-    def _unbound(self, kept: Kept, message: _Message, answer: Answer) -> None:
+    def _unbound(self, kept: ManagedProcess, message: _Message, answer: Answer) -> None:
         limit = message["output_limit"]
         self._limits.unbound(kept, None if limit is None else int(str(limit)))
         answer({})
 
-    def _close_output(self, kept: Kept, message: _Message, answer: Answer) -> None:
+    def _close_output(self, kept: ManagedProcess, message: _Message, answer: Answer) -> None:
         stream = int(str(message["stream"]))
         if kept.spec.stdio == "pty" or not 0 <= stream < len(kept.streams):
             answer({"error": "invalid_params", "message": "The process has no such pipe."})
@@ -260,7 +265,7 @@ class Requests:
                     sockets.send(kept.shim.socket, f"close {letter}".encode())
         answer({})
 
-    def lend(self, client: Client, process_id: str, fetch: Callable[[], int]) -> bool:
+    def lend(self, client: ControlClient, process_id: str, fetch: Callable[[], int]) -> bool:
         """Tell whether what a client lends for a start may wait; `fetch` is called when the server asks for that start."""
         return is_process_id(process_id) and self._lending.lend(
             client, process_id, fetch, pid=client.caller.pid, tree=client.tree
@@ -277,7 +282,7 @@ def _subject(message: _Message) -> bytes:
     return id_to_bytes(process_id) if is_waiting and is_process_id(process_id) else b""
 
 
-def _refuse_loan(client: Client, process_id: str, answer: Answer, *, is_lending: bool) -> None:
+def _refuse_loan(client: ControlClient, process_id: str, answer: Answer, *, is_lending: bool) -> None:
     """Refuse what `lend` did not let wait; servers lend nothing."""
     if client.is_server or not is_lending or not is_process_id(process_id):
         raise ValueError("lend one descriptor for a process id")

@@ -12,7 +12,7 @@ from typing import NoReturn
 
 from outlive.keeper import calls
 
-__all__ = ["Sealing", "mount_proc"]
+__all__ = ["Seal", "mount_proc"]
 
 _MS_RDONLY, _MS_NOSUID, _MS_NODEV, _MS_NOEXEC, _MS_BIND, _MS_REC, _MS_PRIVATE = (
     1,
@@ -31,7 +31,7 @@ _SHARED = (b"/tmp", b"/var/tmp")
 _HIGHEST_FD = 1 << 20
 
 
-class Sealing:
+class Seal:
     """Collects `views` (verb, path), and seals this process off with `enter`."""
 
     def __init__(self, ends: dict[str, int], report: int) -> None:

@@ -19,8 +19,8 @@ from outlive.keeper.ends import lost_of, open_ends
 from outlive.keeper.failpoints import hit
 from outlive.keeper.files import read_any, write_prepared
 from outlive.keeper.journal import Journal
-from outlive.keeper.kept import Answer, Kept, ShimLink, Stream
-from outlive.keeper.lending import Lending
+from outlive.keeper.kept import Answer, ManagedProcess, ShimLink, Stream
+from outlive.keeper.lending import PassedStdin
 from outlive.keeper.loop import Loop
 from outlive.keeper.pool import ShimPool
 from outlive.keeper.prepared import PreparedFolder, PreparedFolders
@@ -31,7 +31,7 @@ from outlive.protocols.keeper import decode_spec
 
 __all__ = [
     "INTERRUPTED",
-    "Starts",
+    "Launcher",
     "failed_start",
     "known_start",
     "most_processes",
@@ -57,7 +57,7 @@ def most_processes(limit: int, prepared: int) -> int:
     return max(0, limit - _FDS_RESERVED - prepared) // _FDS_PER_PROCESS
 
 
-class Starts:
+class Launcher:
     """Starts processes. `keep` enters a process into the supervisor's table before anything can happen to it."""
 
     def __init__(
@@ -67,11 +67,11 @@ class Starts:
         pool: ShimPool,
         pump: Pump,
         *,
-        keep: Callable[[Kept], None],
+        keep: Callable[[ManagedProcess], None],
         count: Callable[[], int],
-        failed: Callable[[Kept, int, str], None],
+        failed: Callable[[ManagedProcess, int, str], None],
         journal: Journal,
-        lending: Lending,
+        lending: PassedStdin,
         lack: Callable[[], Degraded | None],
         containers: ContainerLinks,
     ) -> None:
@@ -87,8 +87,8 @@ class Starts:
         self._lending = lending
         self._containers = containers
         self._prepared = PreparedFolders(loop, layout)
-        self._queue: deque[Kept] = deque()
-        self._with_steps: deque[Kept] = deque()
+        self._queue: deque[ManagedProcess] = deque()
+        self._with_steps: deque[ManagedProcess] = deque()
         limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         self.max_processes = most_processes(limit, self._prepared.descriptors)
 
@@ -143,14 +143,14 @@ class Starts:
             answer(known_start(folder) if known else _refusal(error))
             return
         hit("start.committed")
-        kept = Kept(process_id, folder, spec)
+        kept = ManagedProcess(process_id, folder, spec)
         kept.answers.append(answer)
         kept.lent = lent
         kept.has_steps = has_steps(raw_spec)
         kept.secrets = secrets
         self._open(kept, prepared)
 
-    def again(self, kept: Kept) -> None:
+    def again(self, kept: ManagedProcess) -> None:
         """Start a committed process that never executed (nobody had got it when the supervisor died)."""
         kept.has_steps = has_steps(read_any(f"{kept.folder}/spec"))
         prepared = object.__new__(PreparedFolder)
@@ -161,7 +161,7 @@ class Starts:
             os.close(err)
         self._open(kept, prepared)
 
-    def _open(self, kept: Kept, prepared: PreparedFolder) -> None:
+    def _open(self, kept: ManagedProcess, prepared: PreparedFolder) -> None:
         kept.listener = prepared.listener
         kept.idx = prepared.idx
         self._keep(kept)
@@ -176,7 +176,7 @@ class Starts:
         self._count_waiting()
         self.dispatch()
 
-    def _queue_of(self, kept: Kept) -> deque[Kept]:
+    def _queue_of(self, kept: ManagedProcess) -> deque[ManagedProcess]:
         return self._with_steps if kept.has_steps else self._queue
 
     def _count_waiting(self) -> None:
@@ -194,7 +194,7 @@ class Starts:
                 self._count_waiting()
                 self._give(kept, shim)
 
-    def _give(self, kept: Kept, shim: ShimLink) -> None:
+    def _give(self, kept: ManagedProcess, shim: ShimLink) -> None:
         assert kept.listener is not None
         if (lost := lost_of(kept)) is not None:  # with the supervisor that had it
             self._give_up(kept, shim, errno.EBADF, lost)
@@ -227,7 +227,7 @@ class Starts:
         for stream in kept.streams:
             self._pump.add(stream)
 
-    def _give_up(self, kept: Kept, shim: ShimLink, number: int, place: str) -> None:
+    def _give_up(self, kept: ManagedProcess, shim: ShimLink, number: int, place: str) -> None:
         for letter in list(kept.fds):
             kept.close_fd(letter)
         for stream in kept.streams:

@@ -13,29 +13,29 @@ from collections.abc import Callable
 from outlive.keeper.disk import Reserve
 from outlive.keeper.failpoints import hit
 from outlive.keeper.files import write_whole
-from outlive.keeper.kept import Kept
+from outlive.keeper.kept import ManagedProcess
 from outlive.keeper.kernel import boottime_ns
 from outlive.keeper.loop import Loop
-from outlive.keeper.trees import Trees
+from outlive.keeper.trees import TreeControl
 from outlive.protocols.keeper import CauseCode, Phase
 
-__all__ = ["Stops"]
+__all__ = ["Terminator"]
 
 _KILL_ROUND_S = 0.005
 _MAX_KILL_ROUND_S = 0.2
 
 
-class Stops:
+class Terminator:
     """Ends trees. `pursued` is called after each step that may have brought a process nearer to its end."""
 
     def __init__(
         self,
         loop: Loop,
-        trees: Trees,
+        trees: TreeControl,
         reserve: Reserve,
         *,
-        touch: Callable[[Kept], None],
-        pursued: Callable[[Kept], None],
+        touch: Callable[[ManagedProcess], None],
+        pursued: Callable[[ManagedProcess], None],
     ) -> None:
         """Nothing is being stopped yet."""
         self._loop = loop
@@ -44,7 +44,7 @@ class Stops:
         self._touch = touch
         self._pursued = pursued
 
-    def stop(self, kept: Kept, cause: CauseCode, *, grace_s: float, note: str) -> None:
+    def stop(self, kept: ManagedProcess, cause: CauseCode, *, grace_s: float, note: str) -> None:
         """End the whole tree: TERM now, KILL after the grace; a repeat may only shorten the grace."""
         deadline = time.monotonic() + grace_s
         if kept.stop_at and kept.deadline <= deadline:
@@ -61,7 +61,7 @@ class Stops:
         hit("stop.recorded")
         self.pursue(kept, deadline)
 
-    def pursue(self, kept: Kept, deadline: float) -> None:
+    def pursue(self, kept: ManagedProcess, deadline: float) -> None:
         """Carry out a recorded stop whose KILL is due at `deadline` (monotonic)."""
         kept.stop_at = time.monotonic()
         kept.deadline = deadline
@@ -80,7 +80,7 @@ class Stops:
         kept.kill_timer = self._loop.later(delay, lambda: self.kill(kept))
         self._pursued(kept)
 
-    def kill(self, kept: Kept, *, next_round_s: float = _KILL_ROUND_S) -> None:
+    def kill(self, kept: ManagedProcess, *, next_round_s: float = _KILL_ROUND_S) -> None:
         """Kill what is left, round by round, until the tree is empty; stopping it first outruns fork chains."""
         kept.kill_timer = None
         if kept.is_empty and kept.phase >= Phase.EXITED:
@@ -91,7 +91,7 @@ class Stops:
         later = min(next_round_s * 2, _MAX_KILL_ROUND_S)
         kept.kill_timer = self._loop.later(next_round_s, lambda: self.kill(kept, next_round_s=later))
 
-    def arm_timeout(self, kept: Kept, *, started_boottime_ns: int) -> None:
+    def arm_timeout(self, kept: ManagedProcess, *, started_boottime_ns: int) -> None:
         """Let the timeout fire at its time, also when that has passed while nobody was there."""
         timeout_s = kept.spec.timeout_s
         if timeout_s is None or kept.phase >= Phase.EXITED or kept.stop_at:
@@ -99,6 +99,6 @@ class Stops:
         elapsed = (boottime_ns() - started_boottime_ns) / 1e9
         kept.timeout_timer = self._loop.later(max(0.0, timeout_s - elapsed), lambda: self._time_out(kept))
 
-    def _time_out(self, kept: Kept) -> None:
+    def _time_out(self, kept: ManagedProcess) -> None:
         if kept.phase < Phase.EXITED:
             self.stop(kept, CauseCode.TIMEOUT, grace_s=kept.spec.grace_s, note="")

@@ -12,36 +12,36 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from outlive.core.layout import Layout
-from outlive.keeper.bells import Bells
+from outlive.keeper.bells import Notifications
 from outlive.keeper.containers import ContainerLinks
 from outlive.keeper.disk import Reserve, look_at
-from outlive.keeper.endings import Endings
+from outlive.keeper.endings import ExitHandler
 from outlive.keeper.folder_identity import claim_folder
-from outlive.keeper.hearing import Hearing
+from outlive.keeper.hearing import ShimEvents
 from outlive.keeper.home import Home
 from outlive.keeper.inputs import Inputs
 from outlive.keeper.journal import Journal, read_journal
-from outlive.keeper.kept import Kept, ShimLink
+from outlive.keeper.kept import ManagedProcess, ShimLink
 from outlive.keeper.kernel import become_subreaper, set_dumpable
-from outlive.keeper.lending import Lending
-from outlive.keeper.limits import Limits
+from outlive.keeper.lending import PassedStdin
+from outlive.keeper.limits import OutputLimits
 from outlive.keeper.lock_challenge import LockChallenge
 from outlive.keeper.locks import is_retired, take_lock
 from outlive.keeper.loop import Loop
-from outlive.keeper.offering import Offering
+from outlive.keeper.offering import CapabilityProbe
 from outlive.keeper.orphans import Orphans
 from outlive.keeper.pid_lock import open_pid_lock, take_pid_lock
 from outlive.keeper.pool import GuardianLink, ShimPool
-from outlive.keeper.presence import Presence
+from outlive.keeper.presence import Lifecycle
 from outlive.keeper.pump import Pump
 from outlive.keeper.reaping import Reaper
-from outlive.keeper.recovery import Recovery
+from outlive.keeper.recovery import Takeover
 from outlive.keeper.requests import Requests
 from outlive.keeper.spawn import take_handed_lock
 from outlive.keeper.standard_files import log, use_standard_files
-from outlive.keeper.starts import Starts
-from outlive.keeper.table import Table
-from outlive.keeper.trees import Trees
+from outlive.keeper.starts import Launcher
+from outlive.keeper.table import ManagedProcesses
+from outlive.keeper.trees import TreeControl
 from outlive.keeper.unrecovered import Unrecovered
 from outlive.protocols.keeper import CauseCode
 
@@ -78,7 +78,7 @@ def main(state_dir: str) -> None:
     become_subreaper()
     for folder in (layout.processes, layout.notes):
         os.makedirs(folder, mode=0o700, exist_ok=True)
-    gc.disable()  # pauses would delay output; what is let go of leaves no cycles (`Kept.end`)
+    gc.disable()  # pauses would delay output; what is let go of leaves no cycles (`ManagedProcess.end`)
     home = Home(layout, lock, pid_lock=pid_lock)
     supervisor = Supervisor(layout, home, lock)
     signal.signal(signal.SIGTERM, supervisor.shut_down)
@@ -118,11 +118,18 @@ class Supervisor:
         journal = Journal(layout.live, live := read_journal(layout.live))
         self._layout = layout
         self._loop = loop = Loop(log)
-        bells, inputs, lending, reserve = Bells(loop), Inputs(loop), Lending(), Reserve(layout.root)
-        trees = Trees(reserve, touch=bells.touch)
-        self._table = table = Table(loop, journal, inputs, Unrecovered(loop, layout, live), touch=bells.touch)
-        self._endings = endings = Endings(loop, trees, reserve, touch=bells.touch, forget=self._forget)
-        limits = Limits(touch=bells.touch, stop=self._stop_over_limit)
+        bells, inputs, lending, reserve = (
+            Notifications(loop),
+            Inputs(loop),
+            PassedStdin(),
+            Reserve(layout.root),
+        )
+        trees = TreeControl(reserve, touch=bells.touch)
+        self._table = table = ManagedProcesses(
+            loop, journal, inputs, Unrecovered(loop, layout, live), touch=bells.touch
+        )
+        self._endings = endings = ExitHandler(loop, trees, reserve, touch=bells.touch, forget=self._forget)
+        limits = OutputLimits(touch=bells.touch, stop=self._stop_over_limit)
         pump = Pump(loop, bells, reserve, ended=endings.stream_ended, over_limit=limits.check)
         endings.pump = limits.pump = table.pump = pump
         self._guardian = GuardianLink(
@@ -132,7 +139,7 @@ class Supervisor:
         table.pool = self._pool
         challenge = LockChallenge(loop, lock, is_ours=self._is_ours, log=log)
         containers = ContainerLinks(loop, layout, self._pool, challenge=challenge, failed=self._start_failed)
-        self._starts = Starts(
+        self._starts = Launcher(
             loop,
             layout,
             self._pool,
@@ -146,8 +153,8 @@ class Supervisor:
             containers=containers,
         )
         orphans = Orphans(loop, layout, self._pool, endings, reserve, start_again=self._starts.again, log=log)
-        self._hearing = Hearing(loop, endings, orphans, bells, log=log)
-        self._presence = presence = Presence(
+        self._hearing = ShimEvents(loop, endings, orphans, bells, log=log)
+        self._presence = presence = Lifecycle(
             loop,
             table,
             self._guardian,
@@ -169,7 +176,7 @@ class Supervisor:
         self, live: list[str], *, pump: Pump, orphans: Orphans, challenge: LockChallenge, journal: Journal
     ) -> None:
         """Begin to take over what lives, a slice in each turn of the loop."""
-        recovery = Recovery(
+        recovery = Takeover(
             self._loop,
             self._layout,
             self._pool,
@@ -185,7 +192,7 @@ class Supervisor:
         recovery.begin(live, self._presence.recovered)
 
     def _requests(
-        self, inputs: Inputs, lending: Lending, limits: Limits, trees: Trees, pump: Pump
+        self, inputs: Inputs, lending: PassedStdin, limits: OutputLimits, trees: TreeControl, pump: Pump
     ) -> Requests:
         """Return what servers may ask, once everybody is there who carries it out."""
         return Requests(
@@ -197,7 +204,7 @@ class Supervisor:
             inputs=inputs,
             limits=limits,
             lending=lending,
-            offering=Offering(self._loop, self._layout.root),
+            offering=CapabilityProbe(self._loop, self._layout.root),
             pump=pump,
         )
 
@@ -231,12 +238,12 @@ class Supervisor:
     def _is_ours(self, pid: int) -> bool:
         return self._presence.is_ours(pid)
 
-    def _start_failed(self, kept: Kept, number: int, place: str) -> None:
+    def _start_failed(self, kept: ManagedProcess, number: int, place: str) -> None:
         self._hearing.failed(kept, number, place)
 
-    def _forget(self, kept: Kept) -> None:
+    def _forget(self, kept: ManagedProcess) -> None:
         self._table.forget(kept)
         self._starts.replace_folder()
 
-    def _stop_over_limit(self, kept: Kept, cause: CauseCode, note: str) -> None:
+    def _stop_over_limit(self, kept: ManagedProcess, cause: CauseCode, note: str) -> None:
         self._endings.stops.stop(kept, cause, grace_s=kept.spec.grace_s, note=note)

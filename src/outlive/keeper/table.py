@@ -5,17 +5,17 @@ from collections.abc import Callable
 
 from outlive.keeper.inputs import Inputs
 from outlive.keeper.journal import Journal
-from outlive.keeper.kept import Kept
+from outlive.keeper.kept import ManagedProcess
 from outlive.keeper.loop import Loop
 from outlive.keeper.pool import ShimPool
 from outlive.keeper.pump import Pump
 from outlive.keeper.unrecovered import Unrecovered
 from outlive.protocols.keeper import Phase
 
-__all__ = ["Table"]
+__all__ = ["ManagedProcesses"]
 
 
-class Table:
+class ManagedProcesses:
     """Processes that are alive or not yet let go of; `unrecovered` has those of them that are not taken over yet."""
 
     def __init__(
@@ -25,7 +25,7 @@ class Table:
         inputs: Inputs,
         unrecovered: Unrecovered,
         *,
-        touch: Callable[[Kept], None],
+        touch: Callable[[ManagedProcess], None],
     ) -> None:
         """Begin empty; `pool` and `pump` are set once they exist."""
         self._loop = loop
@@ -35,23 +35,23 @@ class Table:
         self.unrecovered = unrecovered
         self.pool: ShimPool | None = None
         self.pump: Pump | None = None
-        self.by_key: dict[bytes, Kept] = {}
+        self.by_key: dict[bytes, ManagedProcess] = {}
 
     def __len__(self) -> int:
         """Return how many there are, taken over or not."""
         return len(self.by_key) + len(self.unrecovered)
 
-    def keep(self, kept: Kept) -> None:
+    def keep(self, kept: ManagedProcess) -> None:
         """Enter a process, before anything can happen to it."""
         self.by_key[kept.key] = kept
 
-    def recovered(self, kept: Kept) -> None:
+    def recovered(self, kept: ManagedProcess) -> None:
         """Tell of a process that was taken over, if it was kept, and go on with the requests that wait for it."""
         if kept.key in self.by_key:
             self._touch(kept)
         self.unrecovered.remove(kept.key)
 
-    def living(self) -> list[Kept]:
+    def living(self) -> list[ManagedProcess]:
         """Return the processes, of those taken over, whose output is not whole or whose tree is not empty."""
         return [kept for kept in self.by_key.values() if kept.phase < Phase.DONE or not kept.is_empty]
 
@@ -68,7 +68,7 @@ class Table:
         """Return the pids of the commands whose exit is not known yet."""
         return {kept.pid for kept in self.by_key.values() if kept.phase < Phase.EXITED}
 
-    def forget(self, kept: Kept) -> None:
+    def forget(self, kept: ManagedProcess) -> None:
         """Let go of a process that has ended in every sense; idempotent."""
         if self.by_key.pop(kept.key, None) is None:
             return

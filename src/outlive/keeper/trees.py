@@ -8,24 +8,24 @@ from collections.abc import Callable
 from outlive.keeper import sockets, tree
 from outlive.keeper.disk import Reserve
 from outlive.keeper.files import read_small, write_whole
-from outlive.keeper.kept import Kept
+from outlive.keeper.kept import ManagedProcess
 from outlive.keeper.kernel import start_ticks
 from outlive.protocols.keeper import Phase
 
-__all__ = ["Trees"]
+__all__ = ["TreeControl"]
 
 _WHOLE_GROUP = 1 << 2  # PIDFD_SIGNAL_PROCESS_GROUP, Linux 6.9
 
 
-class Trees:
+class TreeControl:
     """Finds and signals trees. Commands without a shim of their own are found by the id in their environment."""
 
-    def __init__(self, reserve: Reserve, *, touch: Callable[[Kept], None]) -> None:
+    def __init__(self, reserve: Reserve, *, touch: Callable[[ManagedProcess], None]) -> None:
         """`touch` is told of each change; `reserve` has room for what is recorded."""
         self._reserve = reserve
         self._touch = touch
 
-    def roots(self, kept: Kept) -> tuple[list[int], list[int]]:
+    def roots(self, kept: ManagedProcess) -> tuple[list[int], list[int]]:
         """Return (roots, members): the tree is everything below the roots, plus the members and what is below."""
         if kept.shim is not None and not kept.is_orphan:
             return [kept.shim.pid], []
@@ -37,7 +37,7 @@ class Trees:
             members.append(init)
         return [], members
 
-    def pause(self, kept: Kept) -> bool:
+    def pause(self, kept: ManagedProcess) -> bool:
         """Stop the whole tree; False when it did not settle (it is tried again by the caller's repeat)."""
         settled = self._order(kept, "freeze") or self._freeze(kept)
         with contextlib.suppress(OSError):  # stopped it is: only a successor would not know why
@@ -46,11 +46,11 @@ class Trees:
         self._touch(kept)
         return settled
 
-    def _freeze(self, kept: Kept) -> bool:
+    def _freeze(self, kept: ManagedProcess) -> bool:
         roots, members = self.roots(kept)
         return tree.freeze(roots, extra=members)
 
-    def resume(self, kept: Kept) -> None:
+    def resume(self, kept: ManagedProcess) -> None:
         """Continue the whole tree."""
         self.send(kept, [signal.SIGCONT])
         with contextlib.suppress(OSError):  # missing, or the file system is read-only
@@ -58,7 +58,7 @@ class Trees:
         kept.phase = Phase.RUNNING
         self._touch(kept)
 
-    def signal_tree(self, kept: Kept, number: int, *, whole_tree: bool) -> None:
+    def signal_tree(self, kept: ManagedProcess, number: int, *, whole_tree: bool) -> None:
         """Send one signal to the main process or to its whole tree."""
         if whole_tree:
             self.send(kept, [number])
@@ -66,7 +66,7 @@ class Trees:
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(kept.pidfd, number)
 
-    def signal_group(self, kept: Kept, number: int) -> None:
+    def signal_group(self, kept: ManagedProcess, number: int) -> None:
         """Send one signal to the process group that the command leads, as its terminal would."""
         if self._order(kept, f"group {number}") or kept.pidfd < 0:
             return
@@ -79,14 +79,14 @@ class Trees:
                 with contextlib.suppress(OSError):
                     os.killpg(kept.pid, number)
 
-    def send(self, kept: Kept, numbers: list[int]) -> None:
+    def send(self, kept: ManagedProcess, numbers: list[int]) -> None:
         """Send signals to every process of the tree, once."""
         if self._order(kept, " ".join(map(str, ["tree", *map(int, numbers)]))):
             return
         roots, members = self.roots(kept)
         tree.send_all(roots, numbers, extra=members)
 
-    def _order(self, kept: Kept, words: str) -> bool:
+    def _order(self, kept: ManagedProcess, words: str) -> bool:
         """Have whoever stands in for a command elsewhere carry out an order; False: the tree is here.
 
         An order that nobody could be told is lost, as a signal to nobody is; stops repeat theirs.
@@ -97,17 +97,17 @@ class Trees:
             sockets.send(kept.shim.socket, words.encode())
         return True
 
-    def is_empty(self, kept: Kept) -> bool:
+    def is_empty(self, kept: ManagedProcess) -> bool:
         """Whether a walk finds nobody; for orphaned commands, whose shim cannot tell."""
         return not self.roots(kept)[1]
 
-    def count(self, kept: Kept) -> int:
+    def count(self, kept: ManagedProcess) -> int:
         """Return how many of the command's processes live below the shim; who is dead and not yet reaped does not."""
         init = _init_of(kept)
         return sum(pid != init and not tree.is_dead(pid) for pid in tree.descendants(self.roots(kept)[0]))
 
 
-def _init_of(kept: Kept) -> int:
+def _init_of(kept: ManagedProcess) -> int:
     """Return the init of a sealed command's PID namespace (`keeper.sealing`); 0 where there is none."""
     pid, _, ticks = (read_small(f"{kept.folder}/init") or b"0").partition(b" ")
     return int(pid) if ticks and start_ticks(int(pid)) == int(ticks) else 0

@@ -1,4 +1,4 @@
-"""When a stream is moved: `Wheel`. As soon as it brings something; or, of several that bring little all the time, each in its turn.
+"""When a stream is moved: `RoundRobin`. As soon as it brings something; or, of several that bring little all the time, each in its turn.
 
 Those are not watched meanwhile. A few are moved at a time, one batch after the other: nobody sleeps, whatever else happens
 is seen at once, and servers get the doorbells of a few streams often instead of those of all streams together (decision 129).
@@ -13,7 +13,7 @@ from itertools import islice
 from outlive.keeper.kept import Stream
 from outlive.keeper.loop import Loop
 
-__all__ = ["Wheel"]
+__all__ = ["RoundRobin"]
 
 # A round of several streams, of many, and how often some are taken (bench: many streams).
 _ROUND_S = 0.001
@@ -26,7 +26,7 @@ _CHATTY_GAP_NS = 20_000_000  # a stream that was silent for so long is not chatt
 _EMPTY_TURNS = 4  # in a row: one that was silent for so long in the wheel is watched again
 
 
-class Wheel:
+class RoundRobin:
     """Calls `move` with each stream when it is time, in the loop's thread; `move` tells whether there was anything.
 
     Where nobody can write to a watched stream any more `hung_up` is called instead.

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from outlive.core.errors import BackendUnavailable
-from outlive.core.events import Deed, Event
+from outlive.core.events import AuditEvent, Event
 from outlive.observability.audit_entries import Entries, Entry
 from outlive.store.audit_trail import AuditTrail
 
@@ -92,7 +92,7 @@ class AuditLog:
         """Enter an event of the engine."""
         self._put(event)
 
-    async def witness(self, deed: Deed) -> None:
+    async def witness(self, deed: AuditEvent) -> None:
         """Return when an entry is in the log's file: what it tells of may happen now. On the event loop.
 
         Raises:

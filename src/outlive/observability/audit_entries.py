@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from outlive.core.events import (
     ApprovalDecided,
     ApprovalRequested,
-    Deed,
+    AuditEvent,
     Event,
     ProcessCompleted,
     ProcessRecovered,
@@ -62,7 +62,7 @@ class Entries:
                     *[self._of_deed(at_ns, deed) for deed in counted],
                     self._about(at_ns, "exit", record, **_ending(record)),
                 )
-            case Deed():
+            case AuditEvent():
                 return [self._of_deed(at_ns, deed) for deed in self._tally.pass_on(happened, at_ns)]
             case StartRejected():
                 return (self._of_rejection(at_ns, happened),)
@@ -108,7 +108,7 @@ class Entries:
             command=record.command,
         )
 
-    def _of_deed(self, at_ns: int, deed: Deed) -> Entry:
+    def _of_deed(self, at_ns: int, deed: AuditEvent) -> Entry:
         details = {
             name: self._shown(value) if isinstance(value, str) else value
             for name, value in deed.details.items()
@@ -169,7 +169,7 @@ def audited_kinds() -> Collection[type[Event]]:
         ProcessRecovered,
         ProcessCompleted,
         ProcessRemoved,
-        Deed,
+        AuditEvent,
     )
 
 

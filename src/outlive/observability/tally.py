@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from outlive.core.events import Deed
+from outlive.core.events import AuditEvent
 
 __all__ = ["Tally"]
 
@@ -19,9 +19,9 @@ class Tally:
 
     def __init__(self) -> None:
         """Nothing was counted yet."""
-        self._open: dict[_Key, tuple[int, Deed, int, int]] = {}
+        self._open: dict[_Key, tuple[int, AuditEvent, int, int]] = {}
 
-    def pass_on(self, deed: Deed, now_ns: int) -> Iterator[Deed]:
+    def pass_on(self, deed: AuditEvent, now_ns: int) -> Iterator[AuditEvent]:
         """Yield what is to be told now that `deed` has happened."""
         key = _key_of(deed)
         if key is None:
@@ -36,17 +36,17 @@ class Tally:
         self._open[key] = (now_ns, deed, 0, 0)
         yield deed
 
-    def of_process(self, process_id: str) -> Iterable[Deed]:
+    def of_process(self, process_id: str) -> Iterable[AuditEvent]:
         """Return what was counted of a process that has ended."""
         if not self._open:
             return ()
         return self._close([key for key in self._open if key[0] == process_id])
 
-    def rest(self) -> Iterator[Deed]:
+    def rest(self) -> Iterator[AuditEvent]:
         """Yield everything that was counted."""
         yield from self._close(list(self._open))
 
-    def _close(self, keys: list[_Key]) -> Iterator[Deed]:
+    def _close(self, keys: list[_Key]) -> Iterator[AuditEvent]:
         for key in keys:
             _, deed, times, size = self._open.pop(key, (0, None, 0, 0))
             if deed is not None and times:
@@ -54,7 +54,7 @@ class Tally:
                 yield replace(deed, details={**deed.details, **counted})
 
 
-def _key_of(deed: Deed) -> _Key | None:
+def _key_of(deed: AuditEvent) -> _Key | None:
     """Return what like deeds have in common; None for one that is told by itself."""
     by = deed.by
     if deed.what in _TYPED and deed.decision == "allowed":

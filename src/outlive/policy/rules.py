@@ -45,7 +45,7 @@ class JudgedCommand:
 
 
 @dataclass(frozen=True, slots=True)
-class _Word:
+class _RuleWord:
     """What one word of a command must be; `shape` None stands for any number of words."""
 
     text: str
@@ -62,7 +62,7 @@ class Rule:
 
     text: str
     program: str
-    words: tuple[_Word, ...]
+    words: tuple[_RuleWord, ...]
     is_path: bool  # it names a file rather than a name
     names_one_program: bool  # its first word is no pattern
     writes: bool = False
@@ -158,7 +158,7 @@ class Rule:
         )
 
 
-_ANY_WORDS = _Word("**", None)
+_ANY_WORDS = _RuleWord("**", None)
 _WHATEVER = (_ANY_WORDS,)
 
 
@@ -177,17 +177,19 @@ def _without_option(text: str) -> tuple[str, bool]:
     return found[1], option[1] == "true"
 
 
-def _word(text: str, *, is_last: bool) -> _Word:
+def _word(text: str, *, is_last: bool) -> _RuleWord:
     if text == "**" or (text == "*" and is_last):
         return _ANY_WORDS
-    return _Word(text, re.compile(translate(text)))
+    return _RuleWord(text, re.compile(translate(text)))
 
 
 def _matches(text: str, glob: str) -> bool:
     return text == glob or fnmatchcase(text, glob)
 
 
-def _surely_matches(shapes: tuple[_Word, ...], words: tuple[str, ...], open_words: frozenset[int]) -> bool:
+def _surely_matches(
+    shapes: tuple[_RuleWord, ...], words: tuple[str, ...], open_words: frozenset[int]
+) -> bool:
     """Tell whether words match however the open ones are replaced: only what takes any words takes those."""
     reached = {0}  # how many shapes may be used up before the word that is looked at
     for place, word in enumerate(words):
@@ -208,7 +210,7 @@ def _surely_matches(shapes: tuple[_Word, ...], words: tuple[str, ...], open_word
 
 
 def _may_match(
-    shapes: tuple[_Word, ...], words: tuple[str, ...], open_words: frozenset[int], *, ends_open: bool
+    shapes: tuple[_RuleWord, ...], words: tuple[str, ...], open_words: frozenset[int], *, ends_open: bool
 ) -> bool:
     """Tell whether words match in one of the ways in which the open ones may be replaced."""
     reached = {0}
@@ -235,7 +237,7 @@ def _may_match(
     return ends_open or len(shapes) in _over_any(shapes, reached)
 
 
-def _over_any(shapes: tuple[_Word, ...], reached: set[int]) -> set[int]:
+def _over_any(shapes: tuple[_RuleWord, ...], reached: set[int]) -> set[int]:
     """Add the places behind shapes that stand for any number of words, none included."""
     grown = set(reached)
     for used in reached:
@@ -245,7 +247,7 @@ def _over_any(shapes: tuple[_Word, ...], reached: set[int]) -> set[int]:
     return grown
 
 
-def _may_become(word: str, shape: _Word) -> bool:
+def _may_become(word: str, shape: _RuleWord) -> bool:
     """Tell whether the shell may replace a word, read as its pattern, by one that fits."""
     if shape.shape is None or not shape.is_literal or "[" in word:
         return True

@@ -17,7 +17,7 @@ from outlive.keeper.files import write_whole
 from outlive.keeper.kernel import BOOT_ID
 from outlive.keeper.launch import SERVICE_VARIABLE
 
-__all__ = ["OperatorSettings", "Ownership", "Service"]
+__all__ = ["OperatorSettings", "Ownership", "OwningUnit"]
 
 _SYSTEM_UNITS = "/etc/systemd/system/"
 # They decide which configuration files count.
@@ -36,7 +36,7 @@ class OperatorSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Service:
+class OwningUnit:
     """The unit of systemd that owns a folder's server, and the command that starts it."""
 
     unit: str
@@ -117,7 +117,7 @@ class Ownership:
         if _read(path) != content:  # a disk that takes nothing need not, then
             Reserve(self._layout.root).fit(lambda: write_whole(path, content))
 
-    def service(self) -> Service | None:
+    def service(self) -> OwningUnit | None:
         """Return the unit that owns this folder; None where none does, or its file is gone."""
         raw = _read(self._layout.service)
         if raw is None:
@@ -130,7 +130,7 @@ class Ownership:
             return None
         unit = os.path.basename(path)
         scope = "" if path.startswith(_SYSTEM_UNITS) else "--user "
-        return Service(unit=unit, start=f"systemctl {scope}start {unit}")
+        return OwningUnit(unit=unit, start=f"systemctl {scope}start {unit}")
 
 
 def _read(path: str) -> bytes | None:

@@ -17,7 +17,7 @@ from outlive.core.layout import Layout
 from outlive.keeper.locks import holder_of
 from outlive.keeper.sockets import connect_unix
 from outlive.presence.handover import SELF_STARTED
-from outlive.presence.ownership import Ownership, Service
+from outlive.presence.ownership import Ownership, OwningUnit
 
 __all__ = ["Server"]
 
@@ -109,7 +109,7 @@ class Server:
                 os.close(alive)
         return connection
 
-    def _owned(self, service: Service) -> BackendUnavailable:
+    def _owned(self, service: OwningUnit) -> BackendUnavailable:
         return BackendUnavailable(
             "server_unavailable",
             f"The server of {self._layout.root} belongs to the unit {service.unit}, which does not run.",

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-__all__ = ["Piece", "continuation_bytes", "join_pieces", "shown_ranges", "unfinished_bytes"]
+__all__ = ["Clip", "continuation_bytes", "join_pieces", "shown_ranges", "unfinished_bytes"]
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class Clip:
     """Bytes of a stream from `offset` on; shorter than asked for where the log no longer holds them."""
 
     offset: int
@@ -27,7 +27,7 @@ def shown_ranges(size: int, limit_bytes: int) -> list[tuple[int, int]]:
     return [(0, head), (size - limit_bytes // 2, size)]
 
 
-def join_pieces(pieces: Sequence[Piece], size: int) -> str:
+def join_pieces(pieces: Sequence[Clip], size: int) -> str:
     """Return pieces (in order, none empty or adjoining) of a stream of `size` bytes as text, with a visible mark where bytes are left out.
 
     Invalid UTF-8 becomes U+FFFD; a character that a cut would damage is left out with the rest.

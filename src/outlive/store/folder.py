@@ -10,7 +10,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import replace
 
-from outlive.core.approval import Approval
+from outlive.core.approval import ApprovalState
 from outlive.core.cursor import Cursor
 from outlive.core.grant import Grant
 from outlive.core.identity import ProcessId
@@ -179,7 +179,7 @@ def _grant(meta: object) -> Grant | None:
     )
 
 
-def _encode_approval(approval: Approval) -> dict[str, object]:
+def _encode_approval(approval: ApprovalState) -> dict[str, object]:
     return {
         "reason": approval.reason,
         "expires_ns": to_ns(approval.expires_at),
@@ -188,11 +188,11 @@ def _encode_approval(approval: Approval) -> dict[str, object]:
     }
 
 
-def _approval(meta: object) -> Approval | None:
+def _approval(meta: object) -> ApprovalState | None:
     if not isinstance(meta, dict):
         return None
     variables = meta.get("variables")
-    return Approval(
+    return ApprovalState(
         reason=str(meta.get("reason") or ""),
         expires_at=at_time(_number(meta, "expires_ns")),
         variables=tuple(map(str, variables)) if isinstance(variables, list) else (),

@@ -1,4 +1,4 @@
-"""Commands that wait for their group's turn, and the groups' limits, on disk: `WaitingRoom`.
+"""Commands that wait for their group's turn, and the groups' limits, on disk: `QueueStore`.
 
 A waiting command is one file with everything its start needs, written before anybody is told that it waits. It is
 removed after the keeper has answered, so a crash between the two leaves it behind; whoever opens the room removes
@@ -22,7 +22,7 @@ from outlive.protocols.frames import COPIED, WITHDRAWN, ExitRecord, encode_exit
 from outlive.protocols.keeper import CauseCode
 from outlive.store.spent_ids import SpentIds
 
-__all__ = ["GroupKey", "WaitingCommand", "WaitingRoom"]
+__all__ = ["GroupKey", "QueueStore", "WaitingCommand"]
 
 GroupKey = tuple[str, str]  # principal, name: everybody's groups are his own
 _LIMITS = "limits.json"
@@ -60,7 +60,7 @@ def _write_once(write: Callable[[], None]) -> None:
     write()
 
 
-class WaitingRoom:
+class QueueStore:
     """The folder `waiting` of a state folder; one writer, the server."""
 
     def __init__(self, layout: Layout, *, fit: _Fit = _write_once) -> None:

@@ -10,7 +10,7 @@ import pytest
 from outlive.core.errors import LimitExceeded
 from outlive.frontends.bridge.extension import Extension, Gone, NotSent, Outcome, Silent
 from outlive.frontends.bridge.line import LineClosed
-from outlive.frontends.bridge.seats import Seats
+from outlive.frontends.bridge.seats import TerminalOwners
 from outlive.frontends.bridge.settings import BridgeSettings
 from outlive.policy.access import Access, Scope
 from outlive.protocols.bridge import requests
@@ -73,7 +73,7 @@ async def _ask(extension: Extension, request_id: str) -> "asyncio.Future[Outcome
 
 @pytest.mark.promise("S3.4.again")
 async def test_who_dials_again_over_a_broken_network_gets_the_place_of_the_dead_connection() -> None:
-    seats = Seats(trusted_s=60.0, lives=lambda _: False)
+    seats = TerminalOwners(trusted_s=60.0, lives=lambda _: False)
     line = _Line()
     dead = _extension(line)
     async with _running(dead):

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from outlive.frontends.bridge.extension import Extension
 from outlive.frontends.bridge.line import LineClosed
-from outlive.frontends.bridge.memory import Memory
-from outlive.frontends.bridge.seats import Seat, Seats
+from outlive.frontends.bridge.memory import StateFile
+from outlive.frontends.bridge.seats import OwnedTerminals, TerminalOwners
 from outlive.frontends.bridge.settings import BridgeSettings
 from outlive.policy.access import Access, Scope
 
@@ -42,13 +42,13 @@ class _World:
         self.dead: set[str] = set()
         self.seats = self.anew()
 
-    def anew(self) -> Seats:
-        return Seats(trusted_s=60.0, lives=lambda key: key not in self.dead, clock=lambda: self.now)
+    def anew(self) -> TerminalOwners:
+        return TerminalOwners(trusted_s=60.0, lives=lambda key: key not in self.dead, clock=lambda: self.now)
 
-    def claim(self, key: str, *, is_process: bool = True, principal: str = "me") -> Seat:
+    def claim(self, key: str, *, is_process: bool = True, principal: str = "me") -> OwnedTerminals:
         return self.seats.claim(_extension(principal), key, is_process=is_process)
 
-    def leave(self, seat: Seat) -> None:
+    def leave(self, seat: OwnedTerminals) -> None:
         assert seat.extension is not None
         self.seats.leave(seat, seat.extension)
 
@@ -181,7 +181,7 @@ async def test_many_changes_at_once_are_few_writes(tmp_path: Path) -> None:
         made.append(len(made))
         return b"%d" % len(made)
 
-    memory = Memory(str(tmp_path / "file"), document)
+    memory = StateFile(str(tmp_path / "file"), document)
     assert await memory.read() == b""
     await asyncio.gather(*(memory.keep() for _ in range(50)))
     assert len(made) <= 2
@@ -192,6 +192,6 @@ async def test_many_changes_at_once_are_few_writes(tmp_path: Path) -> None:
 async def test_a_file_that_cannot_be_written_is_told_and_stops_nothing(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    memory = Memory(str(tmp_path / "no" / "folder"), lambda: b"x")
+    memory = StateFile(str(tmp_path / "no" / "folder"), lambda: b"x")
     await memory.keep()
     assert "cannot be kept" in caplog.text

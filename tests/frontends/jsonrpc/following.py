@@ -14,9 +14,9 @@ from outlive.core.identity import ProcessId
 from outlive.core.lifecycle import State
 from outlive.core.process import Owner, ProcessRecord
 from outlive.engine import Process
-from outlive.engine.hiding import Hider
+from outlive.engine.hiding import OutputRedactor
 from outlive.engine.secrets import Secrets
-from outlive.frontends.follower import Follower
+from outlive.frontends.follower import Sender
 from outlive.frontends.jsonrpc.readers import LineReader, PieceReader
 from outlive.frontends.jsonrpc.subscription import Subscription
 from outlive.policy.redaction import Redactor
@@ -73,7 +73,7 @@ class WrittenProcess:
             created_at=datetime(2026, 1, 1, tzinfo=UTC),
         )
         # Nothing is hidden: Hypothesis takes words from our tables of secrets, and what is compared here is the bytes.
-        hider = Hider(Redactor(patterns=False), Secrets())
+        hider = OutputRedactor(Redactor(patterns=False), Secrets())
         self.process = Process(record, str(folder), output_limit=None, hider=hider)
 
     def write(self, data: bytes, stream: int = 0, *, told: bool = True) -> None:
@@ -220,10 +220,10 @@ def follower(
     *,
     turn_bytes: int = 1000,
     fail: Callable[[], None] = lambda: None,
-) -> Follower[Subscription]:
+) -> Sender[Subscription]:
     """Return a follower by lines from the beginning, not begun yet."""
     process = written.process
-    return Follower(
+    return Sender(
         Subscription(process, line_readers(process), turn_bytes=turn_bytes),
         outbox,
         spawn=tasks.spawn,

@@ -14,20 +14,20 @@ from starlette.routing import Router
 from outlive.core.command import Command
 from outlive.core.cursor import Cursor
 from outlive.core.errors import ProcessNotFound
-from outlive.core.events import Deed
+from outlive.core.events import AuditEvent
 from outlive.core.identity import RANDOM_BYTES, ProcessId, new_process_id
 from outlive.core.process import Owner, ProcessRecord
 from outlive.engine import Engine, OutputChunk, Process, ProcessFilter
 from outlive.engine.disk_watch import DiskWatch
 from outlive.frontends.guard import ACCESS
-from outlive.frontends.jsonrpc import DoorSettings, JsonRpcDoor
+from outlive.frontends.jsonrpc import JsonRpcFrontend, JsonRpcSettings
 from outlive.policy.access import Access, Scope
 from outlive.store.registry import Registry
 from tests.frontends.jsonrpc.following import WrittenProcess
 
 __all__ = ["SETTINGS", "Client", "House", "PlayedEngine", "opened"]
 
-SETTINGS = DoorSettings(version="1", reconnect_grace_s=0.05)
+SETTINGS = JsonRpcSettings(version="1", reconnect_grace_s=0.05)
 
 Message = MutableMapping[str, Any]
 # Spelled out here because inside the class `list` is the method.
@@ -40,7 +40,7 @@ class _PlayedControls:
 
     def __init__(self) -> None:
         self.calls: list[tuple[str, str]] = []
-        self.announced: list[Deed] = []
+        self.announced: list[AuditEvent] = []
         self.graces: list[float | None] = []
         self.called = asyncio.Event()
         self.failure: Exception | None = None
@@ -50,7 +50,7 @@ class _PlayedControls:
         assert (by.door, by.principal) != ("", "")
         return self
 
-    def announce(self, deed: Deed) -> None:
+    def announce(self, deed: AuditEvent) -> None:
         self.announced.append(deed)
 
     async def pause(self, process: Process) -> None:
@@ -252,7 +252,7 @@ class Client:
 class House:
     """A door on a played engine; clients come and go."""
 
-    def __init__(self, engine: PlayedEngine, door: JsonRpcDoor, group: asyncio.TaskGroup) -> None:
+    def __init__(self, engine: PlayedEngine, door: JsonRpcFrontend, group: asyncio.TaskGroup) -> None:
         """Serve clients in `group`."""
         self.engine = engine
         self.door = door
@@ -295,10 +295,10 @@ class House:
 
 
 @asynccontextmanager
-async def opened(engine: PlayedEngine, settings: DoorSettings = SETTINGS) -> AsyncIterator[House]:
+async def opened(engine: PlayedEngine, settings: JsonRpcSettings = SETTINGS) -> AsyncIterator[House]:
     """Open a door on `engine`."""
     async with (
         asyncio.TaskGroup() as group,
-        JsonRpcDoor(cast("Engine", engine), settings) as door,
+        JsonRpcFrontend(cast("Engine", engine), settings) as door,
     ):
         yield House(engine, door, group)

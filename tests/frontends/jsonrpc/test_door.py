@@ -12,7 +12,7 @@ import pytest
 
 from outlive.core.errors import BackendUnavailable, InvalidState
 from outlive.core.process import Owner
-from outlive.frontends.jsonrpc.channel import Channel
+from outlive.frontends.jsonrpc.channel import Connection
 from outlive.frontends.jsonrpc.subscription import Subscription
 from tests.frontends.jsonrpc.playing import SETTINGS, Client, House, PlayedEngine, opened
 
@@ -352,7 +352,7 @@ async def test_a_connection_that_breaks_down_inside_says_so(
     async def break_down(*_: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(Channel, "_serve", break_down)
+    monkeypatch.setattr(Connection, "_serve", break_down)
     with caplog.at_level(logging.CRITICAL):
         await client.send("{}")
         assert await client.receive() == {"close": 1011}

@@ -1,4 +1,4 @@
-"""`Following` and its places, on a real engine: silence, stopping, and what a place looks like."""
+"""`OutputFeed` and its places, on a real engine: silence, stopping, and what a place looks like."""
 
 import asyncio
 import contextlib
@@ -13,7 +13,7 @@ from outlive.core.command import Command
 from outlive.core.cursor import BEGINNING, Cursor
 from outlive.core.errors import InvalidRequest
 from outlive.engine import Engine
-from outlive.frontends.rest.following import Following, Place
+from outlive.frontends.rest.following import FeedPlace, OutputFeed
 from tests.engine.engines import ME, an_engine, run
 from tests.keeper.house import House
 
@@ -35,7 +35,7 @@ async def test_silence_is_told_and_a_stop_ends_the_stream_but_not_the_command(en
     stopping = asyncio.Event()
     said = []
     async with asyncio.timeout(10):
-        async for events in Following(process, process.log, Place(BEGINNING)).events(
+        async for events in OutputFeed(process, process.log, FeedPlace(BEGINNING)).events(
             quiet_s=0.01, stopping=stopping
         ):
             said.append(events)
@@ -53,7 +53,7 @@ async def test_a_stop_wakes_a_silent_stream(engine: Engine) -> None:
     async with asyncio.timeout(10):
         assert [
             one
-            async for one in Following(process, process.log, Place(BEGINNING)).events(
+            async for one in OutputFeed(process, process.log, FeedPlace(BEGINNING)).events(
                 quiet_s=60, stopping=stopping
             )
         ] == []
@@ -63,7 +63,7 @@ async def test_a_stop_wakes_a_silent_stream(engine: Engine) -> None:
 async def test_output_comes_as_bytes_where_no_encoding_is_asked_for(engine: Engine) -> None:
     process = await run(engine, r"printf '\377\303'")
     async with asyncio.timeout(10):
-        following = Following(process, process.log, Place(BEGINNING), encoding=None)
+        following = OutputFeed(process, process.log, FeedPlace(BEGINNING), encoding=None)
         found = [
             event
             async for events in following.events(quiet_s=60, stopping=asyncio.Event())
@@ -78,19 +78,19 @@ async def test_output_comes_as_bytes_where_no_encoding_is_asked_for(engine: Engi
     st.sampled_from([None, "completed", "closed"]),
 )
 def test_a_place_is_read_back_as_it_was_written(cursor: Cursor, told: str | None) -> None:
-    place = Place(cursor, told)  # type: ignore[arg-type] # sampled words
-    assert Place.parse(str(place)) == place
+    place = FeedPlace(cursor, told)  # type: ignore[arg-type] # sampled words
+    assert FeedPlace.parse(str(place)) == place
 
 
 @given(st.text(alphabet="0123456789.;completsd", max_size=20))
 def test_whatever_is_read_as_a_place_is_written_the_same_way(text: str) -> None:
     """Anything else is refused, and never in another way."""
     with contextlib.suppress(InvalidRequest):
-        place = Place.parse(text)
-        assert Place.parse(str(place)) == place
+        place = FeedPlace.parse(text)
+        assert FeedPlace.parse(str(place)) == place
 
 
 @pytest.mark.parametrize("text", ["", "x", "1.0;", "1.0;done", "1.0;closed;closed", "-1.0"])
 def test_what_is_no_place_is_refused(text: str) -> None:
     with pytest.raises(InvalidRequest):
-        Place.parse(text)
+        FeedPlace.parse(text)

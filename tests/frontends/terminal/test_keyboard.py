@@ -8,9 +8,9 @@ import anyio
 import pytest
 
 from outlive.core.errors import BackendUnavailable, InvalidState, LimitExceeded, OutliveError
-from outlive.engine import Asked, Process
+from outlive.engine import AuditedControls, Process
 from outlive.frontends.terminal import keyboard as keyboard_module
-from outlive.frontends.terminal.keyboard import Keyboard
+from outlive.frontends.terminal.keyboard import TypedInput
 
 pytestmark = pytest.mark.anyio
 
@@ -36,16 +36,16 @@ class _Input:
         self.taken += data
         self.pieces.append(len(data))
 
-    def keyboard(self) -> Keyboard:
-        return Keyboard(
+    def keyboard(self) -> TypedInput:
+        return TypedInput(
             cast("Process", None),
-            cast("Asked", cast("Any", self)),
+            cast("AuditedControls", cast("Any", self)),
             tell=lambda error: self.told.append(error.code),
             is_gone=lambda: self.is_gone,
         )
 
 
-async def _typing(scene: Callable[[Keyboard], Any], keyboard: Keyboard) -> None:
+async def _typing(scene: Callable[[TypedInput], Any], keyboard: TypedInput) -> None:
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(keyboard.run)
         with anyio.fail_after(10):
@@ -58,7 +58,7 @@ async def test_what_comes_while_a_write_is_under_way_leaves_in_one_piece() -> No
     taking = _Input()
     taking.open.clear()
 
-    async def scene(keyboard: Keyboard) -> None:
+    async def scene(keyboard: TypedInput) -> None:
         await keyboard.put(b"0")
         await asyncio.sleep(0)
         for number in range(1, 100):
@@ -77,7 +77,7 @@ async def test_whoever_types_waits_for_a_process_that_does_not_read() -> None:
     taking.open.clear()
     data = bytes(range(256)) * 4096  # 1 MiB
 
-    async def scene(keyboard: Keyboard) -> None:
+    async def scene(keyboard: TypedInput) -> None:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(keyboard.put, data)
             await anyio.wait_all_tasks_blocked()
@@ -104,7 +104,7 @@ async def test_a_piece_that_may_have_arrived_is_not_repeated_and_one_that_has_no
         InvalidState("process_queued", "Its turn has not come."),
     ]
 
-    async def scene(keyboard: Keyboard) -> None:
+    async def scene(keyboard: TypedInput) -> None:
         for letter in (b"a", b"b", b"c", b"d", b"e"):
             await keyboard.put(letter)
             await keyboard.flushed()
@@ -119,7 +119,7 @@ async def test_nobody_waits_for_a_viewer_that_has_left(monkeypatch: pytest.Monke
     taking = _Input()
     taking.open.clear()
 
-    async def scene(keyboard: Keyboard) -> None:
+    async def scene(keyboard: TypedInput) -> None:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(keyboard.put, bytes(1 << 20))
             tasks.start_soon(keyboard.flushed)
@@ -136,7 +136,7 @@ async def test_what_was_taken_from_a_viewer_that_leaves_is_written(monkeypatch: 
     taking.open.clear()
     taking.is_gone = True
 
-    async def scene(keyboard: Keyboard) -> None:
+    async def scene(keyboard: TypedInput) -> None:
         await keyboard.put(b"being written, ")
         await anyio.wait_all_tasks_blocked()
         await keyboard.put(b"waiting")

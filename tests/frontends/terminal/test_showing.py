@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from outlive.core.cursor import BEGINNING, Cursor
 from outlive.frontends.terminal import showing as showing_module
-from outlive.frontends.terminal.showing import Showing
+from outlive.frontends.terminal.showing import TerminalOutput
 from outlive.protocols.keeper import Flags, Phase
 from outlive.protocols.terminal_socket.messages import Notice
 from outlive.protocols.websocket_frames import TEXT, split_frames
@@ -28,7 +28,7 @@ def _terminal(stdio: str = "pty") -> Iterator[WrittenProcess]:
 
 
 class _Screen:
-    """Takes turns of a `Showing` and reads its frames as a client does."""
+    """Takes turns of a `TerminalOutput` and reads its frames as a client does."""
 
     def __init__(
         self, written: WrittenProcess, cursor: Cursor = BEGINNING, *, controlled: bool = True
@@ -37,7 +37,7 @@ class _Screen:
         self.output = b""
         self.messages: list[dict[str, Any]] = []
         process = written.process
-        self.showing = Showing(process, process.log, cursor, is_controlled=controlled, over=self._over)
+        self.showing = TerminalOutput(process, process.log, cursor, is_controlled=controlled, over=self._over)
 
     def _over(self) -> None:
         self.ends += 1

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from outlive.protocols.bridge.answers import Broken, Failure, Pong, Success, TerminalCreated
-from outlive.protocols.bridge.exchange import Answer, Asking, Exchange, Ignored, Settled
+from outlive.protocols.bridge.exchange import Answer, Asking, Ignored, RequestMatcher, Settled
 
 _ASKED: tuple[Asking, ...] = ("ping", "create_terminal", "execute", "close_terminal")
 
@@ -39,7 +39,7 @@ class Conversation(RuleBasedStateMachine):
     def __init__(self) -> None:
         """Begin with an exchange and an empty model."""
         super().__init__()
-        self.exchange = Exchange()
+        self.exchange = RequestMatcher()
         self.open: dict[str, Asking] = {}
         self.over: dict[str, str] = {}
         self.numbers = itertools.count()
@@ -98,7 +98,7 @@ TestConversation.settings = settings(max_examples=60, deadline=None)
 
 @pytest.mark.promise("S3.3")
 def test_only_so_many_ended_requests_are_remembered() -> None:
-    exchange = Exchange()
+    exchange = RequestMatcher()
     for number in range(300):
         exchange.begin(f"r{number}", "ping")
         exchange.take(Pong(f"r{number}"))
@@ -107,7 +107,7 @@ def test_only_so_many_ended_requests_are_remembered() -> None:
 
 
 def test_an_id_is_never_used_again() -> None:
-    exchange = Exchange()
+    exchange = RequestMatcher()
     exchange.begin("r", "ping")
     with pytest.raises(AssertionError, match="unique"):
         exchange.begin("r", "execute")

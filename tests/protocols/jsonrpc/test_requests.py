@@ -6,16 +6,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outlive.protocols.jsonrpc.requests import MAX_BATCH, Batch, Refusal, Request, parse_binary, parse_frame
+from outlive.protocols.jsonrpc.requests import (
+    MAX_BATCH,
+    Batch,
+    Request,
+    RequestRefusal,
+    parse_binary,
+    parse_frame,
+)
 
 
 def _request(**members: object) -> str:
     return json.dumps({"jsonrpc": "2.0", "method": "list"} | members)
 
 
-def _refused(frame: str) -> Refusal:
+def _refused(frame: str) -> RequestRefusal:
     parsed = parse_frame(frame)
-    assert isinstance(parsed, Refusal)
+    assert isinstance(parsed, RequestRefusal)
     assert parsed.error.hint
     return parsed
 
@@ -108,7 +115,7 @@ def test_a_batch_holds_requests_and_refusals_in_order() -> None:
     """Section 6."""
     parsed = parse_frame(f"[{_request(id=1)}, 1, {_request()}]")
     assert isinstance(parsed, Batch)
-    assert [type(entry) for entry in parsed.entries] == [Request, Refusal, Request]
+    assert [type(entry) for entry in parsed.entries] == [Request, RequestRefusal, Request]
 
 
 def test_a_batch_has_a_limit() -> None:
@@ -133,7 +140,7 @@ _members = st.fixed_dictionaries(
 )
 def test_no_frame_raises(frame: str) -> None:
     """Whatever comes, there is an answer to it."""
-    assert isinstance(parse_frame(frame), Request | Refusal | Batch)
+    assert isinstance(parse_frame(frame), Request | RequestRefusal | Batch)
 
 
 @given(payload=st.binary(max_size=300))
@@ -149,9 +156,9 @@ def test_a_binary_frame_is_a_request_and_its_bytes(payload: bytes) -> None:
     [b"", b"abc", b'{"jsonrpc":"2.0","id":1,"method":"list"}', b"[{}]\nx", b"\nx", b'{"\xff"}\nx', b"{}\nx"],
 )
 def test_what_is_no_request_and_bytes_is_refused(frame: bytes) -> None:
-    assert isinstance(parse_binary(frame), Refusal)
+    assert isinstance(parse_binary(frame), RequestRefusal)
 
 
 @given(frame=st.binary(max_size=300))
 def test_no_binary_frame_raises(frame: bytes) -> None:
-    assert isinstance(parse_binary(frame), Request | Refusal)
+    assert isinstance(parse_binary(frame), Request | RequestRefusal)

@@ -13,10 +13,10 @@ from outlive.protocols.terminal_socket.messages import (
     CursorTold,
     EndOfFile,
     Exited,
-    Gap,
-    Hello,
+    GapMessage,
+    HelloMessage,
     Notice,
-    Resize,
+    ResizeMessage,
     SendSignal,
     ServerMessage,
     Where,
@@ -30,7 +30,7 @@ from outlive.protocols.terminal_socket.opening import CONTROLLED, PLAIN, Opening
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('{"type":"resize","rows":24,"cols":80,"later":1}', Resize(rows=24, cols=80)),
+        ('{"type":"resize","rows":24,"cols":80,"later":1}', ResizeMessage(rows=24, cols=80)),
         ('{"type":"signal","name":"TERM"}', SendSignal(name="TERM")),
         ('{"name":2,"to":"tree","type":"signal"}', SendSignal(name=2, to="tree")),
         ('{"type":"eof"}', EndOfFile()),
@@ -77,7 +77,7 @@ def test_no_text_does_anything_else(text: str) -> None:
 
 @given(st.integers(1, 65535), st.integers(1, 65535))
 def test_every_size_that_a_terminal_can_have_arrives(rows: int, cols: int) -> None:
-    assert decode_message(json.dumps({"type": "resize", "rows": rows, "cols": cols})) == Resize(
+    assert decode_message(json.dumps({"type": "resize", "rows": rows, "cols": cols})) == ResizeMessage(
         rows=rows, cols=cols
     )
     assert Opening.parse({"rows": str(rows), "cols": str(cols)}).size == (rows, cols)
@@ -85,7 +85,7 @@ def test_every_size_that_a_terminal_can_have_arrives(rows: int, cols: int) -> No
 
 def test_what_the_server_says_has_the_documented_members() -> None:
     said: list[ServerMessage] = [
-        Hello(
+        HelloMessage(
             cursor="1.0",
             end="9.0",
             rows=24,
@@ -96,7 +96,7 @@ def test_what_the_server_says_has_the_documented_members() -> None:
             terminal=True,
         ),
         CursorTold(cursor="2.0"),
-        Gap(stream="stdout", first=1, last=5, cursor="5.0"),
+        GapMessage(stream="stdout", first=1, last=5, cursor="5.0"),
         Exited(exit_code=None, signal=9, state="signaled", error="Cancelled.", cursor="6.0"),
         Closed(cursor="6.0"),
         Notice(reason="scope_missing", message="No.", about="resize"),

@@ -9,7 +9,7 @@ import shutil
 import tempfile
 
 from outlive.backends.docker.ferry import FERRY_FILE
-from outlive.backends.docker.recipe import Owner, state_label
+from outlive.backends.docker.recipe import ContainerOwner, state_label
 from outlive.core.errors import StartFailed, StoreCorrupt
 from outlive.core.layout import Layout
 from outlive.core.location import ContainerPlan
@@ -74,7 +74,7 @@ def read_plan(layout: Layout, name: str) -> ContainerPlan:
     return plan
 
 
-def check_owner(owner: Owner) -> None:
+def check_owner(owner: ContainerOwner) -> None:
     """Refuse a user whose commands this server could not signal.
 
     Raises:

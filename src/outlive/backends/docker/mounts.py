@@ -10,7 +10,7 @@ import stat
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from outlive.backends.docker.places import Places, is_within
+from outlive.backends.docker.places import PathIdentity, is_within
 from outlive.core.errors import CommandRefused, OutliveError, StartFailed
 from outlive.core.location import ContainerPlan
 
@@ -58,7 +58,7 @@ def check_mounts(plan: ContainerPlan, *, state_dir: str, daemon_socket: str = ""
     """
     forbidden = [state_dir, *_DAEMONS, *([daemon_socket] if daemon_socket else [])]
     with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
-        places = Places(file.read())
+        places = PathIdentity(file.read())
     wanted = [(plan.workspace, plan.workspace, False), *map(_split, plan.mounts)]
     mounts = tuple(
         _checked(source, target, is_read_only=is_read_only, forbidden=forbidden, places=places)
@@ -125,7 +125,7 @@ def _split(text: str) -> tuple[str, str, bool]:
 
 
 def _checked(
-    source: str, target: str, *, is_read_only: bool, forbidden: Sequence[str], places: Places
+    source: str, target: str, *, is_read_only: bool, forbidden: Sequence[str], places: PathIdentity
 ) -> Mount:
     target = _checked_target(target)
     if not source.startswith("/") or "\0" in source:
@@ -158,7 +158,7 @@ def _checked_target(target: str) -> str:
     return path
 
 
-def _meets(one: str, other: str, places: Places) -> bool:
+def _meets(one: str, other: str, places: PathIdentity) -> bool:
     """Tell whether one path is the other one, or lies above or below it, also where either is mounted twice."""
     if is_within(one, other) or is_within(other, one) or places.meet(one, other):
         return True

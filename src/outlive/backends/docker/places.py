@@ -6,12 +6,12 @@ A folder that is mounted a second time elsewhere has another path, but the same 
 import re
 from collections.abc import Iterator
 
-__all__ = ["Places", "is_within"]
+__all__ = ["PathIdentity", "is_within"]
 
 _ESCAPED = re.compile(r"\\([0-7]{3})")
 
 
-class Places:
+class PathIdentity:
     """The mounts of this process, as /proc/self/mountinfo lists them. Pure."""
 
     def __init__(self, mountinfo: str) -> None:

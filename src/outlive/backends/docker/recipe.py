@@ -17,8 +17,8 @@ from outlive.core.location import ContainerPlan
 __all__ = [
     "HAND_NAME",
     "HUB",
+    "ContainerOwner",
     "Labels",
-    "Owner",
     "aside_name",
     "check_plan",
     "container_name",
@@ -54,7 +54,7 @@ class Labels:
 
 
 @dataclass(frozen=True, slots=True)
-class Owner:
+class ContainerOwner:
     """Whose the processes of a container are."""
 
     uid: int
@@ -107,7 +107,7 @@ def check_plan(plan: ContainerPlan) -> None:
         _numbers(plan.user)
 
 
-def owner_of(plan: ContainerPlan, image: Mapping[str, Any]) -> Owner:
+def owner_of(plan: ContainerPlan, image: Mapping[str, Any]) -> ContainerOwner:
     """Return the user of a container: the plan's, else the image's.
 
     Raises:
@@ -146,7 +146,7 @@ def recipe(
     plan: ContainerPlan,
     *,
     state: str,
-    owner: Owner,
+    owner: ContainerOwner,
     image_id: str,
     mounts: Sequence[Mount],
     runner: str,
@@ -269,11 +269,11 @@ def _bind(source: str, target: str, *, is_read_only: bool = False) -> dict[str, 
     return {"Type": kind, "Source": source, "Target": target, "ReadOnly": is_read_only}
 
 
-def _numbers(text: str) -> Owner:
+def _numbers(text: str) -> ContainerOwner:
     matched = _USER.fullmatch(text)
     if matched is None or any(int(part) > _MAX_ID for part in matched.groups("0")):
         raise _no_user(text)
-    return Owner(int(matched[1]), int(matched[2] or matched[1]))
+    return ContainerOwner(int(matched[1]), int(matched[2] or matched[1]))
 
 
 def _no_user(text: str) -> OutliveError:

@@ -11,15 +11,15 @@ import shutil
 import time
 from collections.abc import Callable, Iterable, Mapping
 
-from outlive.backends.contract import BackendListener, Bell, Started, unknown_backend
+from outlive.backends.contract import BackendListener, Bell, StartOutcome, unknown_backend
 from outlive.backends.remote.contract import NodeConnection
 from outlive.backends.remote.folder import Punch, make_folder, read_small
-from outlive.backends.remote.following import Following
-from outlive.backends.remote.journal import Journal
+from outlive.backends.remote.following import NodeFollower
+from outlive.backends.remote.journal import NodeJournal
 from outlive.backends.remote.link import NodeLink, Pauses
-from outlive.backends.remote.mirror import Mirror
+from outlive.backends.remote.mirror import RemoteProcess
 from outlive.backends.remote.records import end_here, put_down_state
-from outlive.backends.remote.starts import Starts
+from outlive.backends.remote.starts import UnansweredStarts
 from outlive.backends.remote.verbs import NodeVerbs
 from outlive.backends.remote.words import execute_words
 from outlive.core.errors import (
@@ -68,7 +68,7 @@ class RemoteBackend(NodeVerbs):
             pauses: When to try again.
         """
         self._layout = Layout(state_dir)
-        self._journal = Journal(self._layout, name)
+        self._journal = NodeJournal(self._layout, name)
         self._name = name
         self._address = address
         self._punch = punch
@@ -77,8 +77,8 @@ class RemoteBackend(NodeVerbs):
         self._stack = contextlib.AsyncExitStack()
         self._tasks: asyncio.TaskGroup | None = None
         self._link = NodeLink(name, connection, pauses=pauses)
-        self._starts = Starts(self._link)
-        self._following = Following(
+        self._starts = UnansweredStarts(self._link)
+        self._following = NodeFollower(
             connection,
             begin=self._begin_again,
             finished=self._let_go,
@@ -124,10 +124,10 @@ class RemoteBackend(NodeVerbs):
         spec: bytes,
         script: bytes,
         *,
-        settle: Callable[[Started | OutliveError], None],
+        settle: Callable[[StartOutcome | OutliveError], None],
         secrets: Mapping[str, str] | None = None,
         backend: str = "",  # noqa: ARG002 - it is this one
-    ) -> Started:
+    ) -> StartOutcome:
         """Start a command there once (see `Backend.start`).
 
         A start that the node does not answer is asked for again under its name until it does, and settled then.
@@ -151,10 +151,10 @@ class RemoteBackend(NodeVerbs):
         script: bytes,
         *,
         secrets: Mapping[str, str],
-        settle: Callable[[Started | OutliveError], None],
-    ) -> Started | OutliveError:
+        settle: Callable[[StartOutcome | OutliveError], None],
+    ) -> StartOutcome | OutliveError:
         """Start, and return what came of it: an error here would end everything."""
-        outcome: Started | OutliveError
+        outcome: StartOutcome | OutliveError
         try:
             outcome = await self._start_here(process_id, spec, script, secrets)
         except OutliveError as error:
@@ -172,7 +172,7 @@ class RemoteBackend(NodeVerbs):
 
     async def _start_here(
         self, process_id: ProcessId, spec: bytes, script: bytes, secrets: Mapping[str, str]
-    ) -> Started:
+    ) -> StartOutcome:
         mirror = self._following.mirrors.get(process_id)
         if mirror is None:
             if self._link.is_away:
@@ -192,9 +192,9 @@ class RemoteBackend(NodeVerbs):
         except OutliveError as error:
             await self._discard(mirror, error)
             raise
-        return Started(pid=mirror.pid, started_ns=mirror.started_ns, is_existing=is_existing)
+        return StartOutcome(pid=mirror.pid, started_ns=mirror.started_ns, is_existing=is_existing)
 
-    async def _begin(self, mirror: Mirror) -> None:
+    async def _begin(self, mirror: RemoteProcess) -> None:
         """Ask the node for a start, once at a time for each process.
 
         Raises:
@@ -214,7 +214,7 @@ class RemoteBackend(NodeVerbs):
             await put_down_state(mirror)
         self._following.attach(mirror)
 
-    async def _begin_again(self, mirror: Mirror) -> None:
+    async def _begin_again(self, mirror: RemoteProcess) -> None:
         """Find out what became of a start that was never answered, and ask for it again.
 
         Raises:
@@ -235,7 +235,7 @@ class RemoteBackend(NodeVerbs):
             self._following.mirrors.pop(mirror.process_id, None)
             await self._let_go(mirror)
 
-    async def _find_started(self, mirror: Mirror) -> None:
+    async def _find_started(self, mirror: RemoteProcess) -> None:
         """See whether a start whose secrets are gone had arrived.
 
         Raises:
@@ -249,7 +249,7 @@ class RemoteBackend(NodeVerbs):
         await put_down_state(mirror)
         self._following.attach(mirror)
 
-    async def _discard(self, mirror: Mirror, error: OutliveError) -> None:
+    async def _discard(self, mirror: RemoteProcess, error: OutliveError) -> None:
         """Forget a start that the node has refused; of one that failed the folder is kept, as the keeper does."""
         self._following.mirrors.pop(mirror.process_id, None)
         if isinstance(error, StartFailed):
@@ -259,11 +259,11 @@ class RemoteBackend(NodeVerbs):
             await asyncio.to_thread(shutil.rmtree, mirror.folder, ignore_errors=True)
         await self._let_go(mirror)
 
-    async def _let_go(self, mirror: Mirror) -> None:
+    async def _let_go(self, mirror: RemoteProcess) -> None:
         mirror.files.close()
         await asyncio.to_thread(self._journal.remove, mirror.process_id)
 
-    def _put_down(self, process_id: ProcessId, spec: bytes, script: bytes) -> Mirror:
+    def _put_down(self, process_id: ProcessId, spec: bytes, script: bytes) -> RemoteProcess:
         """Make the folder of a start, and note that it is followed. In a thread."""
         self._journal.add(process_id)
         folder = self._layout.process(process_id)
@@ -272,21 +272,21 @@ class RemoteBackend(NodeVerbs):
             shutil.rmtree(prepared, ignore_errors=True)
             self._journal.remove(process_id)
             raise InvalidRequest("invalid_params", "process_id: this one is taken.")
-        return Mirror(process_id, decode_spec(spec), folder, punch=self._punch)
+        return RemoteProcess(process_id, decode_spec(spec), folder, punch=self._punch)
 
     def _ring(self, bells: Iterable[Bell]) -> None:
         if self._listener is not None:
             self._listener.ring(bells)
 
 
-def _load(layout: Layout, journal: Journal, punch: Punch) -> list[Mirror]:
+def _load(layout: Layout, journal: NodeJournal, punch: Punch) -> list[RemoteProcess]:
     """Return what is still followed by the journal. In a thread."""
     found = []
     for name in journal.read():
         process_id = ProcessId(name)
         folder = layout.process(process_id)
         try:
-            mirror = Mirror(process_id, decode_spec(read_small(f"{folder}/spec")), folder, punch=punch)
+            mirror = RemoteProcess(process_id, decode_spec(read_small(f"{folder}/spec")), folder, punch=punch)
         except (ValueError, LookupError, TypeError):
             journal.remove(process_id)  # it was never put down whole, or was removed
             continue

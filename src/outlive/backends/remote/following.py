@@ -8,20 +8,20 @@ from collections.abc import Awaitable, Callable, Iterable
 
 from outlive.backends.contract import Bell
 from outlive.backends.remote.contract import NodeConnection, NodeFeed, NodeView
-from outlive.backends.remote.mirror import Mirror
+from outlive.backends.remote.mirror import RemoteProcess
 from outlive.backends.remote.pursuing import Pursuing
 from outlive.backends.remote.records import put_down_state
 from outlive.backends.remote.writing import Writing
 from outlive.core.cursor import Cursor
 from outlive.core.errors import BackendUnavailable
 
-__all__ = ["Following"]
+__all__ = ["NodeFollower"]
 
 _SILENT = "It says nothing any more"
 _AT_ONCE = 16  # processes that are asked about side by side after a reconnect
 
 
-class Following(Pursuing):
+class NodeFollower(Pursuing):
     """The `NodeListener` of one node, and who owns its mirrors.
 
     Attributes:
@@ -32,8 +32,8 @@ class Following(Pursuing):
         self,
         connection: NodeConnection | None,
         *,
-        begin: Callable[[Mirror], Awaitable[None]],
-        finished: Callable[[Mirror], Awaitable[None]],
+        begin: Callable[[RemoteProcess], Awaitable[None]],
+        finished: Callable[[RemoteProcess], Awaitable[None]],
         ring: Callable[[Iterable[Bell]], None],
         opened: Callable[[], None],
         beat_s: float,
@@ -50,7 +50,7 @@ class Following(Pursuing):
             beat_s: How long nothing is heard of it before it is asked whether it still is.
             answer_s: How long it may stay silent then.
         """
-        self.mirrors: dict[str, Mirror] = {}
+        self.mirrors: dict[str, RemoteProcess] = {}
         self._connection = connection
         self._begin = begin
         self._finished = finished
@@ -62,7 +62,7 @@ class Following(Pursuing):
         self._feed: NodeFeed | None = None
         self._tasks: asyncio.TaskGroup | None = None
         self._writing = Writing(self.mirrors, ring=self.tell)
-        self._ended: list[tuple[Mirror, Cursor]] = []
+        self._ended: list[tuple[RemoteProcess, Cursor]] = []
 
     async def follow(self, feed: NodeFeed) -> None:
         """Follow everything over a new connection until it ends.
@@ -82,7 +82,7 @@ class Following(Pursuing):
                 mirror.is_unknown, mirror.is_followed_late = True, False
             self.tell(self.mirrors.values())
 
-    def attach(self, mirror: Mirror) -> None:
+    def attach(self, mirror: RemoteProcess) -> None:
         """Follow a process that has just been started, if the connection is there; the next one does it else."""
         feed, tasks = self._feed, self._tasks
         if feed is not None and tasks is not None:
@@ -160,7 +160,7 @@ class Following(Pursuing):
         self._opened()
         places = asyncio.Semaphore(_AT_ONCE)
 
-        async def one(mirror: Mirror) -> None:
+        async def one(mirror: RemoteProcess) -> None:
             async with places:
                 await self._resume(mirror, feed)
 

@@ -9,12 +9,12 @@ import os
 from outlive.core.identity import is_process_id
 from outlive.core.layout import Layout
 
-__all__ = ["Journal", "known_nodes"]
+__all__ = ["NodeJournal", "known_nodes"]
 
 _LIVE = "live"
 
 
-class Journal:
+class NodeJournal:
     """The followed processes of one node."""
 
     def __init__(self, layout: Layout, name: str) -> None:
@@ -49,4 +49,4 @@ def known_nodes(layout: Layout) -> list[str]:
         names = sorted(os.listdir(layout.nodes))
     except OSError:
         return []
-    return [name for name in names if Journal(layout, name).read()]
+    return [name for name in names if NodeJournal(layout, name).read()]

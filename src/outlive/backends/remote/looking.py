@@ -5,9 +5,9 @@ from typing import TypeVar, cast
 
 from outlive.backends.contract import NodeState
 from outlive.backends.remote.contract import NodeConnection
-from outlive.backends.remote.following import Following
+from outlive.backends.remote.following import NodeFollower
 from outlive.backends.remote.link import NodeLink
-from outlive.backends.remote.mirror import Mirror
+from outlive.backends.remote.mirror import RemoteProcess
 from outlive.core.errors import (
     AccessDenied,
     BackendUnavailable,
@@ -33,7 +33,7 @@ class NodeLooking:
 
     _connection: NodeConnection | None
     _link: NodeLink
-    _following: Following
+    _following: NodeFollower
     _name: str
     _address: str
 
@@ -87,7 +87,7 @@ class NodeLooking:
         )
         return {self._name: state}
 
-    def _mirror(self, process_id: ProcessId) -> Mirror | None:
+    def _mirror(self, process_id: ProcessId) -> RemoteProcess | None:
         return self._following.mirrors.get(process_id)
 
     def _reach(self) -> NodeConnection:

@@ -1,4 +1,4 @@
-"""One process of a node as this server knows it: `Mirror`, what the node has told and what that makes of a doorbell.
+"""One process of a node as this server knows it: `RemoteProcess`, what the node has told and what that makes of a doorbell.
 
 Only the event loop's thread touches it; the files are `MirrorFolder`'s.
 """
@@ -19,7 +19,7 @@ from outlive.core.spec import Spec
 from outlive.protocols.frames import decode_exit, decode_pid
 from outlive.protocols.keeper import Flags, Phase
 
-__all__ = ["Mirror"]
+__all__ = ["RemoteProcess"]
 
 _CAUSES = tuple(Cause)  # indexed by protocols.keeper.CauseCode
 _PHASES = {
@@ -39,7 +39,7 @@ _FLAGS = {"signaled": Flags.SIGNALED, "failed": Flags.FAILED, "lost": Flags.LOST
 _OPEN = Flags.OUT_OPEN | Flags.ERR_OPEN
 
 
-class Mirror:
+class RemoteProcess:
     """One followed process.
 
     Attributes:

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable
 
 from outlive.backends.contract import Bell
 from outlive.backends.remote.contract import NodeConnection, NodeFeed
-from outlive.backends.remote.mirror import Mirror
+from outlive.backends.remote.mirror import RemoteProcess
 from outlive.backends.remote.records import end_here, put_down_closed, put_down_end, read_late
 from outlive.core.cursor import Cursor
 from outlive.core.errors import BackendUnavailable, OutliveError, ProcessNotFound
@@ -27,19 +27,19 @@ _GONE = "The node does not know this process any more: it was removed there, or 
 class Pursuing:
     """One half of `Following`."""
 
-    mirrors: dict[str, Mirror]
+    mirrors: dict[str, RemoteProcess]
     _connection: NodeConnection | None
-    _begin: Callable[[Mirror], Awaitable[None]]
-    _finished: Callable[[Mirror], Awaitable[None]]
+    _begin: Callable[[RemoteProcess], Awaitable[None]]
+    _finished: Callable[[RemoteProcess], Awaitable[None]]
     _ring: Callable[[Iterable[Bell]], None]
     _feed: NodeFeed | None
     _tasks: asyncio.TaskGroup | None
 
-    def tell(self, mirrors: Iterable[Mirror]) -> None:
+    def tell(self, mirrors: Iterable[RemoteProcess]) -> None:
         """Ring the doorbells of processes."""
         self._ring([mirror.bell() for mirror in mirrors])
 
-    async def _resume(self, mirror: Mirror, feed: NodeFeed) -> None:
+    async def _resume(self, mirror: RemoteProcess, feed: NodeFeed) -> None:
         if not mirror.is_acknowledged:
             await self._begin(mirror)
             if not mirror.is_acknowledged:
@@ -61,14 +61,14 @@ class Pursuing:
                 "a process on a node cannot be followed: %s: %s", mirror.process_id, error.message
             )
 
-    async def _lose(self, mirror: Mirror, kind: str, note: str) -> None:
+    async def _lose(self, mirror: RemoteProcess, kind: str, note: str) -> None:
         """End a process of which the node knows nothing."""
         mirror.is_unknown = False
         await _insist(lambda: end_here(mirror, kind, note))
         self.tell([mirror])
         await self._drop(mirror)
 
-    async def _finish(self, mirror: Mirror, end: Cursor) -> None:
+    async def _finish(self, mirror: RemoteProcess, end: Cursor) -> None:
         """Put down an end; the process is followed on while something of it lives."""
         if mirror.completion is not None:
             return
@@ -86,12 +86,12 @@ class Pursuing:
         else:
             self._follow_late(mirror)
 
-    def _follow_late(self, mirror: Mirror) -> None:
+    def _follow_late(self, mirror: RemoteProcess) -> None:
         if not mirror.is_followed_late:
             mirror.is_followed_late = True
             self._spawn(self._late(mirror))
 
-    async def _late(self, mirror: Mirror) -> None:
+    async def _late(self, mirror: RemoteProcess) -> None:
         """Follow what descendants do after the end, until nothing is left of them."""
         pause_s = _LATE_S
         while not mirror.is_finished:
@@ -114,7 +114,7 @@ class Pursuing:
             pause_s = min(pause_s * 2, _LATEST_S)
         await self._drop(mirror)
 
-    async def _fetch(self, mirror: Mirror, *, raw: bool) -> int:
+    async def _fetch(self, mirror: RemoteProcess, *, raw: bool) -> int:
         count = 0
 
         async def fetch() -> None:
@@ -130,7 +130,7 @@ class Pursuing:
             raise AssertionError("only a connection tells anything")
         return self._connection
 
-    async def _drop(self, mirror: Mirror) -> None:
+    async def _drop(self, mirror: RemoteProcess) -> None:
         self.mirrors.pop(mirror.process_id, None)
         await self._finished(mirror)
 

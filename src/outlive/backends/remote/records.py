@@ -4,13 +4,13 @@ import asyncio
 import contextlib
 
 from outlive.backends.remote.contract import NodeConnection
-from outlive.backends.remote.mirror import Mirror
+from outlive.backends.remote.mirror import RemoteProcess
 from outlive.core.cursor import Cursor
 
 __all__ = ["end_here", "put_down_closed", "put_down_end", "put_down_state", "read_late"]
 
 
-async def put_down_end(mirror: Mirror, end: Cursor) -> None:
+async def put_down_end(mirror: RemoteProcess, end: Cursor) -> None:
     """Put down how a process has ended, and that its output is whole up to `end`; the mirror knows both then.
 
     Raises:
@@ -32,25 +32,25 @@ async def put_down_end(mirror: Mirror, end: Cursor) -> None:
     mirror.complete(end)
 
 
-async def put_down_state(mirror: Mirror) -> None:
+async def put_down_state(mirror: RemoteProcess) -> None:
     """Put down that a process was started, and whether it is paused; what a full disk does not take is put down later."""
     if not mirror.is_put_down:
         with contextlib.suppress(OSError):
             await asyncio.to_thread(mirror.put_down)
 
 
-async def put_down_closed(mirror: Mirror) -> None:
+async def put_down_closed(mirror: RemoteProcess) -> None:
     """Put down that the streams of a process have ended after its completion."""
     await asyncio.to_thread(mirror.files.write_closed)
 
 
-async def end_here(mirror: Mirror, kind: str, note: str) -> None:
+async def end_here(mirror: RemoteProcess, kind: str, note: str) -> None:
     """End a process of which the node knows nothing: it "failed" to start there, or is "lost"."""
     mirror.end_without_node(kind, note)
     await put_down_end(mirror, mirror.files.cursor)
 
 
-async def read_late(connection: NodeConnection, mirror: Mirror, *, raw: bool) -> int:
+async def read_late(connection: NodeConnection, mirror: RemoteProcess, *, raw: bool) -> int:
     """Fetch what descendants have written behind the completion; return how many bytes.
 
     Raises:

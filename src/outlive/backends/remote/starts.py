@@ -1,20 +1,20 @@
-"""The starts that a node has not answered yet: `Starts`, one task each, which goes on however long the node is silent."""
+"""The starts that a node has not answered yet: `UnansweredStarts`, one task each, which goes on however long the node is silent."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
 
-from outlive.backends.contract import Started
+from outlive.backends.contract import StartOutcome
 from outlive.backends.remote.link import NodeLink
 from outlive.core.errors import BackendUnavailable, OutliveError
 from outlive.core.identity import ProcessId
 
-__all__ = ["Starts"]
+__all__ = ["UnansweredStarts"]
 
 _START_S = 25.0  # as long as the keeper of this machine has
-_Outcome = Started | OutliveError
+_Outcome = StartOutcome | OutliveError
 
 
-class Starts:
+class UnansweredStarts:
     """Callers wait for a start while the node is there; its task asks for it until there is an answer."""
 
     def __init__(self, link: NodeLink) -> None:
@@ -37,7 +37,7 @@ class Starts:
         begin: Callable[[], Coroutine[object, object, _Outcome]],
         *,
         tasks: asyncio.TaskGroup,
-    ) -> Started:
+    ) -> StartOutcome:
         """Return the answer to a start, which `begin` asks for unless that is done already.
 
         Raises:

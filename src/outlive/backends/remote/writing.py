@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from outlive.backends.remote.mirror import Mirror
+from outlive.backends.remote.mirror import RemoteProcess
 from outlive.core.errors import ProtocolViolation
 
 __all__ = ["Writing"]
@@ -23,7 +23,7 @@ _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG})
 class _Piece:
     """Bytes of a stream up to `end`; `data` None: a gap from `start` on."""
 
-    mirror: Mirror
+    mirror: RemoteProcess
     stream: int
     start: int
     end: int
@@ -39,7 +39,9 @@ class _Piece:
 class Writing:
     """Collects pieces on the event loop and writes them in a thread; `ring` tells of the mirrors that have grown."""
 
-    def __init__(self, mirrors: Mapping[str, Mirror], *, ring: Callable[[list[Mirror]], None]) -> None:
+    def __init__(
+        self, mirrors: Mapping[str, RemoteProcess], *, ring: Callable[[list[RemoteProcess]], None]
+    ) -> None:
         """Nothing was heard yet."""
         self._mirrors = mirrors
         self._ring = ring

@@ -11,7 +11,7 @@ from outlive.cli.foreground.delivery import Delivery
 from outlive.cli.foreground.early_signals import EarlySignals
 from outlive.cli.foreground.ending import OURS_FAILED, die_of
 from outlive.cli.foreground.keys import DetachKeys
-from outlive.cli.foreground.session import Session, own_terminal
+from outlive.cli.foreground.session import ForegroundSession, own_terminal
 from outlive.cli.foreground.surroundings import Surroundings
 from outlive.cli.naming import find_process
 from outlive.cli.output import show_error
@@ -46,7 +46,7 @@ def attach_command(
         terminal = own_terminal()
         has_terminal = info.stdio == "pty"
         types = not read_only and not info.is_complete and (has_terminal or info.stdin == "pipe")
-        session = Session(
+        session = ForegroundSession(
             process,
             Delivery(process, releases=False, gone=_gone),
             terminal=terminal,
@@ -76,14 +76,14 @@ def _gone(_stream: Stream) -> None:
     die_of(signal.SIGPIPE)  # whoever looks on has left: the command does not notice
 
 
-def _beginning(process: Process, layout: Layout, info: ProcessInfo, session: Session) -> Cursor:
+def _beginning(process: Process, layout: Layout, info: ProcessInfo, session: ForegroundSession) -> Cursor:
     if far_url() is not None:
         with fetched(process, raw=False) as (here, _):
             return _beginning_here(here, info, session)
     return _beginning_here(layout, info, session)
 
 
-def _beginning_here(layout: Layout, info: ProcessInfo, session: Session) -> Cursor:
+def _beginning_here(layout: Layout, info: ProcessInfo, session: ForegroundSession) -> Cursor:
     log = OutputLog(layout.process(info.process_id))
     try:
         return tail_start(log, _LINES if session.rows is None else session.rows - 1)
@@ -91,7 +91,9 @@ def _beginning_here(layout: Layout, info: ProcessInfo, session: Session) -> Curs
         log.close()
 
 
-def _feed_or_redraw(process: Process, session: Session, *, is_typed: bool, has_terminal: bool) -> None:
+def _feed_or_redraw(
+    process: Process, session: ForegroundSession, *, is_typed: bool, has_terminal: bool
+) -> None:
     """Make a program draw its screen anew by a change of its size; or feed it from a pipe or file of ours."""
     if is_typed:
         if has_terminal:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from outlive.cli.foreground.ending import die_here
 from outlive.cli.foreground.signals import ENDING, Received, Signals
-from outlive.cli.foreground.terminal import Terminal
+from outlive.cli.foreground.terminal import OwnTerminal
 
 __all__ = ["EarlySignals"]
 
@@ -19,7 +19,7 @@ class EarlySignals:
     Somebody who wants to end us meanwhile waits three seconds at most.
     """
 
-    def __init__(self, terminal: Terminal | None) -> None:
+    def __init__(self, terminal: OwnTerminal | None) -> None:
         """Take signals; `terminal` is put back before this program dies."""
         self._terminal = terminal
         self._lock = threading.Lock()

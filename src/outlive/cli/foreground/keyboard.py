@@ -12,7 +12,7 @@ from outlive.cli.foreground.keys import DetachKeys
 from outlive.cli.foreground.leaving import LeaveWatch
 from outlive.cli.foreground.screen import Screen
 from outlive.cli.foreground.suspension import Suspension
-from outlive.cli.foreground.terminal import Terminal
+from outlive.cli.foreground.terminal import OwnTerminal
 from outlive.client import OutliveError, Process
 
 __all__ = ["Keyboard"]
@@ -33,7 +33,7 @@ class Keyboard:
     def __init__(
         self,
         process: Process,
-        terminal: Terminal,
+        terminal: OwnTerminal,
         *,
         descriptor: int,
         pid: int | None,

@@ -15,10 +15,10 @@ from outlive.cli.foreground.keys import DetachKeys
 from outlive.cli.foreground.late_output import leave_behind
 from outlive.cli.foreground.plan import Descriptors, Plan, RunOptions, plan_run
 from outlive.cli.foreground.readiness import Readiness
-from outlive.cli.foreground.session import Session, own_terminal
+from outlive.cli.foreground.session import ForegroundSession, own_terminal
 from outlive.cli.foreground.start import start, start_elsewhere
 from outlive.cli.foreground.surroundings import Surroundings
-from outlive.cli.foreground.terminal import Terminal
+from outlive.cli.foreground.terminal import OwnTerminal
 from outlive.cli.output import say, show, show_error, show_json
 from outlive.client import Client, Cursor, Gap, OutliveError, Output, Process
 from outlive.client.address import say_nothing
@@ -100,7 +100,7 @@ def _placed(options: RunOptions, client: Client) -> tuple[RunOptions, bool]:
 def _stay(
     process: Process,
     plan: Plan,
-    terminal: Terminal | None,
+    terminal: OwnTerminal | None,
     *,
     keys: DetachKeys,
     early: EarlySignals,
@@ -120,7 +120,7 @@ def _stay(
         if not has_terminal:
             leave_behind(process, cursor, state_dir)
 
-    session = Session(
+    session = ForegroundSession(
         process,
         Delivery(process, releases=True, gone=gone),
         terminal=terminal,

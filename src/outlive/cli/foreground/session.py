@@ -1,4 +1,4 @@
-"""One command in the foreground, from the moment it runs to its end: `Session`."""
+"""One command in the foreground, from the moment it runs to its end: `ForegroundSession`."""
 
 import contextlib
 import os
@@ -13,20 +13,20 @@ from outlive.cli.foreground.keys import DetachKeys
 from outlive.cli.foreground.screen import Screen
 from outlive.cli.foreground.signals import ENDING, Received
 from outlive.cli.foreground.suspension import Suspension
-from outlive.cli.foreground.terminal import Terminal
+from outlive.cli.foreground.terminal import OwnTerminal
 from outlive.client import BEGINNING, Completion, Cursor, Gap, InvalidState, OutliveError, Output, Process
 
-__all__ = ["Session", "own_terminal"]
+__all__ = ["ForegroundSession", "own_terminal"]
 
 _TYPED = frozenset({signal.SIGINT, signal.SIGQUIT})  # what keys make
 
 
-def own_terminal(descriptor: int = 0) -> Terminal | None:
+def own_terminal(descriptor: int = 0) -> OwnTerminal | None:
     """Return the terminal at a descriptor, None where there is none."""
-    return Terminal(descriptor) if os.isatty(descriptor) else None
+    return OwnTerminal(descriptor) if os.isatty(descriptor) else None
 
 
-class Session:
+class ForegroundSession:
     """Joins a process to our terminal, descriptors and signals.
 
     `run` follows it to the end in this thread; keys and signals are passed on by threads of their own.
@@ -37,7 +37,7 @@ class Session:
         process: Process,
         delivery: Delivery,
         *,
-        terminal: Terminal | None,
+        terminal: OwnTerminal | None,
         has_terminal: bool,
         keys: DetachKeys,
         types: bool,

@@ -5,7 +5,7 @@ import threading
 
 from outlive.cli.foreground.inner_terminal import ignores_stop
 from outlive.cli.foreground.signals import stop_here
-from outlive.cli.foreground.terminal import Terminal
+from outlive.cli.foreground.terminal import OwnTerminal
 from outlive.client import OutliveError, Process
 
 __all__ = ["Suspension"]
@@ -14,7 +14,7 @@ __all__ = ["Suspension"]
 class Suspension:
     """Stops us together with the command. Any thread may ask for it; one stops, the others return at once."""
 
-    def __init__(self, process: Process, terminal: Terminal | None, *, is_elsewhere: bool = False) -> None:
+    def __init__(self, process: Process, terminal: OwnTerminal | None, *, is_elsewhere: bool = False) -> None:
         """Suspend `process`; `terminal` is ours, if it may be raw. On another machine nobody sees what it ignores."""
         self._is_elsewhere = is_elsewhere
         self._process = process

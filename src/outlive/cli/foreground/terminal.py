@@ -6,12 +6,12 @@ import signal
 import termios
 import threading
 
-__all__ = ["Terminal"]
+__all__ = ["OwnTerminal"]
 
 _CC = 6  # place of the control characters in what tcgetattr returns
 
 
-class Terminal:
+class OwnTerminal:
     """The terminal at a descriptor. May be used from any thread; `restore` may be called any number of times."""
 
     def __init__(self, descriptor: int) -> None:

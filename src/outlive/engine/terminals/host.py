@@ -20,7 +20,7 @@ from outlive.core.errors import (
     ProcessNotFound,
     StartFailed,
 )
-from outlive.core.events import Deed
+from outlive.core.events import AuditEvent
 from outlive.core.lifecycle import State
 from outlive.core.location import LOCAL
 from outlive.core.process import Owner
@@ -276,7 +276,7 @@ class EngineTerminals:
     ) -> None:
         is_denied = isinstance(error, CommandRefused | AccessDenied)
         self._engine.announce(
-            Deed(
+            AuditEvent(
                 what=what,
                 by=by,
                 decision="allowed" if error is None else "denied" if is_denied else "failed",

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from outlive.core.redactions import Redactions
 from outlive.core.terminal import TerminalNote
 from outlive.engine.process import Process
-from outlive.protocols.clipping import Piece, join_pieces, shown_ranges
+from outlive.protocols.clipping import Clip, join_pieces, shown_ranges
 from outlive.protocols.terminal.marks import Mark, MarkReader
 from outlive.protocols.terminal.run import ShellState, newest_state
 
@@ -61,7 +61,7 @@ async def text_of(
     Cancellation: safe.
     """
     total = sum(end - begin for begin, end in ranges)
-    pieces: list[Piece] = []
+    pieces: list[Clip] = []
     redactions = Redactions()
     for start, end in shown_ranges(total, limit_bytes):
         position = 0  # of a range in all of them together
@@ -70,21 +70,21 @@ async def text_of(
             if low < high:
                 shift = begin - position
                 pieces += [
-                    Piece(piece.offset - shift, piece.data)
+                    Clip(piece.offset - shift, piece.data)
                     for piece in await _pieces(process, low + shift, high + shift, redactions)
                 ]
             position += stop - begin
     return join_pieces(_joined(pieces), total), redactions.total
 
 
-async def _pieces(process: Process, at: int, end: int, redactions: Redactions) -> list[Piece]:
-    found: list[Piece] = []
+async def _pieces(process: Process, at: int, end: int, redactions: Redactions) -> list[Clip]:
+    found: list[Clip] = []
     looks = 0
     while at < end:
         data, hidden = process.log.look(0, min(_TURN_BYTES, end - at), at)
         if data:
             redactions.count(0, at, at + len(data), hidden)
-            found.append(Piece(at, data))
+            found.append(Clip(at, data))
             at += len(data)
             await asyncio.sleep(0)  # bounded work per turn
             continue
@@ -99,12 +99,12 @@ async def _pieces(process: Process, at: int, end: int, redactions: Redactions) -
     return found
 
 
-def _joined(pieces: Sequence[Piece]) -> list[Piece]:
+def _joined(pieces: Sequence[Clip]) -> list[Clip]:
     """Return pieces with those that adjoin as one."""
-    joined: list[Piece] = []
+    joined: list[Clip] = []
     for piece in pieces:
         if joined and joined[-1].end == piece.offset:
-            joined[-1] = Piece(joined[-1].offset, joined[-1].data + piece.data)
+            joined[-1] = Clip(joined[-1].offset, joined[-1].data + piece.data)
         else:
             joined.append(piece)
     return joined

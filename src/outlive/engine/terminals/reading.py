@@ -1,4 +1,4 @@
-"""Text of a terminal in one of three forms, within a budget: `read_text`, a `Page`. Nothing is consumed."""
+"""Text of a terminal in one of three forms, within a budget: `read_text`, a `TerminalExtent`. Nothing is consumed."""
 
 import asyncio
 import re
@@ -15,7 +15,7 @@ from outlive.protocols.plain import Line, LineSplitter, collapse, strip_ansi
 from outlive.protocols.terminal.screen import draw
 from outlive.store.window_sizes import read_sizes
 
-__all__ = ["Page", "read_text"]
+__all__ = ["TerminalExtent", "read_text"]
 
 _TURN_BYTES = 256 * 1024  # what the event loop may read in one turn
 _SCREEN_BYTES = 64 * 1024  # the newest output, of which a screen is drawn: a full redraw has some 10 KB
@@ -26,7 +26,7 @@ _PER_CHARACTER = 4  # bytes that are read for a character of clean text, escape 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Page:
+class TerminalExtent:
     """A piece of a terminal's output as text; `cursor` is where to read on, `redacted` how many secrets are stars in it."""
 
     text: str
@@ -57,7 +57,7 @@ class _Read:
 
 async def read_text(
     process: Process, *, form: Form, cursor: str | None, budget: int, window: tuple[int, int] | None
-) -> Page:
+) -> TerminalExtent:
     """Return output from a cursor on, or the newest; `window` is the size (rows, columns) that a screen has now, None when it has none any more.
 
     Raises:
@@ -80,7 +80,7 @@ async def read_text(
             return await _screen(process, size, budget, window)
 
 
-def _raw(process: Process, at: int | None, size: int, budget: int) -> Page:
+def _raw(process: Process, at: int | None, size: int, budget: int) -> TerminalExtent:
     limit = min(budget, _TURN_BYTES)
     read = _piece(process, max(0, size - limit) if at is None else at, limit)
     start, data = read.start, read.data
@@ -91,7 +91,7 @@ def _raw(process: Process, at: int | None, size: int, budget: int) -> Page:
     if end < size and len(data) > 3:
         end -= unfinished_bytes(data)
         data = data[: end - start]
-    return Page(
+    return TerminalExtent(
         text=data.decode("utf-8", "replace"),
         cursor=str(Cursor(end, 0)),
         has_more=end < size,
@@ -100,7 +100,7 @@ def _raw(process: Process, at: int | None, size: int, budget: int) -> Page:
     )
 
 
-def _clean(process: Process, at: int | None, size: int, budget: int) -> Page:
+def _clean(process: Process, at: int | None, size: int, budget: int) -> TerminalExtent:
     limit = min(budget * _PER_CHARACTER, _TURN_BYTES)
     read = _piece(process, max(0, size - limit) if at is None else at, limit)
     start, data = read.start, read.data
@@ -119,7 +119,7 @@ def _clean(process: Process, at: int | None, size: int, budget: int) -> Page:
     if shown and data[: end.stdout - start].endswith(b"\n"):
         text += "\n"
     text = text[-budget:] if at is None else text[:budget]
-    return Page(
+    return TerminalExtent(
         text=text,
         cursor=str(end),
         has_more=end.stdout < size,
@@ -162,13 +162,13 @@ def _last(lines: list[Line], budget: int) -> list[Line]:
     return _first(lines[::-1], budget)[::-1]
 
 
-async def _screen(process: Process, size: int, budget: int, window: tuple[int, int] | None) -> Page:
+async def _screen(process: Process, size: int, budget: int, window: tuple[int, int] | None) -> TerminalExtent:
     read = _piece(process, max(0, size - _SCREEN_BYTES), _SCREEN_BYTES)
     text = await asyncio.to_thread(_drawn, process, read.start, read.data, window)
     shown = text[:budget]
     # What was written is not all on the screen, or was drawn several times: no more can be shown than there are runs of stars.
     redacted = min(read.redacted(read.start, read.end), len(_STARS.findall(shown)))
-    return Page(
+    return TerminalExtent(
         text=shown,
         cursor=str(Cursor(size, 0)),
         has_more=len(text) > budget,

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from outlive.core.errors import BackendUnavailable, InvalidState, OutliveError
 from outlive.frontends.bridge.extension import Extension, Gone, NotSent, Outcome, Silent
-from outlive.frontends.bridge.seats import Seat
+from outlive.frontends.bridge.seats import OwnedTerminals
 from outlive.frontends.bridge.settings import BridgeSettings
 from outlive.protocols.bridge.answers import Broken, Failure, Pong, Success, TerminalCreated
 from outlive.protocols.bridge.exchange import Asking
@@ -23,7 +23,7 @@ def new_request_id() -> str:
 
 
 async def ask_seat(
-    seat: Seat, asking: Asking, make: Callable[[str], bytes], settings: BridgeSettings
+    seat: OwnedTerminals, asking: Asking, make: Callable[[str], bytes], settings: BridgeSettings
 ) -> "asyncio.Future[Outcome]":
     """Send a request to a seat's extension, waiting for one that went away a moment ago; return its outcome to come.
 
@@ -51,7 +51,7 @@ async def ask_seat(
             await extension.ended.wait()
 
 
-async def _present(seat: Seat, until: float, settings: BridgeSettings) -> Extension:
+async def _present(seat: OwnedTerminals, until: float, settings: BridgeSettings) -> Extension:
     loop = asyncio.get_running_loop()
     gone_s = 0.0 if seat.extension is not None else seat.gone_s()
     until = min(until, loop.time() + max(0.0, settings.return_s - gone_s))

@@ -14,7 +14,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidURI
 from websockets.protocol import State
 
-from outlive.frontends.bridge.line import CLOSE_PATIENCE_S, Line, LineClosed
+from outlive.frontends.bridge.line import CLOSE_PATIENCE_S, BridgeTransport, LineClosed
 from outlive.frontends.bridge.settings import BridgeSettings
 
 __all__ = ["DialledLine", "Dialler", "Serve"]
@@ -27,7 +27,7 @@ _OWN_HEADER = "Outlive-Extension"  # of the answer to the handshake
 class Serve(Protocol):
     """Serves an open connection until it is over."""
 
-    def __call__(self, line: Line, address: str, *, is_ours: bool) -> Awaitable[None]:
+    def __call__(self, line: BridgeTransport, address: str, *, is_ours: bool) -> Awaitable[None]:
         """Serve it."""
         ...
 

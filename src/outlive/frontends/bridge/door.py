@@ -15,10 +15,10 @@ from outlive.engine import Engine
 from outlive.engine.terminals import Terminals
 from outlive.frontends.bridge.extension import Extension
 from outlive.frontends.bridge.host import VsCodeTerminals
-from outlive.frontends.bridge.line import Line, ServedLine
-from outlive.frontends.bridge.memory import Memory
+from outlive.frontends.bridge.line import BridgeTransport, ServedLine
+from outlive.frontends.bridge.memory import StateFile
 from outlive.frontends.bridge.own import OwnExtensions
-from outlive.frontends.bridge.seats import Seats
+from outlive.frontends.bridge.seats import TerminalOwners
 from outlive.frontends.bridge.settings import BridgeSettings
 from outlive.frontends.guard import access_of
 from outlive.frontends.pace import Take
@@ -26,7 +26,7 @@ from outlive.frontends.peers import PEER, Peer
 from outlive.policy.access import Access
 from outlive.policy.access import Scope as AccessScope
 
-__all__ = ["OWN_HEADER", "PATH", "BridgeDoor"]
+__all__ = ["OWN_HEADER", "PATH", "BridgeFrontend"]
 
 _logger = logging.getLogger(__name__)
 
@@ -36,7 +36,7 @@ _PROBE_S = 3.0  # who has the same key, and may be the one that has just dialled
 _TRY_AGAIN_LATER = 1013  # IANA, WebSocket Close Code Number Registry
 
 
-class BridgeDoor:
+class BridgeFrontend:
     """Serves extensions. Serve `routes()` inside `async with door`, that inside `async with engine`."""
 
     def __init__(
@@ -70,8 +70,8 @@ class BridgeDoor:
         self._own_access = own
         self._identify = identify
         self._take = take
-        self._seats = Seats(trusted_s=settings.trusted_s, lives=lives)
-        self._memory = Memory(path, self._seats.document)
+        self._seats = TerminalOwners(trusted_s=settings.trusted_s, lives=lives)
+        self._memory = StateFile(path, self._seats.document)
         self._own = OwnExtensions(engine, terminals)
         self._host = VsCodeTerminals(engine, terminals, self._seats, self._memory, self._own, settings)
         self._open: set[Extension] = set()
@@ -137,13 +137,20 @@ class BridgeDoor:
             serves_all=access.scope is AccessScope.BRIDGE,  # such a token is given out for just that
         )
 
-    async def _serve_dialled(self, line: Line, address: str, *, is_ours: bool) -> None:
+    async def _serve_dialled(self, line: BridgeTransport, address: str, *, is_ours: bool) -> None:
         await self._attend(
             line, self._own_access, key=f"dial {address}", is_process=False, is_ours=is_ours, serves_all=True
         )
 
     async def _attend(
-        self, line: Line, access: Access, *, key: str, is_process: bool, is_ours: bool, serves_all: bool
+        self,
+        line: BridgeTransport,
+        access: Access,
+        *,
+        key: str,
+        is_process: bool,
+        is_ours: bool,
+        serves_all: bool,
     ) -> None:
         """Serve one extension until it is gone; its terminals wait for it."""
         extension = Extension(

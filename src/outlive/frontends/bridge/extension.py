@@ -12,13 +12,13 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 
 from outlive.core.errors import LimitExceeded
-from outlive.frontends.bridge.line import Line, LineClosed
+from outlive.frontends.bridge.line import BridgeTransport, LineClosed
 from outlive.frontends.bridge.settings import BridgeSettings
 from outlive.frontends.pace import Take
 from outlive.policy.access import Access
 from outlive.protocols.bridge import requests
 from outlive.protocols.bridge.answers import Broken, Pong, TerminalWanted, Unknown, parse_message
-from outlive.protocols.bridge.exchange import Answer, Asking, Exchange, Ignored
+from outlive.protocols.bridge.exchange import Answer, Asking, Ignored, RequestMatcher
 
 __all__ = ["Extension", "Gone", "NotSent", "Outcome", "Silent"]
 
@@ -50,7 +50,7 @@ class NotSent(Exception):
 
 
 class Extension:
-    """Serves one open `Line`; used on one event loop.
+    """Serves one open `BridgeTransport`; used on one event loop.
 
     Attributes:
         access: Who it is.
@@ -63,7 +63,7 @@ class Extension:
 
     def __init__(
         self,
-        line: Line,
+        line: BridgeTransport,
         access: Access,
         settings: BridgeSettings,
         *,
@@ -90,7 +90,7 @@ class Extension:
         self._line = line
         self._settings = settings
         self._take = take
-        self._exchange = Exchange()
+        self._exchange = RequestMatcher()
         self._waiting: dict[str, asyncio.Future[Outcome]] = {}
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._tasks = asyncio.TaskGroup()

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Iterator, Sequence
 
 from outlive.core.errors import InvalidRequest, InvalidState, LimitExceeded, OutliveError, ProcessNotFound
-from outlive.core.events import Deed
+from outlive.core.events import AuditEvent
 from outlive.core.process import Owner
 from outlive.core.terminal import (
     ENGINE,
@@ -26,9 +26,9 @@ from outlive.engine import Engine
 from outlive.engine.terminals import NewTerminal, TerminalHost, Terminals, no_host
 from outlive.frontends.bridge.asking import ask_seat, away, failure_of, new_request_id
 from outlive.frontends.bridge.extension import Extension, NotSent
-from outlive.frontends.bridge.memory import Memory
+from outlive.frontends.bridge.memory import StateFile
 from outlive.frontends.bridge.own import OwnExtensions
-from outlive.frontends.bridge.seats import Seat, Seats, Terminal
+from outlive.frontends.bridge.seats import BridgeTerminal, OwnedTerminals, TerminalOwners
 from outlive.frontends.bridge.settings import BridgeSettings
 from outlive.protocols.bridge import requests
 from outlive.protocols.bridge.answers import Failure, Success, TerminalCreated
@@ -45,8 +45,8 @@ class VsCodeTerminals:
         self,
         engine: Engine,
         terminals: Terminals,
-        seats: Seats,
-        memory: Memory,
+        seats: TerminalOwners,
+        memory: StateFile,
         own: OwnExtensions,
         settings: BridgeSettings,
     ) -> None:
@@ -174,7 +174,9 @@ class VsCodeTerminals:
         if not isinstance(answer, Success):
             raise failure_of(answer, "it was closed", self._hide)
 
-    async def _create(self, seat: Seat, extension: Extension, wanted: NewTerminal, by: Owner) -> TerminalInfo:
+    async def _create(
+        self, seat: OwnedTerminals, extension: Extension, wanted: NewTerminal, by: Owner
+    ) -> TerminalInfo:
         _check_plain(wanted)
         await self._engine.check_elsewhere(None, by)
         known = [one.name for one in self._seats.of(by.principal)]
@@ -202,7 +204,7 @@ class VsCodeTerminals:
         with self._telling("open", terminal.terminal_id, by):
             return _info(terminal)
 
-    def _newest(self, by: Owner) -> tuple[Seat, Extension]:
+    def _newest(self, by: Owner) -> tuple[OwnedTerminals, Extension]:
         """Return the VS Code that has connected last, of those that a caller may have terminals in."""
         self._seats.prune()
         for seat in reversed(list(self._seats)):
@@ -241,15 +243,15 @@ class VsCodeTerminals:
         try:
             yield
         except OutliveError as error:
-            deed = Deed(
+            deed = AuditEvent(
                 what=what, by=by, decision="failed", reason=error.code, command=command, details=details
             )
             self._engine.announce(deed)
             raise
-        self._engine.announce(Deed(what=what, by=by, command=command, details=details))
+        self._engine.announce(AuditEvent(what=what, by=by, command=command, details=details))
 
 
-def _info(terminal: Terminal) -> TerminalInfo:
+def _info(terminal: BridgeTerminal) -> TerminalInfo:
     return TerminalInfo(
         terminal_id=terminal.terminal_id,
         terminal_name=terminal.name,

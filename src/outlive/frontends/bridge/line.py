@@ -1,4 +1,4 @@
-"""The socket to one extension: `Line`, whoever has dialled. Frames in and out, nothing of what they mean.
+"""The socket to one extension: `BridgeTransport`, whoever has dialled. Frames in and out, nothing of what they mean.
 
 Whether a message was written is what decides if it may be sent again (promise S3.4.once), so `send` says it exactly.
 """
@@ -13,7 +13,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from outlive.frontends.raw_websocket import EXTENSION
 from outlive.protocols.websocket_frames import text_frame
 
-__all__ = ["CLOSE_PATIENCE_S", "Line", "LineClosed", "ServedLine"]
+__all__ = ["CLOSE_PATIENCE_S", "BridgeTransport", "LineClosed", "ServedLine"]
 
 CLOSE_PATIENCE_S = 1.0  # for an extension that does not read: the connection is then cut
 
@@ -22,7 +22,7 @@ class LineClosed(Exception):
     """The socket was closed before anything of the message was written."""
 
 
-class Line(Protocol):
+class BridgeTransport(Protocol):
     """One open WebSocket."""
 
     async def send(self, message: bytes, written: Callable[[], None]) -> None:

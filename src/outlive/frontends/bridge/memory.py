@@ -1,4 +1,4 @@
-"""The file that keeps the bridge's terminals across restarts of the server: `Memory`."""
+"""The file that keeps the bridge's terminals across restarts of the server: `StateFile`."""
 
 import asyncio
 import contextlib
@@ -6,13 +6,13 @@ import logging
 import os
 from collections.abc import Callable
 
-__all__ = ["Memory"]
+__all__ = ["StateFile"]
 
 _logger = logging.getLogger(__name__)
 _MAX_BYTES = 4 * 1024**2
 
 
-class Memory:
+class StateFile:
     """Reads and replaces one small file; several changes at once are one write. Used on one event loop."""
 
     def __init__(self, path: str, document: Callable[[], bytes]) -> None:

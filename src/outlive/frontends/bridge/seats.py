@@ -1,4 +1,4 @@
-"""The terminals in VS Code that the bridge knows: `Seats`, one seat for each extension, kept while it is away.
+"""The terminals in VS Code that the bridge knows: `TerminalOwners`, one seat for each extension, kept while it is away.
 
 An extension of the document says nothing about itself. When it dials again it is known by its process, which still has
 its terminals; where nobody can tell the process (another machine, a container), the only one that went away a
@@ -15,13 +15,13 @@ import msgspec
 from outlive.core.identity import is_process_id
 from outlive.frontends.bridge.extension import Extension
 
-__all__ = ["Seat", "Seats", "Terminal"]
+__all__ = ["BridgeTerminal", "OwnedTerminals", "TerminalOwners"]
 
 _MAX_SEATS = 256  # of those that are away the oldest go first
 
 
 @dataclass(slots=True, kw_only=True)
-class Terminal:
+class BridgeTerminal:
     """One terminal in VS Code.
 
     `terminal_id` is what callers call it: the extension's own name for it (`own_id`), unless that is taken. `principal` is
@@ -35,7 +35,7 @@ class Terminal:
     is_busy: bool = False
 
 
-class Seat:
+class OwnedTerminals:
     """The terminals of one extension, and its connection while there is one.
 
     Attributes:
@@ -58,7 +58,7 @@ class Seat:
         self.extension: Extension | None = None
         self.back = asyncio.Event()
         self.away_at = now
-        self.terminals: dict[str, Terminal] = {}
+        self.terminals: dict[str, BridgeTerminal] = {}
 
     @property
     def is_attended(self) -> bool:
@@ -84,7 +84,7 @@ class _KeptSeat(msgspec.Struct, frozen=True):
     terminals: tuple[_KeptTerminal, ...]
 
 
-class Seats:
+class TerminalOwners:
     """All seats, those that connected last at the end. Used on one event loop."""
 
     def __init__(
@@ -100,9 +100,9 @@ class Seats:
         self._trusted_s = trusted_s
         self._lives = lives
         self._clock = clock
-        self._seats: list[Seat] = []
+        self._seats: list[OwnedTerminals] = []
 
-    def __iter__(self) -> Iterator[Seat]:
+    def __iter__(self) -> Iterator[OwnedTerminals]:
         """Return the seats, the one that connected last at the end."""
         return iter(tuple(self._seats))
 
@@ -118,7 +118,7 @@ class Seats:
         known = [seat.extension for seat in self._seats if (seat.key, seat.principal) == (key, principal)]
         await asyncio.gather(*(one.probe(patience_s) for one in known if one is not None))
 
-    def claim(self, extension: Extension, key: str, *, is_process: bool) -> Seat:
+    def claim(self, extension: Extension, key: str, *, is_process: bool) -> OwnedTerminals:
         """Give an extension that has connected its own seat, or a new one."""
         self.prune()
         principal = extension.access.principal
@@ -127,7 +127,11 @@ class Seats:
             for seat in self._seats
             if not seat.is_attended and (seat.key, seat.principal) == (key, principal)
         ]
-        seat = away[0] if len(away) == 1 else Seat(key, principal, is_process=is_process, now=self._clock())
+        seat = (
+            away[0]
+            if len(away) == 1
+            else OwnedTerminals(key, principal, is_process=is_process, now=self._clock())
+        )
         if seat in self._seats:
             self._seats.remove(seat)
         self._seats.append(seat)
@@ -135,7 +139,7 @@ class Seats:
         seat.back.set()
         return seat
 
-    def leave(self, seat: Seat, extension: Extension) -> None:
+    def leave(self, seat: OwnedTerminals, extension: Extension) -> None:
         """Note that an extension is gone; without terminals nothing is left of its seat. Another one may have it already."""
         if seat.extension is not extension:
             return
@@ -154,7 +158,7 @@ class Seats:
         for seat in away[: max(0, len(away) - _MAX_SEATS)]:
             self._seats.remove(seat)
 
-    def add(self, seat: Seat, own_id: str, name: str, principal: str) -> Terminal | None:
+    def add(self, seat: OwnedTerminals, own_id: str, name: str, principal: str) -> BridgeTerminal | None:
         """Remember a terminal that an extension has opened; None when it calls one of another principal's so.
 
         What the same principal had under this name is no more: the extension must have begun anew.
@@ -169,11 +173,11 @@ class Seats:
         # An extension that counts for itself repeats what another one says; none may pass for a terminal of the engine.
         while terminal_id in taken or is_process_id(terminal_id):
             terminal_id, number = f"{own_id}~{number}", number + 1
-        terminal = Terminal(terminal_id=terminal_id, own_id=own_id, name=name, principal=principal)
+        terminal = BridgeTerminal(terminal_id=terminal_id, own_id=own_id, name=name, principal=principal)
         seat.terminals[terminal_id] = terminal
         return terminal
 
-    def find(self, terminal_id: str, principal: str) -> tuple[Seat, Terminal] | None:
+    def find(self, terminal_id: str, principal: str) -> tuple[OwnedTerminals, BridgeTerminal] | None:
         """Return a principal's terminal and its seat."""
         self.prune()
         for seat in self._seats:
@@ -182,7 +186,7 @@ class Seats:
                 return seat, terminal
         return None
 
-    def of(self, principal: str) -> list[Terminal]:
+    def of(self, principal: str) -> list[BridgeTerminal]:
         """Return a principal's terminals, seat by seat."""
         self.prune()
         return [one for seat in self._seats for one in seat.terminals.values() if one.principal == principal]
@@ -207,22 +211,22 @@ class Seats:
         """
         kept: Sequence[_KeptSeat] = msgspec.json.decode(document, type=list[_KeptSeat])
         for one in kept:
-            seat = Seat(one.key, one.principal, is_process=one.is_process, now=self._clock())
+            seat = OwnedTerminals(one.key, one.principal, is_process=one.is_process, now=self._clock())
             seat.terminals = {known.terminal_id: _terminal(known) for known in one.terminals}
             self._seats.append(seat)
         self.prune()
 
-    def _may_return(self, seat: Seat, now: float) -> bool:
+    def _may_return(self, seat: OwnedTerminals, now: float) -> bool:
         if not seat.terminals:
             return False
         return self._lives(seat.key) if seat.is_process else now - seat.away_at <= self._trusted_s
 
 
-def _kept(terminal: Terminal) -> _KeptTerminal:
+def _kept(terminal: BridgeTerminal) -> _KeptTerminal:
     return _KeptTerminal(terminal.terminal_id, terminal.own_id, terminal.name, terminal.principal)
 
 
-def _terminal(kept: _KeptTerminal) -> Terminal:
-    return Terminal(
+def _terminal(kept: _KeptTerminal) -> BridgeTerminal:
+    return BridgeTerminal(
         terminal_id=kept.terminal_id, own_id=kept.own_id, name=kept.name, principal=kept.principal
     )

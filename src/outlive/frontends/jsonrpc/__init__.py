@@ -5,7 +5,7 @@ socket, `methods` and `verbs` answer requests, `subscription` says what comes ne
 into messages. When they are sent, and how, are `frontends.follower` and `frontends.outbox`. Messages as bytes are `protocols.jsonrpc`; starting and remembering processes is the engine.
 """
 
-from outlive.frontends.jsonrpc.door import JsonRpcDoor
-from outlive.frontends.jsonrpc.settings import DoorSettings
+from outlive.frontends.jsonrpc.door import JsonRpcFrontend
+from outlive.frontends.jsonrpc.settings import JsonRpcSettings
 
-__all__ = ["DoorSettings", "JsonRpcDoor"]
+__all__ = ["JsonRpcFrontend", "JsonRpcSettings"]

@@ -9,14 +9,14 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from outlive.core.errors import AccessDenied, OutliveError
-from outlive.core.events import Deed
+from outlive.core.events import AuditEvent
 from outlive.frontends.jsonrpc.context import Context
-from outlive.frontends.jsonrpc.methods import Call, Lane, prepare
+from outlive.frontends.jsonrpc.methods import BoundCall, Concurrency, prepare
 from outlive.protocols.jsonrpc.answers import encode_batch, encode_error, encode_result
-from outlive.protocols.jsonrpc.requests import Batch, Refusal, Request
+from outlive.protocols.jsonrpc.requests import Batch, Request, RequestRefusal
 from outlive.protocols.websocket_frames import text_frame
 
-__all__ = ["WORK_A_TURN", "Answer", "Work", "work_of"]
+__all__ = ["WORK_A_TURN", "Answer", "RequestBatch", "work_of"]
 
 WORK_A_TURN = 32  # requests, of which most take some 0.1 ms: then others are looked at
 _logger = logging.getLogger(__name__)
@@ -42,7 +42,7 @@ class _Job(msgspec.Struct, frozen=True):
 
     request_id: bytes | None
     label: str | None
-    call: Call | None
+    call: BoundCall | None
     error: OutliveError | None
 
     async def run(self, context: Context) -> _Outcome:
@@ -59,7 +59,7 @@ class _Job(msgspec.Struct, frozen=True):
                     path = {"path": f"/ws/mcp {self.call.method}"}
                     by = context.owner(self.label)
                     context.engine.announce(
-                        Deed(what="access", by=by, decision="denied", reason=error.code, details=path)
+                        AuditEvent(what="access", by=by, decision="denied", reason=error.code, details=path)
                     )
             except Exception:
                 reference = secrets.token_hex(4)
@@ -78,7 +78,7 @@ class _Job(msgspec.Struct, frozen=True):
         return _Outcome(None if self.request_id is None else encode_error(self.request_id, error))
 
 
-class Work:
+class RequestBatch:
     """What one text frame asks for. `lane` tells how it may run beside other frames of its connection."""
 
     __slots__ = ("_is_batch", "_jobs", "lane")
@@ -87,7 +87,7 @@ class Work:
         """Keep prepared jobs; made by `work_of`."""
         self._jobs = jobs
         self._is_batch = is_batch
-        self.lane = max([job.call.lane for job in jobs if job.call is not None], default=Lane.IN_ORDER)
+        self.lane = max([job.call.lane for job in jobs if job.call is not None], default=Concurrency.IN_ORDER)
 
     def __len__(self) -> int:
         """Return how many requests it is."""
@@ -126,15 +126,15 @@ class Work:
         return Answer(frames=b"".join(map(text_frame, responses + notifications)), followups=followups)
 
 
-def work_of(frame: Request | Refusal | Batch) -> Work:
+def work_of(frame: Request | RequestRefusal | Batch) -> RequestBatch:
     """Return the work in a parsed frame; parameters are checked here."""
     if isinstance(frame, Batch):
-        return Work([_job(entry) for entry in frame.entries], is_batch=True)
-    return Work([_job(frame)], is_batch=False)
+        return RequestBatch([_job(entry) for entry in frame.entries], is_batch=True)
+    return RequestBatch([_job(frame)], is_batch=False)
 
 
-def _job(entry: Request | Refusal) -> _Job:
-    if isinstance(entry, Refusal):
+def _job(entry: Request | RequestRefusal) -> _Job:
+    if isinstance(entry, RequestRefusal):
         return _Job(entry.request_id, None, None, entry.error)
     try:
         call = prepare(entry.method, entry.params, entry.payload)

@@ -1,4 +1,4 @@
-"""One open WebSocket of a client: `Channel` reads requests, sees to their answers, and ends with the socket."""
+"""One open WebSocket of a client: `Session` reads requests, sees to their answers, and ends with the socket."""
 
 import asyncio
 import contextlib
@@ -12,15 +12,15 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from outlive.core.errors import InvalidRequest, LimitExceeded, OutliveError
 from outlive.engine import Engine
-from outlive.frontends.jsonrpc.answering import WORK_A_TURN, Answer, Work, work_of
-from outlive.frontends.jsonrpc.connection import Connection
-from outlive.frontends.jsonrpc.connections import Connections
+from outlive.frontends.jsonrpc.answering import WORK_A_TURN, Answer, RequestBatch, work_of
+from outlive.frontends.jsonrpc.connection import Session
+from outlive.frontends.jsonrpc.connections import Sessions
 from outlive.frontends.jsonrpc.context import Context, Observe
 from outlive.frontends.jsonrpc.event_feed import EventFeed
 from outlive.frontends.jsonrpc.followers import Followers, OutputFormat
-from outlive.frontends.jsonrpc.methods import METHODS, Lane
+from outlive.frontends.jsonrpc.methods import METHODS, Concurrency
 from outlive.frontends.jsonrpc.returning import Continuation, continuations
-from outlive.frontends.jsonrpc.settings import DoorSettings
+from outlive.frontends.jsonrpc.settings import JsonRpcSettings
 from outlive.frontends.outbox import Outbox
 from outlive.frontends.pace import Take
 from outlive.frontends.terminal_calls import TerminalCalls
@@ -33,7 +33,7 @@ from outlive.protocols.jsonrpc.resumption import Resumption
 from outlive.protocols.jsonrpc.views import process_view
 from outlive.protocols.websocket_frames import text_frame
 
-__all__ = ["Channel"]
+__all__ = ["Session"]
 
 _logger = logging.getLogger(__name__)
 
@@ -43,13 +43,13 @@ _INTERNAL_ERROR = 1011
 _TRY_AGAIN_LATER = 1013
 _SUPERSEDED = 4001
 
-# Commands of one connection that may start although its principal's others fill `Connections.starts`.
+# Commands of one connection that may start although its principal's others fill `Sessions.starts`.
 _OWN_STARTS = 4
 _MAX_LONG = 256  # unanswered wait, write and close_stdin requests of one connection; more are refused
 _CLOSE_PATIENCE_S = 1.0  # for a client that does not read: the server then cuts the connection
 
 
-class Channel:
+class Connection:
     """Serves one accepted WebSocket; every task of it ends with `run`.
 
     Attributes:
@@ -62,9 +62,9 @@ class Channel:
         outbox: Outbox,
         *,
         engine: Engine,
-        connections: Connections,
+        connections: Sessions,
         heads: FrameHeads,
-        settings: DoorSettings,
+        settings: JsonRpcSettings,
         observe: Observe,
         take: Take,
         terminals: TerminalCalls,
@@ -166,7 +166,7 @@ class Channel:
             _logger.exception("a connection failed", extra={"reference": secrets.token_hex(4)})
             self._close_code = _INTERNAL_ERROR
 
-    def _greeting(self, place: Connection, followed: list[Continuation], *, is_resumed: bool) -> bytes:
+    def _greeting(self, place: Session, followed: list[Continuation], *, is_resumed: bool) -> bytes:
         """Return `connected` (promise S0.2)."""
         return encode_notification(
             "connected",
@@ -204,30 +204,30 @@ class Channel:
                 await asyncio.sleep(early_s)  # the client's further messages wait in its own buffers
             await self._serve(context, work)
 
-    async def _serve(self, context: Context, work: Work) -> None:
+    async def _serve(self, context: Context, work: RequestBatch) -> None:
         """Answer in order, or beside the requests that follow."""
         match work.lane:
-            case Lane.IN_ORDER:
+            case Concurrency.IN_ORDER:
                 await self._deliver(await work.run(context))
-            case Lane.STARTS:
+            case Concurrency.STARTS:
                 is_full = self._own_starts.locked()
                 shared = self._connections.starts.of(context.access.principal)
                 starts = shared if is_full else self._own_starts
                 await starts.acquire()
                 self._spawn(self._serve_beside(context, work, starts.release))
                 await asyncio.sleep(0)  # it has taken its place before the next request is looked at
-            case Lane.LONG if self._longs.locked():
+            case Concurrency.LONG if self._longs.locked():
                 error = LimitExceeded(
                     "process_limit",
                     f"{_MAX_LONG} requests of this session wait for their answers.",
                     hint="Wait for some of the answers first.",
                 )
                 await self._deliver(work.refuse(error))
-            case Lane.LONG:
+            case Concurrency.LONG:
                 await self._longs.acquire()
                 self._spawn(self._serve_beside(context, work, self._longs.release))
 
-    async def _serve_beside(self, context: Context, work: Work, done: Callable[[], None]) -> None:
+    async def _serve_beside(self, context: Context, work: RequestBatch, done: Callable[[], None]) -> None:
         try:
             await self._deliver(await work.run(context))
         finally:

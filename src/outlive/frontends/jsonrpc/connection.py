@@ -1,4 +1,4 @@
-"""What outlives a socket: `Connection`, the restorable state behind one `session_id` (promises S0.13, S0.14)."""
+"""What outlives a socket: `Session`, the restorable state behind one `session_id` (promises S0.13, S0.14)."""
 
 import asyncio
 from types import TracebackType
@@ -9,7 +9,7 @@ from outlive.core.process import ProcessRecord
 from outlive.engine import Engine, Process
 from outlive.frontends.jsonrpc.followers import Followers, OutputFormat
 
-__all__ = ["Connection", "Holder"]
+__all__ = ["Holder", "Session"]
 
 
 class Holder(Protocol):
@@ -23,7 +23,7 @@ class Holder(Protocol):
         """What it sends of which processes."""
 
 
-class Connection:
+class Session:
     """One client's place: who it is, its open channel or the reconnect grace, what it has not been told yet.
 
     Attributes:
@@ -97,7 +97,7 @@ class _Starting:
 
     __slots__ = ("_connection",)
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Session) -> None:
         self._connection = connection
 
     def __enter__(self) -> None:

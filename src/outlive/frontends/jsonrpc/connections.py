@@ -1,4 +1,4 @@
-"""All places of clients: `Connections` gives them out, gives them back to who returns, and ends them after the grace.
+"""All places of clients: `Sessions` gives them out, gives them back to who returns, and ends them after the grace.
 
 The reconnect grace counts only while this server lives: from the disconnect, or from the end of the recovery for
 clients of an earlier server (promise S0.14). Leaving the block ends no process.
@@ -14,11 +14,11 @@ from typing import Self
 from outlive.core.cursor import Cursor
 from outlive.core.errors import BackendUnavailable, InvalidState, LimitExceeded
 from outlive.engine import Engine, Process, ProcessFilter
-from outlive.engine.places import Places
-from outlive.frontends.jsonrpc.connection import Connection, Holder
-from outlive.frontends.jsonrpc.settings import DoorSettings
+from outlive.engine.places import StartSlots
+from outlive.frontends.jsonrpc.connection import Holder, Session
+from outlive.frontends.jsonrpc.settings import JsonRpcSettings
 
-__all__ = ["Connections"]
+__all__ = ["Sessions"]
 
 _logger = logging.getLogger(__name__)
 
@@ -27,7 +27,7 @@ _RETRY_S = 1.0
 _MAX_STARTS = 64
 
 
-class Connections:
+class Sessions:
     """The connections by id. `async with` runs the reconnect graces.
 
     Attributes:
@@ -35,12 +35,12 @@ class Connections:
             fill the memory with tasks which wait for their turn, and everybody's requests would wait behind them.
     """
 
-    def __init__(self, engine: Engine, settings: DoorSettings) -> None:
+    def __init__(self, engine: Engine, settings: JsonRpcSettings) -> None:
         """Begin without any."""
         self._engine = engine
         self._settings = settings
-        self.starts = Places(_MAX_STARTS)
-        self._places: dict[str, Connection] = {}
+        self.starts = StartSlots(_MAX_STARTS)
+        self._places: dict[str, Session] = {}
         self._open = 0
         self._is_running = False
         self._tasks = asyncio.TaskGroup()
@@ -77,7 +77,7 @@ class Connections:
         """How many clients are connected."""
         return self._open
 
-    async def claim(self, wanted: str, principal: str, holder: Holder) -> tuple[Connection, bool]:
+    async def claim(self, wanted: str, principal: str, holder: Holder) -> tuple[Session, bool]:
         """Give `holder` the place with the id `wanted`, or a new one; tell whether it was resumed.
 
         A channel that still holds the place is superseded.
@@ -108,14 +108,14 @@ class Connections:
         place.holder = holder
         return place, resumed
 
-    def leave(self, place: Connection, holder: Holder) -> None:
+    def leave(self, place: Session, holder: Holder) -> None:
         """Take the place back from a channel that has ended; nothing happens when another one holds it."""
         if place.holder is holder:
             place.holder = None
             self._open -= 1
             self._wait_for_return(place)
 
-    def announce(self, process_id: str, encode: Callable[[Cursor], bytes], *, but: Connection) -> None:
+    def announce(self, process_id: str, encode: Callable[[Cursor], bytes], *, but: Session) -> None:
         """Tell every other client that follows a process some news about it."""
         for place in self._places.values():
             if place.holder is not None and place is not but:
@@ -126,11 +126,11 @@ class Connections:
         holders = (place.holder for place in self._places.values())
         return max((holder.followers.lag_bytes() for holder in holders if holder is not None), default=0)
 
-    def _place(self, connection_id: str, principal: str) -> Connection:
-        place = self._places[connection_id] = Connection(self._engine, connection_id, principal)
+    def _place(self, connection_id: str, principal: str) -> Session:
+        place = self._places[connection_id] = Session(self._engine, connection_id, principal)
         return place
 
-    async def _restore(self, connection_id: str, principal: str) -> Connection | None:
+    async def _restore(self, connection_id: str, principal: str) -> Session | None:
         """Return the place of a client of an earlier server, known by the processes it started."""
         known = await self._engine.list(
             ProcessFilter(connection_id=connection_id, principal=principal), limit=1
@@ -139,11 +139,11 @@ class Connections:
             return self._places[connection_id]
         return self._place(connection_id, principal) if known else None
 
-    def _wait_for_return(self, place: Connection) -> None:
+    def _wait_for_return(self, place: Session) -> None:
         if self._is_running:
             place.grace = self._tasks.create_task(self._expire(place))
 
-    async def _expire(self, place: Connection) -> None:
+    async def _expire(self, place: Session) -> None:
         """Give the place up when nobody came back in time, and cancel its private processes."""
         await asyncio.sleep(self._settings.reconnect_grace_s)
         del self._places[place.connection_id]

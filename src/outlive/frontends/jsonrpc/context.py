@@ -1,4 +1,4 @@
-"""What a method may use: `Context`, one for each channel, and `Reply`, what it gives back."""
+"""What a method may use: `Context`, one for each channel, and `Result`, what it gives back."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -7,22 +7,22 @@ import msgspec
 
 from outlive.core.errors import InvalidRequest, ProcessNotFound
 from outlive.core.process import Owner
-from outlive.engine import Asked, Engine, Process
-from outlive.frontends.jsonrpc.connection import Connection
-from outlive.frontends.jsonrpc.connections import Connections
+from outlive.engine import AuditedControls, Engine, Process
+from outlive.frontends.jsonrpc.connection import Session
+from outlive.frontends.jsonrpc.connections import Sessions
 from outlive.frontends.jsonrpc.event_feed import EventFeed
 from outlive.frontends.jsonrpc.followers import Followers, OutputFormat
-from outlive.frontends.jsonrpc.settings import DoorSettings
+from outlive.frontends.jsonrpc.settings import JsonRpcSettings
 from outlive.frontends.terminal_calls import TerminalCalls
 from outlive.policy.access import Access, Scope
 from outlive.protocols.jsonrpc.params import OutputMode
 
-__all__ = ["Context", "Observe", "Reply"]
+__all__ = ["Context", "Observe", "Result"]
 
 Observe = Callable[[str, float], None]  # a method that was answered, and the seconds that took
 
 
-class Reply(msgspec.Struct, frozen=True, kw_only=True):
+class Result(msgspec.Struct, frozen=True, kw_only=True):
     """A result, the notifications that leave in the same write behind it, and what happens after that write.
 
     `then` is called exactly once, also when nobody is there to read the result.
@@ -39,16 +39,16 @@ class Context:
 
     engine: Engine
     access: Access
-    connection: Connection
-    connections: Connections
+    connection: Session
+    connections: Sessions
     followers: Followers
     events: EventFeed
-    settings: DoorSettings
+    settings: JsonRpcSettings
     observe: Observe
     terminals: TerminalCalls
 
     @property
-    def acting(self) -> Asked:
+    def acting(self) -> AuditedControls:
         """The verbs that change something, on this client's behalf."""
         return self.engine.on_behalf(self.owner())
 

@@ -10,22 +10,22 @@ from outlive.core.errors import InvalidRequest
 from outlive.engine import Engine
 from outlive.engine.terminals import Terminals, terminals_of
 from outlive.frontends.guard import access_of
-from outlive.frontends.jsonrpc.channel import Channel
-from outlive.frontends.jsonrpc.connections import Connections
+from outlive.frontends.jsonrpc.channel import Connection
+from outlive.frontends.jsonrpc.connections import Sessions
 from outlive.frontends.jsonrpc.context import Observe
-from outlive.frontends.jsonrpc.settings import DoorSettings
+from outlive.frontends.jsonrpc.settings import JsonRpcSettings
 from outlive.frontends.outbox import open_outbox
 from outlive.frontends.pace import Take
 from outlive.frontends.terminal_calls import TerminalCalls
 from outlive.protocols.jsonrpc.lines import FrameHeads
 from outlive.protocols.jsonrpc.resumption import Resumption
 
-__all__ = ["JsonRpcDoor"]
+__all__ = ["JsonRpcFrontend"]
 
 _PATH = "/ws/mcp"  # promise S0.1
 
 
-class JsonRpcDoor:
+class JsonRpcFrontend:
     """JSON-RPC 2.0 over WebSocket. Serve `routes()` inside `async with door`, that inside `async with engine`.
 
     Leaving the block ends no process: reconnect graces stop counting and begin anew with the next server.
@@ -34,7 +34,7 @@ class JsonRpcDoor:
     def __init__(
         self,
         engine: Engine,
-        settings: DoorSettings,
+        settings: JsonRpcSettings,
         *,
         observe: Observe = lambda _method, _seconds: None,
         take: Take = lambda _principal, _count: 0.0,
@@ -55,7 +55,7 @@ class JsonRpcDoor:
         self._engine = engine
         self._settings = settings
         self._heads = FrameHeads()
-        self._connections = Connections(engine, settings)
+        self._connections = Sessions(engine, settings)
 
     async def __aenter__(self) -> Self:
         """Begin the reconnect graces of clients of an earlier server."""
@@ -87,7 +87,7 @@ class JsonRpcDoor:
             await websocket.accept()
         except WebSocketDisconnect:
             return  # gone before it was let in
-        channel = Channel(
+        channel = Connection(
             websocket,
             open_outbox(websocket),
             engine=self._engine,

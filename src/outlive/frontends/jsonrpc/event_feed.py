@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from outlive.core.events import (
     ApprovalDecided,
     ApprovalRequested,
-    Deed,
+    AuditEvent,
     Event,
     KeeperConnected,
     KeeperDisconnected,
@@ -29,7 +29,7 @@ from outlive.core.lifecycle import State
 from outlive.core.process import ProcessRecord
 from outlive.engine import Engine
 from outlive.frontends.follower import Spawn
-from outlive.frontends.jsonrpc.connection import Connection
+from outlive.frontends.jsonrpc.connection import Session
 from outlive.frontends.outbox import Outbox
 from outlive.protocols.jsonrpc.happenings import EventFilter, EventName, encode_event
 from outlive.protocols.websocket_frames import text_frame
@@ -75,7 +75,7 @@ class EventFeed:
         "_wanted",
     )
 
-    def __init__(self, engine: Engine, connection: Connection, outbox: Outbox, *, spawn: Spawn) -> None:
+    def __init__(self, engine: Engine, connection: Session, outbox: Outbox, *, spawn: Spawn) -> None:
         """Tell nothing yet; `spawn` runs a coroutine in the channel's task group."""
         self._engine = engine
         self._connection = connection
@@ -124,7 +124,7 @@ class EventFeed:
                 node, reason, name = event.name, event.reason, _NAMES[NodeAway]
             case ApprovalDecided():
                 record, reason, name = event.record, event.verdict, _NAMES[ApprovalDecided]
-            case ProcessRemoved(record=None) | Deed():
+            case ProcessRemoved(record=None) | AuditEvent():
                 return  # whose it was is not known, or it is the audit log's: nobody may be told
             case _:
                 record = event.record

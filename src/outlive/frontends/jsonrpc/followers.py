@@ -6,7 +6,7 @@ import msgspec
 
 from outlive.core.cursor import BEGINNING, Cursor
 from outlive.engine import Process
-from outlive.frontends.follower import Follower, Spawn
+from outlive.frontends.follower import Sender, Spawn
 from outlive.frontends.jsonrpc.readers import LineReader, PieceReader, SilentReader, StreamReader
 from outlive.frontends.jsonrpc.subscription import Subscription
 from outlive.frontends.outbox import Outbox
@@ -37,12 +37,12 @@ class Followers:
     __slots__ = ("_fail", "_followers", "_formats", "_heads", "_outbox", "_spawn")
 
     def __init__(self, outbox: Outbox, heads: FrameHeads, *, spawn: Spawn, fail: Callable[[], None]) -> None:
-        """Send to `outbox`; `heads` are shared by the whole server, `spawn` and `fail` are `Follower`'s."""
+        """Send to `outbox`; `heads` are shared by the whole server, `spawn` and `fail` are `Sender`'s."""
         self._outbox = outbox
         self._heads = heads
         self._spawn = spawn
         self._fail = fail
-        self._followers: dict[str, Follower[Subscription]] = {}
+        self._followers: dict[str, Sender[Subscription]] = {}
         self._formats: dict[str, OutputFormat] = {}
 
     def follow(self, process: Process, cursor: Cursor, form: OutputFormat) -> None:
@@ -51,7 +51,7 @@ class Followers:
         self.drop(process.process_id)
         is_lines = form.mode == "lines"
         log = process.raw_log if form.is_raw else process.log
-        follower = Follower(
+        follower = Sender(
             Subscription(
                 process,
                 (

@@ -11,7 +11,7 @@ import msgspec
 from outlive.core.errors import ProtocolViolation
 from outlive.core.process import Owner
 from outlive.frontends.jsonrpc import approvals, questions, verbs
-from outlive.frontends.jsonrpc.context import Context, Reply
+from outlive.frontends.jsonrpc.context import Context, Result
 from outlive.frontends.jsonrpc.terminals import terminal_method
 from outlive.frontends.terminal_calls import TerminalCalls
 from outlive.policy.access import Scope
@@ -40,12 +40,12 @@ from outlive.protocols.jsonrpc.params import (
 )
 from outlive.protocols.terminal import requests
 
-__all__ = ["METHODS", "Call", "Lane", "prepare"]
+__all__ = ["METHODS", "BoundCall", "Concurrency", "prepare"]
 
 _Params = TypeVar("_Params", bound=msgspec.Struct)
 
 
-class Lane(IntEnum):
+class Concurrency(IntEnum):
     """How a request runs beside the others of its connection; a batch as the last of these that one of its requests has."""
 
     IN_ORDER = 0  # the next request is read after the answer: quick, and the order matters
@@ -53,12 +53,12 @@ class Lane(IntEnum):
     LONG = 2  # side by side for as long as it takes: too many are refused
 
 
-class Call(msgspec.Struct, frozen=True):
+class BoundCall(msgspec.Struct, frozen=True):
     """A request with checked parameters, ready to run."""
 
     method: str
-    run: Callable[[Context, str | None], Awaitable[Reply]]
-    lane: Lane
+    run: Callable[[Context, str | None], Awaitable[Result]]
+    lane: Concurrency
     scope: Scope
 
 
@@ -66,18 +66,18 @@ class Call(msgspec.Struct, frozen=True):
 class _Method:
     scope: Scope
     shape: type[msgspec.Struct]
-    bind: Callable[[str, bytes], Call]
+    bind: Callable[[str, bytes], BoundCall]
 
 
 def _method(
     scope: Scope,
     shape: type[_Params],
-    handler: Callable[[Context, _Params, str | None], Awaitable[Reply]],
-    lane: Callable[[_Params], Lane] = lambda _: Lane.IN_ORDER,
+    handler: Callable[[Context, _Params, str | None], Awaitable[Result]],
+    lane: Callable[[_Params], Concurrency] = lambda _: Concurrency.IN_ORDER,
 ) -> _Method:
-    def bind(method: str, raw: bytes) -> Call:
+    def bind(method: str, raw: bytes) -> BoundCall:
         params = decode_params(raw, shape)
-        return Call(method, lambda context, label: handler(context, params, label), lane(params), scope)
+        return BoundCall(method, lambda context, label: handler(context, params, label), lane(params), scope)
 
     return _Method(scope, shape, bind)
 
@@ -88,11 +88,11 @@ def _terminal(
     call: Callable[[TerminalCalls, _Params, Owner], Awaitable[dict[str, object]]],
 ) -> _Method:
     # A terminal may be somebody else's to answer for (an editor's): none of them is quick for certain.
-    return _method(scope, shape, terminal_method(call), lambda _: Lane.LONG)
+    return _method(scope, shape, terminal_method(call), lambda _: Concurrency.LONG)
 
 
-def _start_lane(params: ExecuteParams) -> Lane:
-    return Lane.STARTS if params.concurrent else Lane.IN_ORDER
+def _start_lane(params: ExecuteParams) -> Concurrency:
+    return Concurrency.STARTS if params.concurrent else Concurrency.IN_ORDER
 
 
 METHODS: Mapping[str, _Method] = MappingProxyType(
@@ -104,20 +104,20 @@ METHODS: Mapping[str, _Method] = MappingProxyType(
         "get": _method(Scope.READ, GetParams, questions.get),
         "read": _method(Scope.READ, ReadParams, questions.read),
         # The engine serves the inputs of one process in the order of the calls, so these may run side by side.
-        "write": _method(Scope.RUN, WriteParams, verbs.write, lambda _: Lane.LONG),
-        "close_stdin": _method(Scope.RUN, ProcessParams, verbs.close_stdin, lambda _: Lane.LONG),
+        "write": _method(Scope.RUN, WriteParams, verbs.write, lambda _: Concurrency.LONG),
+        "close_stdin": _method(Scope.RUN, ProcessParams, verbs.close_stdin, lambda _: Concurrency.LONG),
         "close_output": _method(Scope.RUN, CloseOutputParams, verbs.close_output),
         "release": _method(Scope.RUN, ReleaseParams, verbs.release),
         "resize": _method(Scope.RUN, ResizeParams, verbs.resize),
         "signal": _method(Scope.RUN, SignalParams, verbs.signal),
         "relabel": _method(Scope.RUN, RelabelParams, verbs.relabel),
-        "remove": _method(Scope.RUN, RemoveParams, verbs.remove, lambda _: Lane.LONG),
+        "remove": _method(Scope.RUN, RemoveParams, verbs.remove, lambda _: Concurrency.LONG),
         "approvals": _method(Scope.ADMIN, ApprovalsParams, approvals.approvals),
-        "approve": _method(Scope.ADMIN, ApproveParams, approvals.approve, lambda _: Lane.LONG),
-        "deny": _method(Scope.ADMIN, DenyParams, approvals.deny, lambda _: Lane.LONG),
+        "approve": _method(Scope.ADMIN, ApproveParams, approvals.approve, lambda _: Concurrency.LONG),
+        "deny": _method(Scope.ADMIN, DenyParams, approvals.deny, lambda _: Concurrency.LONG),
         "events": _method(Scope.READ, EventsParams, questions.events),
         "nodes": _method(Scope.READ, NodesParams, questions.nodes),
-        "wait": _method(Scope.READ, WaitParams, questions.wait, lambda _: Lane.LONG),
+        "wait": _method(Scope.READ, WaitParams, questions.wait, lambda _: Concurrency.LONG),
         "terminal_list": _terminal(Scope.READ, requests.ListTerminals, TerminalCalls.list),
         "terminal_create": _terminal(Scope.RUN, requests.CreateTerminal, TerminalCalls.create),
         "terminal_execute": _terminal(Scope.RUN, requests.ExecuteInTerminal, TerminalCalls.execute),
@@ -129,7 +129,7 @@ METHODS: Mapping[str, _Method] = MappingProxyType(
 )
 
 
-def prepare(method: str, params: bytes, payload: memoryview | None = None) -> Call:
+def prepare(method: str, params: bytes, payload: memoryview | None = None) -> BoundCall:
     """Return the call that a request asks for; `payload` is what a binary frame brought with it.
 
     Raises:
@@ -144,6 +144,9 @@ def prepare(method: str, params: bytes, payload: memoryview | None = None) -> Ca
     if method != "write":
         raise ProtocolViolation("binary_frame", f"{method} is asked for in a text frame.")
     asked = decode_params(params, ProcessParams)
-    return Call(
-        method, lambda context, _label: verbs.write_bytes(context, asked, payload), Lane.LONG, known.scope
+    return BoundCall(
+        method,
+        lambda context, _label: verbs.write_bytes(context, asked, payload),
+        Concurrency.LONG,
+        known.scope,
     )

@@ -5,7 +5,7 @@ import asyncio
 from outlive.core.cursor import Cursor
 from outlive.core.redactions import Redactions, redacted_member
 from outlive.engine import ProcessFilter
-from outlive.frontends.jsonrpc.context import Context, Reply
+from outlive.frontends.jsonrpc.context import Context, Result
 from outlive.frontends.positions import check_within
 from outlive.protocols.jsonrpc.happenings import EventFilter
 from outlive.protocols.jsonrpc.params import (
@@ -23,7 +23,7 @@ from outlive.store.output_log import OutputChunk
 __all__ = ["attach", "events", "get", "list_processes", "nodes", "read", "wait"]
 
 
-async def attach(context: Context, params: AttachParams, _label: str | None) -> Reply:
+async def attach(context: Context, params: AttachParams, _label: str | None) -> Result:
     """Follow a process from a cursor on: the answer, output, `process.completed` (promise S0.19)."""
     cursor = Cursor.parse(params.cursor)
     process = await context.find(params.process_id)
@@ -31,13 +31,13 @@ async def attach(context: Context, params: AttachParams, _label: str | None) -> 
     form = context.output_format(params.output, params.max_line_bytes, raw=params.raw)
     if params.raw:
         await context.engine.read_raw(context.owner(), process.process_id, cursor)
-    return Reply(
+    return Result(
         result=process_view(process.record),
         then=lambda: context.followers.follow(process, cursor, form),
     )
 
 
-async def list_processes(context: Context, params: ListParams, _label: str | None) -> Reply:
+async def list_processes(context: Context, params: ListParams, _label: str | None) -> Result:
     """Return the processes of this connection and the detached ones of its principal, newest first."""
     connection = context.connection
     limit = params.limit
@@ -63,7 +63,7 @@ async def list_processes(context: Context, params: ListParams, _label: str | Non
         for record in await context.engine.list(wanted, limit=limit)
     }
     newest_first = sorted(found.values(), key=lambda record: record.process_id, reverse=True)
-    return Reply(
+    return Result(
         result={
             "processes": [process_view(record) for record in newest_first[:limit]],
             "more": len(newest_first) >= limit,
@@ -72,16 +72,16 @@ async def list_processes(context: Context, params: ListParams, _label: str | Non
     )
 
 
-async def get(context: Context, params: GetParams, _label: str | None) -> Reply:
+async def get(context: Context, params: GetParams, _label: str | None) -> Result:
     """Return everything about one process."""
     process = await context.find(params.process_id)
     view = process_view(process.record)
     if params.stats:
         view["stats"] = stats_view(await context.engine.observe(process))
-    return Reply(result=view)
+    return Result(result=view)
 
 
-async def nodes(context: Context, _params: NodesParams, _label: str | None) -> Reply:
+async def nodes(context: Context, _params: NodesParams, _label: str | None) -> Result:
     """Return what is known of the other servers that run commands for this one; none of them is asked."""
     found = [
         {
@@ -95,10 +95,10 @@ async def nodes(context: Context, _params: NodesParams, _label: str | None) -> R
         }
         for name, node in sorted(context.engine.nodes().items())
     ]
-    return Reply(result={"nodes": found})
+    return Result(result={"nodes": found})
 
 
-async def read(context: Context, params: ReadParams, _label: str | None) -> Reply:
+async def read(context: Context, params: ReadParams, _label: str | None) -> Result:
     """Return one page of output from a cursor on; no chunks means caught up."""
     cursor = Cursor.parse(params.cursor)
     process = await context.find(params.process_id)
@@ -122,7 +122,7 @@ async def read(context: Context, params: ReadParams, _label: str | None) -> Repl
         for chunk in chunks
     ]
     shown, following = page_view(pieces, cursor, encoding=params.encoding, is_last=is_last)
-    return Reply(
+    return Result(
         result={
             "process_id": process.process_id,
             "chunks": shown,
@@ -134,7 +134,7 @@ async def read(context: Context, params: ReadParams, _label: str | None) -> Repl
     )
 
 
-async def wait(context: Context, params: WaitParams, _label: str | None) -> Reply:
+async def wait(context: Context, params: WaitParams, _label: str | None) -> Result:
     """Return the process when it is complete (or closed), or as it is after `wait_s` seconds.
 
     `timed_out` tells which; the process itself is never ended by this (wire.md, Words).
@@ -146,14 +146,14 @@ async def wait(context: Context, params: WaitParams, _label: str | None) -> Repl
             await context.engine.wait(process, until=params.until)
     except TimeoutError:
         timed_out = True
-    return Reply(result={**process_view(process.record), "timed_out": timed_out})
+    return Result(result={**process_view(process.record), "timed_out": timed_out})
 
 
-async def events(context: Context, params: EventsParams, _label: str | None) -> Reply:
+async def events(context: Context, params: EventsParams, _label: str | None) -> Result:
     """Tell this connection what happens from now on; each call takes the place of the one before."""
     if not params.follow:
         context.events.close()
-        return Reply(result={"status": "silent"})
+        return Result(result={"status": "silent"})
     wanted = EventFilter(
         events=None if params.events is None else frozenset(params.events),
         process_ids=None if params.process_ids is None else frozenset(params.process_ids),
@@ -162,4 +162,4 @@ async def events(context: Context, params: EventsParams, _label: str | None) -> 
         states=None if params.states is None else frozenset(params.states),
     )
     await context.engine.known()  # who is paused
-    return Reply(result={"status": "following"}, then=lambda: context.events.begin(wanted))
+    return Result(result={"status": "following"}, then=lambda: context.events.begin(wanted))

@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
-__all__ = ["DoorSettings"]
+__all__ = ["JsonRpcSettings"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DoorSettings:
+class JsonRpcSettings:
     """Times are seconds, sizes bytes. `wait_s`: how long a terminal's command is waited for, if a request does not say."""
 
     version: str

@@ -9,7 +9,7 @@ from typing import TypeVar
 import msgspec
 
 from outlive.core.process import Owner
-from outlive.frontends.jsonrpc.context import Context, Reply
+from outlive.frontends.jsonrpc.context import Context, Result
 from outlive.frontends.terminal_calls import TerminalCalls
 
 __all__ = ["terminal_method"]
@@ -19,10 +19,10 @@ _Params = TypeVar("_Params", bound=msgspec.Struct)
 
 def terminal_method(
     call: Callable[[TerminalCalls, _Params, Owner], Awaitable[dict[str, object]]],
-) -> Callable[[Context, _Params, str | None], Awaitable[Reply]]:
+) -> Callable[[Context, _Params, str | None], Awaitable[Result]]:
     """Return the method that makes a call of `TerminalCalls`."""
 
-    async def method(context: Context, params: _Params, label: str | None) -> Reply:
-        return Reply(result=await call(context.terminals, params, context.owner(label)))
+    async def method(context: Context, params: _Params, label: str | None) -> Result:
+        return Result(result=await call(context.terminals, params, context.owner(label)))
 
     return method

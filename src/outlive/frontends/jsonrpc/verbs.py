@@ -21,7 +21,7 @@ from outlive.core.lifecycle import Cause, State
 from outlive.core.signals import signal_number
 from outlive.core.tags import merge_tags
 from outlive.engine import Process
-from outlive.frontends.jsonrpc.context import Context, Reply
+from outlive.frontends.jsonrpc.context import Context, Result
 from outlive.frontends.positions import check_within
 from outlive.protocols.jsonrpc.answers import encode_process_notification, encode_queued
 from outlive.protocols.jsonrpc.output import STREAM_NAMES
@@ -57,7 +57,7 @@ _WORDS = {"PAUSE": "paused", "RESUME": "resumed", "CANCEL": "cancelled"}
 _START_S = 25.0  # what a start may take (`Engine.start`)
 
 
-async def execute(context: Context, params: ExecuteParams, label: str | None) -> Reply:
+async def execute(context: Context, params: ExecuteParams, label: str | None) -> Result:
     """Start a command; its output follows the answer (promises S0.3-S0.5, S0.13).
 
     One that needs an approval, or whose group is full, is answered as queued, and process.queued says what it waits for;
@@ -77,7 +77,7 @@ async def execute(context: Context, params: ExecuteParams, label: str | None) ->
             process = await context.engine.start(command, owner=owner, process_id=wanted)
     is_queued = process.state is State.QUEUED
     record = process.record if is_queued else process.identity_record
-    return Reply(
+    return Result(
         result={
             "status": "queued" if is_queued else "started",
             "pid": record.pid,
@@ -130,7 +130,7 @@ async def _started_before(context: Context, process_id: str) -> Process | None:
     return process
 
 
-async def control(context: Context, params: ControlParams, _label: str | None) -> Reply:
+async def control(context: Context, params: ControlParams, _label: str | None) -> Result:
     """Pause, resume or cancel the whole tree; output waits until the answer is written (promises S0.4, S0.10)."""
     process = await context.find(params.process_id)
     release = context.followers.hold(process.process_id)
@@ -152,14 +152,14 @@ async def control(context: Context, params: ControlParams, _label: str | None) -
         lambda delivered: encode_process_notification(word, record, cursor=str(delivered)),
         but=context.connection,
     )
-    return Reply(
+    return Result(
         result={"status": word},
         notifications=(encode_process_notification(word, record, cursor=str(cursor)),),
         then=release,
     )
 
 
-async def signal(context: Context, params: SignalParams, _label: str | None) -> Reply:
+async def signal(context: Context, params: SignalParams, _label: str | None) -> Result:
     """Send a signal to the main process, its process group or the whole tree."""
     number = signal_number(params.signal)
     process = await context.find(params.process_id)
@@ -171,19 +171,19 @@ async def signal(context: Context, params: SignalParams, _label: str | None) -> 
     except BaseException:
         release()
         raise
-    return Reply(result={"status": "signalled", "signal": number}, then=release)
+    return Result(result={"status": "signalled", "signal": number}, then=release)
 
 
-async def write(context: Context, params: WriteParams, _label: str | None) -> Reply:
+async def write(context: Context, params: WriteParams, _label: str | None) -> Result:
     """Write to the process's input; answered when all of it is in the pipe or terminal."""
     return await write_bytes(context, params, _input_bytes(params))
 
 
-async def write_bytes(context: Context, params: ProcessParams, data: bytes | memoryview) -> Reply:
+async def write_bytes(context: Context, params: ProcessParams, data: bytes | memoryview) -> Result:
     """Write bytes that came as they are, in a binary frame."""
     process = await context.find(params.process_id)
     await context.acting.write(process, data)
-    return Reply(result={"written": len(data)})
+    return Result(result={"written": len(data)})
 
 
 def _input_bytes(params: WriteParams) -> bytes:
@@ -195,21 +195,21 @@ def _input_bytes(params: WriteParams) -> bytes:
         raise InvalidRequest("invalid_params", f"data: not base64 ({error}).") from None
 
 
-async def close_stdin(context: Context, params: ProcessParams, _label: str | None) -> Reply:
+async def close_stdin(context: Context, params: ProcessParams, _label: str | None) -> Result:
     """Let the process read end-of-file; served after the writes before it."""
     process = await context.find(params.process_id)
     await context.acting.close_stdin(process)
-    return Reply(result={"status": "closed"})
+    return Result(result={"status": "closed"})
 
 
-async def close_output(context: Context, params: CloseOutputParams, _label: str | None) -> Reply:
+async def close_output(context: Context, params: CloseOutputParams, _label: str | None) -> Result:
     """Close the reading end of a pipe of the process: whoever writes to it gets SIGPIPE."""
     process = await context.find(params.process_id)
     await context.acting.close_output(process, STREAM_NAMES.index(params.type))
-    return Reply(result={"status": "closed"})
+    return Result(result={"status": "closed"})
 
 
-async def release(context: Context, params: ReleaseParams, _label: str | None) -> Reply:
+async def release(context: Context, params: ReleaseParams, _label: str | None) -> Result:
     """Let go of delivered output, of a process whose `on_limit` is "block"; no other's output can be released so."""
     cursor = Cursor.parse(params.cursor)
     process = await context.find(params.process_id)
@@ -217,27 +217,27 @@ async def release(context: Context, params: ReleaseParams, _label: str | None) -
     await context.acting.release(
         process, stdout_bytes=cursor.stdout, stderr_bytes=cursor.stderr, unbound=params.unbound
     )
-    return Reply(result={"status": "released"})
+    return Result(result={"status": "released"})
 
 
-async def resize(context: Context, params: ResizeParams, _label: str | None) -> Reply:
+async def resize(context: Context, params: ResizeParams, _label: str | None) -> Result:
     """Set the terminal's window size."""
     process = await context.find(params.process_id)
     await context.acting.resize(process, params.rows, params.cols)
-    return Reply(result={"rows": params.rows, "cols": params.cols})
+    return Result(result={"rows": params.rows, "cols": params.cols})
 
 
-async def relabel(context: Context, params: RelabelParams, _label: str | None) -> Reply:
+async def relabel(context: Context, params: RelabelParams, _label: str | None) -> Result:
     """Change tags and group, while it runs and afterwards; they survive every crash."""
     process = await context.find(params.process_id)
     record = process.record
     group = record.group if isinstance(params.group, UnsetType) else params.group
     await context.acting.relabel(process, tags=merge_tags(record.tags, params.tags), group=group)
-    return Reply(result=process_view(process.record))
+    return Result(result=process_view(process.record))
 
 
-async def remove(context: Context, params: RemoveParams, _label: str | None) -> Reply:
+async def remove(context: Context, params: RemoveParams, _label: str | None) -> Result:
     """Forget a finished process: record, output and folder."""
     process = await context.find(params.process_id)
     await context.acting.remove(process, force=params.force, note="Removed by request.")
-    return Reply(result={"process_id": process.process_id, "removed": True})
+    return Result(result={"process_id": process.process_id, "removed": True})

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from outlive.core.errors import CommandRefused, InvalidState, ProcessNotFound
-from outlive.core.events import Deed
+from outlive.core.events import AuditEvent
 from outlive.core.process import Owner
 from outlive.engine import Engine, Process, ProcessFilter
 from outlive.frontends.mcp_tools.contract import Caller, Outcome, Progress, Toolbox
@@ -153,7 +153,7 @@ class Calls:
             await self._engine.on_behalf(caller.owner).check(what)
         except CommandRefused as error:
             process_id = None if process is None else process.process_id
-            denied = Deed(
+            denied = AuditEvent(
                 what="cancel",
                 by=caller.owner,
                 decision="denied",

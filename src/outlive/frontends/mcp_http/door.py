@@ -13,13 +13,13 @@ from typing import Protocol, Self
 from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
 
-__all__ = ["PATH", "McpHttpDoor", "Service"]
+__all__ = ["PATH", "McpHttpFrontend", "McpService"]
 
 PATH = "/mcp"  # promise S4.1
 _SERVICE = "outlive.frontends.mcp_http.service"
 
 
-class Service(Protocol):
+class McpService(Protocol):
     """What the door uses of `service.McpHttpService`, without importing it."""
 
     async def open(self) -> None:
@@ -35,17 +35,17 @@ class Service(Protocol):
         """Serve one HTTP request."""
 
 
-class McpHttpDoor:
+class McpHttpFrontend:
     """MCP over HTTP. Serve `routes()` inside `async with door`, that inside `async with engine`.
 
     Leaving the block ends no process.
     """
 
-    def __init__(self, build: Callable[[], Service]) -> None:
+    def __init__(self, build: Callable[[], McpService]) -> None:
         """Make the service by `build` at the first request; by then its module is there."""
         self._build = build
         self._opening = asyncio.Lock()
-        self._service: Service | None = None
+        self._service: McpService | None = None
 
     async def __aenter__(self) -> Self:
         """Begin."""
@@ -67,7 +67,7 @@ class McpHttpDoor:
         """Return what the application serves."""
         return [Route(PATH, _Endpoint(self), name="mcp")]
 
-    async def service(self) -> Service:
+    async def service(self) -> McpService:
         """Return the open service, made now if this is the first request."""
         async with self._opening:
             if self._service is None:
@@ -81,7 +81,7 @@ class McpHttpDoor:
 class _Endpoint:
     """The door as an ASGI application: an object, because Starlette wraps functions."""
 
-    def __init__(self, door: McpHttpDoor) -> None:
+    def __init__(self, door: McpHttpFrontend) -> None:
         self._door = door
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -11,7 +11,7 @@ from starlette.types import Scope as AsgiScope
 
 from outlive.frontends.guard import access_of
 from outlive.frontends.mcp_http.calls import Calls
-from outlive.frontends.mcp_http.exchange import Exchange
+from outlive.frontends.mcp_http.exchange import HttpExchange
 from outlive.frontends.mcp_http.greeting import greeting
 from outlive.frontends.mcp_http.handshake import HandshakeMessages
 from outlive.frontends.mcp_http.requests import (
@@ -71,7 +71,7 @@ class McpEndpoint:
         headers = [(name, value.strip(b" \t")) for name, value in scope["headers"]]
         scope = {**scope, "headers": headers}
         revision = header(scope["headers"], b"mcp-protocol-version")
-        exchange = Exchange(
+        exchange = HttpExchange(
             scope=scope,
             receive=receive,
             send=send,
@@ -100,7 +100,7 @@ class McpEndpoint:
                 body = error_body(_INVALID_REQUEST, "Method not allowed: POST, GET and DELETE are.")
                 await exchange.answer(405, body, (allow,))
 
-    async def _session(self, exchange: Exchange) -> McpSession | None:
+    async def _session(self, exchange: HttpExchange) -> McpSession | None:
         """Return the session that the request names, or refuse it: 400 without an id, 404 for an unknown one."""
         session_id = header(exchange.scope["headers"], b"mcp-session-id")
         if session_id is None:
@@ -111,7 +111,7 @@ class McpEndpoint:
             await exchange.refuse(404, "Session not found: call initialize again.")
         return session
 
-    async def _get(self, exchange: Exchange) -> None:
+    async def _get(self, exchange: HttpExchange) -> None:
         """Keep a stream open on which nothing comes: what a request has to tell comes with its own answer."""
         if not exchange.wants.events:
             await exchange.refuse(406, "Not acceptable: this answers with text/event-stream.")
@@ -127,13 +127,13 @@ class McpEndpoint:
                 leaving.cancel()
                 stopping.cancel()
 
-    async def _delete(self, exchange: Exchange) -> None:
+    async def _delete(self, exchange: HttpExchange) -> None:
         session = await self._session(exchange)
         if session is not None:
             await self._sessions.end(session)
             await exchange.answer(200)
 
-    async def _post(self, exchange: Exchange) -> None:
+    async def _post(self, exchange: HttpExchange) -> None:
         kind = (header(exchange.scope["headers"], b"content-type") or "").partition(";")[0].strip().lower()
         if kind != "application/json":
             await exchange.refuse(415, "Unsupported media type: the body is application/json.")

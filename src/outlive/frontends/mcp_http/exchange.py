@@ -1,4 +1,4 @@
-"""One HTTP request to /mcp and its answer: `Exchange`. Bytes and headers; what messages mean is not known here."""
+"""One HTTP request to /mcp and its answer: `HttpExchange`. Bytes and headers; what messages mean is not known here."""
 
 from dataclasses import dataclass
 
@@ -9,13 +9,13 @@ from outlive.frontends.mcp_http.responses import EventStream, Headers, error_bod
 from outlive.policy.access import Access
 from outlive.protocols.sse import encode_event
 
-__all__ = ["Exchange"]
+__all__ = ["HttpExchange"]
 
 _INVALID_REQUEST = -32600
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Exchange:
+class HttpExchange:
     """The ASGI parts of a request and what its headers say."""
 
     scope: Scope

@@ -5,7 +5,7 @@ from dataclasses import replace
 import orjson
 from starlette.types import Message as AsgiMessage
 
-from outlive.frontends.mcp_http.exchange import Exchange
+from outlive.frontends.mcp_http.exchange import HttpExchange
 from outlive.frontends.mcp_http.requests import Message, parse_message
 from outlive.policy.access import PAGE_HINT
 
@@ -16,7 +16,7 @@ _METHODS = frozenset({"initialize", "notifications/initialized", "ping", "server
 _INVALID_REQUEST = -32600
 
 
-async def greeting(exchange: Exchange, limit_bytes: int) -> Exchange | None:
+async def greeting(exchange: HttpExchange, limit_bytes: int) -> HttpExchange | None:
     """Return the same exchange, to be answered as every other one; None when it was refused, or its client has left."""
     if exchange.scope["method"] != "POST":
         await _refuse(exchange, exchange.scope["method"], None)
@@ -40,7 +40,7 @@ async def greeting(exchange: Exchange, limit_bytes: int) -> Exchange | None:
     return replace(exchange, receive=again)
 
 
-async def _refuse(exchange: Exchange, asked: str, request_id: str | int | None) -> None:
+async def _refuse(exchange: HttpExchange, asked: str, request_id: str | int | None) -> None:
     error = {
         "code": _INVALID_REQUEST,
         "message": f"A web page without a token may not do this here ({asked[:40]}).",

@@ -14,7 +14,7 @@ import orjson
 from outlive.core.errors import CommandRefused
 from outlive.frontends.mcp_http.asking import Asking
 from outlive.frontends.mcp_http.calls import Calls
-from outlive.frontends.mcp_http.exchange import Exchange
+from outlive.frontends.mcp_http.exchange import HttpExchange
 from outlive.frontends.mcp_http.plain_calls import PlainCalls
 from outlive.frontends.mcp_http.raw_stream import BACKGROUND_TOOL, stream_background
 from outlive.frontends.mcp_http.requests import HANDSHAKE_REVISIONS, Message
@@ -54,7 +54,7 @@ class HandshakeMessages:
             work.cancel()
         await asyncio.gather(*self._works, return_exceptions=True)
 
-    async def initialize(self, exchange: Exchange, message: Message) -> None:
+    async def initialize(self, exchange: HttpExchange, message: Message) -> None:
         """Begin a session."""
         if exchange.is_raw:
             message = replace(message, params={**_RAW_INITIALIZE, **(message.params or {})})
@@ -67,7 +67,7 @@ class HandshakeMessages:
             headers = (session.header,)
         await exchange.respond(orjson.dumps(response), headers)
 
-    async def notification(self, exchange: Exchange, message: Message, session: McpSession) -> None:
+    async def notification(self, exchange: HttpExchange, message: Message, session: McpSession) -> None:
         """Heed a cancel and a response; every other notification is only acknowledged."""
         if message.kind == "response":
             self._asking.hear(message, Caller(access=exchange.access, connection_id=session.connection_id))
@@ -85,7 +85,7 @@ class HandshakeMessages:
                 return
         await exchange.answer(204 if exchange.is_raw else 202)
 
-    async def request(self, exchange: Exchange, message: Message, session: McpSession) -> None:
+    async def request(self, exchange: HttpExchange, message: Message, session: McpSession) -> None:
         """Answer a request; what it tells before goes the same way, as events."""
         if message.request_id is None:
             raise AssertionError("a request has an id")
@@ -140,7 +140,7 @@ class HandshakeMessages:
             await exchange.respond(response)
 
     async def _outlast(
-        self, work: Callable[[], Awaitable[bytes]], exchange: Exchange, stream: EventStream
+        self, work: Callable[[], Awaitable[bytes]], exchange: HttpExchange, stream: EventStream
     ) -> bytes | None:
         """Run `work` in a task of its own and return its answer; None when the client left, and `work` goes on.
 
@@ -164,7 +164,7 @@ class HandshakeMessages:
         return task.result() if task.done() and not task.cancelled() else None
 
 
-def _caller(exchange: Exchange, session: McpSession, request_id: str | int) -> Caller:
+def _caller(exchange: HttpExchange, session: McpSession, request_id: str | int) -> Caller:
     return Caller(
         access=exchange.access,
         connection_id=session.connection_id,

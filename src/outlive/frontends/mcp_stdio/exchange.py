@@ -1,4 +1,4 @@
-"""One POST to /mcp over a connection of its own: `Exchange`, with just the HTTP/1.1 that this needs (RFC 9112).
+"""One POST to /mcp over a connection of its own: `RelayedRequest`, with just the HTTP/1.1 that this needs (RFC 9112).
 
 Whatever goes wrong with the connection is an OSError, a server that dies in the middle included. ConnectionResetError
 says that it has not read all of the request, and so cannot have heeded it: that is when the kernel resets a Unix
@@ -13,14 +13,14 @@ from typing import Self
 
 from outlive.presence.own_token import own_token, token_headers
 
-__all__ = ["Answer", "Exchange"]
+__all__ = ["RelayedAnswer", "RelayedRequest"]
 
 _PIECE_BYTES = 64 * 1024
 _HEAD_LINES = 100  # the server sends about ten
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class RelayedAnswer:
     """The head of a response; header names are lower-case."""
 
     status: int
@@ -32,7 +32,7 @@ class Answer:
         return self.headers.get("content-type", "").startswith("text/event-stream")
 
 
-class Exchange:
+class RelayedRequest:
     """Used by one thread: `post`, `read_answer`, then `read_messages` or `read_body`. Closes the connection when left.
 
     `abandon` may be called by another thread.
@@ -42,7 +42,7 @@ class Exchange:
         """Take over a connected, blocking socket."""
         self._connection = connection
         self._file = connection.makefile("rb")
-        self._answer = Answer(0, {})
+        self._answer = RelayedAnswer(0, {})
 
     def __enter__(self) -> Self:
         """Hold the connection."""
@@ -75,7 +75,7 @@ class Exchange:
             return False
         return True
 
-    def read_answer(self) -> Answer:
+    def read_answer(self) -> RelayedAnswer:
         """Return status and headers as soon as they are there."""
         parts = self._line().split(b" ", 2)
         if len(parts) < 2 or not parts[0].startswith(b"HTTP/1.") or not parts[1].isdigit():
@@ -87,7 +87,7 @@ class Exchange:
                 break
             name, _, value = line.decode("latin-1").partition(":")
             headers[name.strip().lower()] = value.strip()
-        self._answer = Answer(int(parts[1]), headers)
+        self._answer = RelayedAnswer(int(parts[1]), headers)
         return self._answer
 
     def read_body(self) -> bytes:

@@ -3,8 +3,8 @@
 import json
 import threading
 
-from outlive.frontends.mcp_stdio.exchange import Answer, Exchange
-from outlive.frontends.mcp_stdio.messages import Envelope, Session
+from outlive.frontends.mcp_stdio.exchange import RelayedAnswer, RelayedRequest
+from outlive.frontends.mcp_stdio.messages import Envelope, RelaySession
 from outlive.presence.server import Server
 
 __all__ = ["Handshake"]
@@ -19,19 +19,19 @@ class Handshake:
 
     def __init__(self, server: Server) -> None:
         """Nothing is begun yet."""
-        self.session: Session | None = None
+        self.session: RelaySession | None = None
         self._server = server
         self._initialize: Envelope | None = None
         self._renewing = threading.Lock()
 
-    def keep(self, envelope: Envelope, answer: Answer, body: bytes) -> None:
+    def keep(self, envelope: Envelope, answer: RelayedAnswer, body: bytes) -> None:
         """Keep what an `initialize` and the answer to it settled; an answer that begins no session is skipped."""
         session_id = answer.headers.get("mcp-session-id")
         if session_id is not None:
-            self.session = Session(session_id, json.loads(body)["result"]["protocolVersion"])
+            self.session = RelaySession(session_id, json.loads(body)["result"]["protocolVersion"])
             self._initialize = envelope
 
-    def renew(self, unknown: Session) -> None:
+    def renew(self, unknown: RelaySession) -> None:
         """Begin another session for one that the server does not know: its state folder was made anew.
 
         Does nothing when another thread has done it. Raises OSError and OutliveError as `Server.connect` does.
@@ -39,7 +39,7 @@ class Handshake:
         with self._renewing:
             if self.session is not unknown or self._initialize is None:
                 return
-            with Exchange(self._server.connect()) as exchange:
+            with RelayedRequest(self._server.connect()) as exchange:
                 exchange.post(self._initialize.body, [])
                 answer = exchange.read_answer()
                 if answer.status == 200 and not answer.is_stream:

@@ -10,7 +10,7 @@ __all__ = [
     "Envelope",
     "Malformed",
     "MessageId",
-    "Session",
+    "RelaySession",
     "encode_empty_result",
     "encode_error",
     "is_answer",
@@ -49,7 +49,7 @@ _INVALID_REQUEST = -32600
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class RelaySession:
     """What `initialize` settled: the MCP session's id and the negotiated revision, as the headers carry them."""
 
     session_id: str
@@ -88,7 +88,7 @@ class Envelope:
         """Whether it may be sent again although nobody knows what became of it."""
         return self.method in _REPEATABLE
 
-    def headers(self, session: Session | None) -> list[tuple[str, str]]:
+    def headers(self, session: RelaySession | None) -> list[tuple[str, str]]:
         """Return the headers that its revision asks for; those of 2026-07-28 carry no session."""
         if self.revision is not None:
             found = [("MCP-Protocol-Version", self.revision), ("Mcp-Method", self.method)]

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from outlive.core.errors import OutliveError
 from outlive.core.hints import hint_for
-from outlive.frontends.mcp_stdio.exchange import Answer, Exchange
+from outlive.frontends.mcp_stdio.exchange import RelayedAnswer, RelayedRequest
 from outlive.frontends.mcp_stdio.handshake import Handshake
 from outlive.frontends.mcp_stdio.messages import (
     Envelope,
@@ -50,14 +50,14 @@ class _Call:
     is_abandoned: bool = False
     is_cancelled: bool = False
     _lock: threading.Lock = field(default_factory=threading.Lock)
-    _exchange: Exchange | None = None
+    _exchange: RelayedRequest | None = None
 
     @property
     def is_waited_for(self) -> bool:
         """Whether the host still wants an answer: not to what it has cancelled."""
         return not (self.is_abandoned or self.is_cancelled)
 
-    def begin(self, exchange: Exchange) -> bool:
+    def begin(self, exchange: RelayedRequest) -> bool:
         """Note the connection that serves it; False when it has been abandoned before that."""
         with self._lock:
             self._exchange = exchange
@@ -152,7 +152,7 @@ class Relay:
             is_whole = False
             try:
                 connection = self._server.connect(after_stop=self._is_start(call.envelope))
-                with Exchange(connection) as exchange:
+                with RelayedRequest(connection) as exchange:
                     if not call.begin(exchange):
                         return True
                     is_whole = exchange.post(call.envelope.body, call.envelope.headers(session))
@@ -180,7 +180,7 @@ class Relay:
             envelope.method == "initialize" and self._handshake.session is None
         )
 
-    def _pass_on(self, call: _Call, exchange: Exchange, answer: Answer) -> None:
+    def _pass_on(self, call: _Call, exchange: RelayedRequest, answer: RelayedAnswer) -> None:
         if answer.is_stream:
             is_answered = False
             for message in exchange.read_messages():
@@ -210,7 +210,7 @@ class Relay:
             self._say(f"outlive: {envelope.method or 'a response'} was not passed on: {error}")
 
     def _post(self, envelope: Envelope) -> None:
-        with Exchange(self._server.connect()) as exchange:
+        with RelayedRequest(self._server.connect()) as exchange:
             exchange.post(envelope.body, envelope.headers(self._handshake.session))
             status = exchange.read_answer().status
         if status >= 400:

@@ -1,4 +1,4 @@
-"""Whether a tool may run something: `Admission`, the settings of promise S1.8 before every start."""
+"""Whether a tool may run something: `ToolPolicy`, the settings of promise S1.8 before every start."""
 
 from collections.abc import Sequence
 
@@ -7,10 +7,10 @@ from outlive.frontends.mcp_tools.settings import ToolSettings
 from outlive.policy.patterns import CommandPatterns
 from outlive.protocols.mcp.texts import EXECUTION_DISABLED, SCRIPTS_DISABLED
 
-__all__ = ["Admission"]
+__all__ = ["ToolPolicy"]
 
 
-class Admission:
+class ToolPolicy:
     """Decides from the settings alone; raises CommandRefused with a text of promise S1.7."""
 
     def __init__(self, settings: ToolSettings) -> None:

@@ -10,7 +10,7 @@ from outlive.core.errors import InvalidRequest, OutliveError, ProcessNotFound
 from outlive.core.hints import hint_for
 from outlive.core.umask import parse_umask
 from outlive.engine import Process, ProcessFilter
-from outlive.frontends.mcp_tools.admission import Admission
+from outlive.frontends.mcp_tools.admission import ToolPolicy
 from outlive.frontends.mcp_tools.calls import Caller, Outcome, Progress, Unfinished
 from outlive.frontends.mcp_tools.running import Runner
 from outlive.frontends.mcp_tools.shown import duration_s, local_time, shown_output
@@ -35,7 +35,7 @@ _Arguments = Mapping[str, object]
 class CommandTools:
     """Answers the four tools; each method is one."""
 
-    def __init__(self, runner: Runner, admission: Admission, workspaces: Workspaces) -> None:
+    def __init__(self, runner: Runner, admission: ToolPolicy, workspaces: Workspaces) -> None:
         """Take what runs commands, what decides whether they may, and where they may go on."""
         self._runner = runner
         self._workspaces = workspaces

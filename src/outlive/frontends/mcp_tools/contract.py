@@ -6,10 +6,10 @@ The toolbox knows no transport: the doors speak HTTP or stdio, name the caller, 
 from collections.abc import Mapping, Sequence
 
 from outlive.core.errors import AccessDenied
-from outlive.core.events import Deed
+from outlive.core.events import AuditEvent
 from outlive.engine import Engine, Process
 from outlive.engine.terminals import Terminals, terminals_of
-from outlive.frontends.mcp_tools.admission import Admission
+from outlive.frontends.mcp_tools.admission import ToolPolicy
 from outlive.frontends.mcp_tools.calls import Answer, Caller, Outcome, Progress, Tool, UnknownTool
 from outlive.frontends.mcp_tools.commands import CommandTools
 from outlive.frontends.mcp_tools.lean import LeanTools
@@ -34,7 +34,7 @@ class Toolbox:
 
     def __init__(self, engine: Engine, settings: ToolSettings, terminals: Terminals | None = None) -> None:
         """Take the engine (opened by the caller), the settings, and the terminals: the engine's own if none are given."""
-        runner, admission, workspaces = Runner(engine, settings), Admission(settings), Workspaces(engine)
+        runner, admission, workspaces = Runner(engine, settings), ToolPolicy(settings), Workspaces(engine)
         self._runner = runner
         commands = CommandTools(runner, admission, workspaces)
         lean = LeanTools(runner, admission, workspaces)
@@ -119,7 +119,7 @@ class Toolbox:
             caller.access.require(tool.scope)
         except AccessDenied as error:
             self._runner.engine.announce(
-                Deed(
+                AuditEvent(
                     what="access",
                     by=caller.owner,
                     decision="denied",

@@ -15,9 +15,9 @@ from outlive.core.identity import is_process_id
 from outlive.core.signals import signal_number
 from outlive.core.umask import parse_umask
 from outlive.engine import Process, ProcessFilter
-from outlive.frontends.mcp_tools.admission import Admission
+from outlive.frontends.mcp_tools.admission import ToolPolicy
 from outlive.frontends.mcp_tools.calls import Caller, Outcome, Progress, Unfinished
-from outlive.frontends.mcp_tools.pages import Page, read_matches, read_page, read_tail
+from outlive.frontends.mcp_tools.pages import LeanPage, read_matches, read_page, read_tail
 from outlive.frontends.mcp_tools.readiness import wait_ready
 from outlive.frontends.mcp_tools.running import Runner, is_visible
 from outlive.frontends.mcp_tools.shown import duration_s
@@ -50,7 +50,7 @@ _CANCELLED = "Cancelled by the client."
 class LeanTools:
     """Answers the six tools; each public method is one."""
 
-    def __init__(self, runner: Runner, admission: Admission, workspaces: Workspaces) -> None:
+    def __init__(self, runner: Runner, admission: ToolPolicy, workspaces: Workspaces) -> None:
         """Take what runs commands, what decides whether they may, and where they may go on."""
         self._runner = runner
         self._workspaces = workspaces
@@ -263,7 +263,7 @@ class LeanTools:
     async def _show(
         self,
         process: Process,
-        page: Page,
+        page: LeanPage,
         budget: int,
         *,
         nothing: str = "",
@@ -299,7 +299,7 @@ class LeanTools:
         return header(record, now)
 
 
-def _admitted_words(asked: RunArguments, admission: Admission) -> tuple[str, ...] | None:
+def _admitted_words(asked: RunArguments, admission: ToolPolicy) -> tuple[str, ...] | None:
     """Return the argv of a command that may be run; None of a line.
 
     Raises:

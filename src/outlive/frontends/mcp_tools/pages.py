@@ -1,4 +1,4 @@
-"""Pages of output for the lean tools: `Page`, read from the log at a cursor and made plain. Nothing is consumed."""
+"""Pages of output for the lean tools: `LeanPage`, read from the log at a cursor and made plain. Nothing is consumed."""
 
 import asyncio
 from collections import deque
@@ -9,7 +9,7 @@ from outlive.engine import Process
 from outlive.protocols.mcp.answers import body, redacted_in
 from outlive.protocols.plain import Line, LineSplitter, collapse, strip_ansi
 
-__all__ = ["Page", "read_matches", "read_page", "read_tail"]
+__all__ = ["LeanPage", "read_matches", "read_page", "read_tail"]
 
 _TURN_BYTES = 256 * 1024  # what the event loop may read in one turn
 # A page is made from at most this much at each end; what lies between is named by the omission mark.
@@ -17,7 +17,7 @@ _END_BYTES = 128 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Page:
+class LeanPage:
     """A piece of output: its lines, those behind a hole, and where it ends. `lines` None when nobody counted all."""
 
     head: list[Line]
@@ -36,7 +36,7 @@ class Page:
 
 async def read_page(
     process: Process, cursor: Cursor, end: Cursor | None = None, *, raw: bool = False
-) -> Page:
+) -> LeanPage:
     """Return the output from `cursor` to `end`, or to what there is now.
 
     Cancellation: safe; nothing is consumed.
@@ -47,26 +47,28 @@ async def read_page(
     if _between(cursor, end) <= 2 * _END_BYTES:
         lines = await _lines(process, cursor, end)
         is_all = cursor == BEGINNING and end == now
-        return Page(head=_plain(lines, raw=raw), tail=[], cursor=end, lines=len(lines) if is_all else None)
+        return LeanPage(
+            head=_plain(lines, raw=raw), tail=[], cursor=end, lines=len(lines) if is_all else None
+        )
     head = await _lines(process, cursor, end, most_bytes=_END_BYTES)
     begin = _before(process, end, cursor)
     tail = await _lines(process, begin, end)
-    return Page(head=_plain(head[:-1], raw=raw), tail=_plain(tail[1:], raw=raw), cursor=end, lines=None)
+    return LeanPage(head=_plain(head[:-1], raw=raw), tail=_plain(tail[1:], raw=raw), cursor=end, lines=None)
 
 
-async def read_tail(process: Process, count: int, *, raw: bool = False) -> Page:
+async def read_tail(process: Process, count: int, *, raw: bool = False) -> LeanPage:
     """Return the last `count` lines, as far as 128 KiB reach."""
     end = Cursor(process.log.size(0), process.log.size(1))
     begin = _before(process, end, BEGINNING)
     lines = await _lines(process, begin, end)
     if begin != BEGINNING:
         lines = lines[1:]  # it may begin in the middle
-    return Page(head=_plain(lines[-count:], raw=raw), tail=[], cursor=end, lines=None)
+    return LeanPage(head=_plain(lines[-count:], raw=raw), tail=[], cursor=end, lines=None)
 
 
 async def read_matches(
     process: Process, cursor: Cursor, wanted: str, *, context: int, most: int, raw: bool = False
-) -> Page:
+) -> LeanPage:
     """Return the lines from `cursor` on that contain one of the texts of `wanted` ("a|b"), with lines around them.
 
     Plain text in either case, no pattern: a pattern may take for ever. Stops after `most` characters.
@@ -100,7 +102,7 @@ async def read_matches(
     for line in _stripped(splitter.lines, raw=raw):
         if any(wanted_text in line.text.lower() for wanted_text in texts):
             found += [*before, line]
-    return Page(head=found, tail=[], cursor=splitter.cursor, lines=None)
+    return LeanPage(head=found, tail=[], cursor=splitter.cursor, lines=None)
 
 
 async def _lines(

@@ -10,7 +10,7 @@ from outlive.core.process import ProcessRecord
 from outlive.core.redactions import hidden_words, redacted_member
 from outlive.core.umask import parse_umask
 from outlive.engine import Process
-from outlive.frontends.mcp_tools.admission import Admission
+from outlive.frontends.mcp_tools.admission import ToolPolicy
 from outlive.frontends.mcp_tools.calls import Caller, Outcome, Progress, Unfinished
 from outlive.frontends.mcp_tools.running import Runner, is_visible
 from outlive.frontends.mcp_tools.shown import ShownOutput, local_time, shown_output
@@ -38,7 +38,7 @@ _Arguments = Mapping[str, object]
 class ProcessTools:
     """Answers the four tools; each method is one."""
 
-    def __init__(self, runner: Runner, admission: Admission) -> None:
+    def __init__(self, runner: Runner, admission: ToolPolicy) -> None:
         """Take what runs commands and what decides whether they may."""
         self._runner = runner
         self._settings = runner.settings

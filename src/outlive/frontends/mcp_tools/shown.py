@@ -8,7 +8,7 @@ from datetime import datetime
 from outlive.core.process import ProcessRecord
 from outlive.core.redactions import Redactions
 from outlive.engine import Process
-from outlive.protocols.clipping import Piece, join_pieces, shown_ranges
+from outlive.protocols.clipping import Clip, join_pieces, shown_ranges
 
 __all__ = ["ShownOutput", "duration_s", "local_time", "shown_output"]
 
@@ -33,7 +33,7 @@ async def shown_output(process: Process, *, limit_bytes: int) -> ShownOutput:
     redactions = Redactions()
     for stream in (0, 1):
         size = _size(process, stream)
-        pieces: list[Piece] = []
+        pieces: list[Clip] = []
         for start, end in shown_ranges(size, limit_bytes):
             pieces.append(await _read(process, stream, start, end, redactions))
         texts.append(join_pieces([piece for piece in pieces if piece.data], size))
@@ -45,7 +45,7 @@ def _size(process: Process, stream: int) -> int:
     return process.log.size(stream) if complete is None else complete
 
 
-async def _read(process: Process, stream: int, start: int, end: int, redactions: Redactions) -> Piece:
+async def _read(process: Process, stream: int, start: int, end: int, redactions: Redactions) -> Clip:
     """Read [start, end) as far as the log has it in one piece."""
     data = bytearray()
     at = start
@@ -57,7 +57,7 @@ async def _read(process: Process, stream: int, start: int, end: int, redactions:
         data += more
         at += len(more)
         await asyncio.sleep(0)  # bounded work per turn
-    return Piece(start, bytes(data))
+    return Clip(start, bytes(data))
 
 
 def local_time(moment: datetime) -> str:

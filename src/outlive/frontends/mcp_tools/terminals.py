@@ -8,7 +8,7 @@ import msgspec
 
 from outlive.core.errors import OutliveError
 from outlive.core.process import Owner
-from outlive.frontends.mcp_tools.admission import Admission
+from outlive.frontends.mcp_tools.admission import ToolPolicy
 from outlive.frontends.mcp_tools.calls import Answer, Caller, Outcome, Progress
 from outlive.frontends.terminal_calls import TerminalCalls
 from outlive.protocols.mcp.arguments import read_arguments
@@ -25,7 +25,7 @@ _Asked = TypeVar("_Asked", bound=msgspec.Struct)
 class TerminalTools:
     """Answers the seven tools."""
 
-    def __init__(self, calls: TerminalCalls, admission: Admission) -> None:
+    def __init__(self, calls: TerminalCalls, admission: ToolPolicy) -> None:
         """Take what acts, and what decides whether tools may run anything."""
         self._calls = calls
         self._admission = admission

@@ -5,6 +5,6 @@ together: `processes`, `verbs`, `output`, `follow` under /v1, `documents` under 
 wrong becomes a problem in `problems`. Bodies are `protocols.rest`; processes are the engine's.
 """
 
-from outlive.frontends.rest.door import RestDoor
+from outlive.frontends.rest.door import RestFrontend
 
-__all__ = ["RestDoor"]
+__all__ = ["RestFrontend"]

@@ -13,9 +13,9 @@ from starlette.responses import Response
 
 from outlive.core.cursor import Cursor
 from outlive.core.errors import AccessDenied, ProcessNotFound
-from outlive.core.events import Deed
+from outlive.core.events import AuditEvent
 from outlive.core.process import Owner
-from outlive.engine import Asked, Engine, Process, ProcessRegistry
+from outlive.engine import AuditedControls, Engine, Process, ProcessRegistry
 from outlive.frontends.rest.settings import RestSettings
 from outlive.frontends.rest.slugs import MEDIA_TYPE
 from outlive.policy.access import Access, Scope
@@ -125,11 +125,11 @@ class RestContext:
         """Tell that the caller may not do what it asked for."""
         details = {"path": path[:200]}
         self.engine.announce(
-            Deed(what="access", by=self.owner(), decision="denied", reason=error.code, details=details)
+            AuditEvent(what="access", by=self.owner(), decision="denied", reason=error.code, details=details)
         )
 
     @property
-    def acting(self) -> Asked:
+    def acting(self) -> AuditedControls:
         """The verbs that change something, on the caller's behalf."""
         return self.engine.on_behalf(self.owner())
 

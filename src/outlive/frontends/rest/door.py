@@ -28,9 +28,9 @@ __all__ = [
     "PATH",
     "PROBE_PATHS",
     "READY",
-    "RestDoor",
+    "LoadedRest",
+    "RestFrontend",
     "RestPaths",
-    "Service",
     "dialect",
     "found_so_far",
 ]
@@ -56,7 +56,7 @@ def found_so_far(engine: Engine) -> dict[str, object]:
     return {} if progress is None else {"finding": progress.view()}
 
 
-class Service(Protocol):
+class LoadedRest(Protocol):
     """What the door uses of `service.RestService`, without importing it."""
 
     def hang_up(self) -> None:
@@ -66,7 +66,7 @@ class Service(Protocol):
         """Serve one HTTP request or WebSocket."""
 
 
-class RestDoor:
+class RestFrontend:
     """REST over HTTP. Serve `routes()` inside `async with door`, that inside `async with engine`.
 
     Leaving the block ends no process.
@@ -74,7 +74,7 @@ class RestDoor:
 
     def __init__(
         self,
-        build: Callable[[], Service],
+        build: Callable[[], LoadedRest],
         check: Callable[[], Awaitable[None]],
         more: Callable[[], Mapping[str, object]] = dict,
     ) -> None:
@@ -87,7 +87,7 @@ class RestDoor:
         self._more = more
         self._opening = asyncio.Lock()
         self._checking = asyncio.Lock()
-        self._service: Service | None = None
+        self._service: LoadedRest | None = None
 
     async def __aenter__(self) -> Self:
         """Begin."""
@@ -112,7 +112,7 @@ class RestDoor:
             RestPaths(self.service),
         ]
 
-    async def service(self) -> Service:
+    async def service(self) -> LoadedRest:
         """Return the service, made now if this is the first request."""
         async with self._opening:
             if self._service is None:
@@ -163,7 +163,7 @@ class _Probe:
 class RestPaths(BaseRoute):
     """Everything that the service answers: HTTP and WebSocket alike, below its prefixes."""
 
-    def __init__(self, service: Callable[[], Awaitable[Service]]) -> None:
+    def __init__(self, service: Callable[[], Awaitable[LoadedRest]]) -> None:
         """Ask `service` for who answers."""
         self._service = service
 

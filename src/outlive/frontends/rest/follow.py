@@ -18,7 +18,7 @@ from outlive.core.hints import hint_for
 from outlive.engine import Process
 from outlive.frontends.positions import check_within
 from outlive.frontends.rest.context import ProcessIdPath, RestContext, problems
-from outlive.frontends.rest.following import Event, Following, Place
+from outlive.frontends.rest.following import Event, FeedPlace, OutputFeed
 from outlive.frontends.rest.problems import problem_response
 from outlive.frontends.rest.slugs import problem
 from outlive.protocols.jsonrpc.views import Encoding
@@ -86,10 +86,10 @@ class FollowRoutes:
         if place.told == "closed":
             return Response(status_code=204)
         log = await self._context.log_of(process, place.cursor, raw=raw)
-        following = Following(process, log, place, encoding=encoding)
+        following = OutputFeed(process, log, place, encoding=encoding)
         return StreamingResponse(self._events(following), media_type=_EVENTS, headers=_HEADERS)
 
-    async def _events(self, following: Following) -> AsyncIterator[bytes]:
+    async def _events(self, following: OutputFeed) -> AsyncIterator[bytes]:
         context = self._context
         yield COMMENT  # the head of the answer leaves at once
         async for events in following.events(quiet_s=context.settings.quiet_s, stopping=context.stopping):
@@ -119,7 +119,7 @@ class FollowRoutes:
             await websocket.send_denial_response(problem_response(websocket.url.path, body))
             return
         await websocket.accept()
-        following = Following(process, log, place, encoding=None if output == "binary" else encoding)
+        following = OutputFeed(process, log, place, encoding=None if output == "binary" else encoding)
         sending = asyncio.create_task(self._send(websocket, following), name=f"follow {process_id}")
         leaving = asyncio.create_task(_gone(websocket), name=f"follow {process_id}, the other end")
         try:
@@ -135,13 +135,13 @@ class FollowRoutes:
             with contextlib.suppress(WebSocketDisconnect, RuntimeError):  # gone at this very moment
                 await websocket.close(_RESTART if self._context.stopping.is_set() else 1000)
 
-    async def _placed(self, process_id: str, text: str | None) -> tuple[Process, Place]:
+    async def _placed(self, process_id: str, text: str | None) -> tuple[Process, FeedPlace]:
         process = await self._context.find(process_id)
-        place = Place.parse(text or "0")
+        place = FeedPlace.parse(text or "0")
         check_within(process, place.cursor)
         return process, place
 
-    async def _send(self, websocket: WebSocket, following: Following) -> None:
+    async def _send(self, websocket: WebSocket, following: OutputFeed) -> None:
         stopping = self._context.stopping
         async for events in following.events(quiet_s=_NEVER_QUIET_S, stopping=stopping):
             for event in events:

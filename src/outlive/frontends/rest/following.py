@@ -1,4 +1,4 @@
-"""A process's output as it comes, and its end: `Following`, a cursor on the log. Nothing is queued.
+"""A process's output as it comes, and its end: `OutputFeed`, a cursor on the log. Nothing is queued.
 
 Its events are what /follow sends, as server-sent events or over a WebSocket.
 """
@@ -17,14 +17,14 @@ from outlive.protocols.jsonrpc.views import Encoding, Piece, page_view
 from outlive.protocols.rest.views import STREAM_NAMES, process_view
 from outlive.store.output_log import OutputLog
 
-__all__ = ["Event", "Following", "Place"]
+__all__ = ["Event", "FeedPlace", "OutputFeed"]
 
 _TURN_BYTES = 64 * 1024
 _Word = Literal["completed", "closed"]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class FeedPlace:
     """How far a follower has got: a cursor, and the last of the two words about the end that it was told.
 
     As text "12.0", "12.0;completed" or "12.0;closed": the id of an event.
@@ -38,7 +38,7 @@ class Place:
         return f"{self.cursor};{self.told}" if self.told else str(self.cursor)
 
     @classmethod
-    def parse(cls, text: str) -> "Place":
+    def parse(cls, text: str) -> "FeedPlace":
         """Read the wire form.
 
         Raises:
@@ -59,16 +59,16 @@ class Event:
     """One thing to tell: `output`, `gap`, `completed` or `closed`; `raw` is output's bytes where those are asked for."""
 
     name: str
-    place: Place
+    place: FeedPlace
     body: dict[str, object]
     raw: bytes | None = None
 
 
-class Following:
+class OutputFeed:
     """What a follower is told from a place on: output, the end, and when the streams are closed."""
 
     def __init__(
-        self, process: Process, log: OutputLog, place: Place, *, encoding: Encoding | None = "utf-8"
+        self, process: Process, log: OutputLog, place: FeedPlace, *, encoding: Encoding | None = "utf-8"
     ) -> None:
         """Follow `process` as `log` shows its output; `encoding` None gives the bytes themselves."""
         self._process = process
@@ -155,8 +155,8 @@ class Following:
 
     def _move(self, stream: int, end: int) -> None:
         cursor = self._place.cursor
-        self._place = Place(Cursor(cursor.stdout, end) if stream else Cursor(end, cursor.stderr))
+        self._place = FeedPlace(Cursor(cursor.stdout, end) if stream else Cursor(end, cursor.stderr))
 
     def _say(self, word: _Word, body: dict[str, object]) -> Event:
-        self._place = Place(self._place.cursor, word)
+        self._place = FeedPlace(self._place.cursor, word)
         return Event(word, self._place, body)

@@ -4,6 +4,6 @@
 types on its way to the process. Messages as bytes are `protocols.terminal_socket`.
 """
 
-from outlive.frontends.terminal.door import TerminalDoor
+from outlive.frontends.terminal.door import TerminalFrontend
 
-__all__ = ["TerminalDoor"]
+__all__ = ["TerminalFrontend"]

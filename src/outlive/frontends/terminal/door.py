@@ -8,7 +8,7 @@ from starlette.types import Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from outlive.core.errors import LimitExceeded, OutliveError, ProcessNotFound
-from outlive.core.events import Deed
+from outlive.core.events import AuditEvent
 from outlive.core.hints import worded
 from outlive.core.identity import is_process_id
 from outlive.core.process import Owner
@@ -24,14 +24,14 @@ from outlive.policy.access import Access, Scope
 from outlive.protocols.terminal_socket.opening import CONTROLLED, Opening, chosen_subprotocol
 from outlive.store.rows import ProcessFilter
 
-__all__ = ["PATH", "TerminalDoor", "send_refusal"]
+__all__ = ["PATH", "TerminalFrontend", "send_refusal"]
 
 PATH = "/ws/terminal/"
 _MOST_VIEWERS = 256  # of one principal; each may leave 128 KiB in our send buffers and 64 KiB of input
 _MOST_DIGITS = 10  # of a pid (proc_pid_max in the kernel: 2**22)
 
 
-class TerminalDoor:
+class TerminalFrontend:
     """Raw output and input of a process over a WebSocket; `routes()` are served inside `async with engine`."""
 
     def __init__(self, engine: Engine, *, take: Take = lambda _principal, _count: 0.0) -> None:
@@ -123,7 +123,7 @@ class TerminalDoor:
         if error.code == "scope_missing":
             details = {"path": websocket.url.path[:200]}
             self._engine.announce(
-                Deed(what="access", by=owner, decision="denied", reason=error.code, details=details)
+                AuditEvent(what="access", by=owner, decision="denied", reason=error.code, details=details)
             )
         await send_refusal(
             websocket.scope,

@@ -1,4 +1,4 @@
-"""What one viewer types, on its way to the process: `Keyboard`.
+"""What one viewer types, on its way to the process: `TypedInput`.
 
 Bounded: while a process does not read its input, 64 KiB wait here, then whoever types waits, and with it the client's
 own buffers. Nothing is dropped as long as the process lives.
@@ -9,22 +9,22 @@ import contextlib
 from collections.abc import Callable
 
 from outlive.core.errors import LimitExceeded, OutliveError
-from outlive.engine import Asked, Process
+from outlive.engine import AuditedControls, Process
 
-__all__ = ["Keyboard"]
+__all__ = ["TypedInput"]
 
 _MOST_BYTES = 64 * 1024  # what one write to the backend carries
 _LEAVING_S = 1.0  # half of what a server that stops waits for its connections
 _AGAIN_S = 0.5  # between two looks at what stands still
 
 
-class Keyboard:
+class TypedInput:
     """Writes what is `put`, in order and in as few pieces as possible; `run` is a task of the viewer's."""
 
     def __init__(
         self,
         process: Process,
-        acting: Asked,
+        acting: AuditedControls,
         *,
         tell: Callable[[OutliveError], None],
         is_gone: Callable[[], bool],

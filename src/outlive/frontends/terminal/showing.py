@@ -1,4 +1,4 @@
-"""What comes next for one viewer: `Showing`, a cursor on a process's log. `follower` says when.
+"""What comes next for one viewer: `TerminalOutput`, a cursor on a process's log. `follower` says when.
 
 Nothing is queued: a turn reads from the log at the cursor, at most 64 KiB, and returns frames. What is to be said beside
 the output is kept once of each kind, so that a viewer that does not read costs nothing however much it asks.
@@ -14,7 +14,7 @@ from outlive.protocols.terminal_socket.messages import (
     Closed,
     CursorTold,
     Exited,
-    Gap,
+    GapMessage,
     Notice,
     Redacted,
     ServerMessage,
@@ -23,14 +23,14 @@ from outlive.protocols.terminal_socket.messages import (
 from outlive.protocols.websocket_frames import binary_frame, text_frame
 from outlive.store.output_log import OutputChunk, OutputLog
 
-__all__ = ["Showing"]
+__all__ = ["TerminalOutput"]
 
 _TURN_BYTES = 64 * 1024  # what a viewer that stops reading leaves in our send buffer, at most
 _TOLD_BYTES = 256 * 1024  # of output between two cursor messages
 _MOST_NOTICES = 16  # that wait for a viewer that does not read
 
 
-class Showing:
+class TerminalOutput:
     """Output from a cursor on, then how the process ended, then that its terminal is closed. A `Followed`.
 
     Without control messages the last word is the end of the process: `is_over` is told by the connection's close.
@@ -176,7 +176,9 @@ class Showing:
 
     def _say_gap(self, frames: list[bytes], stream: int, first: int, last: int) -> None:
         cursor = str(self.cursor)
-        self._say(frames, Gap(stream="stderr" if stream else "stdout", first=first, last=last, cursor=cursor))
+        self._say(
+            frames, GapMessage(stream="stderr" if stream else "stdout", first=first, last=last, cursor=cursor)
+        )
 
     def _say_rest(self, frames: list[bytes]) -> None:
         for notice in self._notices.values():

@@ -1,4 +1,4 @@
-"""One viewer of a process: `Viewer` reads what it types and says, sends what `Showing` returns, and ends with either side."""
+"""One viewer of a process: `Viewer` reads what it types and says, sends what `TerminalOutput` returns, and ends with either side."""
 
 import asyncio
 import contextlib
@@ -12,18 +12,18 @@ from outlive.core.cursor import Cursor
 from outlive.core.errors import AccessDenied, OutliveError
 from outlive.core.process import ProcessRecord
 from outlive.core.signals import signal_number
-from outlive.engine import Asked, Engine, Process
-from outlive.frontends.follower import Follower
+from outlive.engine import AuditedControls, Engine, Process
+from outlive.frontends.follower import Sender
 from outlive.frontends.outbox import Outbox
 from outlive.frontends.pace import Take
-from outlive.frontends.terminal.keyboard import Keyboard
-from outlive.frontends.terminal.showing import Showing
+from outlive.frontends.terminal.keyboard import TypedInput
+from outlive.frontends.terminal.showing import TerminalOutput
 from outlive.protocols.terminal_socket.messages import (
     ClientMessage,
     EndOfFile,
-    Hello,
+    HelloMessage,
     Notice,
-    Resize,
+    ResizeMessage,
     SendSignal,
     Where,
     decode_message,
@@ -51,7 +51,7 @@ class View:
     log: OutputLog
     cursor: Cursor
     principal: str
-    acting: Asked
+    acting: AuditedControls
     is_controlled: bool
     is_readonly: bool
     size: tuple[int, int] | None
@@ -73,16 +73,16 @@ class Viewer:
         self._close_code: int | None = None  # set when the end is ours
         self._tasks = asyncio.TaskGroup()
         self._side: set[asyncio.Task[None]] = set()
-        self._keyboard = Keyboard(
+        self._keyboard = TypedInput(
             view.process,
             view.acting,
             tell=lambda error: self._tell("input", error),
             is_gone=lambda: outbox.is_closed,
         )
-        self.showing = Showing(
+        self.showing = TerminalOutput(
             view.process, view.log, view.cursor, is_controlled=view.is_controlled, over=self._finish
         )
-        self._follower = Follower(
+        self._follower = Sender(
             self.showing, outbox, spawn=self._spawn, fail=self._fail, shows_partial=False, reads=True
         )
 
@@ -112,7 +112,7 @@ class Viewer:
         if not view.is_controlled:
             return
         size = await self._engine.window_size(process)
-        hello = Hello(
+        hello = HelloMessage(
             cursor=str(view.cursor),
             end=str(_end_of(view)),
             rows=None if size is None else size[0],
@@ -178,7 +178,7 @@ class Viewer:
     async def _do(self, message: ClientMessage) -> None:
         process, acting = self._view.process, self._view.acting
         match message:
-            case Resize(rows=rows, cols=cols):
+            case ResizeMessage(rows=rows, cols=cols):
                 await acting.resize(process, rows, cols)
             case SendSignal(name=name, to=to):
                 number = signal_number(name)

@@ -91,7 +91,7 @@ class Broken:
 Message = Pong | TerminalCreated | Success | Failure | TerminalWanted | Unknown | Broken
 
 
-class _Envelope(msgspec.Struct):
+class _BridgeEnvelope(msgspec.Struct):
     type: msgspec.Raw = msgspec.Raw()
     id: msgspec.Raw = msgspec.Raw()
     data: msgspec.Raw = msgspec.Raw()
@@ -115,7 +115,7 @@ class _Wanted(msgspec.Struct, rename="camel"):
     cwd: str | None = None
 
 
-_ENVELOPE = msgspec.json.Decoder(_Envelope)
+_ENVELOPE = msgspec.json.Decoder(_BridgeEnvelope)
 _TEXT = msgspec.json.Decoder(str)
 _CREATED = msgspec.json.Decoder(_Created)
 _OUTPUT = msgspec.json.Decoder(_Output)
@@ -179,7 +179,7 @@ def _wanted(request_id: str, wanted: _Wanted) -> Message:
     return TerminalWanted(request_id, name or None, cwd)
 
 
-def _envelope(frame: bytes) -> _Envelope:
+def _envelope(frame: bytes) -> _BridgeEnvelope:
     """Return the members of a message; half a surrogate pair, which JavaScript makes by cutting a text, becomes "?".
 
     Raises:

@@ -1,4 +1,4 @@
-"""Which answer belongs to which request of ours: `Exchange`, one for each connection. No I/O, no clock.
+"""Which answer belongs to which request of ours: `RequestMatcher`, one for each connection. No I/O, no clock.
 
 An answer settles its request once. What comes again, too late, or was never asked for is told apart for the log, and
 changes nothing (promise S3.3).
@@ -10,7 +10,7 @@ from typing import Literal
 
 from outlive.protocols.bridge.answers import Broken, Failure, Pong, Success, TerminalCreated
 
-__all__ = ["Answer", "Asking", "Exchange", "Ignored", "Settled"]
+__all__ = ["Answer", "Asking", "Ignored", "RequestMatcher", "Settled"]
 
 Asking = Literal["ping", "create_terminal", "execute", "close_terminal"]
 Answer = Pong | TerminalCreated | Success | Failure | Broken
@@ -41,7 +41,7 @@ class Ignored:
     why: _Why
 
 
-class Exchange:
+class RequestMatcher:
     """The requests that wait for an answer, by id."""
 
     def __init__(self) -> None:

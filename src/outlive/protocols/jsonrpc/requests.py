@@ -10,7 +10,7 @@ import msgspec
 
 from outlive.core.errors import OutliveError, ProtocolViolation
 
-__all__ = ["MAX_BATCH", "NULL_ID", "Batch", "Refusal", "Request", "parse_binary", "parse_frame"]
+__all__ = ["MAX_BATCH", "NULL_ID", "Batch", "Request", "RequestRefusal", "parse_binary", "parse_frame"]
 
 MAX_BATCH = 1000  # requests in one array; the frame's size bounds their bytes
 NULL_ID = b"null"
@@ -40,7 +40,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Refusal:
+class RequestRefusal:
     """Something that is no request, and the error it is answered with."""
 
     request_id: bytes
@@ -51,7 +51,7 @@ class Refusal:
 class Batch:
     """An array of requests: one array of responses answers it (none for notifications alone)."""
 
-    entries: tuple[Request | Refusal, ...]
+    entries: tuple[Request | RequestRefusal, ...]
 
 
 class _Flawless(msgspec.Struct):
@@ -73,7 +73,7 @@ _FRAME = msgspec.json.Decoder(_Envelope | list[msgspec.Raw])
 _ENTRY = msgspec.json.Decoder(_Envelope)
 
 
-def parse_frame(text: str) -> Request | Refusal | Batch:
+def parse_frame(text: str) -> Request | RequestRefusal | Batch:
     """Return what a text frame asks for; never raises."""
     try:
         request = _USUAL.decode(text)
@@ -85,7 +85,7 @@ def parse_frame(text: str) -> Request | Refusal | Batch:
     return _accepted(request.method, request_id, bytes(request.params))
 
 
-def parse_binary(frame: bytes | bytearray) -> Request | Refusal:
+def parse_binary(frame: bytes | bytearray) -> Request | RequestRefusal:
     """Return what a binary frame asks for; never raises.
 
     Such a frame is the JSON text of one request, one newline (0x0A, which that JSON does not contain), then bytes up to
@@ -93,7 +93,7 @@ def parse_binary(frame: bytes | bytearray) -> Request | Refusal:
     """
     end = frame.find(b"\n")
     head, payload = frame[:end] if end >= 0 else b"", memoryview(frame)[end + 1 :]
-    refusal = Refusal(
+    refusal = RequestRefusal(
         request_id=NULL_ID,
         error=ProtocolViolation("binary_frame", "A binary frame begins with the JSON text of one request."),
     )
@@ -108,7 +108,7 @@ def parse_binary(frame: bytes | bytearray) -> Request | Refusal:
     return msgspec.structs.replace(request, payload=payload) if isinstance(request, Request) else request
 
 
-def _parse_unusual(text: str) -> Request | Refusal | Batch:
+def _parse_unusual(text: str) -> Request | RequestRefusal | Batch:
     """Return the batch that it is, or what is wrong."""
     try:
         parsed = _FRAME.decode(text)
@@ -117,7 +117,7 @@ def _parse_unusual(text: str) -> Request | Refusal | Batch:
     except (msgspec.DecodeError, RecursionError) as error:
         # msgspec names the byte; a nesting too deep for the stack is no JSON of ours either.
         sentence = str(error) if isinstance(error, msgspec.DecodeError) else "JSON is nested too deeply"
-        return Refusal(request_id=NULL_ID, error=ProtocolViolation("parse_error", f"{sentence}."))
+        return RequestRefusal(request_id=NULL_ID, error=ProtocolViolation("parse_error", f"{sentence}."))
     if isinstance(parsed, _Envelope):
         return _request(parsed)
     if not parsed:
@@ -127,14 +127,14 @@ def _parse_unusual(text: str) -> Request | Refusal | Batch:
     return Batch(tuple(_entry(raw) for raw in parsed))
 
 
-def _entry(raw: msgspec.Raw) -> Request | Refusal:
+def _entry(raw: msgspec.Raw) -> Request | RequestRefusal:
     try:
         return _request(_ENTRY.decode(raw))
     except msgspec.ValidationError:
         return _refusal("A request is a JSON object.")
 
 
-def _request(envelope: _Envelope) -> Request | Refusal:
+def _request(envelope: _Envelope) -> Request | RequestRefusal:
     request_id = bytes(envelope.id)
     if not _may_be_id(request_id):
         return _refusal("The id of a request is a string, a number or null.")
@@ -159,5 +159,5 @@ def _accepted(method: str, request_id: bytes, params: bytes) -> Request:
     )
 
 
-def _refusal(sentence: str, request_id: bytes = NULL_ID) -> Refusal:
-    return Refusal(request_id=request_id, error=ProtocolViolation("invalid_request", sentence))
+def _refusal(sentence: str, request_id: bytes = NULL_ID) -> RequestRefusal:
+    return RequestRefusal(request_id=request_id, error=ProtocolViolation("invalid_request", sentence))

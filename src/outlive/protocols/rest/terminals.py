@@ -29,11 +29,11 @@ _ProfileName = Literal["open", "guarded", "workspace", "offline", "sealed"]
 _Shape = TypeVar("_Shape", bound=msgspec.Struct)
 
 
-class _Strict(BaseModel):
+class _StrictTerminalRequest(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
 
-class NewTerminalRequest(_Strict):
+class NewTerminalRequest(_StrictTerminalRequest):
     """A terminal that is wanted; everything may be left out."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"terminal_name": "build", "cwd": "/srv"}]})
@@ -57,7 +57,7 @@ class NewTerminalRequest(_Strict):
     tags: dict[str, str] = {}
 
 
-class ExecuteRequest(_Strict):
+class ExecuteRequest(_StrictTerminalRequest):
     """A command of any number of lines, as it would be typed at the prompt."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"command": "make test", "wait_s": 60}]})
@@ -68,7 +68,7 @@ class ExecuteRequest(_Strict):
     )
 
 
-class InputRequest(_Strict):
+class InputRequest(_StrictTerminalRequest):
     """What is typed: a text as it is, then keys by name."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"text": "y", "keys": ["enter"]}]})
@@ -77,11 +77,11 @@ class InputRequest(_Strict):
     keys: list[str] | None = Field(None, description="enter, tab, esc, up, down, ctrl-c and so on.")
 
 
-class _Answer(BaseModel):
+class _TerminalAnswer(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-class TerminalView(_Answer):
+class TerminalView(_TerminalAnswer):
     """One terminal."""
 
     terminal_id: str
@@ -92,13 +92,13 @@ class TerminalView(_Answer):
     cwd: str | None
 
 
-class TerminalPage(_Answer):
+class TerminalPage(_TerminalAnswer):
     """The terminals that are open."""
 
     terminals: list[TerminalView]
 
 
-class ExecutedView(_Answer):
+class ExecutedView(_TerminalAnswer):
     """What a command gave. While it runs `is_complete` is false and `exit_code` null."""
 
     terminal_id: str
@@ -111,7 +111,7 @@ class ExecutedView(_Answer):
     redacted: int = Field(default=0, description=REDACTED)
 
 
-class TerminalTextView(_Answer):
+class TerminalTextView(_TerminalAnswer):
     """A piece of a terminal's output."""
 
     terminal_id: str
@@ -126,14 +126,14 @@ class TerminalTextView(_Answer):
     redacted: int = Field(default=0, description=REDACTED)
 
 
-class TypedView(_Answer):
+class TypedView(_TerminalAnswer):
     """What was typed."""
 
     terminal_id: str
     written: int = Field(description="Bytes.")
 
 
-class ResizedTerminal(_Answer):
+class ResizedTerminal(_TerminalAnswer):
     """A terminal's size."""
 
     terminal_id: str
@@ -141,7 +141,7 @@ class ResizedTerminal(_Answer):
     cols: int
 
 
-class ClosedTerminal(_Answer):
+class ClosedTerminal(_TerminalAnswer):
     """A terminal that is closed now."""
 
     terminal_id: str

@@ -13,11 +13,11 @@ __all__ = [
     "CursorTold",
     "EndOfFile",
     "Exited",
-    "Gap",
-    "Hello",
+    "GapMessage",
+    "HelloMessage",
     "Notice",
     "Redacted",
-    "Resize",
+    "ResizeMessage",
     "SendSignal",
     "ServerMessage",
     "Where",
@@ -29,7 +29,7 @@ __all__ = [
 _Cells = Annotated[int, Meta(ge=1, le=65535)]  # struct winsize holds 16 bits (ioctl_tty(2))
 
 
-class Resize(msgspec.Struct, kw_only=True, frozen=True, tag_field="type", tag="resize"):
+class ResizeMessage(msgspec.Struct, kw_only=True, frozen=True, tag_field="type", tag="resize"):
     """The viewer's window has this size now, and so has the terminal."""
 
     rows: _Cells
@@ -51,10 +51,10 @@ class Where(msgspec.Struct, frozen=True, tag_field="type", tag="where"):
     """Asks for a `cursor` message."""
 
 
-ClientMessage = Resize | SendSignal | EndOfFile | Where
+ClientMessage = ResizeMessage | SendSignal | EndOfFile | Where
 
 
-class Hello(msgspec.Struct, kw_only=True, frozen=True, tag_field="type", tag="hello"):
+class HelloMessage(msgspec.Struct, kw_only=True, frozen=True, tag_field="type", tag="hello"):
     """The first message. Output follows from `cursor` on; rows and cols are null where there is no terminal (any more).
 
     `end` is where the output ended then: what it asks before that (for the cursor's place, for instance) was asked of
@@ -77,7 +77,7 @@ class CursorTold(msgspec.Struct, kw_only=True, frozen=True, tag_field="type", ta
     cursor: str
 
 
-class Gap(msgspec.Struct, kw_only=True, frozen=True, tag_field="type", tag="gap"):
+class GapMessage(msgspec.Struct, kw_only=True, frozen=True, tag_field="type", tag="gap"):
     """Bytes `first` to `last` of a stream are no longer in the log; output goes on at `cursor`."""
 
     stream: Literal["stdout", "stderr"]
@@ -117,7 +117,7 @@ class Notice(msgspec.Struct, kw_only=True, frozen=True, tag_field="type", tag="n
     about: str
 
 
-ServerMessage = Hello | CursorTold | Gap | Redacted | Exited | Closed | Notice
+ServerMessage = HelloMessage | CursorTold | GapMessage | Redacted | Exited | Closed | Notice
 
 _decoder = msgspec.json.Decoder(ClientMessage)
 _encoder = msgspec.json.Encoder()
