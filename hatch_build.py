@@ -1,7 +1,7 @@
 """Puts the runner of containers, which is the program of shims as well, into the wheel, compiled for every machine that a compiler is here for.
 
 Without a compiler the wheel holds the sources alone, the build says so, and the runner is compiled where it is first
-needed (`outlive.backends.docker.building`, whose flags and order of compilers are used here, too).
+needed (`outlive.backends.docker.runner_build`, whose flags and order of compilers are used here, too).
 """
 
 import sys
@@ -28,7 +28,7 @@ class RunnerBuildHook(BuildHookInterface[Any]):
             return
         sys.path.insert(0, _SOURCE)
         try:
-            from outlive.backends.docker.building import MACHINES, compile_runner, shipped_name  # noqa: PLC0415
+            from outlive.backends.docker.runner_build import MACHINES, compile_runner, shipped_name  # noqa: PLC0415
             from outlive.core.errors import StartFailed  # noqa: PLC0415 - the package that is being built
         finally:
             sys.path.remove(_SOURCE)

@@ -48,7 +48,7 @@ fi
 # What shims and containers run: a checkout has no wheel's. Without a compiler shims are Python's.
 # A slow machine goes on compiling behind our back, and a keeper that runs by then takes the program when it is there.
 "$venv/bin/python" -c 'import os
-from outlive.backends.docker.building import cache_folder, runner_binary
+from outlive.backends.docker.runner_build import cache_folder, runner_binary
 runner_binary(os.uname().machine, cache_folder(os.environ))'  >/dev/null 2>&1 </dev/null &
 compiling=$!
 for _ in $(seq 200); do kill -0 "$compiling" 2>/dev/null || break; sleep 0.1; done

@@ -5,7 +5,7 @@ import stat
 from collections.abc import Mapping
 
 from outlive.backends.remote import RemoteBackend, known_nodes
-from outlive.client.asyncio_world import AsyncioRuntime
+from outlive.client.asyncio_runtime import AsyncioRuntime
 from outlive.client.node import NodeClient
 from outlive.config import Settings
 from outlive.config.node_settings import NODE_TOKEN

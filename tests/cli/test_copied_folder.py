@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from outlive.core.layout import Layout
-from outlive.store.waiting import QueueStore, WaitingCommand
+from outlive.store.queue_store import QueueStore, WaitingCommand
 from tests.cli.launching import run
 from tests.keeper.client import until
 from tests.keeper.house import House, sh

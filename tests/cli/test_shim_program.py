@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from outlive.backends.docker.building import cache_folder, compiled_runner, present_runner
+from outlive.backends.docker.runner_build import cache_folder, compiled_runner, present_runner
 from outlive.cli.shim_probe import probe_shims
 from outlive.keeper.shim_program import SHIM_VARIABLE
 from outlive.presence import keeper as presence_keeper

@@ -9,11 +9,11 @@ from collections import deque
 import anyio
 import pytest
 
-from outlive.client.asyncio_world import AsyncioRuntime
+from outlive.client.asyncio_runtime import AsyncioRuntime
 from outlive.client.channel import ClientConnection, greet
 from outlive.client.messages import Ended, OutputPiece, ServerHello
-from outlive.client.thread_world import ThreadRuntime
-from outlive.client.world import ConnectionLost, Unreachable, run
+from outlive.client.runtime import ConnectionLost, Unreachable, run
+from outlive.client.thread_runtime import ThreadRuntime
 from outlive.core.cursor import BEGINNING
 from outlive.core.errors import BackendUnavailable, ProtocolViolation
 

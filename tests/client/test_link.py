@@ -8,9 +8,9 @@ import anyio
 import pytest
 
 from outlive.client.address import Address
-from outlive.client.asyncio_world import AsyncioRuntime
+from outlive.client.asyncio_runtime import AsyncioRuntime
 from outlive.client.link import Link
-from outlive.client.world import ConnectionLost, Runtime, Transport, Unreachable
+from outlive.client.runtime import ConnectionLost, Runtime, Transport, Unreachable
 from outlive.core.errors import BackendUnavailable
 
 pytestmark = pytest.mark.anyio

@@ -2,7 +2,7 @@
 
 import pytest
 
-from outlive.client.asyncio_world import AsyncioRuntime
+from outlive.client.asyncio_runtime import AsyncioRuntime
 from outlive.client.follow import AsyncFollow
 from outlive.client.link import Link
 from outlive.client.messages import Ended, OutputPiece, Told

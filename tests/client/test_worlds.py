@@ -8,9 +8,9 @@ from collections.abc import Callable, Generator
 import anyio
 import pytest
 
-from outlive.client.asyncio_world import AsyncioRuntime
-from outlive.client.thread_world import ThreadRuntime
-from outlive.client.world import Unreachable, run
+from outlive.client.asyncio_runtime import AsyncioRuntime
+from outlive.client.runtime import Unreachable, run
+from outlive.client.thread_runtime import ThreadRuntime
 
 pytestmark = pytest.mark.anyio
 

@@ -10,7 +10,8 @@ from typing import Any
 from unittest.mock import patch
 
 from outlive.app import Application
-from outlive.cli import main, running
+from outlive.cli import main
+from outlive.cli import server_process as running
 from tests.conformance.fixtures import extend
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Self, Unpack
 
 from outlive.backends.docker.folders import prepare_hand
-from outlive.backends.docker.handing import Handing, mark_of
+from outlive.backends.docker.socket_handover import Handing, mark_of
 from outlive.core.identity import ProcessId
 from outlive.core.spec import Spec
 from outlive.keeper import sockets

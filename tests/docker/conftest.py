@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from outlive.backends.docker.building import runner_binary
+from outlive.backends.docker.runner_build import runner_binary
 from tests.docker.site import Site
 from tests.support.dockerd import Dockerd, skip_or_fail_without_docker
 

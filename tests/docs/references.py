@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from outlive.cli.foreground.ending import failed_start
+from outlive.cli.foreground.exit_status import failed_start
 from outlive.core.error_meanings import MEANINGS
 from outlive.core.errors import SLUGS, error_from_slug
 from outlive.frontends.answers import STATUS

@@ -16,7 +16,7 @@ from outlive.core.lifecycle import Cause, State
 from outlive.engine import Engine, Process, ProcessFilter
 from outlive.policy.judgement import CommandPolicy, Verdict
 from outlive.policy.rules import Rule
-from outlive.store.waiting import QueueStore
+from outlive.store.queue_store import QueueStore
 from tests.engine.engines import ME, an_engine, output_of, run, settled
 from tests.keeper.house import House
 from tests.support.processes import Gate, poll_until

@@ -14,7 +14,7 @@ from outlive.core.errors import InvalidRequest, InvalidState
 from outlive.core.lifecycle import Cause, State
 from outlive.core.process import Owner
 from outlive.engine import Engine, Process, ProcessFilter
-from outlive.store.waiting import QueueStore
+from outlive.store.queue_store import QueueStore
 from tests.engine.engines import ME, an_engine, output_of, settled
 from tests.keeper.house import House
 from tests.support.processes import Gate, poll_until

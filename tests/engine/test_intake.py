@@ -2,8 +2,8 @@
 
 from outlive.core.process import Owner
 from outlive.engine.announcer import Announcer
-from outlive.engine.intake import ProcessTable
 from outlive.engine.process import Process
+from outlive.engine.process_table import ProcessTable
 from outlive.store.rows import ProcessFilter
 from tests.store.rows import a_row
 

@@ -14,7 +14,7 @@ import pytest
 from uv import find_uv_bin
 
 import outlive
-from outlive.backends.docker.building import MACHINES, compile_runner, runner_sources, shipped_name
+from outlive.backends.docker.runner_build import MACHINES, compile_runner, runner_sources, shipped_name
 from outlive.core.errors import StartFailed
 from tests.house.sources import ROOT
 

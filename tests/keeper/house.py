@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Self, TypedDict, Unpack
 from unittest import mock
 
-from outlive.backends.docker.building import cache_folder, runner_binary
+from outlive.backends.docker.runner_build import cache_folder, runner_binary
 from outlive.core.errors import StartFailed
 from outlive.core.identity import ProcessId
 from outlive.core.layout import Layout

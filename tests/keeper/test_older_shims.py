@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from outlive.backends.docker.building import RUNNER_FLAGS, runner_sources
+from outlive.backends.docker.runner_build import RUNNER_FLAGS, runner_sources
 from outlive.core.layout import Layout
 from outlive.keeper import locks
 from outlive.keeper.shim_program import SHIM_VARIABLE

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from outlive.backends.observing import observe_tree
+from outlive.backends.tree_inspection import observe_tree
 from outlive.core.layout import Layout
 from outlive.keeper import sockets
 from outlive.keeper.locks import take_lock

@@ -12,7 +12,7 @@ from outlive.core.lifecycle import Cause
 from outlive.engine import Engine
 from outlive.frontends.mcp_tools import Caller, Outcome, Toolbox, ToolSettings
 from outlive.frontends.mcp_tools.calls import Unfinished
-from outlive.frontends.mcp_tools.running import Runner
+from outlive.frontends.mcp_tools.runner import Runner
 from outlive.frontends.mcp_tools.tasks import ProcessTasks
 from outlive.protocols.mcp.tasks import Task, TaskCall, tool_result
 from outlive.store.retention import Retention

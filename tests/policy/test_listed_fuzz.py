@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from outlive.core.command import Command
+from outlive.policy.command_reader import read_command
 from outlive.policy.judgement import CommandPolicy, Verdict
 from outlive.policy.program_file import ProgramFile
-from outlive.policy.reading import read_command
 from outlive.policy.rules import Rule
 
 _LISTED = ("ls", "tick")

@@ -3,7 +3,7 @@
 import pytest
 
 from outlive.core.command import Command
-from outlive.policy.reading import Reading, read_command
+from outlive.policy.command_reader import Reading, read_command
 
 _OWN = {"PATH": "/usr/bin:/bin", "HOME": "/srv/me"}
 

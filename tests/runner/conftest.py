@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from outlive.backends.docker.building import runner_binary
+from outlive.backends.docker.runner_build import runner_binary
 from outlive.core.errors import StartFailed
 from tests.runner.playing import Command, Runner
 from tests.runner.shims import KINDS, Shim

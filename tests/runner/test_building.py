@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from outlive.backends.docker import building
-from outlive.backends.docker.building import MACHINES, compile_runner, runner_binary, runner_sources
+from outlive.backends.docker import runner_build as building
+from outlive.backends.docker.runner_build import MACHINES, compile_runner, runner_binary, runner_sources
 from outlive.core.errors import StartFailed
 from tests.cli.screens import needs
 from tests.runner.playing import Command, Runner, wait_until

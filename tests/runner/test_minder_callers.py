@@ -17,7 +17,7 @@ import pytest
 
 from outlive.backends.docker.door import Door
 from outlive.backends.docker.folders import prepare_hand
-from outlive.backends.docker.handing import Handing, mark_of
+from outlive.backends.docker.socket_handover import Handing, mark_of
 from outlive.core.layout import Layout
 from outlive.keeper.locks import take_lock
 from outlive.keeper.sockets import connect_own

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import outlive.keeper
-from outlive.backends.docker.building import runner_sources
+from outlive.backends.docker.runner_build import runner_sources
 from outlive.keeper import sockets
 from outlive.keeper.kernel import BOOT_ID, start_ticks, stat_fields
 from outlive.protocols.frames import decode_end, decode_pid

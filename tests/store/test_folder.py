@@ -12,9 +12,9 @@ from outlive.core.process import ProcessRecord
 from outlive.core.spec import Spec
 from outlive.protocols.frames import ExitRecord, PidRecord, encode_exit, encode_pid
 from outlive.protocols.keeper import encode_spec
+from outlive.store.end_sentences import NEVER_RAN, ended_sentence
 from outlive.store.folder import encode_meta, read_folder
 from outlive.store.rows import StoredProcess
-from outlive.store.wording import NEVER_RAN, ended_sentence
 from tests.store.rows import a_row, stored_processes
 
 ID = new_process_id(1, bytes(RANDOM_BYTES))

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from outlive.backends.contract import BackendListener, NodeState, StartOutcome, unknown_backend
 from outlive.backends.direct_inputs import PIECE_BYTES, DirectInputs
 from outlive.backends.keeper_link import KeeperLink
-from outlive.backends.observing import observe_tree, window_size
+from outlive.backends.tree_inspection import observe_tree, window_size
 from outlive.backends.unanswered import Reply
 from outlive.core.errors import BackendUnavailable, LimitExceeded, OutliveError
 from outlive.core.identity import ProcessId

@@ -10,7 +10,7 @@ from outlive.backends.docker import folders
 from outlive.backends.docker.api import DockerApi
 from outlive.backends.docker.recipe import Labels, is_set_aside
 from outlive.backends.docker.settings import DockerSettings, Endpoint
-from outlive.cli.naming import short_name
+from outlive.cli.names import short_name
 from outlive.cli.output import plain, say, show, show_error, show_json
 from outlive.cli.tables import age, table
 from outlive.core.errors import InvalidRequest, InvalidState, OutliveError

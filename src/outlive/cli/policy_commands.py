@@ -46,7 +46,7 @@ def _approvals(
     from outlive.cli.process_verbs import connected  # noqa: PLC0415 -- as above
 
     if raw:
-        from outlive.cli.raw_showing import check_raw  # noqa: PLC0415 -- as above
+        from outlive.cli.raw_output import check_raw  # noqa: PLC0415 -- as above
 
         check_raw(layout_of(state_dir))
     with connected(state_dir, no_start=no_start) as client:

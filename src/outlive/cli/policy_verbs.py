@@ -10,14 +10,14 @@ from outlive.config import Resolution, resolve
 from outlive.core.command import Command
 from outlive.core.errors import CommandRefused, InvalidRequest
 from outlive.engine.lists import command_policy, writable_folders
-from outlive.engine.policing import Policing
+from outlive.engine.policy_check import Policing
 from outlive.engine.resolve import clean_environment
+from outlive.policy.command_reader import Reading
 from outlive.policy.commands import AllowedCommands
 from outlive.policy.judgement import CommandPolicy, Decision, Finding, Verdict
 from outlive.policy.openness import open_names, open_rules
 from outlive.policy.patterns import CommandPatterns
 from outlive.policy.program_file import ProgramFile
-from outlive.policy.reading import Reading
 from outlive.policy.starters import reason_for
 from outlive.presence.config_files import read_config_files
 from outlive.presence.state_folder import working_folder

@@ -140,7 +140,7 @@ def _logs(
     as_json: Json = False,
 ) -> None:
     """Print a process's output: its stdout to stdout, its stderr to stderr."""
-    from outlive.cli.log_showing import LogView  # noqa: PLC0415 -- start-up time of `outlive --help`
+    from outlive.cli.log_view import LogView  # noqa: PLC0415 -- start-up time of `outlive --help`
     from outlive.cli.logs import show_logs  # noqa: PLC0415 -- as above
 
     if stream not in {"stdout", "stderr", "both"}:

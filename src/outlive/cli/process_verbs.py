@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import TypeVar
 
 from outlive.cli.far import a_client
-from outlive.cli.naming import find_process, short_name
+from outlive.cli.names import find_process, short_name
 from outlive.cli.output import say, show, show_error, show_json
 from outlive.cli.progress import progress
 from outlive.cli.tables import describe, exit_status, process_rows, table

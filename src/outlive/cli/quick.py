@@ -56,7 +56,7 @@ def show_quickly(words: Sequence[str]) -> int | None:
     if read is None or len(read[0]) != 1:
         return None
     (name,), given = read
-    from outlive.cli.log_showing import LogView  # noqa: PLC0415 -- as above
+    from outlive.cli.log_view import LogView  # noqa: PLC0415 -- as above
     from outlive.cli.logs import show_logs  # noqa: PLC0415 -- as above
     from outlive.presence.state_folder import layout_of  # noqa: PLC0415 -- as above
 

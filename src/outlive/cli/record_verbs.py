@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Self
 
-from outlive.cli.naming import find_process, short_name
+from outlive.cli.names import find_process, short_name
 from outlive.cli.output import say, show, show_error, show_json
 from outlive.cli.process_verbs import every, parse_tags, say_degraded, view
 from outlive.cli.progress import progress

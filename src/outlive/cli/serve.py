@@ -63,7 +63,7 @@ def serve(flags: Mapping[str, str], *, is_self_started: bool = False) -> int:
         # Collecting garbage while importing costs a tenth of the time and finds nothing.
         gc.disable()
         from outlive.cli.garbage import collect_sometimes  # noqa: PLC0415 -- start-up time: after the sockets listen
-        from outlive.cli.running import run_server  # noqa: PLC0415 -- as above
+        from outlive.cli.server_process import run_server  # noqa: PLC0415 -- as above
 
         collect_sometimes()
         return run_server(resolution.settings, layout, listeners, working_folder=folder)

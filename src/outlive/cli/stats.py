@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 
-from outlive.cli.naming import find_process, short_name
+from outlive.cli.names import find_process, short_name
 from outlive.cli.output import show, show_json
 from outlive.cli.process_verbs import every, parse_tags
 from outlive.cli.tables import outcome, shown_command, shown_size, table

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-from outlive.cli.naming import short_name
+from outlive.cli.names import short_name
 from outlive.cli.output import plain
 from outlive.client.results import ProcessInfo
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from outlive.cli.far import far_url
-from outlive.cli.naming import short_name
+from outlive.cli.names import short_name
 from outlive.cli.output import plain, say, show, show_json, tell_hidden
 from outlive.cli.process_verbs import connected
 from outlive.cli.tables import table

@@ -11,7 +11,7 @@ import typer
 
 from outlive import __version__
 from outlive.cli.audit_commands import add_audit_verbs
-from outlive.cli.completing import candidates
+from outlive.cli.completion_words import candidates
 from outlive.cli.container_commands import add_container_verbs
 from outlive.cli.control_commands import add_control_verbs
 from outlive.cli.flags import Json, StateDir, help_of

@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Mapping
 from urllib.parse import urlencode
 
-from outlive.client.world import Runtime, Transport, Unreachable
+from outlive.client.runtime import Runtime, Transport, Unreachable
 from outlive.presence.own_token import own_token, token_headers
 from outlive.presence.server import Server
 from outlive.presence.state_folder import layout_of, open_state_folder

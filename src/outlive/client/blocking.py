@@ -23,9 +23,9 @@ from outlive.client.results import (
     ProcessInfo,
     Stream,
 )
+from outlive.client.runtime import run
 from outlive.client.terminals import AsyncTerminals, TerminalCall
-from outlive.client.thread_world import ThreadRuntime
-from outlive.client.world import run
+from outlive.client.thread_runtime import ThreadRuntime
 from outlive.core.cursor import BEGINNING, Cursor
 from outlive.core.identity import ProcessId
 

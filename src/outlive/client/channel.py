@@ -10,7 +10,7 @@ from typing import Any
 
 from outlive.client.conversation import FOLLOWER, Conversation
 from outlive.client.messages import Heard, ServerAnswer, ServerHello, read_frame
-from outlive.client.world import ConnectionLost, Runtime, Transport, Unreachable, WakeEvent
+from outlive.client.runtime import ConnectionLost, Runtime, Transport, Unreachable, WakeEvent
 from outlive.core.cursor import Cursor
 from outlive.core.errors import BackendUnavailable, OutliveError, ProtocolViolation
 

@@ -15,8 +15,8 @@ from outlive.client.options import StartOptions, execute_params
 from outlive.client.places import Backends
 from outlive.client.process import AsyncProcess, position_of
 from outlive.client.results import ProcessInfo
+from outlive.client.runtime import Runtime
 from outlive.client.terminals import AsyncTerminals
-from outlive.client.world import Runtime
 from outlive.core.cursor import BEGINNING, Cursor
 from outlive.core.identity import RANDOM_BYTES, ProcessId, new_process_id
 from outlive.presence.own_kind import own_nice, own_umask
@@ -68,7 +68,7 @@ class AsyncClient(AsyncApprovals, Backends):
         """
         if world is None:
             # asyncio and ssl cost more than all the rest, and the blocking client needs no event loop.
-            from outlive.client.asyncio_world import AsyncioRuntime  # noqa: PLC0415
+            from outlive.client.asyncio_runtime import AsyncioRuntime  # noqa: PLC0415
 
             world = AsyncioRuntime()
         self._address = Address(

@@ -7,7 +7,7 @@ from outlive.client.channel import ClientConnection
 from outlive.client.link import ANSWER_S, Link
 from outlive.client.patience import is_passing
 from outlive.client.results import ProcessEvent
-from outlive.client.world import ConnectionLost
+from outlive.client.runtime import ConnectionLost
 from outlive.core.errors import OutliveError
 
 __all__ = ["AsyncEvents"]

@@ -10,7 +10,7 @@ from typing import Protocol, TypeVar
 from outlive.client.channel import ClientConnection
 from outlive.client.messages import Attached, Ended, Heard, OutputMissing, OutputPiece, read_info
 from outlive.client.results import Completion, ProcessEvent, ProcessInfo
-from outlive.client.world import ConnectionLost
+from outlive.client.runtime import ConnectionLost
 from outlive.core.cursor import Cursor
 from outlive.core.errors import AccessDenied, BackendUnavailable
 

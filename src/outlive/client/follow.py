@@ -10,7 +10,7 @@ from outlive.client.messages import Attached, Ended, Told
 from outlive.client.patience import is_passing
 from outlive.client.position import Position
 from outlive.client.results import Completion, Gap, Output, ProcessEvent
-from outlive.client.world import ConnectionLost
+from outlive.client.runtime import ConnectionLost
 from outlive.core.cursor import Cursor
 from outlive.core.errors import AccessDenied, OutliveError, ProtocolViolation
 

@@ -7,7 +7,7 @@ from typing import TypedDict
 from websockets.exceptions import InvalidHandshake, InvalidStatus
 
 from outlive.client.refusals import CONNECTING_S, refused
-from outlive.client.world import Unreachable
+from outlive.client.runtime import Unreachable
 from outlive.core.errors import AccessDenied
 
 __all__ = ["OPTIONS", "keep_alive", "refusal", "secured"]

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 from outlive.client.address import Address
 from outlive.client.channel import ClientConnection, greet
 from outlive.client.patience import Patience, is_passing
-from outlive.client.world import ConnectionLost, Runtime, Unreachable
+from outlive.client.runtime import ConnectionLost, Runtime, Unreachable
 from outlive.core.errors import BackendUnavailable, OutliveError
 
 __all__ = ["ANSWER_S", "Link"]

@@ -15,7 +15,7 @@ import time
 from urllib.parse import urlsplit
 
 from outlive.client.refusals import CONNECTING_S, refused
-from outlive.client.world import ConnectionLost, Unreachable
+from outlive.client.runtime import ConnectionLost, Unreachable
 
 __all__ = ["LocalWire", "open_local", "widen"]
 

@@ -14,7 +14,7 @@ from outlive.client.link import Link
 from outlive.client.messages import read_info, read_page
 from outlive.client.options import StartOptions, execute_params
 from outlive.client.results import Page, ProcessInfo
-from outlive.client.world import ConnectionLost, Runtime, Unreachable
+from outlive.client.runtime import ConnectionLost, Runtime, Unreachable
 from outlive.core.cursor import Cursor
 from outlive.core.errors import BackendUnavailable
 from outlive.core.identity import ProcessId

@@ -6,9 +6,9 @@ from typing import Literal
 from outlive.client.follow import AsyncFollow
 from outlive.client.link import ANSWER_S, Link
 from outlive.client.messages import read_info, read_page
-from outlive.client.plumbing import AsyncPlumbing
+from outlive.client.process_streams import AsyncPlumbing
 from outlive.client.results import Gap, Output, Page, ProcessInfo
-from outlive.client.world import Runtime
+from outlive.client.runtime import Runtime
 from outlive.core.cursor import BEGINNING, Cursor
 from outlive.core.errors import AccessDenied
 from outlive.core.identity import ProcessId

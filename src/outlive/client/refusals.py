@@ -2,7 +2,7 @@
 
 import json
 
-from outlive.client.world import Unreachable
+from outlive.client.runtime import Unreachable
 from outlive.core.errors import SLUGS, OutliveError, error_from_slug
 
 __all__ = ["CONNECTING_S", "refused"]

@@ -7,7 +7,7 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake
 from websockets.sync.client import ClientConnection, connect
 
 from outlive.client.handshake import OPTIONS, keep_alive, refusal, secured
-from outlive.client.world import ConnectionLost
+from outlive.client.runtime import ConnectionLost
 
 __all__ = ["ThreadWire", "open_wire"]
 

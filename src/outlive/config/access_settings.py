@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from outlive.config.declaring import option
+from outlive.config.declaration import option
 from outlive.config.values import parse_folder, parse_names, parse_origins, parse_switch, parse_text
 
 __all__ = ["AccessSettings"]

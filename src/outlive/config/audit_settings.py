@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from outlive.config.declaring import option
+from outlive.config.declaration import option
 from outlive.config.values import parse_count, parse_hiding, parse_lines, parse_size, parse_switch
 
 __all__ = ["AuditSettings"]

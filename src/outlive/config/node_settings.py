@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass
 
-from outlive.config.declaring import option
+from outlive.config.declaration import option
 from outlive.config.values import parse_folder, parse_words
 from outlive.config.web_address import websocket_url
 from outlive.core.location import DOCKER, LOCAL

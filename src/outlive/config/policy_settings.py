@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from outlive.config.declaring import option
+from outlive.config.declaration import option
 from outlive.config.values import parse_seconds, parse_switch, parse_verdict, parse_words
 
 __all__ = ["PolicySettings"]

@@ -12,8 +12,8 @@ from typing import Any, Literal
 from outlive.config.files import ConfigFile, FileEntry, FileKind, read_entries
 from outlive.config.node_settings import NODE_TOKEN
 from outlive.config.options import Option
+from outlive.config.project_limits import is_tighter
 from outlive.config.settings import OPTIONS, Settings
-from outlive.config.tightening import is_tighter
 from outlive.core.errors import ConfigInvalid
 
 __all__ = ["Origin", "Resolution", "Source", "misspelt_names", "resolve"]

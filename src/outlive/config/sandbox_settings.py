@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from outlive.config.declaring import option
+from outlive.config.declaration import option
 from outlive.config.values import (
     parse_bound,
     parse_cpus_bound,

@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields
 from outlive.config.access_settings import AccessSettings
 from outlive.config.audit_settings import AuditSettings
 from outlive.config.bridge_settings import BridgeOptions
-from outlive.config.declaring import option
+from outlive.config.declaration import option
 from outlive.config.docker_settings import ContainerOptions
 from outlive.config.door_settings import PortOptions
 from outlive.config.limit_settings import LimitSettings

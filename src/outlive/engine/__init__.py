@@ -1,6 +1,6 @@
 """The one facade of all doors: start, control, find, list, read, follow, wait. Knows no frontend."""
 
-from outlive.engine.asked import AuditedControls
+from outlive.engine.audited_controls import AuditedControls
 from outlive.engine.engine import Engine
 from outlive.engine.follow import follow
 from outlive.engine.process import Process

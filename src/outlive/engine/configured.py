@@ -10,8 +10,8 @@ from outlive.engine.settings import EngineSettings
 from outlive.keeper.launch import EXTERNAL_VARIABLE, SERVICE_VARIABLE
 from outlive.keeper.spawn import SOFT_LIMIT_VARIABLE
 from outlive.policy.commands import AllowedCommands
-from outlive.policy.granting import GRANTED_SCOPES
 from outlive.policy.redaction import Redactor
+from outlive.policy.wanted_grant import GRANTED_SCOPES
 from outlive.store.retention import Retention
 
 __all__ = ["engine_settings"]

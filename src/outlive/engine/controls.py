@@ -18,8 +18,8 @@ from outlive.core.lifecycle import Cause, State, Trigger, advance
 from outlive.core.observation import NOTHING, Observation
 from outlive.engine.announcer import Announcer
 from outlive.engine.process import Process
+from outlive.engine.process_waits import until
 from outlive.engine.settings import EngineSettings
-from outlive.engine.waiting import until
 from outlive.store.window_sizes import WindowSize, note_size
 
 __all__ = ["Controls"]

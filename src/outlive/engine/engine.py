@@ -26,34 +26,34 @@ from outlive.core.layout import Layout
 from outlive.core.lifecycle import State
 from outlive.core.process import Owner
 from outlive.engine.announcer import Announcer
-from outlive.engine.approving import Approvals
+from outlive.engine.approval_deadlines import ApprovalDeadlines
+from outlive.engine.approvals import Approvals
+from outlive.engine.builders import new_record, new_spec
 from outlive.engine.command_ids import CommandIds
 from outlive.engine.disk_watch import DiskWatch
-from outlive.engine.drafts import new_record, new_spec
-from outlive.engine.filing import RegistryFeed
-from outlive.engine.finding import Reconciliation
 from outlive.engine.grants import Grants
 from outlive.engine.groups import ConcurrencyLimits
 from outlive.engine.headcount import check_headcount
-from outlive.engine.hiding import OutputRedactor, hide_error
-from outlive.engine.intake import ProcessTable
-from outlive.engine.pending import ApprovalDeadlines
+from outlive.engine.output_redaction import OutputRedactor, hide_error
+from outlive.engine.pending_starts import PendingStarts
 from outlive.engine.places import StartSlots
-from outlive.engine.policing import Policing
+from outlive.engine.policy_check import Policing
 from outlive.engine.preparation import Preparation
 from outlive.engine.process import Change, Process
+from outlive.engine.process_table import ProcessTable
+from outlive.engine.reconciliation import Reconciliation
 from outlive.engine.recovery import Recovery
+from outlive.engine.registry_feed import RegistryFeed
 from outlive.engine.resolve import clean_environment, find_shell
 from outlive.engine.sandbox import Sandboxes
 from outlive.engine.secrets import Secrets
 from outlive.engine.settings import EngineSettings
-from outlive.engine.undecided import PendingStarts
 from outlive.engine.unread import Unread
 from outlive.engine.upkeep import Upkeep
 from outlive.keeper.disk import Reserve, probe
 from outlive.protocols.keeper import encode_spec
+from outlive.store.queue_store import QueueStore, WaitingCommand
 from outlive.store.registry import Registry
-from outlive.store.waiting import QueueStore, WaitingCommand
 
 __all__ = ["Engine"]
 

@@ -20,8 +20,8 @@ from outlive.engine.process import Process
 from outlive.engine.secrets import TOKEN_NAME
 from outlive.engine.settings import EngineSettings
 from outlive.policy.access import Scope
-from outlive.policy.granting import GRANTED_SCOPES, WantedGrant, parse_grant
 from outlive.policy.tokens import PREFIX, Token, digest_of
+from outlive.policy.wanted_grant import GRANTED_SCOPES, WantedGrant, parse_grant
 
 __all__ = ["Grants"]
 

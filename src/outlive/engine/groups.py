@@ -11,9 +11,9 @@ from collections.abc import Awaitable, Callable
 
 from outlive.core.errors import LimitExceeded
 from outlive.core.lifecycle import State
+from outlive.engine.pending_starts import PendingStarts
 from outlive.engine.process import Process
-from outlive.engine.undecided import PendingStarts
-from outlive.store.waiting import GroupKey, QueueStore, WaitingCommand
+from outlive.store.queue_store import GroupKey, QueueStore, WaitingCommand
 
 __all__ = ["ConcurrencyLimits"]
 

@@ -11,11 +11,11 @@ from outlive.core.layout import Layout
 from outlive.core.lifecycle import State
 from outlive.core.location import LOCAL
 from outlive.core.process import ProcessRecord
-from outlive.engine import waiting
-from outlive.engine.finding import Reconciliation
-from outlive.engine.hiding import OutputRedactor
-from outlive.engine.intake import ProcessTable
+from outlive.engine import process_waits as waiting
+from outlive.engine.output_redaction import OutputRedactor
 from outlive.engine.process import Process
+from outlive.engine.process_table import ProcessTable
+from outlive.engine.reconciliation import Reconciliation
 from outlive.engine.recovery import Recovery
 from outlive.engine.resolve import clean_environment
 from outlive.engine.settings import EngineSettings

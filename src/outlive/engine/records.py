@@ -14,13 +14,13 @@ from outlive.core.lifecycle import State
 from outlive.core.process import ProcessRecord
 from outlive.engine.controls import Controls
 from outlive.engine.disk_watch import DiskWatch
-from outlive.engine.filing import RegistryFeed
-from outlive.engine.finding import Reconciliation
 from outlive.engine.groups import ConcurrencyLimits
 from outlive.engine.process import Process
+from outlive.engine.process_waits import until
+from outlive.engine.reconciliation import Reconciliation
+from outlive.engine.registry_feed import RegistryFeed
 from outlive.engine.secrets import Secrets
 from outlive.engine.upkeep import Upkeep
-from outlive.engine.waiting import until
 from outlive.store.labels import write_labels
 from outlive.store.registry import Registry
 from outlive.store.schema import AUDIT_LOG

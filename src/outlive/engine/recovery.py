@@ -15,9 +15,9 @@ from outlive.core.errors import OutliveError
 from outlive.core.identity import ProcessId, id_from_bytes, id_to_bytes
 from outlive.core.layout import Layout
 from outlive.core.lifecycle import State
-from outlive.engine.hiding import OutputRedactor
-from outlive.engine.intake import ProcessTable
+from outlive.engine.output_redaction import OutputRedactor
 from outlive.engine.process import Change, Process
+from outlive.engine.process_table import ProcessTable
 from outlive.engine.secrets import Secrets
 from outlive.protocols.keeper import Phase
 from outlive.store.folder import read_folder

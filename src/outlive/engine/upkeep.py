@@ -11,7 +11,7 @@ from outlive.core.errors import OutliveError
 from outlive.core.identity import ProcessId, id_to_bytes, is_process_id
 from outlive.core.layout import Layout
 from outlive.core.process import ProcessRecord
-from outlive.engine.intake import ProcessTable
+from outlive.engine.process_table import ProcessTable
 from outlive.engine.retention_time import RetentionTime
 from outlive.keeper.disk import Reserve
 from outlive.store.folder import read_folder

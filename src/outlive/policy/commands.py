@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 from outlive.core.command import Command
 from outlive.core.errors import CommandRefused
-from outlive.policy.deciding import is_deciding
+from outlive.policy.decisive_variables import is_deciding
 from outlive.policy.grammar import parse_line
 
 __all__ = ["AllowedCommands"]

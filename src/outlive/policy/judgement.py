@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from outlive.core.errors import CommandRefused
+from outlive.policy.command_reader import Reading
 from outlive.policy.program_file import ProgramFile
-from outlive.policy.reading import Reading
 from outlive.policy.rules import JudgedCommand, Rule
 
 __all__ = ["CommandPolicy", "Decision", "Finding", "Verdict", "refusal"]

@@ -22,11 +22,11 @@ from outlive.core.sandbox import Profile
 from outlive.core.spec import Spec
 from outlive.protocols.frames import COPIED, ExitRecord, PidRecord, decode_end, decode_exit, decode_pid
 from outlive.protocols.keeper import decode_spec
+from outlive.store.end_sentences import NEVER_RAN, WAS_COPIED, ended_sentence
 from outlive.store.labels import Labels, read_labels
 from outlive.store.losses import with_loss, with_missing
 from outlive.store.retention_clock import BootTime
 from outlive.store.rows import StoredProcess, at_time, encode_terminal, read_sandbox, read_terminal, to_ns
-from outlive.store.wording import NEVER_RAN, WAS_COPIED, ended_sentence
 
 __all__ = ["base_record", "encode_meta", "read_folder"]
 

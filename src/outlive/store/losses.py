@@ -10,8 +10,8 @@ from dataclasses import replace
 from outlive.core.cursor import Cursor
 from outlive.core.layout import STREAM_FILES
 from outlive.core.process import ProcessRecord
+from outlive.store.end_sentences import ended_sentence, loss_sentence
 from outlive.store.rows import StoredProcess
-from outlive.store.wording import ended_sentence, loss_sentence
 
 __all__ = ["missing_bytes", "with_loss", "with_missing"]
 

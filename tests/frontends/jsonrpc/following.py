@@ -14,7 +14,7 @@ from outlive.core.identity import ProcessId
 from outlive.core.lifecycle import State
 from outlive.core.process import Owner, ProcessRecord
 from outlive.engine import Process
-from outlive.engine.hiding import OutputRedactor
+from outlive.engine.output_redaction import OutputRedactor
 from outlive.engine.secrets import Secrets
 from outlive.frontends.follower import Sender
 from outlive.frontends.jsonrpc.readers import LineReader, PieceReader

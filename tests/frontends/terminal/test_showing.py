@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from outlive.core.cursor import BEGINNING, Cursor
-from outlive.frontends.terminal import showing as showing_module
-from outlive.frontends.terminal.showing import TerminalOutput
+from outlive.frontends.terminal import terminal_output as showing_module
+from outlive.frontends.terminal.terminal_output import TerminalOutput
 from outlive.protocols.keeper import Flags, Phase
 from outlive.protocols.terminal_socket.messages import Notice
 from outlive.protocols.websocket_frames import TEXT, split_frames

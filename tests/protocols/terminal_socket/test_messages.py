@@ -24,7 +24,7 @@ from outlive.protocols.terminal_socket.messages import (
     encode_message,
     kind_of,
 )
-from outlive.protocols.terminal_socket.opening import CONTROLLED, PLAIN, Opening, chosen_subprotocol
+from outlive.protocols.terminal_socket.viewer_request import CONTROLLED, PLAIN, Opening, chosen_subprotocol
 
 
 @pytest.mark.parametrize(

@@ -11,12 +11,12 @@ from collections.abc import Callable
 from weakref import WeakValueDictionary
 
 from outlive.backends.docker import folders
-from outlive.backends.docker.collecting import Collector, is_strict
+from outlive.backends.docker.collector import Collector, is_strict
 from outlive.backends.docker.door import Connect, Door
-from outlive.backends.docker.handing import LockToHand
-from outlive.backends.docker.making import Maker
+from outlive.backends.docker.maker import Maker
 from outlive.backends.docker.recipe import check_plan
 from outlive.backends.docker.settings import DockerSettings
+from outlive.backends.docker.socket_handover import LockToHand
 from outlive.core.errors import OutliveError, StartFailed, error_from_slug
 from outlive.core.layout import Layout
 from outlive.core.location import ContainerPlan

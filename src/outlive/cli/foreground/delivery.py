@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable
 
 from outlive.cli.foreground.screen import Screen
-from outlive.cli.naming import short_name
+from outlive.cli.names import short_name
 from outlive.cli.output import say, tell_hidden
 from outlive.client import BEGINNING, Cursor, Gap, OutliveError, Output, Process
 from outlive.client.results import Stream

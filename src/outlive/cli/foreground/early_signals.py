@@ -4,7 +4,7 @@ import os
 import threading
 from collections.abc import Callable
 
-from outlive.cli.foreground.ending import die_here
+from outlive.cli.foreground.exit_status import die_here
 from outlive.cli.foreground.signals import ENDING, Received, Signals
 from outlive.cli.foreground.terminal import OwnTerminal
 

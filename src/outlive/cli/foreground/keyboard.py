@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from outlive.cli.foreground.inner_terminal import ignores_stop, look_at
 from outlive.cli.foreground.keys import DetachKeys
-from outlive.cli.foreground.leaving import LeaveWatch
+from outlive.cli.foreground.leave_watch import LeaveWatch
 from outlive.cli.foreground.screen import Screen
 from outlive.cli.foreground.suspension import Suspension
 from outlive.cli.foreground.terminal import OwnTerminal

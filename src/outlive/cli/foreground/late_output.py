@@ -10,7 +10,7 @@ import sys
 
 from outlive.cli.far import a_client
 from outlive.cli.foreground.delivery import Delivery
-from outlive.cli.foreground.ending import die_here
+from outlive.cli.foreground.exit_status import die_here
 from outlive.cli.foreground.signals import ENDING, Signals
 from outlive.client import Cursor, OutliveError, Process
 from outlive.client.results import Stream

@@ -4,7 +4,7 @@ import contextlib
 import threading
 from collections.abc import Callable, Iterator
 
-from outlive.cli.foreground.leaving import LeaveWatch
+from outlive.cli.foreground.leave_watch import LeaveWatch
 
 __all__ = ["Screen"]
 

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 
 from outlive.cli.foreground.delivery import Delivery
-from outlive.cli.foreground.ending import die_here, exit_as
+from outlive.cli.foreground.exit_status import die_here, exit_as
 from outlive.cli.foreground.keyboard import Keyboard
 from outlive.cli.foreground.keys import DetachKeys
 from outlive.cli.foreground.screen import Screen

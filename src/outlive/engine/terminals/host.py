@@ -35,16 +35,16 @@ from outlive.core.terminal import (
     default_name,
 )
 from outlive.engine.engine import Engine
-from outlive.engine.hiding import TextMask, hide_error
+from outlive.engine.output_redaction import TextMask, hide_error
 from outlive.engine.process import Process
+from outlive.engine.process_waits import until
 from outlive.engine.terminals.contract import NewTerminal
 from outlive.engine.terminals.directory import Terminals
 from outlive.engine.terminals.execution import Execution, waiting_of
 from outlive.engine.terminals.output import shell_state
-from outlive.engine.terminals.reading import read_text
 from outlive.engine.terminals.shells import Shell, distant_terminal_shell, find_terminal_shell
 from outlive.engine.terminals.states import States
-from outlive.engine.waiting import until
+from outlive.engine.terminals.text_reader import read_text
 from outlive.protocols.terminal.typed import typed_command
 from outlive.store.window_sizes import WindowSize, note_size
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from outlive.core.redactions import Redactions
 from outlive.core.terminal import TerminalNote
 from outlive.engine.process import Process
-from outlive.protocols.clipping import Clip, join_pieces, shown_ranges
+from outlive.protocols.clips import Clip, join_pieces, shown_ranges
 from outlive.protocols.terminal.marks import Mark, MarkReader
 from outlive.protocols.terminal.run import ShellState, newest_state
 

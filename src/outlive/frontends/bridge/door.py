@@ -15,11 +15,11 @@ from outlive.engine import Engine
 from outlive.engine.terminals import Terminals
 from outlive.frontends.bridge.extension import Extension
 from outlive.frontends.bridge.host import VsCodeTerminals
-from outlive.frontends.bridge.line import BridgeTransport, ServedLine
-from outlive.frontends.bridge.memory import StateFile
 from outlive.frontends.bridge.own import OwnExtensions
-from outlive.frontends.bridge.seats import TerminalOwners
 from outlive.frontends.bridge.settings import BridgeSettings
+from outlive.frontends.bridge.state_file import StateFile
+from outlive.frontends.bridge.terminal_owners import TerminalOwners
+from outlive.frontends.bridge.transport import BridgeTransport, ServedLine
 from outlive.frontends.guard import access_of
 from outlive.frontends.pace import Take
 from outlive.frontends.peers import PEER, Peer
@@ -95,7 +95,7 @@ class BridgeFrontend:
         await self._stack.aclose()
 
     async def _dial(self) -> None:
-        from outlive.frontends.bridge.dialling import Dialler  # noqa: PLC0415 -- start-up time, see there
+        from outlive.frontends.bridge.dialler import Dialler  # noqa: PLC0415 -- start-up time, see there
 
         group = await self._stack.enter_async_context(asyncio.TaskGroup())
         for address in self._settings.dial:

@@ -12,8 +12,8 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 
 from outlive.core.errors import LimitExceeded
-from outlive.frontends.bridge.line import BridgeTransport, LineClosed
 from outlive.frontends.bridge.settings import BridgeSettings
+from outlive.frontends.bridge.transport import BridgeTransport, LineClosed
 from outlive.frontends.pace import Take
 from outlive.policy.access import Access
 from outlive.protocols.bridge import requests

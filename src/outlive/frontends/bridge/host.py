@@ -24,12 +24,12 @@ from outlive.core.terminal import (
 )
 from outlive.engine import Engine
 from outlive.engine.terminals import NewTerminal, TerminalHost, Terminals, no_host
-from outlive.frontends.bridge.asking import ask_seat, away, failure_of, new_request_id
 from outlive.frontends.bridge.extension import Extension, NotSent
-from outlive.frontends.bridge.memory import StateFile
 from outlive.frontends.bridge.own import OwnExtensions
-from outlive.frontends.bridge.seats import BridgeTerminal, OwnedTerminals, TerminalOwners
+from outlive.frontends.bridge.request import ask_seat, away, failure_of, new_request_id
 from outlive.frontends.bridge.settings import BridgeSettings
+from outlive.frontends.bridge.state_file import StateFile
+from outlive.frontends.bridge.terminal_owners import BridgeTerminal, OwnedTerminals, TerminalOwners
 from outlive.protocols.bridge import requests
 from outlive.protocols.bridge.answers import Failure, Success, TerminalCreated
 

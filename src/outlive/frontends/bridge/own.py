@@ -12,8 +12,8 @@ from outlive.core.process import Owner
 from outlive.core.terminal import ENGINE, TerminalInfo
 from outlive.engine import Engine
 from outlive.engine.terminals import NewTerminal, Terminals
-from outlive.frontends.bridge.asking import new_request_id
 from outlive.frontends.bridge.extension import Extension
+from outlive.frontends.bridge.request import new_request_id
 from outlive.policy.access import Access, Scope
 from outlive.protocols.bridge import requests
 from outlive.protocols.bridge.answers import TerminalWanted

@@ -1,109 +1,247 @@
-"""What outlives a socket: `Session`, the restorable state behind one `session_id` (promises S0.13, S0.14)."""
+"""One open WebSocket of a client: `Session` reads requests, sees to their answers, and ends with the socket."""
 
 import asyncio
-from types import TracebackType
-from typing import Protocol
+import contextlib
+import itertools
+import logging
+import secrets
+from collections.abc import Callable, Coroutine
+from typing import get_args
 
-from outlive.core.errors import InvalidState
-from outlive.core.process import ProcessRecord
-from outlive.engine import Engine, Process
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from outlive.core.errors import InvalidRequest, LimitExceeded, OutliveError
+from outlive.engine import Engine
+from outlive.frontends.jsonrpc.context import Context, Observe
+from outlive.frontends.jsonrpc.continuation import Continuation, continuations
+from outlive.frontends.jsonrpc.event_feed import EventFeed
 from outlive.frontends.jsonrpc.followers import Followers, OutputFormat
+from outlive.frontends.jsonrpc.methods import METHODS, Concurrency
+from outlive.frontends.jsonrpc.request_batch import WORK_A_TURN, Answer, RequestBatch, work_of
+from outlive.frontends.jsonrpc.session import Session
+from outlive.frontends.jsonrpc.sessions import Sessions
+from outlive.frontends.jsonrpc.settings import JsonRpcSettings
+from outlive.frontends.outbox import Outbox
+from outlive.frontends.pace import Take
+from outlive.frontends.terminal_calls import TerminalCalls
+from outlive.policy.access import Access
+from outlive.protocols.jsonrpc.answers import encode_error, encode_notification
+from outlive.protocols.jsonrpc.lines import FrameHeads
+from outlive.protocols.jsonrpc.params import OutputMode
+from outlive.protocols.jsonrpc.requests import NULL_ID, parse_binary, parse_frame
+from outlive.protocols.jsonrpc.resumption import Resumption
+from outlive.protocols.jsonrpc.views import process_view
+from outlive.protocols.websocket_frames import text_frame
 
-__all__ = ["Holder", "Session"]
+__all__ = ["Session"]
+
+_logger = logging.getLogger(__name__)
+
+# WebSocket close codes (RFC 6455, section 7.4; 1013 is IANA's "try again later"; 4000-4999 are ours to define).
+_POLICY_VIOLATION = 1008
+_INTERNAL_ERROR = 1011
+_TRY_AGAIN_LATER = 1013
+_SUPERSEDED = 4001
+
+# Commands of one connection that may start although its principal's others fill `Sessions.starts`.
+_OWN_STARTS = 4
+_MAX_LONG = 256  # unanswered wait, write and close_stdin requests of one connection; more are refused
+_CLOSE_PATIENCE_S = 1.0  # for a client that does not read: the server then cuts the connection
 
 
-class Holder(Protocol):
-    """The open channel of a connection, as far as the connection needs it."""
+class Connection:
+    """Serves one accepted WebSocket; every task of it ends with `run`.
+
+    Attributes:
+        followers: What it sends of which processes.
+    """
+
+    def __init__(
+        self,
+        websocket: WebSocket,
+        outbox: Outbox,
+        *,
+        engine: Engine,
+        connections: Sessions,
+        heads: FrameHeads,
+        settings: JsonRpcSettings,
+        observe: Observe,
+        take: Take,
+        terminals: TerminalCalls,
+    ) -> None:
+        """Prepare to serve; nothing is sent yet."""
+        self._websocket = websocket
+        self._outbox = outbox
+        self._engine = engine
+        self._connections = connections
+        self._settings = settings
+        self._observe = observe
+        self._take = take
+        self._terminals = terminals
+        self.followers = Followers(outbox, heads, spawn=self._spawn, fail=self._fail)
+        self._tasks = asyncio.TaskGroup()
+        self._side: set[asyncio.Task[None]] = set()
+        self._conversation: asyncio.Task[None] | None = None
+        self._own_starts = asyncio.Semaphore(_OWN_STARTS)
+        self._longs = asyncio.Semaphore(_MAX_LONG)
+        self._close_code: int | None = None  # set when the end is ours
+
+    async def run(self, resumption: Resumption, access: Access) -> None:
+        """Serve the client until it or the server ends it."""
+        try:
+            place, is_resumed = await self._connections.claim(resumption.session_id, access.principal, self)
+        except OutliveError as error:
+            await self.refuse(error)
+            return
+        events = EventFeed(self._engine, place, self._outbox, spawn=self._spawn)
+        context = Context(
+            engine=self._engine,
+            access=access,
+            connection=place,
+            connections=self._connections,
+            followers=self.followers,
+            events=events,
+            settings=self._settings,
+            observe=self._observe,
+            terminals=self._terminals,
+        )
+        try:
+            async with self._tasks as tasks:
+                self._conversation = tasks.create_task(
+                    self._converse(context, resumption, is_resumed=is_resumed)
+                )
+                await asyncio.wait({self._conversation})
+                events.close()
+                for task in self._side:
+                    task.cancel()
+        finally:
+            events.close()
+            self.followers.close()
+            if place.holder is self:
+                place.undelivered |= self.followers.undelivered()
+            self._connections.leave(place, self)
+        if self._close_code is not None:
+            await self._close(self._close_code)
+
+    async def refuse(self, error: OutliveError) -> None:
+        """Tell the client why it is not served (an error without a request), and close."""
+        await self._outbox.send(text_frame(encode_error(NULL_ID, error)))
+        await self._close(_POLICY_VIOLATION if isinstance(error, InvalidRequest) else _TRY_AGAIN_LATER)
 
     def supersede(self) -> dict[str, OutputFormat]:
         """Stop at once, because another channel takes the place; return what was not delivered completely."""
+        self._end(_SUPERSEDED)
+        return self.followers.undelivered()
 
-    @property
-    def followers(self) -> Followers:
-        """What it sends of which processes."""
+    def _fail(self) -> None:
+        """End because a follower broke down: the client comes back and continues at its cursor."""
+        self._end(_INTERNAL_ERROR)
 
+    def _end(self, code: int) -> None:
+        self._close_code = code
+        self.followers.close()
+        if self._conversation is not None:
+            self._conversation.cancel()
 
-class Session:
-    """One client's place: who it is, its open channel or the reconnect grace, what it has not been told yet.
+    async def _close(self, code: int) -> None:
+        with contextlib.suppress(TimeoutError, RuntimeError, WebSocketDisconnect):  # gone already, or stuck
+            async with asyncio.timeout(_CLOSE_PATIENCE_S):
+                await self._websocket.close(code)
 
-    Attributes:
-        connection_id: The wire's `session_id`, a uuid4.
-        principal: Whose it is; nobody else can resume it.
-        holder: The open channel; None while the client is away.
-        undelivered: Processes whose end the client has not been told, and the way of their output.
-        grace: Ends the place when the client stays away; None while it is here.
-        starts: How many processes start just now (`starting`).
-    """
+    async def _converse(self, context: Context, resumption: Resumption, *, is_resumed: bool) -> None:
+        """Greet the client, continue its processes, then answer until the socket ends. Outermost loop of the task."""
+        try:
+            place = context.connection
+            followed: list[Continuation] = []
+            if is_resumed:
+                followed = await continuations(context, resumption, place.undelivered)
+            await self._outbox.send(text_frame(self._greeting(place, followed, is_resumed=is_resumed)))
+            for known in followed:
+                self.followers.follow(known.process, known.cursor, known.form)
+                place.undelivered.pop(known.process.process_id, None)
+            await self._receive(context)
+        except OutliveError as error:  # an impossible cursor, or a registry that does not answer
+            await self.refuse(error)
+        except Exception:
+            _logger.exception("a connection failed", extra={"reference": secrets.token_hex(4)})
+            self._close_code = _INTERNAL_ERROR
 
-    __slots__ = (
-        "_engine",
-        "connection_id",
-        "grace",
-        "holder",
-        "principal",
-        "starts",
-        "undelivered",
-    )
-
-    def __init__(self, engine: Engine, connection_id: str, principal: str) -> None:
-        """Begin without a channel."""
-        self.connection_id = connection_id
-        self.principal = principal
-        self.holder: Holder | None = None
-        self.undelivered: dict[str, OutputFormat] = {}
-        self.grace: asyncio.Task[None] | None = None
-        self.starts = 0
-        self._engine = engine
-
-    def running(self) -> list[Process]:
-        """Return the processes of this connection that are not complete, oldest first."""
-        return self._engine.running_of_connection(self.connection_id)
-
-    def starting(self, *, is_concurrent: bool) -> "_Starting":
-        """Return what keeps the connection's one place inside `with`, while a process starts.
-
-        Detached processes belong to the principal and take no place.
-
-        Raises:
-            InvalidState: `process_running`, with the pid in the details (None while it starts).
-        """
-        if not is_concurrent:
-            busy = next((process for process in self.running() if not process.is_detached), None)
-            if busy is not None or self.starts:
-                raise InvalidState(
-                    "process_running",
-                    "A process runs in this session.",
-                    details={
-                        "pid": None if busy is None else busy.record.pid,
-                        "process_id": None if busy is None else busy.process_id,
-                    },
-                )
-        return _Starting(self)
-
-    def may_see(self, process: Process) -> bool:
-        """Tell whether a process is this connection's own, or a detached one of the same principal."""
-        return self.may_see_record(process.record)
-
-    def may_see_record(self, record: ProcessRecord) -> bool:
-        """Tell the same by what is known of it."""
-        owner = record.owner
-        return owner.principal == self.principal and (
-            record.is_detached or owner.connection_id == self.connection_id
+    def _greeting(self, place: Session, followed: list[Continuation], *, is_resumed: bool) -> bytes:
+        """Return `connected` (promise S0.2)."""
+        return encode_notification(
+            "connected",
+            {
+                "session_id": place.connection_id,
+                "version": self._settings.version,
+                "capabilities": {
+                    "methods": sorted(METHODS),
+                    "output": list(get_args(OutputMode)),
+                    "input": ["text", "base64", "binary"],
+                    "max_line_bytes": self._settings.max_line_bytes,
+                    "max_message_bytes": self._settings.max_message_bytes,
+                    "reconnect_grace": self._settings.reconnect_grace_s,
+                    "backend": self._engine.default_backend,
+                },
+                "resumed": is_resumed,
+                "processes": [process_view(known.process.record) for known in followed],
+                **self._engine.disk.view(),
+            },
         )
 
+    async def _receive(self, context: Context) -> None:
+        """Take frames until the socket ends."""
+        for number in itertools.count(1):
+            if number % WORK_A_TURN == 0:
+                await asyncio.sleep(
+                    0
+                )  # what has come already is received without a pause: 40 000 frames at once
+            message = await self._websocket.receive()
+            if message["type"] == "websocket.disconnect":
+                return
+            text = message.get("text")
+            work = work_of(parse_binary(message["bytes"]) if text is None else parse_frame(text))
+            if early_s := self._take(context.access.principal, len(work)):
+                await asyncio.sleep(early_s)  # the client's further messages wait in its own buffers
+            await self._serve(context, work)
 
-class _Starting:
-    """A start on its way. A class, because a generator for it would cost four times as much on every start."""
+    async def _serve(self, context: Context, work: RequestBatch) -> None:
+        """Answer in order, or beside the requests that follow."""
+        match work.lane:
+            case Concurrency.IN_ORDER:
+                await self._deliver(await work.run(context))
+            case Concurrency.STARTS:
+                is_full = self._own_starts.locked()
+                shared = self._connections.starts.of(context.access.principal)
+                starts = shared if is_full else self._own_starts
+                await starts.acquire()
+                self._spawn(self._serve_beside(context, work, starts.release))
+                await asyncio.sleep(0)  # it has taken its place before the next request is looked at
+            case Concurrency.LONG if self._longs.locked():
+                error = LimitExceeded(
+                    "process_limit",
+                    f"{_MAX_LONG} requests of this session wait for their answers.",
+                    hint="Wait for some of the answers first.",
+                )
+                await self._deliver(work.refuse(error))
+            case Concurrency.LONG:
+                await self._longs.acquire()
+                self._spawn(self._serve_beside(context, work, self._longs.release))
 
-    __slots__ = ("_connection",)
+    async def _serve_beside(self, context: Context, work: RequestBatch, done: Callable[[], None]) -> None:
+        try:
+            await self._deliver(await work.run(context))
+        finally:
+            done()
 
-    def __init__(self, connection: Session) -> None:
-        self._connection = connection
+    async def _deliver(self, answer: Answer) -> None:
+        if answer.frames:
+            await self._outbox.send(answer.frames, answer.followups)
+            return
+        for followup in answer.followups:
+            followup()
 
-    def __enter__(self) -> None:
-        self._connection.starts += 1
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._connection.starts -= 1
+    def _spawn(self, work: Coroutine[None, None, None]) -> None:
+        """Run `work` in this channel's task group, until the channel ends."""
+        task = self._tasks.create_task(work)
+        self._side.add(task)
+        task.add_done_callback(self._side.discard)

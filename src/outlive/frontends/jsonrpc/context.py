@@ -8,10 +8,10 @@ import msgspec
 from outlive.core.errors import InvalidRequest, ProcessNotFound
 from outlive.core.process import Owner
 from outlive.engine import AuditedControls, Engine, Process
-from outlive.frontends.jsonrpc.connection import Session
-from outlive.frontends.jsonrpc.connections import Sessions
 from outlive.frontends.jsonrpc.event_feed import EventFeed
 from outlive.frontends.jsonrpc.followers import Followers, OutputFormat
+from outlive.frontends.jsonrpc.session import Session
+from outlive.frontends.jsonrpc.sessions import Sessions
 from outlive.frontends.jsonrpc.settings import JsonRpcSettings
 from outlive.frontends.terminal_calls import TerminalCalls
 from outlive.policy.access import Access, Scope

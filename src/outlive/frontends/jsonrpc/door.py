@@ -10,9 +10,9 @@ from outlive.core.errors import InvalidRequest
 from outlive.engine import Engine
 from outlive.engine.terminals import Terminals, terminals_of
 from outlive.frontends.guard import access_of
-from outlive.frontends.jsonrpc.channel import Connection
-from outlive.frontends.jsonrpc.connections import Sessions
+from outlive.frontends.jsonrpc.connection import Connection
 from outlive.frontends.jsonrpc.context import Observe
+from outlive.frontends.jsonrpc.sessions import Sessions
 from outlive.frontends.jsonrpc.settings import JsonRpcSettings
 from outlive.frontends.outbox import open_outbox
 from outlive.frontends.pace import Take

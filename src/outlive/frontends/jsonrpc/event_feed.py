@@ -29,7 +29,7 @@ from outlive.core.lifecycle import State
 from outlive.core.process import ProcessRecord
 from outlive.engine import Engine
 from outlive.frontends.follower import Spawn
-from outlive.frontends.jsonrpc.connection import Session
+from outlive.frontends.jsonrpc.session import Session
 from outlive.frontends.outbox import Outbox
 from outlive.protocols.jsonrpc.happenings import EventFilter, EventName, encode_event
 from outlive.protocols.websocket_frames import text_frame

@@ -12,8 +12,8 @@ from starlette.types import Scope as AsgiScope
 from outlive.frontends.guard import access_of
 from outlive.frontends.mcp_http.calls import Calls
 from outlive.frontends.mcp_http.exchange import HttpExchange
-from outlive.frontends.mcp_http.greeting import greeting
 from outlive.frontends.mcp_http.handshake import HandshakeMessages
+from outlive.frontends.mcp_http.hello import greeting
 from outlive.frontends.mcp_http.requests import (
     HANDSHAKE_REVISIONS,
     Bad,
@@ -26,7 +26,7 @@ from outlive.frontends.mcp_http.responses import (
     error_body,
     gone,
 )
-from outlive.frontends.mcp_http.sdk_loading import SdkLoading
+from outlive.frontends.mcp_http.sdk_loader import SdkLoading
 from outlive.frontends.mcp_http.sessions import McpSession, McpSessions
 from outlive.frontends.mcp_http.settings import McpHttpSettings
 from outlive.frontends.mcp_tools.contract import Caller, Toolbox

@@ -12,14 +12,14 @@ from dataclasses import replace
 import orjson
 
 from outlive.core.errors import CommandRefused
-from outlive.frontends.mcp_http.asking import Asking
 from outlive.frontends.mcp_http.calls import Calls
 from outlive.frontends.mcp_http.exchange import HttpExchange
 from outlive.frontends.mcp_http.plain_calls import PlainCalls
 from outlive.frontends.mcp_http.raw_stream import BACKGROUND_TOOL, stream_background
 from outlive.frontends.mcp_http.requests import HANDSHAKE_REVISIONS, Message
 from outlive.frontends.mcp_http.responses import EventStream, Headers, gone
-from outlive.frontends.mcp_http.sdk_loading import SdkLoading
+from outlive.frontends.mcp_http.sdk_loader import SdkLoading
+from outlive.frontends.mcp_http.server_requests import Asking
 from outlive.frontends.mcp_http.sessions import McpSession, McpSessions
 from outlive.frontends.mcp_tools.contract import Caller, Toolbox
 from outlive.protocols.mcp.texts import error_text

@@ -11,7 +11,7 @@ from starlette.types import Receive
 from outlive.core.errors import OutliveError
 from outlive.core.lifecycle import Cause
 from outlive.engine import Process
-from outlive.engine.waiting import until
+from outlive.engine.process_waits import until
 from outlive.frontends.mcp_http.calls import Calls, InFlight, terminated
 from outlive.frontends.mcp_http.output_events import OutputEvents
 from outlive.frontends.mcp_http.plain_calls import result_of

@@ -34,13 +34,13 @@ from mcp.types import (
 from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
 
-from outlive.frontends.mcp_http.asking import Ask
 from outlive.frontends.mcp_http.calls import Calls
 from outlive.frontends.mcp_http.plain_calls import unexpected
 from outlive.frontends.mcp_http.requests import Message
 from outlive.frontends.mcp_http.sdk_callers import CALLER, Context, caller_of
-from outlive.frontends.mcp_http.sdk_loading import Extend
+from outlive.frontends.mcp_http.sdk_loader import Extend
 from outlive.frontends.mcp_http.sdk_tasks import offer_tasks
+from outlive.frontends.mcp_http.server_requests import Ask
 from outlive.frontends.mcp_tools.contract import Caller, Outcome, Toolbox, UnknownTool
 
 __all__ = ["Sdk"]

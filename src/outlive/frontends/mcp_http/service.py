@@ -8,7 +8,7 @@ from outlive.core.layout import Layout
 from outlive.engine import Engine
 from outlive.frontends.mcp_http.calls import Calls
 from outlive.frontends.mcp_http.endpoint import McpEndpoint
-from outlive.frontends.mcp_http.sdk_loading import Extend, SdkLoading, SdkServer
+from outlive.frontends.mcp_http.sdk_loader import Extend, SdkLoading, SdkServer
 from outlive.frontends.mcp_http.sessions import McpSessions
 from outlive.frontends.mcp_http.settings import McpHttpSettings
 from outlive.frontends.mcp_tools.contract import Toolbox

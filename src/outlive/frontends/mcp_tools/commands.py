@@ -12,7 +12,7 @@ from outlive.core.umask import parse_umask
 from outlive.engine import Process, ProcessFilter
 from outlive.frontends.mcp_tools.admission import ToolPolicy
 from outlive.frontends.mcp_tools.calls import Caller, Outcome, Progress, Unfinished
-from outlive.frontends.mcp_tools.running import Runner
+from outlive.frontends.mcp_tools.runner import Runner
 from outlive.frontends.mcp_tools.shown import duration_s, local_time, shown_output
 from outlive.frontends.mcp_tools.workspaces import Workspaces
 from outlive.protocols.limits import to_limits

@@ -14,7 +14,7 @@ from outlive.frontends.mcp_tools.calls import Answer, Caller, Outcome, Progress,
 from outlive.frontends.mcp_tools.commands import CommandTools
 from outlive.frontends.mcp_tools.lean import LeanTools
 from outlive.frontends.mcp_tools.processes import ProcessTools
-from outlive.frontends.mcp_tools.running import Runner
+from outlive.frontends.mcp_tools.runner import Runner
 from outlive.frontends.mcp_tools.scopes import SCOPES
 from outlive.frontends.mcp_tools.settings import ToolSet, ToolSettings
 from outlive.frontends.mcp_tools.tasks import ProcessTasks, Tasks

@@ -19,7 +19,7 @@ from outlive.frontends.mcp_tools.admission import ToolPolicy
 from outlive.frontends.mcp_tools.calls import Caller, Outcome, Progress, Unfinished
 from outlive.frontends.mcp_tools.pages import LeanPage, read_matches, read_page, read_tail
 from outlive.frontends.mcp_tools.readiness import wait_ready
-from outlive.frontends.mcp_tools.running import Runner, is_visible
+from outlive.frontends.mcp_tools.runner import Runner, is_visible
 from outlive.frontends.mcp_tools.shown import duration_s
 from outlive.frontends.mcp_tools.workspaces import Workspaces
 from outlive.protocols.limits import to_limits

@@ -12,7 +12,7 @@ from outlive.core.umask import parse_umask
 from outlive.engine import Process
 from outlive.frontends.mcp_tools.admission import ToolPolicy
 from outlive.frontends.mcp_tools.calls import Caller, Outcome, Progress, Unfinished
-from outlive.frontends.mcp_tools.running import Runner, is_visible
+from outlive.frontends.mcp_tools.runner import Runner, is_visible
 from outlive.frontends.mcp_tools.shown import ShownOutput, local_time, shown_output
 from outlive.protocols.limits import to_limits
 from outlive.protocols.mcp.arguments import NoArguments, ShellArguments, TerminateArguments, read_arguments

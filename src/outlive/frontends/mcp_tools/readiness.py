@@ -5,7 +5,7 @@ import codecs
 
 from outlive.core.cursor import BEGINNING, Cursor
 from outlive.engine import OutputChunk, Process
-from outlive.frontends.mcp_tools.probing import is_listening
+from outlive.frontends.mcp_tools.port_probe import is_listening
 from outlive.protocols.mcp.lean import WaitFor
 
 __all__ = ["wait_ready"]

@@ -8,7 +8,7 @@ from datetime import datetime
 from outlive.core.process import ProcessRecord
 from outlive.core.redactions import Redactions
 from outlive.engine import Process
-from outlive.protocols.clipping import Clip, join_pieces, shown_ranges
+from outlive.protocols.clips import Clip, join_pieces, shown_ranges
 
 __all__ = ["ShownOutput", "duration_s", "local_time", "shown_output"]
 

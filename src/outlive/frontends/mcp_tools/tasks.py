@@ -17,7 +17,7 @@ from typing import Protocol
 from outlive.core.errors import InvalidState, ProcessNotFound
 from outlive.engine import Process
 from outlive.frontends.mcp_tools.calls import Caller, Outcome
-from outlive.frontends.mcp_tools.running import Runner, is_visible
+from outlive.frontends.mcp_tools.runner import Runner, is_visible
 from outlive.policy.access import Scope
 from outlive.protocols.mcp.tasks import Task, TaskCall, TaskTool, task_of, tool_result
 

@@ -18,7 +18,7 @@ from outlive.core.hints import hint_for
 from outlive.engine import Process
 from outlive.frontends.positions import check_within
 from outlive.frontends.rest.context import ProcessIdPath, RestContext, problems
-from outlive.frontends.rest.following import Event, FeedPlace, OutputFeed
+from outlive.frontends.rest.output_feed import Event, FeedPlace, OutputFeed
 from outlive.frontends.rest.problems import problem_response
 from outlive.frontends.rest.slugs import problem
 from outlive.protocols.jsonrpc.views import Encoding

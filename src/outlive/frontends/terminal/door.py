@@ -18,10 +18,10 @@ from outlive.frontends.guard import access_of
 from outlive.frontends.outbox import open_outbox
 from outlive.frontends.pace import Take
 from outlive.frontends.positions import check_within
-from outlive.frontends.terminal.beginning import newest_history
+from outlive.frontends.terminal.history_start import newest_history
 from outlive.frontends.terminal.viewer import View, Viewer
 from outlive.policy.access import Access, Scope
-from outlive.protocols.terminal_socket.opening import CONTROLLED, Opening, chosen_subprotocol
+from outlive.protocols.terminal_socket.viewer_request import CONTROLLED, Opening, chosen_subprotocol
 from outlive.store.rows import ProcessFilter
 
 __all__ = ["PATH", "TerminalFrontend", "send_refusal"]

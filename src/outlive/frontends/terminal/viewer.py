@@ -17,7 +17,7 @@ from outlive.frontends.follower import Sender
 from outlive.frontends.outbox import Outbox
 from outlive.frontends.pace import Take
 from outlive.frontends.terminal.keyboard import TypedInput
-from outlive.frontends.terminal.showing import TerminalOutput
+from outlive.frontends.terminal.terminal_output import TerminalOutput
 from outlive.protocols.terminal_socket.messages import (
     ClientMessage,
     EndOfFile,

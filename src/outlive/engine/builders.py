@@ -7,7 +7,7 @@ from outlive.core.lifecycle import State
 from outlive.core.process import Owner, ProcessRecord
 from outlive.core.sandbox import Sandbox
 from outlive.core.spec import Spec
-from outlive.engine.hiding import TextMask
+from outlive.engine.output_redaction import TextMask
 from outlive.engine.resolve import Resolved
 from outlive.engine.sandbox import Confined
 from outlive.engine.settings import EngineSettings

@@ -14,8 +14,7 @@ from typing import Any
 from outlive.backends.docker import folders
 from outlive.backends.docker.api import DockerApi, NoSuchContainer, image_missing
 from outlive.backends.docker.door import Connect, Door
-from outlive.backends.docker.entering import Again, Entrance, Replaced, remove_quietly
-from outlive.backends.docker.handing import LockToHand, mark_of, ready_to_hand
+from outlive.backends.docker.entrance import Again, Entrance, Replaced, remove_quietly
 from outlive.backends.docker.mounts import Mount, check_mounts, remote_mounts, still_there
 from outlive.backends.docker.recipe import (
     Labels,
@@ -27,7 +26,8 @@ from outlive.backends.docker.recipe import (
     recipe,
 )
 from outlive.backends.docker.settings import DockerSettings
-from outlive.backends.docker.streaming import Streaming
+from outlive.backends.docker.socket_handover import LockToHand, mark_of, ready_to_hand
+from outlive.backends.docker.stream_transport import Streaming
 from outlive.core.errors import BackendUnavailable, CommandRefused, OutliveError, StartFailed
 from outlive.core.layout import Layout
 from outlive.core.location import ContainerPlan

@@ -13,7 +13,7 @@ from contextlib import AbstractAsyncContextManager
 
 from outlive.backends.docker import folders
 from outlive.backends.docker.api import DockerApi, NoSuchContainer
-from outlive.backends.docker.entering import has_commands
+from outlive.backends.docker.entrance import has_commands
 from outlive.backends.docker.recipe import Labels, is_set_aside
 from outlive.backends.docker.settings import DockerSettings
 from outlive.core.errors import OutliveError

@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 from outlive.core.errors import BackendUnavailable
 from outlive.core.lifecycle import Cause
 from outlive.engine.process import Process
-from outlive.store.waiting import QueueStore, WaitingCommand
+from outlive.store.queue_store import QueueStore, WaitingCommand
 
 __all__ = ["PendingStarts"]
 

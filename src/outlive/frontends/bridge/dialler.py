@@ -14,8 +14,8 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidURI
 from websockets.protocol import State
 
-from outlive.frontends.bridge.line import CLOSE_PATIENCE_S, BridgeTransport, LineClosed
 from outlive.frontends.bridge.settings import BridgeSettings
+from outlive.frontends.bridge.transport import CLOSE_PATIENCE_S, BridgeTransport, LineClosed
 
 __all__ = ["DialledLine", "Dialler", "Serve"]
 

@@ -5,9 +5,9 @@ from typing import TypeVar, cast
 
 from outlive.backends.contract import NodeState
 from outlive.backends.remote.contract import NodeConnection
-from outlive.backends.remote.following import NodeFollower
 from outlive.backends.remote.link import NodeLink
 from outlive.backends.remote.mirror import RemoteProcess
+from outlive.backends.remote.node_follower import NodeFollower
 from outlive.core.errors import (
     AccessDenied,
     BackendUnavailable,

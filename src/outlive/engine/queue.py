@@ -11,20 +11,20 @@ from outlive.core.errors import BackendUnavailable, InvalidRequest, OutliveError
 from outlive.core.events import StateChanged
 from outlive.core.lifecycle import Cause, State
 from outlive.core.process import Owner
-from outlive.engine.filing import RegistryFeed
-from outlive.engine.finding import Reconciliation
 from outlive.engine.groups import ConcurrencyLimits
-from outlive.engine.hiding import OutputRedactor
-from outlive.engine.intake import ProcessTable
+from outlive.engine.output_redaction import OutputRedactor
+from outlive.engine.pending_starts import PendingStarts
 from outlive.engine.process import Process
+from outlive.engine.process_table import ProcessTable
+from outlive.engine.process_waits import until
+from outlive.engine.reconciliation import Reconciliation
 from outlive.engine.records import Records
-from outlive.engine.undecided import PendingStarts
-from outlive.engine.waiting import until
+from outlive.engine.registry_feed import RegistryFeed
 from outlive.protocols.keeper import decode_spec
 from outlive.store.folder import base_record
+from outlive.store.queue_store import WaitingCommand
 from outlive.store.registry import Registry
 from outlive.store.rows import ProcessFilter, StoredProcess
-from outlive.store.waiting import WaitingCommand
 
 __all__ = ["Queueing"]
 

@@ -1,7 +1,7 @@
 """Where a viewer begins that names no cursor: with the newest history, at a sane place."""
 
 from outlive.core.cursor import Cursor
-from outlive.protocols.terminal_socket.beginning import CONTEXT_BYTES, LOOK_BYTES, sane_start
+from outlive.protocols.terminal_socket.history_start import CONTEXT_BYTES, LOOK_BYTES, sane_start
 from outlive.store.output_log import OutputLog
 
 __all__ = ["HISTORY_BYTES", "newest_history"]

@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 from outlive.core.errors import BackendUnavailable, InvalidState, OutliveError
 from outlive.frontends.bridge.extension import Extension, Gone, NotSent, Outcome, Silent
-from outlive.frontends.bridge.seats import OwnedTerminals
 from outlive.frontends.bridge.settings import BridgeSettings
+from outlive.frontends.bridge.terminal_owners import OwnedTerminals
 from outlive.protocols.bridge.answers import Broken, Failure, Pong, Success, TerminalCreated
 from outlive.protocols.bridge.exchange import Asking
 

@@ -6,8 +6,8 @@ A short command is written once, at its end. What a crash of the server cuts off
 import asyncio
 
 from outlive.core.identity import id_to_bytes
-from outlive.engine.intake import ProcessTable
 from outlive.engine.process import Process
+from outlive.engine.process_table import ProcessTable
 from outlive.store.registry import Registry
 from outlive.store.rows import StoredProcess
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Self, TypeVar
 
 from outlive.client.local_wire import open_local
-from outlive.client.world import Transport
+from outlive.client.runtime import Transport
 
 __all__ = ["ThreadRuntime"]
 

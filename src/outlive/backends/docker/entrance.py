@@ -14,9 +14,9 @@ from typing import Any
 from outlive.backends.docker import folders
 from outlive.backends.docker.api import DockerApi
 from outlive.backends.docker.door import Connect, Door
-from outlive.backends.docker.handing import Handing, LockToHand, ready_to_hand
 from outlive.backends.docker.recipe import aside_name, is_current, is_set_aside
-from outlive.backends.docker.streaming import Streaming
+from outlive.backends.docker.socket_handover import Handing, LockToHand, ready_to_hand
+from outlive.backends.docker.stream_transport import Streaming
 from outlive.core.errors import BackendUnavailable, OutliveError, StartFailed
 from outlive.core.layout import Layout
 from outlive.core.location import ContainerPlan

@@ -5,8 +5,8 @@ import time
 from collections.abc import Callable
 
 from outlive.engine.process import Process
+from outlive.store.queue_store import WaitingCommand
 from outlive.store.rows import to_ns
-from outlive.store.waiting import WaitingCommand
 
 __all__ = ["ApprovalDeadlines"]
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from outlive.core.command import Command
-from outlive.policy.deciding import deciding_variables
+from outlive.policy.decisive_variables import deciding_variables
 from outlive.policy.grammar import parse_line
 from outlive.policy.rules import JudgedCommand
 from outlive.policy.starters import LINE_STARTERS, SHELLS, WORD_STARTERS

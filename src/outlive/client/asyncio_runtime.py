@@ -12,7 +12,7 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake
 
 from outlive.client.handshake import OPTIONS, keep_alive, refusal, secured
 from outlive.client.local_wire import widen
-from outlive.client.world import ConnectionLost
+from outlive.client.runtime import ConnectionLost
 
 __all__ = ["AsyncioRuntime"]
 

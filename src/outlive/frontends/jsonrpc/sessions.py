@@ -15,7 +15,7 @@ from outlive.core.cursor import Cursor
 from outlive.core.errors import BackendUnavailable, InvalidState, LimitExceeded
 from outlive.engine import Engine, Process, ProcessFilter
 from outlive.engine.places import StartSlots
-from outlive.frontends.jsonrpc.connection import Holder, Session
+from outlive.frontends.jsonrpc.session import Holder, Session
 from outlive.frontends.jsonrpc.settings import JsonRpcSettings
 
 __all__ = ["Sessions"]

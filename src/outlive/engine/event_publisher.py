@@ -7,10 +7,10 @@ from outlive.core.errors import BackendUnavailable, OutliveError
 from outlive.core.events import AuditEvent, Event, StartRejected
 from outlive.core.process import Owner, ProcessRecord
 from outlive.engine.announcer import Announcer
-from outlive.engine.asked import AuditedControls
+from outlive.engine.audited_controls import AuditedControls
 from outlive.engine.inside import check_raw
 from outlive.engine.queries import Queries
-from outlive.engine.queueing import Queueing
+from outlive.engine.queue import Queueing
 
 __all__ = ["Announcing"]
 

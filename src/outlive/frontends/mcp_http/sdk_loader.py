@@ -8,8 +8,8 @@ from typing import Any, Protocol
 
 from starlette.types import Receive, Scope, Send
 
-from outlive.frontends.mcp_http.asking import Ask
 from outlive.frontends.mcp_http.requests import Message
+from outlive.frontends.mcp_http.server_requests import Ask
 from outlive.frontends.mcp_tools.contract import Caller
 
 __all__ = ["Extend", "SdkLoading", "SdkServer"]

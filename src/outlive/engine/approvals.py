@@ -20,10 +20,10 @@ from outlive.core.events import ApprovalDecided, ApprovalRequested, StateChanged
 from outlive.core.lifecycle import Cause
 from outlive.core.process import Owner, ProcessRecord
 from outlive.core.redactions import redacted_member
-from outlive.engine.announcing import Announcing
-from outlive.engine.hiding import OutputRedactor, TextMask, hide_error
-from outlive.engine.pending import ApprovalDeadlines
-from outlive.engine.policing import Policing
+from outlive.engine.approval_deadlines import ApprovalDeadlines
+from outlive.engine.event_publisher import Announcing
+from outlive.engine.output_redaction import OutputRedactor, TextMask, hide_error
+from outlive.engine.policy_check import Policing
 from outlive.engine.preparation import Preparation
 from outlive.engine.process import Process
 from outlive.engine.resolve import Resolved
@@ -31,7 +31,7 @@ from outlive.engine.secrets import Secrets
 from outlive.policy.judgement import CommandPolicy, Verdict, refusal
 from outlive.protocols.keeper import decode_spec, encode_spec
 from outlive.store.folder import encode_meta
-from outlive.store.waiting import QueueStore, WaitingCommand
+from outlive.store.queue_store import QueueStore, WaitingCommand
 
 __all__ = ["Approvals", "WaitingApproval"]
 

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 
 from outlive.core.command import Command
 from outlive.engine.programs import look_up
+from outlive.policy.command_reader import Reading, read_command
 from outlive.policy.judgement import CommandPolicy, Decision
 from outlive.policy.program_file import ProgramFile
-from outlive.policy.reading import Reading, read_command
 
 __all__ = ["Policing"]
 
