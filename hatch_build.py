@@ -43,7 +43,7 @@ class RunnerBuildHook(BuildHookInterface[Any]):
                 )
                 continue
             made.chmod(0o755)
-            build_data["force_include"][str(made)] = f"outlive/backends/docker/runner/{shipped_name(machine)}"
+            build_data["force_include"][str(made)] = f"outlive/native/{shipped_name(machine)}"
 
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:  # noqa: ARG002
         """Remove what was compiled: the wheel has it."""

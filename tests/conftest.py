@@ -35,10 +35,14 @@ for _number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
 def event_loop_watch() -> Iterator[None]:
     """Fail a test in which our code blocks the event loop; tests themselves may block it."""
     with blockbuster_ctx("outlive") as watch:
-        holders = "outlive/frontends/socket_holders.py"  # in /proc, where nothing waits (decisions 70 and 91)
+        holders = (
+            "outlive/server/access/socket_holders.py"  # in /proc, where nothing waits (decisions 70 and 91)
+        )
         watch.functions["os.listdir"].can_block_in(holders, "_sockets")
         for name in ("os.scandir", "os.readlink"):
-            watch.functions[name].can_block_in("outlive/keeper/callers.py", {"sockets_of", "_socket_inode"})
+            watch.functions[name].can_block_in(
+                "outlive/keeper/common/callers.py", {"sockets_of", "_socket_inode"}
+            )
         yield
 
 

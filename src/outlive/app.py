@@ -23,29 +23,18 @@ from outlive.docker_mode import remove_when_closed
 from outlive.engine.lists import log_openness
 from outlive.engine.terminals import terminals_of
 from outlive.execution import engine_and_containers
-from outlive.frontends.boundary import ErrorBoundary
 from outlive.frontends.bridge import BRIDGE_PATH, BridgeFrontend, BridgeSettings
-from outlive.frontends.dialects import ErrorFormats
-from outlive.frontends.entry import Authenticator
-from outlive.frontends.front_page import HEALTH_PATH, front_routes, unknown_path
-from outlive.frontends.guard import Guard, Names
 from outlive.frontends.jsonrpc.door import JsonRpcFrontend
 from outlive.frontends.jsonrpc.settings import JsonRpcSettings
-from outlive.frontends.mcp_http.door import PATH as MCP_PATH
-from outlive.frontends.mcp_http.door import McpHttpFrontend
-from outlive.frontends.mcp_http.refusals import send_rpc_error
-from outlive.frontends.pace import RateLimiter, counting
-from outlive.frontends.peers import PEER, Peers, still_lives
+from outlive.frontends.mcp.http.door import PATH as MCP_PATH
+from outlive.frontends.mcp.http.door import McpHttpFrontend
+from outlive.frontends.mcp.http.refusals import send_rpc_error
 from outlive.frontends.rest.door import PATH as REST_PATH
 from outlive.frontends.rest.door import PROBE_PATHS, RestFrontend, found_so_far
 from outlive.frontends.rest.door import dialect as rest_dialect
 from outlive.frontends.rest.slugs import DOCS_PATH
 from outlive.frontends.terminal.door import PATH as TERMINAL_PATH
 from outlive.frontends.terminal.door import TerminalFrontend, send_refusal
-from outlive.frontends.timing import Timed
-from outlive.frontends.tls import certificate_names
-from outlive.frontends.token_book import TokenBook
-from outlive.frontends.told_refusals import AuditedErrors
 from outlive.late_services import mcp_service, rest_service
 from outlive.observability.audit import AuditLog
 from outlive.observability.audit_entries import audited_kinds
@@ -54,6 +43,17 @@ from outlive.observability.process_log import ProcessLog, logged_kinds
 from outlive.policy.access import Access, Scope
 from outlive.policy.extra_patterns import parse_patterns
 from outlive.policy.redaction import Redactor
+from outlive.server.access.authenticator import Authenticator
+from outlive.server.access.guard import Guard, Names
+from outlive.server.access.peers import PEER, Peers, still_lives
+from outlive.server.access.token_book import TokenBook
+from outlive.server.errors.audited_errors import AuditedErrors
+from outlive.server.errors.boundary import ErrorBoundary
+from outlive.server.errors.error_formats import ErrorFormats
+from outlive.server.http.front_page import HEALTH_PATH, front_routes, unknown_path
+from outlive.server.http.timing import Timed
+from outlive.server.http.tls import certificate_names
+from outlive.server.limits.rate_limiter import RateLimiter, counting
 from outlive.store.audit_trail import AuditTrail
 from outlive.store.token_file import TokenFile
 

@@ -19,10 +19,10 @@ from pathlib import Path
 
 from outlive.backends.docker.ferry import FERRY_FILE, Ferry, stand_argv
 from outlive.core.layout import Layout
-from outlive.keeper.callers import AcceptTurns, PeerProcess
-from outlive.keeper.kernel import BOOT_ID
-from outlive.keeper.kinship import Ancestor, ancestry
-from outlive.keeper.status import ask_status
+from outlive.keeper.common.ancestry import Ancestor, ancestry
+from outlive.keeper.common.callers import AcceptTurns, PeerProcess
+from outlive.keeper.common.kernel import BOOT_ID
+from outlive.keeper.common.status import ask_status
 
 __all__ = ["RelayCheck"]
 

@@ -16,8 +16,8 @@ from outlive.core.layout import Layout
 from outlive.core.location import parse_isolation
 from outlive.engine.containers import ContainerSettings
 from outlive.engine.engine import Engine
-from outlive.keeper.lock_challenge import lock_to_hand
-from outlive.keeper.sockets import connect_own
+from outlive.keeper.common.sockets import connect_own
+from outlive.keeper.supervisor.lock_challenge import lock_to_hand
 
 __all__ = ["container_settings", "docker_containers", "living_containers", "remove_when_closed"]
 

@@ -13,13 +13,13 @@ from outlive.core.errors import ConfigInvalid
 from outlive.core.identity import ProcessId
 from outlive.core.layout import Layout
 from outlive.core.location import DOCKER, LOCAL
+from outlive.discovery.keeper import ensure_keeper
+from outlive.discovery.own_kind import own_nice, own_umask
 from outlive.docker_mode import container_settings, docker_containers, living_containers
 from outlive.engine import Engine
 from outlive.engine.configured import engine_settings
-from outlive.keeper.sockets import connect_unix
+from outlive.keeper.common.sockets import connect_unix
 from outlive.policy.redaction import Redactor
-from outlive.presence.keeper import ensure_keeper
-from outlive.presence.own_kind import own_nice, own_umask
 
 __all__ = ["engine_and_containers"]
 

@@ -8,7 +8,7 @@ from outlive.config import Settings
 from outlive.core.layout import Layout
 from outlive.engine import Engine
 from outlive.engine.terminals import Terminals
-from outlive.frontends.mcp_http.door import McpService
+from outlive.frontends.mcp.http.door import McpService
 from outlive.frontends.rest.door import LoadedRest
 
 __all__ = ["mcp_service", "rest_service"]
@@ -23,9 +23,9 @@ def mcp_service(
 ) -> McpService:
     """Build the MCP service; called at the first MCP request."""
     # Start-up time: a quarter of the whole start, which only MCP callers have to wait for.
-    from outlive.frontends.mcp_http.service import McpHttpService  # noqa: PLC0415
-    from outlive.frontends.mcp_http.settings import McpHttpSettings  # noqa: PLC0415
-    from outlive.frontends.mcp_tools.contract import Toolbox, ToolSet, ToolSettings  # noqa: PLC0415
+    from outlive.frontends.mcp.http.service import McpHttpService  # noqa: PLC0415
+    from outlive.frontends.mcp.http.settings import McpHttpSettings  # noqa: PLC0415
+    from outlive.frontends.mcp.tools.contract import Toolbox, ToolSet, ToolSettings  # noqa: PLC0415
 
     tools = ToolSettings(
         enabled=not settings.tools_disabled,
@@ -51,7 +51,7 @@ def mcp_service(
 def rest_service(engine: Engine, terminals: Terminals, settings: Settings) -> LoadedRest:
     """Build the REST service; called at the first REST request."""
     # Start-up time: FastAPI takes longer to import than everything else together.
-    from outlive.frontends.rest.service import LoadedRest as FastApiService  # noqa: PLC0415
+    from outlive.frontends.rest.service import RestService as FastApiService  # noqa: PLC0415
     from outlive.frontends.rest.settings import RestSettings  # noqa: PLC0415
 
     return FastApiService(

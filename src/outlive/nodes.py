@@ -11,7 +11,7 @@ from outlive.config import Settings
 from outlive.config.node_settings import NODE_TOKEN
 from outlive.core.errors import ConfigInvalid
 from outlive.core.layout import Layout
-from outlive.keeper.kernel import punch_hole
+from outlive.keeper.common.kernel import punch_hole
 
 __all__ = ["node_backends", "node_tokens"]
 

@@ -9,7 +9,7 @@ import pytest
 
 from outlive.client import Client, Output
 from outlive.core.errors import AccessDenied
-from outlive.frontends.tls import certificate_names
+from outlive.server.http.tls import certificate_names
 from tests.attacks.attacking import create_token
 from tests.attacks.certificates import Authority
 from tests.support.server import OutliveServer, run_outlive

@@ -22,7 +22,7 @@ from outlive.core.errors import OutliveError
 from outlive.core.terminal import ENGINE
 from outlive.engine.terminals import NewTerminal, Terminals
 from outlive.frontends.bridge.own import owner_of
-from outlive.frontends.guard import access_of
+from outlive.server.access.guard import access_of
 
 PATH = "/test/terminals"
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from outlive.core.errors import ConfigInvalid
-from outlive.presence.config_files import PROJECT_FILE, read_config_files, user_file
+from outlive.discovery.config_files import PROJECT_FILE, read_config_files, user_file
 from tests.support.server import run_outlive
 
 

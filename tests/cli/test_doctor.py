@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from outlive.cli import capacity, cgroups, probes
-from outlive.keeper.cgroups import group_of, mount_point
-from outlive.keeper.shim_program import SHIM_VARIABLE
+from outlive.keeper.common.cgroups import group_of, mount_point
+from outlive.keeper.common.shim_program import SHIM_VARIABLE
 from tests.cli.launching import run
 from tests.keeper.client import KeeperRefused, until
 from tests.keeper.house import House

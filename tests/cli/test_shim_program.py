@@ -12,9 +12,9 @@ import pytest
 
 from outlive.backends.docker.runner_build import cache_folder, compiled_runner, present_runner
 from outlive.cli.shim_probe import probe_shims
-from outlive.keeper.shim_program import SHIM_VARIABLE
-from outlive.presence import keeper as presence_keeper
-from outlive.presence.keeper import ensure_keeper, find_shim
+from outlive.discovery import keeper as presence_keeper
+from outlive.discovery.keeper import ensure_keeper, find_shim
+from outlive.keeper.common.shim_program import SHIM_VARIABLE
 from tests.cli.launching import run
 from tests.keeper.client import until
 from tests.keeper.house import House, sh, shim_program

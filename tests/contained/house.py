@@ -16,8 +16,8 @@ from outlive.backends.docker.folders import prepare_hand
 from outlive.backends.docker.socket_handover import Handing, mark_of
 from outlive.core.identity import ProcessId
 from outlive.core.spec import Spec
-from outlive.keeper import sockets
-from outlive.keeper.tree import children
+from outlive.keeper.common import sockets
+from outlive.keeper.common.tree import children
 from tests.keeper.client import until
 from tests.keeper.house import House, Options
 from tests.support.processes import end

@@ -15,7 +15,7 @@ from outlive.backends.docker.containers import Containers
 from outlive.backends.docker.settings import DockerSettings, Endpoint
 from outlive.core.layout import Layout
 from outlive.core.location import ContainerPlan
-from outlive.keeper.sockets import connect_unix
+from outlive.keeper.common.sockets import connect_unix
 
 __all__ = ["IMAGE", "Site"]
 

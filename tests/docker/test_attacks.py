@@ -17,7 +17,7 @@ import pytest
 from outlive.backends.docker import folders
 from outlive.client import Client, OutliveError, Process
 from outlive.core.layout import Layout
-from outlive.keeper.sockets import connect_own
+from outlive.keeper.common.sockets import connect_own
 from tests.docker.streams import output_of, until
 from tests.docker.tools import PYTHON, containers_left, remove_containers, serve_words
 from tests.support.processes import is_alive

@@ -19,8 +19,8 @@ from outlive.backends.docker.ferry import FERRY_FILE
 from outlive.backends.docker.frames import Type, encode
 from outlive.core.layout import Layout
 from outlive.docker_ferry import RelayCheck
-from outlive.keeper.kernel import BOOT_ID, start_ticks
-from outlive.keeper.sockets import listen_unix
+from outlive.keeper.common.kernel import BOOT_ID, start_ticks
+from outlive.keeper.common.sockets import listen_unix
 from tests.docker.streams import until
 from tests.keeper.house import House
 

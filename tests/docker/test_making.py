@@ -282,7 +282,7 @@ async def test_a_runner_that_does_not_listen_is_said(
 @pytest.fixture
 def mute(tmp_path: Path) -> Path:
     """The runner, but nobody can connect to it, as in a runtime that keeps sockets apart."""
-    for path in (Path(building.__file__).parent / "runner").glob("*.[ch]"):
+    for path in (Path(building.__file__).parents[2] / "native").glob("*.[ch]"):
         text = path.read_text().replace("way.is_handed = true;", "for (;;) pause();")
         (tmp_path / path.name).write_text(text)
     target = tmp_path / "mute"

@@ -10,8 +10,8 @@ from anyio import to_thread
 
 from outlive.config import OPTIONS
 from outlive.core.layout import Layout
-from outlive.keeper import presence
-from outlive.keeper.records import read_end
+from outlive.keeper.common.records import read_end
+from outlive.keeper.supervisor import lifecycle as presence
 from tests.docs.consoles import Console, commands
 from tests.docs.pages import page, section, table_rows, words
 from tests.support.processes import poll_until

@@ -7,8 +7,8 @@ from typing import Any, get_args
 import msgspec
 import pytest
 
-from outlive.frontends.answers import STATUS
 from outlive.protocols.terminal_socket.messages import ClientMessage, ServerMessage
+from outlive.server.errors.answers import STATUS
 from tests.docs.pages import page
 from tests.support.server import OutliveServer
 from tests.terminal_socket.viewing import PATIENCE_S, start

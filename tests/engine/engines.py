@@ -11,8 +11,8 @@ from outlive.core.command import Command
 from outlive.core.cursor import BEGINNING
 from outlive.core.process import Owner
 from outlive.engine import Engine, EngineSettings, OutputChunk, Process, follow
-from outlive.keeper.launch import ensure_keeper
-from outlive.keeper.sockets import connect_unix
+from outlive.keeper.common.launch import ensure_keeper
+from outlive.keeper.common.sockets import connect_unix
 
 __all__ = ["ME", "an_engine", "output_of", "run", "settled"]
 

@@ -8,7 +8,7 @@ import socket
 from pathlib import Path
 
 from outlive.core.layout import Layout
-from outlive.keeper.sockets import connect_unix
+from outlive.keeper.common.sockets import connect_unix
 from outlive.protocols.keeper import RECORD, Flags, decode_message, encode_message
 
 __all__ = ["SYNC", "FakeKeeper"]

@@ -14,8 +14,8 @@ from outlive.backends.local import LocalBackend
 from outlive.core.command import Command
 from outlive.core.errors import InvalidState, LimitExceeded
 from outlive.engine import Engine, Process
-from outlive.keeper.launch import ensure_keeper
-from outlive.keeper.sockets import connect_unix
+from outlive.keeper.common.launch import ensure_keeper
+from outlive.keeper.common.sockets import connect_unix
 from tests.engine.engines import ME, an_engine, output_of
 from tests.support.processes import Gate
 

@@ -18,8 +18,8 @@ import outlive
 from outlive.core.command import Command
 from outlive.core.sandbox import Profile
 from outlive.engine.sandbox import Sandboxes, SandboxSettings
-from outlive.keeper.offers import Capabilities, read_offers
-from outlive.keeper.shim_program import SHIM_VARIABLE
+from outlive.keeper.common.shim_program import SHIM_VARIABLE
+from outlive.keeper.sandbox.capabilities import Capabilities, read_offers
 from outlive.protocols.keeper import encode_message
 from tests.keeper.house import House
 from tests.sandbox.ordinary import ordinary_outlive
@@ -35,7 +35,7 @@ _LIST = b"GET /v1/processes HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n
 _ATTACK = (
     "import sys; sys.path.insert(0, sys.argv.pop(1)); from tests.escapes.attacker.run import main; main()"
 )
-_ENSURE = "import sys; sys.path.insert(0, sys.argv[1]); from outlive.keeper.launch import ensure_keeper; ensure_keeper(sys.argv[2], deadline_s=20.0)"
+_ENSURE = "import sys; sys.path.insert(0, sys.argv[1]); from outlive.keeper.common.launch import ensure_keeper; ensure_keeper(sys.argv[2], deadline_s=20.0)"
 
 
 class _House(House):

@@ -21,7 +21,7 @@ from pathlib import Path
 import anyio
 from websockets.exceptions import WebSocketException
 
-from outlive.keeper.files import is_written
+from outlive.keeper.common.files import is_written
 from tests.faults.judging import Report, check_audit, check_folder, check_logs, leaks
 from tests.faults.killing import Hand
 from tests.faults.plans import Planner

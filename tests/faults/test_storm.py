@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from outlive.core.sandbox import Profile
-from outlive.keeper.offers import ask_offers
+from outlive.keeper.sandbox.capabilities import ask_offers
 from tests.faults.disk_storm import WEATHERS, disk_storm
 from tests.faults.server_storm import container_storm, server_storm
 from tests.faults.storm import storm

@@ -11,13 +11,13 @@ from starlette.types import ASGIApp, Receive, Send
 from starlette.types import Scope as ASGIScope
 
 from outlive.core.layout import Layout
-from outlive.frontends.entry import Authenticator
-from outlive.frontends.guard import ACCESS
-from outlive.frontends.http_server import serving
-from outlive.frontends.listeners import Listeners
-from outlive.frontends.peers import Living, Peers
-from outlive.frontends.token_book import TokenBook
 from outlive.policy.access import Access, Scope
+from outlive.server.access.authenticator import Authenticator
+from outlive.server.access.guard import ACCESS
+from outlive.server.access.peers import Living, Peers
+from outlive.server.access.token_book import TokenBook
+from outlive.server.http.http_server import serving
+from outlive.server.http.listeners import Listeners
 from outlive.store.token_file import TokenFile
 
 __all__ = ["Served", "admitted", "entry", "served"]

@@ -14,9 +14,9 @@ from starlette.types import ASGIApp, Receive, Send
 from starlette.types import Scope as ASGIScope
 from starlette.websockets import WebSocket
 
-from outlive.frontends.front_page import front_routes, unknown_path
-from outlive.frontends.pace import RateLimiter, counting
 from outlive.policy.access import Access, Scope
+from outlive.server.http.front_page import front_routes, unknown_path
+from outlive.server.limits.rate_limiter import RateLimiter, counting
 from tests.frontends.serving import admitted, served
 from tests.support.raw import http_get
 

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outlive.core.errors import SLUGS
-from outlive.frontends.answers import STATUS
-from outlive.frontends.guard import Names, judge
+from outlive.server.access.guard import Names, judge
+from outlive.server.errors.answers import STATUS
 
 _PORT = 8003
 

@@ -19,11 +19,11 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from starlette.websockets import WebSocket
 
 from outlive.core.errors import ConfigInvalid
-from outlive.frontends.boundary import ErrorBoundary
-from outlive.frontends.front_page import front_routes, unknown_path
-from outlive.frontends.guard import Guard
-from outlive.frontends.http_server import HttpProtocol
-from outlive.frontends.listeners import Listeners, open_port
+from outlive.server.access.guard import Guard
+from outlive.server.errors.boundary import ErrorBoundary
+from outlive.server.http.front_page import front_routes, unknown_path
+from outlive.server.http.http_server import HttpProtocol
+from outlive.server.http.listeners import Listeners, open_port
 from tests.frontends.serving import entry, served
 from tests.support.raw import Answer, http_get, open_raw_websocket, upgrade
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from outlive.core.layout import Layout
-from outlive.frontends.peers import Peer, PeerPlace, Peers
+from outlive.server.access.peers import Peer, PeerPlace, Peers
 
 _CLIENT = """
 import socket, sys

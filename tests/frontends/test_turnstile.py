@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from outlive.frontends.turnstile import SWEEP_S, ConnectionLimiter, ConnectionPhase
+from outlive.server.limits.connection_limiter import SWEEP_S, ConnectionLimiter, ConnectionPhase
 
 
 class _Guest:

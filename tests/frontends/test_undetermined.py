@@ -14,11 +14,11 @@ from starlette.routing import Router, WebSocketRoute
 from starlette.types import ASGIApp
 from starlette.websockets import WebSocket
 
-from outlive.frontends import entry as entry_module
-from outlive.frontends import peers as peers_module
-from outlive.frontends.front_page import front_routes
-from outlive.frontends.guard import Guard
-from outlive.frontends.looks import Looks
+from outlive.server.access import authenticator as entry_module
+from outlive.server.access import peers as peers_module
+from outlive.server.access.guard import Guard
+from outlive.server.access.looks import Looks
+from outlive.server.http.front_page import front_routes
 from tests.frontends.serving import entry, served
 from tests.support.raw import http_get
 

@@ -71,7 +71,7 @@ def test_the_wheel_holds_the_package_its_types_and_its_licence(wheel: Path) -> N
     names = zipfile.ZipFile(wheel).namelist()
     starts = "outlive/engine/terminals/start_files"
     files = [f"{starts}/{name}" for name in ("start.bash", "start.fish", "zsh/.zshenv", "zsh/.zshrc")]
-    assert {"outlive/py.typed", "outlive/frontends/mcp_tools/workspace.bash", *files} <= set(names)
+    assert {"outlive/py.typed", "outlive/frontends/mcp/tools/workspace.bash", *files} <= set(names)
     assert any(name.endswith("/licenses/LICENSE") for name in names)
     strangers = [
         name for name in names if not name.startswith(("outlive/", f"outlive-{outlive.__version__}."))
@@ -83,7 +83,7 @@ def test_the_wheel_holds_the_containers_runner_for_every_machine(wheel: Path, in
     """Compiled where a compiler is, and the sources for where none was; one wheel for all machines (decision 120)."""
     assert wheel.name.endswith("-py3-none-any.whl")
     names = set(zipfile.ZipFile(wheel).namelist())
-    folder = "outlive/backends/docker/runner"
+    folder = "outlive/native"
     sources = {
         f"{folder}/{path.name}" for path in [*runner_sources(), *runner_sources()[0].parent.glob("*.h")]
     }
@@ -100,7 +100,7 @@ def test_the_wheel_holds_the_containers_runner_for_every_machine(wheel: Path, in
 def test_an_installed_keeper_has_the_wheels_own_program_for_shims(
     wheel: Path, installed: Path, clean_env: dict[str, str]
 ) -> None:
-    shipped = f"outlive/backends/docker/runner/{shipped_name(platform.machine())}"
+    shipped = f"outlive/native/{shipped_name(platform.machine())}"
     checks = json.loads(_run(installed, "doctor", "--json", env=clean_env))["checks"]
     (found,) = (check for check in checks if check["name"] == "shims")
     assert found["ok"] == (shipped in zipfile.ZipFile(wheel).namelist())

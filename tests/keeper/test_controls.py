@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from outlive.keeper.files import is_written
+from outlive.keeper.common.files import is_written
 from outlive.protocols.keeper import CauseCode, Phase
 from tests.keeper.client import KeeperRefused, until
 from tests.keeper.house import House, is_paused, sh

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from outlive.keeper.files import is_written
-from outlive.keeper.kernel import BOOT_ID
-from outlive.keeper.locks import take_lock
-from outlive.keeper.pid_lock import open_pid_lock, take_pid_lock
-from outlive.keeper.records import read_end
-from outlive.keeper.shim_program import SHIM_VARIABLE
-from outlive.keeper.sockets import connect_unix, receive
-from outlive.keeper.spawn import keeper_argv
+from outlive.keeper.common.files import is_written
+from outlive.keeper.common.kernel import BOOT_ID
+from outlive.keeper.common.locks import take_lock
+from outlive.keeper.common.pid_lock import open_pid_lock, take_pid_lock
+from outlive.keeper.common.records import read_end
+from outlive.keeper.common.shim_program import SHIM_VARIABLE
+from outlive.keeper.common.sockets import connect_unix, receive
+from outlive.keeper.common.spawn import keeper_argv
 from tests.keeper.client import until
 from tests.keeper.house import House, sh, shim_program
 from tests.support.processes import Gate, is_alive

@@ -15,9 +15,9 @@ from outlive.core.environment import SharedEnvironment
 from outlive.core.identity import id_from_bytes
 from outlive.core.lifecycle import Cause
 from outlive.core.spec import Spec
-from outlive.keeper.journal import Journal, read_journal
-from outlive.keeper.limits import read_gaps
-from outlive.keeper.shim_files import add_secrets
+from outlive.keeper.common.journal import Journal, read_journal
+from outlive.keeper.guardian.shim_files import add_secrets
+from outlive.keeper.supervisor.output.limits import read_gaps
 from outlive.protocols.frames import (
     IDX,
     ExitRecord,

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 from outlive.core.identity import id_to_bytes
-from outlive.keeper.limits import read_gaps
+from outlive.keeper.supervisor.output.limits import read_gaps
 from outlive.protocols.keeper import CauseCode, Doorbell, Flags, Phase
 from tests.keeper.client import KeeperRefused
 from tests.keeper.house import House, sh

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from outlive.core.layout import Layout
-from outlive.keeper import sockets
-from outlive.keeper.lock_challenge import LockChallenge, lock_to_hand
-from outlive.keeper.locks import take_lock
-from outlive.keeper.loop import Loop
+from outlive.keeper.common import sockets
+from outlive.keeper.common.locks import take_lock
+from outlive.keeper.supervisor.lock_challenge import LockChallenge, lock_to_hand
+from outlive.keeper.supervisor.loop import Loop
 from outlive.protocols.keeper import decode_message, encode_message
 from tests.keeper.house import House
 
@@ -104,7 +104,7 @@ def test_the_byte_is_locked_again_when_the_peer_hangs_up(tmp_path: Path) -> None
 def test_the_byte_is_locked_again_when_the_peer_says_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("outlive.keeper.lock_challenge._FREE_S", 0.01)
+    monkeypatch.setattr("outlive.keeper.supervisor.lock_challenge._FREE_S", 0.01)
     with _meeting(tmp_path) as met:
         met.say(b"prove %d" % _AT)
         assert not met.is_locked()
@@ -116,7 +116,7 @@ def test_the_byte_is_locked_again_when_the_peer_says_nothing(
 def test_a_byte_that_somebody_took_is_taken_back_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("outlive.keeper.lock_challenge._RETRY_S", 0.01)
+    monkeypatch.setattr("outlive.keeper.supervisor.lock_challenge._RETRY_S", 0.01)
     with _meeting(tmp_path) as met:
         met.say(b"prove %d" % _AT)
         fcntl.fcntl(met.reader, fcntl.F_OFD_SETLK, _FLOCK.pack(fcntl.F_RDLCK, os.SEEK_SET, _AT, 1, 0))

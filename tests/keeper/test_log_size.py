@@ -10,7 +10,7 @@ import pytest
 _WRITE = """
 import sys
 from outlive.core.layout import Layout
-from outlive.keeper.standard_files import log, use_standard_files
+from outlive.keeper.common.standard_files import log, use_standard_files
 use_standard_files(Layout(sys.argv[1]))
 for number in range(40_000):
     log(f"{sys.argv[2]} {number} " + "x" * 60)
@@ -36,7 +36,7 @@ def test_a_log_is_two_files_of_bounded_size(tmp_path: Path) -> None:
 def test_a_file_that_is_not_the_keepers_is_left_alone(tmp_path: Path) -> None:
     own = tmp_path / "mine.txt"
     own.write_bytes(b"x" * 2 * _MOST)
-    code = "from outlive.keeper.standard_files import log; log('a line')"
+    code = "from outlive.keeper.common.standard_files import log; log('a line')"
     with own.open("ab") as stderr:
         subprocess.run([sys.executable, "-c", code], stderr=stderr, check=True)
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]

@@ -4,7 +4,7 @@ import os
 import time
 from functools import partial
 
-from outlive.keeper.loop import Loop
+from outlive.keeper.supervisor.loop import Loop
 
 
 def test_what_a_handler_puts_off_comes_after_this_turns_hooks() -> None:

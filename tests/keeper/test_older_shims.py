@@ -12,9 +12,9 @@ import pytest
 
 from outlive.backends.docker.runner_build import RUNNER_FLAGS, runner_sources
 from outlive.core.layout import Layout
-from outlive.keeper import locks
-from outlive.keeper.shim_program import SHIM_VARIABLE
-from outlive.keeper.spawn import keeper_argv, keeper_environment, spawn_detached
+from outlive.keeper.common import locks
+from outlive.keeper.common.shim_program import SHIM_VARIABLE
+from outlive.keeper.common.spawn import keeper_argv, keeper_environment, spawn_detached
 from tests.keeper.house import House, sh, shim_program
 from tests.support.processes import Gate
 
@@ -41,7 +41,7 @@ bool is_held(int lock)
 _ONE_LOCK = """
 import sys, time
 sys.path.insert(0, sys.argv[1])
-from outlive.keeper.locks import take_lock
+from outlive.keeper.common.locks import take_lock
 assert take_lock(sys.argv[2]) is not None
 print("held", flush=True)
 time.sleep(600)

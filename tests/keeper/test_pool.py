@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from outlive.core.layout import Layout
-from outlive.keeper import sockets
-from outlive.keeper.kept import ShimLink
-from outlive.keeper.loop import Loop
-from outlive.keeper.pool import GuardianLink, ShimPool
+from outlive.keeper.common import sockets
+from outlive.keeper.supervisor.loop import Loop
+from outlive.keeper.supervisor.managed_process import ShimLink
+from outlive.keeper.supervisor.starts.shim_pool import GuardianLink, ShimPool
 
 
 class _Guardian:

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from outlive.core.layout import Layout
-from outlive.keeper import prepared
-from outlive.keeper.loop import Loop
-from outlive.keeper.prepared import PreparedFolder, PreparedFolders
+from outlive.keeper.supervisor.loop import Loop
+from outlive.keeper.supervisor.starts import prepared_folders as prepared
+from outlive.keeper.supervisor.starts.prepared_folders import PreparedFolder, PreparedFolders
 
 _BURST = 60
 _PATIENCE_S = 20.0

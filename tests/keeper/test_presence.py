@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from outlive.keeper.files import is_written
-from outlive.keeper.journal import read_journal
-from outlive.keeper.sockets import connect_unix
-from outlive.keeper.spawn import keeper_argv, keeper_environment
+from outlive.keeper.common.files import is_written
+from outlive.keeper.common.journal import read_journal
+from outlive.keeper.common.sockets import connect_unix
+from outlive.keeper.common.spawn import keeper_argv, keeper_environment
 from outlive.protocols.keeper import VERSION, CauseCode
 from tests.keeper.client import KeeperGone, KeeperRefused, until
 from tests.keeper.house import House, sh
@@ -158,8 +158,8 @@ def test_ending_works_just_after_the_guardian_died(own_house: House) -> None:
 
 _LISTEN_AND_NEVER_ACCEPT = """
 import sys, time
-from outlive.keeper.locks import take_lock
-from outlive.keeper.sockets import listen_unix
+from outlive.keeper.common.locks import take_lock
+from outlive.keeper.common.sockets import listen_unix
 while take_lock(sys.argv[1] + "/guardian.lock") is None:
     time.sleep(0.002)
 listener = listen_unix(sys.argv[1] + "/guardian.sock")
@@ -241,7 +241,7 @@ def test_what_a_retired_supervisor_was_asked_is_asked_again(own_house: House) ->
 _START_WITH_FEW_DESCRIPTORS = """
 import resource, sys
 resource.setrlimit(resource.RLIMIT_NOFILE, (700, 700))
-from outlive.keeper.launch import ensure_keeper
+from outlive.keeper.common.launch import ensure_keeper
 ensure_keeper(sys.argv[1])
 """
 
@@ -266,7 +266,7 @@ def test_more_processes_than_descriptors_allow_are_refused_clearly(tmp_path: Pat
 _START_WITH_LIMIT = """
 import resource, sys
 resource.setrlimit(resource.RLIMIT_NOFILE, (900, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
-from outlive.keeper.launch import ensure_keeper
+from outlive.keeper.common.launch import ensure_keeper
 ensure_keeper(sys.argv[1])
 """
 

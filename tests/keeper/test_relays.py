@@ -11,15 +11,15 @@ import pytest
 
 from outlive.core.identity import ProcessId
 from outlive.core.spec import Spec
-from outlive.keeper import pump
-from outlive.keeper.bells import Notifications
-from outlive.keeper.disk import Reserve
-from outlive.keeper.kept import ManagedProcess, Stream
-from outlive.keeper.kernel import unread_bytes
-from outlive.keeper.loop import Loop
-from outlive.keeper.pump import Pump
-from outlive.keeper.relays import BIG_PIPE_BYTES, fill_relay
-from outlive.keeper.shim_program import SHIM_VARIABLE
+from outlive.keeper.common.disk import Reserve
+from outlive.keeper.common.kernel import unread_bytes
+from outlive.keeper.common.shim_program import SHIM_VARIABLE
+from outlive.keeper.supervisor.loop import Loop
+from outlive.keeper.supervisor.managed_process import ManagedProcess, Stream
+from outlive.keeper.supervisor.notifications import Notifications
+from outlive.keeper.supervisor.output import pump
+from outlive.keeper.supervisor.output.pump import Pump
+from outlive.keeper.supervisor.output.staging import BIG_PIPE_BYTES, fill_relay
 from outlive.protocols.frames import decode_idx
 from outlive.protocols.keeper import Flags
 from tests.keeper.client import new_id, until

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from outlive.core.identity import id_to_bytes
-from outlive.keeper.files import is_written
-from outlive.keeper.launch import ensure_keeper
-from outlive.keeper.spawn import keeper_argv, keeper_environment
+from outlive.keeper.common.files import is_written
+from outlive.keeper.common.launch import ensure_keeper
+from outlive.keeper.common.spawn import keeper_argv, keeper_environment
 from outlive.protocols.keeper import Flags, Phase, encode_spec
 from tests.keeper.client import KeeperGone, until
 from tests.keeper.house import House, sh

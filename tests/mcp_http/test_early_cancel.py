@@ -14,11 +14,11 @@ from outlive.core.command import Command
 from outlive.core.layout import Layout
 from outlive.core.process import Owner
 from outlive.engine import Engine, Process, ProcessFilter
-from outlive.frontends.guard import ACCESS
-from outlive.frontends.mcp_http.service import McpHttpService
-from outlive.frontends.mcp_http.settings import McpHttpSettings
-from outlive.frontends.mcp_tools import Caller, Toolbox, ToolSettings
+from outlive.frontends.mcp.http.service import McpHttpService
+from outlive.frontends.mcp.http.settings import McpHttpSettings
+from outlive.frontends.mcp.tools import Caller, Toolbox, ToolSettings
 from outlive.policy.access import Access, Scope
+from outlive.server.access.guard import ACCESS
 from tests.mcp_http.raw_caller import BACKGROUND
 from tests.support.processes import Marker, wait_for
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from outlive.core.layout import Layout
-from outlive.frontends.mcp_http.sessions import McpSessions
+from outlive.frontends.mcp.http.sessions import McpSessions
 
 
 def _opened(folder: Path) -> McpSessions:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from outlive.engine import Engine, Process
-from outlive.frontends.mcp_tools import Caller, Outcome, Progress, Toolbox
+from outlive.frontends.mcp.tools import Caller, Outcome, Progress, Toolbox
 from outlive.policy.access import Access, Scope
 
 __all__ = ["KEYS", "a_caller", "answer", "ask", "live_process", "refuses", "seen"]

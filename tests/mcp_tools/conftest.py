@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 
 from outlive.engine import Engine
-from outlive.frontends.mcp_tools import Toolbox, ToolSettings
+from outlive.frontends.mcp.tools import Toolbox, ToolSettings
 from tests.engine.engines import an_engine
 from tests.keeper.house import House
 from tests.support.fixtures import gate, marker

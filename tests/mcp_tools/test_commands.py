@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from outlive.engine import Engine
-from outlive.frontends.mcp_tools import Toolbox, ToolSettings, UnknownTool
+from outlive.frontends.mcp.tools import Toolbox, ToolSettings, UnknownTool
 from tests.engine.engines import an_engine, settled
 from tests.keeper.house import House
 from tests.mcp_tools.calling import KEYS, a_caller, answer, ask, live_process, seen

@@ -6,7 +6,7 @@ import re
 import pytest
 
 from outlive.engine import Engine, Process, ProcessFilter
-from outlive.frontends.mcp_tools import Caller, Outcome, Toolbox
+from outlive.frontends.mcp.tools import Caller, Outcome, Toolbox
 from tests.engine.engines import output_of
 from tests.mcp_tools.calling import a_caller, answer, ask
 from tests.support.processes import Marker, wait_dead, wait_for

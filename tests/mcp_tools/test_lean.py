@@ -12,7 +12,7 @@ from outlive.core.command import Command
 from outlive.core.lifecycle import Cause
 from outlive.core.process import Owner
 from outlive.engine import Engine
-from outlive.frontends.mcp_tools import Caller, Toolbox, ToolSettings, UnknownTool
+from outlive.frontends.mcp.tools import Caller, Toolbox, ToolSettings, UnknownTool
 from tests.mcp_tools.calling import a_caller, answer, live_process, refuses, seen
 
 _LEAN = ["run", "read", "wait", "send", "control", "list"]

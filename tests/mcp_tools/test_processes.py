@@ -11,7 +11,7 @@ from outlive.core.errors import CommandRefused, InvalidRequest, InvalidState
 from outlive.core.process import Owner
 from outlive.engine import Engine
 from outlive.engine.process_waits import until
-from outlive.frontends.mcp_tools import Toolbox, ToolSettings
+from outlive.frontends.mcp.tools import Toolbox, ToolSettings
 from tests.engine.engines import an_engine
 from tests.keeper.house import House
 from tests.mcp_tools.calling import a_caller, answer, live_process, refuses, seen

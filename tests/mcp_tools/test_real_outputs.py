@@ -8,7 +8,7 @@ import pytest
 
 from outlive.core.cursor import BEGINNING, Cursor
 from outlive.engine import Engine, Process, ProcessFilter
-from outlive.frontends.mcp_tools import Caller, Toolbox
+from outlive.frontends.mcp.tools import Caller, Toolbox
 from tests.docs.pages import page, section, table_rows, words
 from tests.mcp_tools.calling import a_caller, answer
 from tests.mcp_tools.real_outputs import SAMPLES, Sample

@@ -10,7 +10,7 @@ import pytest
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped] # it has no stubs
 
 from outlive.engine import Engine
-from outlive.frontends.mcp_tools import Toolbox, ToolSettings
+from outlive.frontends.mcp.tools import Toolbox, ToolSettings
 from outlive.store.retention import Retention
 from tests.engine.engines import an_engine
 from tests.keeper.house import House

@@ -8,7 +8,7 @@ import pytest
 
 from outlive.core.lifecycle import Cause
 from outlive.engine import Engine, Process
-from outlive.frontends.mcp_tools import Caller, Toolbox, ToolSettings
+from outlive.frontends.mcp.tools import Caller, Toolbox, ToolSettings
 from tests.mcp_tools.calling import a_caller, answer, ask, live_process, seen
 from tests.support.processes import Gate
 

@@ -15,7 +15,7 @@ import pytest
 from outlive.core.command import Command
 from outlive.core.errors import OutliveError
 from outlive.engine import Engine
-from outlive.frontends import mcp_tools
+from outlive.frontends.mcp import tools as mcp_tools
 from outlive.policy.commands import AllowedCommands
 from outlive.policy.judgement import CommandPolicy
 from outlive.policy.rules import Rule

@@ -6,8 +6,8 @@ import pytest
 
 from outlive.core.errors import BackendUnavailable
 from outlive.core.layout import Layout
-from outlive.keeper.locks import take_lock
-from outlive.presence.server import Server
+from outlive.discovery.server import Server
+from outlive.keeper.common.locks import take_lock
 
 
 @pytest.fixture

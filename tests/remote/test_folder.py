@@ -13,7 +13,7 @@ from outlive.backends.remote.folder import MirrorFolder, make_folder
 from outlive.backends.remote.journal import NodeJournal, known_nodes
 from outlive.core.cursor import BEGINNING, Cursor
 from outlive.core.layout import Layout
-from outlive.keeper.kernel import punch_hole
+from outlive.keeper.common.kernel import punch_hole
 from outlive.protocols.frames import IDX, decode_idx
 from outlive.store.output_log import OutputChunk, OutputLog
 

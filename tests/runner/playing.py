@@ -12,8 +12,8 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from outlive.keeper import sockets
-from outlive.keeper.locks import take_lock
+from outlive.keeper.common import sockets
+from outlive.keeper.common.locks import take_lock
 from outlive.protocols.frames import encode_exec, encode_secrets
 
 __all__ = [

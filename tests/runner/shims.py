@@ -7,10 +7,10 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from outlive.keeper import sockets
-from outlive.keeper.locks import take_lock
-from outlive.keeper.pid_lock import open_pid_lock, take_pid_lock
-from outlive.keeper.shim_program import SHIM_LINK
+from outlive.keeper.common import sockets
+from outlive.keeper.common.locks import take_lock
+from outlive.keeper.common.pid_lock import open_pid_lock, take_pid_lock
+from outlive.keeper.common.shim_program import SHIM_LINK
 from outlive.protocols.frames import encode_secrets
 from tests.runner.playing import PATIENCE_S, Supervisor, exec_spec, in_memory
 from tests.support.processes import descendants, end
@@ -24,7 +24,7 @@ _PYTHON = """
 import os, signal, socket, sys
 sys.path.insert(0, sys.argv[1])
 from outlive.keeper import shim
-from outlive.keeper.lock_proof import WatchedLock
+from outlive.keeper.common.lock_proof import WatchedLock
 signal.signal(signal.SIGCHLD, shim.ignore_child_signal)
 signal.signal(signal.SIGTERM, shim.ignore_child_signal)
 for name in (signal.SIGINT, signal.SIGHUP):

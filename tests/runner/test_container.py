@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from outlive.keeper.kernel import stat_fields
-from outlive.keeper.tree import children
+from outlive.keeper.common.kernel import stat_fields
+from outlive.keeper.common.tree import children
 from tests.runner.playing import PATIENCE_S, Command, Runner, exec_spec, wait_until
 
 _CONNECT = """

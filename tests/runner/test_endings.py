@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from outlive.keeper.kernel import stat_fields
+from outlive.keeper.common.kernel import stat_fields
 from tests.runner.playing import Command, Runner, wait_until
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount")

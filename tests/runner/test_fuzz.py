@@ -15,8 +15,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from outlive.backends.docker.runner_build import RUNNER_FLAGS, runner_sources
-from outlive.keeper import sockets
-from outlive.keeper.kernel import stat_fields
+from outlive.keeper.common import sockets
+from outlive.keeper.common.kernel import stat_fields
 from tests.runner.playing import Command, Runner, Supervisor, exec_spec, in_memory, wait_until
 from tests.runner.shims import Shim
 

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from outlive.backends.docker.frames import Frame, Frames, Type, Unpacker, encode
-from outlive.keeper import sockets
+from outlive.keeper.common import sockets
 from tests.keeper.client import until
 from tests.runner.playing import exec_spec
 from tests.runner.test_fuzz import sanitized

@@ -19,9 +19,9 @@ from outlive.backends.docker.door import Door
 from outlive.backends.docker.folders import prepare_hand
 from outlive.backends.docker.socket_handover import Handing, mark_of
 from outlive.core.layout import Layout
-from outlive.keeper.locks import take_lock
-from outlive.keeper.sockets import connect_own
-from outlive.keeper.tree import children
+from outlive.keeper.common.locks import take_lock
+from outlive.keeper.common.sockets import connect_own
+from outlive.keeper.common.tree import children
 from tests.contained.house import CONTAINER, HAS_NAMESPACES, UNSHARE, ContainedHouse
 from tests.keeper.client import until
 from tests.keeper.house import House

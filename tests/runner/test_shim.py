@@ -15,8 +15,8 @@ import pytest
 
 import outlive.keeper
 from outlive.backends.docker.runner_build import runner_sources
-from outlive.keeper import sockets
-from outlive.keeper.kernel import BOOT_ID, start_ticks, stat_fields
+from outlive.keeper.common import sockets
+from outlive.keeper.common.kernel import BOOT_ID, start_ticks, stat_fields
 from outlive.protocols.frames import decode_end, decode_pid
 from tests.runner.playing import exec_spec, wait_until
 from tests.runner.shims import KINDS, Shim

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from outlive.keeper import sockets
-from outlive.keeper.locks import take_lock
+from outlive.keeper.common import sockets
+from outlive.keeper.common.locks import take_lock
 from tests.runner.playing import Supervisor, exec_spec, wait_until
 from tests.runner.shims import KINDS, Shim
 from tests.support.processes import end

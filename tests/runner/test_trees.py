@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from outlive.keeper.kernel import stat_fields
-from outlive.keeper.tree import descendants
+from outlive.keeper.common.kernel import stat_fields
+from outlive.keeper.common.tree import descendants
 from tests.runner.playing import Command, exec_spec, wait_until
 
 Commands = Callable[[], Command]

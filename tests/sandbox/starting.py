@@ -9,8 +9,9 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "src"))
 
-from outlive.keeper import confine, offers
-from outlive.keeper.kernel import become_subreaper
+from outlive.keeper.common.kernel import become_subreaper
+from outlive.keeper.sandbox import capabilities as offers
+from outlive.keeper.sandbox import confine
 
 _NULL = os.O_RDWR | os.O_CLOEXEC
 

@@ -15,8 +15,8 @@ from outlive.core.process import Owner
 from outlive.core.sandbox import Limits, Profile, parse_profile
 from outlive.engine import Engine
 from outlive.engine.sandbox import Sandboxes, SandboxSettings
-from outlive.keeper.offers import ask_offers
-from outlive.keeper.tree import children
+from outlive.keeper.common.tree import children
+from outlive.keeper.sandbox.capabilities import ask_offers
 from tests.engine.engines import ME, an_engine, output_of, run
 from tests.keeper.client import until
 from tests.keeper.house import House
@@ -217,7 +217,7 @@ def _command_line(pid: int) -> bytes:
 
 
 def test_what_was_tried_out_is_told_also_when_trying_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("outlive.keeper.offers.keeper_argv", lambda *_words: ["/bin/false"])
+    monkeypatch.setattr("outlive.keeper.sandbox.capabilities.keeper_argv", lambda *_words: ["/bin/false"])
     offers = ask_offers("/")
     assert offers.obstacles[Profile.OPEN] == ""
     assert all(offers.obstacles[profile] for profile in Profile if profile is not Profile.OPEN)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from outlive.core.sandbox import Profile
-from outlive.keeper.offers import Capabilities
+from outlive.keeper.sandbox.capabilities import Capabilities
 from outlive.protocols.keeper import decode_message, encode_message
 from tests.contained.house import HAS_NAMESPACES, ContainedHouse
 from tests.keeper.house import House

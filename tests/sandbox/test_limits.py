@@ -12,9 +12,9 @@ from outlive.core.lifecycle import Cause, State
 from outlive.core.sandbox import Limits, Profile
 from outlive.engine import Engine
 from outlive.engine.sandbox import SandboxSettings
-from outlive.keeper.bounds import Machine, SandboxPlace, bounds_of
-from outlive.keeper.cgroups import find_limits
-from outlive.keeper.offers import Capabilities
+from outlive.keeper.common.cgroups import find_limits
+from outlive.keeper.sandbox.capabilities import Capabilities
+from outlive.keeper.sandbox.steps import Machine, SandboxPlace, bounds_of
 from tests.engine.engines import ME, an_engine, output_of, run, settled
 from tests.keeper.house import House
 from tests.support.processes import Marker, poll_until

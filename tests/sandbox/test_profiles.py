@@ -20,8 +20,8 @@ from outlive.core.command import Command
 from outlive.core.sandbox import Profile
 from outlive.engine import Engine
 from outlive.engine.sandbox import Sandboxes, SandboxSettings
-from outlive.keeper.bounds import Machine
-from outlive.keeper.offers import Capabilities, ask_offers
+from outlive.keeper.sandbox.capabilities import Capabilities, ask_offers
+from outlive.keeper.sandbox.steps import Machine
 from tests.engine.engines import ME, an_engine, output_of
 from tests.keeper.house import House
 from tests.support.run_mark import open_folder_of_run

@@ -11,7 +11,7 @@ from outlive.core.command import Command
 from outlive.core.lifecycle import State
 from outlive.core.sandbox import Profile
 from outlive.engine import Engine, Process
-from outlive.keeper.offers import ask_offers
+from outlive.keeper.sandbox.capabilities import ask_offers
 from tests.engine.engines import ME, an_engine, output_of, run, settled
 from tests.keeper.house import House, is_paused
 from tests.support.processes import Gate, Marker, poll_until

@@ -7,7 +7,7 @@ import anyio
 import pytest
 from anyio import to_thread
 
-from outlive.frontends.entry import without_tokens
+from outlive.server.access.authenticator import without_tokens
 from tests.attacks.attacking import Requests, create_token
 from tests.support.raw import Answer, close_code, open_raw_websocket, upgrade
 from tests.support.rpc import connect

@@ -11,8 +11,8 @@ from outlive.cli.output import say, show, show_json
 from outlive.core.cursor import Cursor
 from outlive.core.errors import InvalidRequest
 from outlive.core.layout import Layout
+from outlive.discovery.state_folder import ServerLock
 from outlive.policy.tokens import Token
-from outlive.presence.state_folder import ServerLock
 from outlive.store.audit_chain import FIRST
 from outlive.store.audit_trail import AuditTrail
 from outlive.store.schema import AUDIT_LOG, peek_counter, set_counter

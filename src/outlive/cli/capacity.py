@@ -5,9 +5,9 @@ import os
 import resource
 from collections.abc import Iterator
 
-from outlive.keeper.cgroups import group_of, mount_point
-from outlive.keeper.prepared import descriptors_of_folders
-from outlive.keeper.starts import most_processes
+from outlive.keeper.common.cgroups import group_of, mount_point
+from outlive.keeper.supervisor.starts.launcher import most_processes
+from outlive.keeper.supervisor.starts.prepared_folders import descriptors_of_folders
 
 __all__ = ["probe_capacity"]
 

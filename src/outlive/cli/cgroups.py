@@ -3,7 +3,7 @@
 import contextlib
 import os
 
-from outlive.keeper.cgroups import group_of, mount_point
+from outlive.keeper.common.cgroups import group_of, mount_point
 
 __all__ = ["probe_cgroup_v1", "probe_cgroup_v2"]
 

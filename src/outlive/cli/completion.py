@@ -1,4 +1,4 @@
-"""`outlive completion`: the shells' scripts for completing outlive's words. Which words: `completing`.
+"""`outlive completion`: the shells' scripts for completing outlive's words. Which words: `completion_words`.
 
 Completing starts this program at every press of the key: `main` takes it straight to the verbs, and nothing that only a
 verb needs is imported.

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 
 from outlive.cli.output import say, show, show_json
 from outlive.config import OPTIONS, Option, Origin, resolve
-from outlive.presence.config_files import read_config_files
-from outlive.presence.state_folder import working_folder
+from outlive.discovery.config_files import read_config_files
+from outlive.discovery.state_folder import working_folder
 
 __all__ = ["show_config"]
 

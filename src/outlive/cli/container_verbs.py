@@ -15,7 +15,7 @@ from outlive.cli.output import plain, say, show, show_error, show_json
 from outlive.cli.tables import age, table
 from outlive.core.errors import InvalidRequest, InvalidState, OutliveError
 from outlive.core.layout import Layout
-from outlive.presence.state_folder import layout_of
+from outlive.discovery.state_folder import layout_of
 from outlive.protocols.keeper import decode_spec
 
 __all__ = ["list_containers", "remove_containers"]

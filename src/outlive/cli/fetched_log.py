@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from outlive.backends.remote.folder import MirrorFolder
 from outlive.client import Gap, Output, Process
 from outlive.core.layout import Layout
-from outlive.keeper.kernel import punch_hole
+from outlive.keeper.common.kernel import punch_hole
 
 __all__ = ["Keep", "fetched"]
 

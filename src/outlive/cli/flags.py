@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from outlive.config import Option
-from outlive.presence.state_folder import STATE_DIR
+from outlive.discovery.state_folder import STATE_DIR
 
 __all__ = ["DryRun", "Group", "Json", "NoStart", "OptionalNames", "StateDir", "Tags", "choice", "help_of"]
 
@@ -21,7 +21,7 @@ def help_of(option: Option) -> str:
 
 
 def choice(words: Sequence[str], *, help_text: str) -> Any:  # noqa: ANN401 -- what typer.Argument returns
-    """Return an argument that is one of these words, and completes as them (`completing` reads the metavar)."""
+    """Return an argument that is one of these words, and completes as them (`completion_words` reads the metavar)."""
 
     def check(value: str) -> str:
         if value not in words:

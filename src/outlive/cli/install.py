@@ -9,7 +9,7 @@ from outlive.cli.hosts import HOSTS, Host, config_path, with_entry, without_entr
 from outlive.cli.json_members import NotJson
 from outlive.cli.output import show, show_diff, show_json
 from outlive.core.errors import ConfigInvalid
-from outlive.presence.state_folder import working_folder
+from outlive.discovery.state_folder import working_folder
 
 __all__ = ["install_host"]
 

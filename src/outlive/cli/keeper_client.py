@@ -10,8 +10,8 @@ from typing import Self, cast
 
 from outlive.core.errors import BackendUnavailable, error_from_slug
 from outlive.core.layout import Layout
-from outlive.keeper.locks import holder_of
-from outlive.keeper.sockets import connect_unix, receive, send
+from outlive.keeper.common.locks import holder_of
+from outlive.keeper.common.sockets import connect_unix, receive, send
 from outlive.protocols.keeper import VERSION, decode_message, encode_message
 
 __all__ = ["KeeperClient"]

@@ -18,9 +18,9 @@ from outlive.cli.notify import Notifier
 from outlive.cli.output import say
 from outlive.core.errors import BackendUnavailable, ConfigInvalid
 from outlive.core.layout import Layout
-from outlive.keeper.locks import has_ended, holder_of, take_lock
-from outlive.presence.keeper import ensure_keeper
-from outlive.presence.state_folder import layout_of, open_state_folder
+from outlive.discovery.keeper import ensure_keeper
+from outlive.discovery.state_folder import layout_of, open_state_folder
+from outlive.keeper.common.locks import has_ended, holder_of, take_lock
 
 __all__ = ["run_keeper"]
 

@@ -10,9 +10,9 @@ from typing import cast
 from outlive.cli.keeper_client import KeeperClient
 from outlive.core.errors import BackendUnavailable, InvalidState
 from outlive.core.layout import Layout
-from outlive.keeper.disk import look_at
-from outlive.keeper.journal import read_journal
-from outlive.presence.keeper import ensure_keeper
+from outlive.discovery.keeper import ensure_keeper
+from outlive.keeper.common.disk import look_at
+from outlive.keeper.common.journal import read_journal
 
 __all__ = ["read_status", "stop_keeper", "upgrade_keeper"]
 

@@ -1,7 +1,7 @@
 """`outlive logs`: the output of a process, from the log itself: whole, the last lines, matching lines, or as it comes.
 
 Reads the files (this machine's user owns them; no server needs to hold them in memory, or to run) and asks the server
-only to follow (`log_following`), and for a name that the folder does not tell.
+only to follow (`log_follow`), and for a name that the folder does not tell.
 """
 
 import os

@@ -82,7 +82,7 @@ def _dispatch_plain(words: list[str]) -> int | None:
     """Run a verb that lasts or is asked often, without typer; None where typer has to understand the words."""
     if words[:1] == ["serve"]:
         from outlive.config import OPTIONS, read_flags  # noqa: PLC0415 -- as above
-        from outlive.presence.handover import SELF_STARTED  # noqa: PLC0415 -- as above
+        from outlive.discovery.handover import SELF_STARTED  # noqa: PLC0415 -- as above
 
         is_self_started = words[1:2] == [SELF_STARTED]
         flags = read_flags(words[1 + is_self_started :], OPTIONS)
@@ -93,7 +93,7 @@ def _dispatch_plain(words: list[str]) -> int | None:
     if words[:1] == ["mcp"]:
         from outlive.cli.mcp import relay_mcp  # noqa: PLC0415 -- as above
         from outlive.config import read_flags  # noqa: PLC0415 -- as above
-        from outlive.presence.state_folder import STATE_DIR  # noqa: PLC0415 -- as above
+        from outlive.discovery.state_folder import STATE_DIR  # noqa: PLC0415 -- as above
 
         flags = read_flags(words[1:], [STATE_DIR])
         if flags is not None:
@@ -101,7 +101,7 @@ def _dispatch_plain(words: list[str]) -> int | None:
     if words[:2] == ["keeper", "run"]:
         from outlive.cli.keeper_run import run_keeper  # noqa: PLC0415 -- as above
         from outlive.config import read_flags  # noqa: PLC0415 -- as above
-        from outlive.presence.state_folder import STATE_DIR  # noqa: PLC0415 -- as above
+        from outlive.discovery.state_folder import STATE_DIR  # noqa: PLC0415 -- as above
 
         flags = read_flags(words[2:], [STATE_DIR])
         if flags is not None:

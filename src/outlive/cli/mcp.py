@@ -1,10 +1,10 @@
 """`outlive mcp`: the MCP relay on stdin and stdout, for the state folder that was asked for."""
 
 from outlive.cli.output import say
-from outlive.frontends.mcp_stdio.pipes import Pipes
-from outlive.frontends.mcp_stdio.relay import Relay
-from outlive.presence.server import Server
-from outlive.presence.state_folder import layout_of, open_state_folder
+from outlive.discovery.server import Server
+from outlive.discovery.state_folder import layout_of, open_state_folder
+from outlive.frontends.mcp.stdio.pipes import Pipes
+from outlive.frontends.mcp.stdio.relay import Relay
 
 __all__ = ["relay_mcp"]
 

@@ -9,6 +9,8 @@ from outlive.cli.output import plain, say, show, show_json
 from outlive.config import Resolution, resolve
 from outlive.core.command import Command
 from outlive.core.errors import CommandRefused, InvalidRequest
+from outlive.discovery.config_files import read_config_files
+from outlive.discovery.state_folder import working_folder
 from outlive.engine.lists import command_policy, writable_folders
 from outlive.engine.policy_check import Policing
 from outlive.engine.resolve import clean_environment
@@ -19,8 +21,6 @@ from outlive.policy.openness import open_names, open_rules
 from outlive.policy.patterns import CommandPatterns
 from outlive.policy.program_file import ProgramFile
 from outlive.policy.starters import reason_for
-from outlive.presence.config_files import read_config_files
-from outlive.presence.state_folder import working_folder
 
 __all__ = ["EXIT_CODES", "check_policy"]
 

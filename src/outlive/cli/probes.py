@@ -21,9 +21,9 @@ from outlive.cli.capacity import probe_capacity
 from outlive.cli.cgroups import probe_cgroup_v1, probe_cgroup_v2
 from outlive.cli.shim_probe import keeper_status, probe_shims
 from outlive.core.sandbox import Profile
-from outlive.keeper.disk import look_at
-from outlive.keeper.kernel import become_subreaper, pidfd_exit_status, punch_hole
-from outlive.keeper.offers import Capabilities, ask_offers
+from outlive.keeper.common.disk import look_at
+from outlive.keeper.common.kernel import become_subreaper, pidfd_exit_status, punch_hole
+from outlive.keeper.sandbox.capabilities import Capabilities, ask_offers
 
 __all__ = ["ProbeResult", "existing_folder", "find_out"]
 

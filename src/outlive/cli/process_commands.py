@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from outlive.cli.flags import Group, Json, NoStart, StateDir, Tags
-from outlive.presence.state_folder import layout_of
+from outlive.discovery.state_folder import layout_of
 
 __all__ = ["add_process_verbs"]
 

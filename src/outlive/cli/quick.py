@@ -58,7 +58,7 @@ def show_quickly(words: Sequence[str]) -> int | None:
     (name,), given = read
     from outlive.cli.log_view import LogView  # noqa: PLC0415 -- as above
     from outlive.cli.logs import show_logs  # noqa: PLC0415 -- as above
-    from outlive.presence.state_folder import layout_of  # noqa: PLC0415 -- as above
+    from outlive.discovery.state_folder import layout_of  # noqa: PLC0415 -- as above
 
     state_dir, tail = _text(given, "state_dir"), given.get("tail")
     view = LogView(

@@ -17,13 +17,13 @@ from outlive.config import OPTIONS, Option, Resolution, Settings, misspelt_names
 from outlive.config.values import parse_words
 from outlive.core.errors import ConfigInvalid, OutliveError
 from outlive.core.layout import Layout
-from outlive.frontends.listeners import Listeners
-from outlive.keeper.kernel import set_dumpable
-from outlive.keeper.spawn import remember_soft_limit
-from outlive.presence.config_files import read_config_files
-from outlive.presence.keeper import ensure_keeper
-from outlive.presence.ownership import Ownership
-from outlive.presence.state_folder import ServerLock, layout_of, open_state_folder, working_folder
+from outlive.discovery.config_files import read_config_files
+from outlive.discovery.keeper import ensure_keeper
+from outlive.discovery.ownership import Ownership
+from outlive.discovery.state_folder import ServerLock, layout_of, open_state_folder, working_folder
+from outlive.keeper.common.kernel import set_dumpable
+from outlive.keeper.common.spawn import remember_soft_limit
+from outlive.server.http.listeners import Listeners
 
 __all__ = ["serve"]
 
@@ -137,7 +137,7 @@ def _allow_many_descriptors() -> None:
 def _check_tls(settings: Settings) -> None:
     """See that TLS can be spoken while nobody waits yet; the context itself is made with the event loop."""
     if settings.tls_cert:
-        from outlive.frontends.tls import server_context  # noqa: PLC0415 -- start-up time: ssl takes 10 ms
+        from outlive.server.http.tls import server_context  # noqa: PLC0415 -- start-up time: ssl takes 10 ms
 
         server_context(settings.tls_cert, settings.tls_key, settings.tls_client_ca)
 

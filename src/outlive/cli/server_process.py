@@ -22,17 +22,17 @@ from outlive.cli.notify import Notifier
 from outlive.cli.output import say, show_json
 from outlive.config import Settings
 from outlive.core.layout import Layout
-from outlive.frontends.http_server import serving
-from outlive.frontends.listeners import Listeners
-from outlive.frontends.tls import server_context
-from outlive.keeper.disk import Reserve
-from outlive.keeper.files import read_small, write_whole
-from outlive.keeper.folder_identity import moved_to
-from outlive.keeper.locks import holder_of
-from outlive.keeper.standard_files import keep_log_short
+from outlive.discovery.handover import HAND_OVER
+from outlive.discovery.ownership import Ownership
+from outlive.keeper.common.disk import Reserve
+from outlive.keeper.common.files import read_small, write_whole
+from outlive.keeper.common.folder_identity import moved_to
+from outlive.keeper.common.locks import holder_of
+from outlive.keeper.common.standard_files import keep_log_short
 from outlive.observability.logs import logging_to
-from outlive.presence.handover import HAND_OVER
-from outlive.presence.ownership import Ownership
+from outlive.server.http.http_server import serving
+from outlive.server.http.listeners import Listeners
+from outlive.server.http.tls import server_context
 
 __all__ = ["run_server"]
 

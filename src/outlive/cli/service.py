@@ -13,7 +13,7 @@ from outlive.cli.systemd import Systemd
 from outlive.cli.units import KEEPER_UNIT, MARK, SERVER_UNIT, Scope, UnitPlan, unit_texts
 from outlive.core.errors import ConfigInvalid, OutliveError
 from outlive.core.layout import Layout
-from outlive.presence.state_folder import layout_of
+from outlive.discovery.state_folder import layout_of
 
 __all__ = ["ACCOUNT", "install_service", "service_status", "uninstall_service"]
 

@@ -52,7 +52,7 @@ def _install(
     """Have an MCP host run outlive: write its configuration, keeping everything else in it."""
     from outlive.cli.install import install_host  # noqa: PLC0415 -- start-up time: completing imports this module
     from outlive.cli.program import program_words  # noqa: PLC0415 -- as above
-    from outlive.presence.state_folder import layout_of  # noqa: PLC0415 -- as above
+    from outlive.discovery.state_folder import layout_of  # noqa: PLC0415 -- as above
 
     if not is_name(name):
         raise typer.BadParameter("a name has 1 to 64 letters, digits, - and _.", param_hint="--name")

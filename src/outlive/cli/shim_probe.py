@@ -6,8 +6,8 @@ import subprocess
 from outlive.cli.keeper_client import KeeperClient
 from outlive.core.errors import OutliveError
 from outlive.core.layout import Layout
-from outlive.keeper.shim_program import SHIM_VARIABLE
-from outlive.presence.keeper import find_shim
+from outlive.discovery.keeper import find_shim
+from outlive.keeper.common.shim_program import SHIM_VARIABLE
 
 __all__ = ["keeper_status", "probe_shims"]
 

@@ -5,9 +5,9 @@ from datetime import UTC, datetime, timedelta
 from outlive.cli.audit_verbs import enter_token
 from outlive.cli.output import say, show, show_json
 from outlive.cli.tables import age, table
+from outlive.discovery.state_folder import layout_of, open_state_folder
 from outlive.policy.access import Scope
 from outlive.policy.tokens import Token
-from outlive.presence.state_folder import layout_of, open_state_folder
 from outlive.store.token_file import TokenFile
 
 __all__ = ["create_token", "list_tokens", "parse_scope", "revoke_token"]

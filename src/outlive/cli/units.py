@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from outlive.core.errors import ConfigInvalid
-from outlive.keeper.launch import EXTERNAL_VARIABLE, SERVICE_VARIABLE
+from outlive.keeper.common.launch import EXTERNAL_VARIABLE, SERVICE_VARIABLE
 
 __all__ = ["KEEPER_UNIT", "MARK", "SERVER_UNIT", "Scope", "UnitPlan", "unit_texts"]
 

@@ -26,7 +26,7 @@ from outlive.cli.terminal_commands import add_terminal_verbs
 from outlive.cli.token_commands import add_token_verbs
 from outlive.config import OPTIONS, Option
 from outlive.core.errors import InvalidState
-from outlive.presence.state_folder import layout_of
+from outlive.discovery.state_folder import layout_of
 
 __all__ = ["complete_words", "run_verbs"]
 

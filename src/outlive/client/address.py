@@ -5,9 +5,9 @@ from collections.abc import Callable, Mapping
 from urllib.parse import urlencode
 
 from outlive.client.runtime import Runtime, Transport, Unreachable
-from outlive.presence.own_token import own_token, token_headers
-from outlive.presence.server import Server
-from outlive.presence.state_folder import layout_of, open_state_folder
+from outlive.discovery.own_token import own_token, token_headers
+from outlive.discovery.server import Server
+from outlive.discovery.state_folder import layout_of, open_state_folder
 
 __all__ = ["Address", "say_nothing"]
 

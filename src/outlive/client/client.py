@@ -19,7 +19,7 @@ from outlive.client.runtime import Runtime
 from outlive.client.terminals import AsyncTerminals
 from outlive.core.cursor import BEGINNING, Cursor
 from outlive.core.identity import RANDOM_BYTES, ProcessId, new_process_id
-from outlive.presence.own_kind import own_nice, own_umask
+from outlive.discovery.own_kind import own_nice, own_umask
 
 __all__ = ["AsyncClient"]
 

@@ -1,6 +1,6 @@
 """What the client needs of the world, as protocols: `Runtime`, `Transport`, `WakeEvent`; and `run`, which needs no event loop.
 
-The client is written once, in coroutines. With `asyncio_world` they wait as coroutines do; with `thread_world` every
+The client is written once, in coroutines. With `asyncio_runtime` they wait as coroutines do; with `thread_runtime` every
 await blocks the thread instead, and `run` finds the coroutine finished after its first step.
 """
 

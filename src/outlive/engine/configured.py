@@ -7,8 +7,8 @@ from outlive.core.sandbox import Limits, Profile
 from outlive.engine.lists import command_policy
 from outlive.engine.sandbox import SandboxSettings
 from outlive.engine.settings import EngineSettings
-from outlive.keeper.launch import EXTERNAL_VARIABLE, SERVICE_VARIABLE
-from outlive.keeper.spawn import SOFT_LIMIT_VARIABLE
+from outlive.keeper.common.launch import EXTERNAL_VARIABLE, SERVICE_VARIABLE
+from outlive.keeper.common.spawn import SOFT_LIMIT_VARIABLE
 from outlive.policy.commands import AllowedCommands
 from outlive.policy.redaction import Redactor
 from outlive.policy.wanted_grant import GRANTED_SCOPES

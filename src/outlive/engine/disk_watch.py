@@ -11,7 +11,7 @@ import os
 from outlive.core.degraded import Degraded
 from outlive.core.error_meanings import MEANINGS
 from outlive.core.errors import OutliveError, StoreCorrupt, error_from_slug
-from outlive.keeper.disk import look_at, probe
+from outlive.keeper.common.disk import look_at, probe
 from outlive.store.registry import Registry
 
 __all__ = ["DiskWatch"]

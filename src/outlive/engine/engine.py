@@ -1,6 +1,6 @@
 """`Engine`, the one facade of all doors: its life (open, recover, close) and the start of commands.
 
-The verbs on a process are in `controls`, what is kept of it in `records`, groups in `queueing`, the questions in
+The verbs on a process are in `controls`, what is kept of it in `records`, groups in `queue`, the questions in
 `queries`; `Engine` is all of them.
 It knows no frontend and no protocol: doors call it, are woken through `Process.subscribe` and read the log.
 """
@@ -50,7 +50,7 @@ from outlive.engine.secrets import Secrets
 from outlive.engine.settings import EngineSettings
 from outlive.engine.unread import Unread
 from outlive.engine.upkeep import Upkeep
-from outlive.keeper.disk import Reserve, probe
+from outlive.keeper.common.disk import Reserve, probe
 from outlive.protocols.keeper import encode_spec
 from outlive.store.queue_store import QueueStore, WaitingCommand
 from outlive.store.registry import Registry

@@ -1,7 +1,7 @@
 """Where doorbells arrive: the table of live processes and who must be loaded or looked after.
 
 Runs on the event loop for every doorbell, some ten thousand a second: no task, no await, no I/O. What needs files
-(`strangers`, `missing`) is left to `recovery`, which is woken.
+(`strangers`, `missing`) is left to `takeover`, which is woken.
 """
 
 import asyncio

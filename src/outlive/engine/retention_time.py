@@ -10,7 +10,7 @@ import orjson
 
 from outlive.core.identity import ProcessId
 from outlive.core.layout import Layout
-from outlive.keeper.kernel import BOOT_ID, boottime_ns
+from outlive.keeper.common.kernel import BOOT_ID, boottime_ns
 from outlive.store.folder import read_folder
 from outlive.store.registry import Registry
 from outlive.store.retention_clock import BootTime, ClockReading, RetentionClock

@@ -15,8 +15,8 @@ from outlive.core.command import Command
 from outlive.core.errors import CommandRefused, InvalidRequest, StartFailed
 from outlive.core.process import Owner, ProcessRecord
 from outlive.core.sandbox import NO_LIMITS, Limits, Profile, Sandbox, parse_profile
-from outlive.keeper.bounds import SandboxPlace, bounds_of
-from outlive.keeper.offers import Capabilities, ask_offers, read_offers
+from outlive.keeper.sandbox.capabilities import Capabilities, ask_offers, read_offers
+from outlive.keeper.sandbox.steps import SandboxPlace, bounds_of
 
 __all__ = ["Confined", "SandboxSettings", "Sandboxes"]
 

@@ -13,7 +13,7 @@ from outlive.core.layout import Layout
 from outlive.core.process import ProcessRecord
 from outlive.engine.process_table import ProcessTable
 from outlive.engine.retention_time import RetentionTime
-from outlive.keeper.disk import Reserve
+from outlive.keeper.common.disk import Reserve
 from outlive.store.folder import read_folder
 from outlive.store.registry import Registry
 from outlive.store.retention import Retention, select_removable

@@ -12,15 +12,15 @@ def _main() -> None:
     sys.path.insert(0, os.path.dirname(os.path.dirname(here)))
     role, state_dir = sys.argv[1], sys.argv[2]
     if role == "guardian":
-        from outlive.keeper.guardian import main  # noqa: PLC0415 - each role loads only its own modules
+        from outlive.keeper.guardian.guardian import main  # noqa: PLC0415 - each role loads only its own modules
 
         main(state_dir, is_first="--first" in sys.argv)
     elif role == "offers":
-        from outlive.keeper.offers import main as try_out  # noqa: PLC0415 - as above
+        from outlive.keeper.sandbox.capabilities import main as try_out  # noqa: PLC0415 - as above
 
         try_out(state_dir)
     else:
-        from outlive.keeper.supervisor import main as supervise  # noqa: PLC0415 - as above
+        from outlive.keeper.supervisor.supervisor import main as supervise  # noqa: PLC0415 - as above
 
         supervise(state_dir)
 

@@ -147,7 +147,7 @@ class Rule:
         if not self.is_path:
             if "/" in word or not command.is_line:
                 return file is not None and file.is_own and _matches(command.name, self.program)
-            # A builtin, or what the shell finds in the server's own PATH (`reading` sees to that it has no other).
+            # A builtin, or what the shell finds in the server's own PATH (`command_reader` sees to that it has no other).
             return _matches(word, self.program)
         if file is None or (command.is_line and word in SHELL_BUILTINS):
             return False

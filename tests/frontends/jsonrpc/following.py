@@ -16,13 +16,13 @@ from outlive.core.process import Owner, ProcessRecord
 from outlive.engine import Process
 from outlive.engine.output_redaction import OutputRedactor
 from outlive.engine.secrets import Secrets
-from outlive.frontends.follower import Sender
 from outlive.frontends.jsonrpc.readers import LineReader, PieceReader
 from outlive.frontends.jsonrpc.subscription import Subscription
 from outlive.policy.redaction import Redactor
 from outlive.protocols.jsonrpc.lines import FrameHeads
 from outlive.protocols.keeper import Flags, Phase
 from outlive.protocols.websocket_frames import split_frames
+from outlive.server.views.sender import Sender
 
 __all__ = [
     "PROCESS_ID",

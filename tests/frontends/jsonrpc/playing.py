@@ -19,9 +19,9 @@ from outlive.core.identity import RANDOM_BYTES, ProcessId, new_process_id
 from outlive.core.process import Owner, ProcessRecord
 from outlive.engine import Engine, OutputChunk, Process, ProcessFilter
 from outlive.engine.disk_watch import DiskWatch
-from outlive.frontends.guard import ACCESS
 from outlive.frontends.jsonrpc import JsonRpcFrontend, JsonRpcSettings
 from outlive.policy.access import Access, Scope
+from outlive.server.access.guard import ACCESS
 from outlive.store.registry import Registry
 from tests.frontends.jsonrpc.following import WrittenProcess
 

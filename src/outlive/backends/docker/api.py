@@ -1,7 +1,7 @@
 """The Docker daemon, asked: a thin asynchronous client over aiodocker, which is loaded when it is first needed.
 
 Every call has a deadline, and every failure is one of ours (`OutliveError`), with what to do about it. What containers
-are for is not known here (`making`). One `DockerApi` serves one conversation: a daemon that restarts leaves no dead
+are for is not known here (`maker`). One `DockerApi` serves one conversation: a daemon that restarts leaves no dead
 connection behind.
 """
 

@@ -107,7 +107,7 @@ class Entrance:
     async def enter(
         self, api: DockerApi, plan: ContainerPlan, container_id: str, *, handing: Handing | None = None
     ) -> Door:
-        """Wait until the runner answers; `init` is written before. `handing` is there for one that was started now.
+        """Wait until the runner answers; `init` is written before. `socket_handover` is there for one that was started now.
 
         Raises:
             Again: It is to be reached by a stream.

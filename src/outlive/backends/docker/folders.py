@@ -1,6 +1,6 @@
 """The folder of each container in the state folder: `plan`, `init`, the runner's socket, and `hand`, which is mounted inside.
 
-Blocking: use a thread. Whoever removes a folder removes the container first (`collecting`).
+Blocking: use a thread. Whoever removes a folder removes the container first (`collector`).
 """
 
 import contextlib

@@ -56,7 +56,7 @@ class Maker:
         runner: Callable[[str], str],
         lock: LockToHand,
     ) -> None:
-        """`state` returns the folder's label, `runner` the runner's file for a machine (may raise StartFailed); both block."""
+        """`state` returns the folder's label, `native` the runner's file for a machine (may raise StartFailed); both block."""
         self._lock = lock
         self._layout = layout
         self._settings = settings

@@ -33,13 +33,13 @@ MACHINES = ("x86_64", "aarch64")
 RUNNER_FLAGS = ("-std=c11", "-D_GNU_SOURCE", "-Os", "-Wall", "-Wextra", "-Werror")
 # Static: the container's image may hold another C library, or none. Without build id: the same bytes from the same sources.
 _LINK_FLAGS = ("-static", "-s", "-Wl,--build-id=none")
-_SOURCES = Path(__file__).parent / "runner"
+_SOURCES = Path(__file__).parents[2] / "native"
 _COMPILE_S = 120.0
 _HINT = "Install a C compiler with a static C library (Debian: gcc libc6-dev, or musl-tools), or a wheel that holds the runner."
 
 
 def shipped_name(machine: str) -> str:
-    """Return the binary's place in the package, relative to `runner`."""
+    """Return the binary's place in the package, relative to `native`."""
     return f"bin/outlive-runner-{machine}"
 
 

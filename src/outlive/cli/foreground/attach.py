@@ -19,7 +19,7 @@ from outlive.cli.raw_output import may_show_raw
 from outlive.client import Cursor, OutliveError, Process
 from outlive.client.results import ProcessInfo, Stream
 from outlive.core.layout import Layout
-from outlive.presence.state_folder import layout_of
+from outlive.discovery.state_folder import layout_of
 from outlive.store.log_search import tail_start
 from outlive.store.output_log import OutputLog
 

@@ -24,7 +24,7 @@ from outlive.client import Client, Cursor, Gap, OutliveError, Output, Process
 from outlive.client.address import say_nothing
 from outlive.client.results import Stream
 from outlive.core.location import DOCKER, LOCAL
-from outlive.presence.state_folder import layout_of
+from outlive.discovery.state_folder import layout_of
 
 __all__ = ["run_command"]
 

@@ -8,7 +8,7 @@ import os
 import signal
 from collections.abc import Mapping, Sequence
 
-from outlive.presence.own_token import TOKEN_VARIABLE
+from outlive.discovery.own_token import TOKEN_VARIABLE
 
 __all__ = ["Surroundings"]
 

@@ -20,11 +20,11 @@ from outlive.frontends.bridge.settings import BridgeSettings
 from outlive.frontends.bridge.state_file import StateFile
 from outlive.frontends.bridge.terminal_owners import TerminalOwners
 from outlive.frontends.bridge.transport import BridgeTransport, ServedLine
-from outlive.frontends.guard import access_of
-from outlive.frontends.pace import Take
-from outlive.frontends.peers import PEER, Peer
 from outlive.policy.access import Access
 from outlive.policy.access import Scope as AccessScope
+from outlive.server.access.guard import access_of
+from outlive.server.access.peers import PEER, Peer
+from outlive.server.limits.rate_limiter import Take
 
 __all__ = ["OWN_HEADER", "PATH", "BridgeFrontend"]
 

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from outlive.core.errors import LimitExceeded
 from outlive.frontends.bridge.settings import BridgeSettings
 from outlive.frontends.bridge.transport import BridgeTransport, LineClosed
-from outlive.frontends.pace import Take
 from outlive.policy.access import Access
 from outlive.protocols.bridge import requests
 from outlive.protocols.bridge.answers import Broken, Pong, TerminalWanted, Unknown, parse_message
 from outlive.protocols.bridge.exchange import Answer, Asking, Ignored, RequestMatcher
+from outlive.server.limits.rate_limiter import Take
 
 __all__ = ["Extension", "Gone", "NotSent", "Outcome", "Silent"]
 

@@ -10,8 +10,8 @@ from typing import Any, Protocol
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from outlive.frontends.raw_websocket import EXTENSION
 from outlive.protocols.websocket_frames import text_frame
+from outlive.server.http.raw_websocket import EXTENSION
 
 __all__ = ["CLOSE_PATIENCE_S", "BridgeTransport", "LineClosed", "ServedLine"]
 

@@ -1,6 +1,6 @@
 """The JSON-RPC door: `ws://<host>/ws/mcp`, promises S0.1-S0.21.
 
-`door` is what the application builds; `connections` keeps what outlives a socket, `channel` speaks over one
+`door` is what the application builds; `sessions` keeps what outlives a socket, `connection` speaks over one
 socket, `methods` and `verbs` answer requests, `subscription` says what comes next of a process, `readers` cut its bytes
 into messages. When they are sent, and how, are `frontends.follower` and `frontends.outbox`. Messages as bytes are `protocols.jsonrpc`; starting and remembering processes is the engine.
 """

@@ -1,10 +1,10 @@
 """The methods of approvals: approvals, approve, deny. For callers with the scope `admin` from outside of our trees."""
 
 from outlive.frontends.jsonrpc.context import Context, Result
-from outlive.frontends.pending_approvals import pending_approvals
 from outlive.policy.approver import approver_of
 from outlive.protocols.jsonrpc.params import ApprovalsParams, ApproveParams, DenyParams
 from outlive.protocols.jsonrpc.views import process_view
+from outlive.server.views.pending_approvals import pending_approvals
 
 __all__ = ["approvals", "approve", "deny"]
 

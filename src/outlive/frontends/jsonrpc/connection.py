@@ -1,4 +1,4 @@
-"""One open WebSocket of a client: `Session` reads requests, sees to their answers, and ends with the socket."""
+"""One open WebSocket of a client: `Connection` reads requests, sees to their answers, and ends with the socket."""
 
 import asyncio
 import contextlib
@@ -21,9 +21,6 @@ from outlive.frontends.jsonrpc.request_batch import WORK_A_TURN, Answer, Request
 from outlive.frontends.jsonrpc.session import Session
 from outlive.frontends.jsonrpc.sessions import Sessions
 from outlive.frontends.jsonrpc.settings import JsonRpcSettings
-from outlive.frontends.outbox import Outbox
-from outlive.frontends.pace import Take
-from outlive.frontends.terminal_calls import TerminalCalls
 from outlive.policy.access import Access
 from outlive.protocols.jsonrpc.answers import encode_error, encode_notification
 from outlive.protocols.jsonrpc.lines import FrameHeads
@@ -32,6 +29,9 @@ from outlive.protocols.jsonrpc.requests import NULL_ID, parse_binary, parse_fram
 from outlive.protocols.jsonrpc.resumption import Resumption
 from outlive.protocols.jsonrpc.views import process_view
 from outlive.protocols.websocket_frames import text_frame
+from outlive.server.http.outbox import Outbox
+from outlive.server.limits.rate_limiter import Take
+from outlive.server.views.terminal_calls import TerminalCalls
 
 __all__ = ["Session"]
 

@@ -13,9 +13,9 @@ from outlive.frontends.jsonrpc.followers import Followers, OutputFormat
 from outlive.frontends.jsonrpc.session import Session
 from outlive.frontends.jsonrpc.sessions import Sessions
 from outlive.frontends.jsonrpc.settings import JsonRpcSettings
-from outlive.frontends.terminal_calls import TerminalCalls
 from outlive.policy.access import Access, Scope
 from outlive.protocols.jsonrpc.params import OutputMode
+from outlive.server.views.terminal_calls import TerminalCalls
 
 __all__ = ["Context", "Observe", "Result"]
 

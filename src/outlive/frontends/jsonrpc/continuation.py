@@ -8,8 +8,8 @@ from outlive.core.errors import AccessDenied, BackendUnavailable, ProcessNotFoun
 from outlive.engine import Process, ProcessFilter
 from outlive.frontends.jsonrpc.context import Context
 from outlive.frontends.jsonrpc.followers import OutputFormat
-from outlive.frontends.positions import check_within
 from outlive.protocols.jsonrpc.resumption import Resumption
+from outlive.server.views.positions import check_within
 
 __all__ = ["Continuation", "continuations"]
 

@@ -9,16 +9,16 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from outlive.core.errors import InvalidRequest
 from outlive.engine import Engine
 from outlive.engine.terminals import Terminals, terminals_of
-from outlive.frontends.guard import access_of
 from outlive.frontends.jsonrpc.connection import Connection
 from outlive.frontends.jsonrpc.context import Observe
 from outlive.frontends.jsonrpc.sessions import Sessions
 from outlive.frontends.jsonrpc.settings import JsonRpcSettings
-from outlive.frontends.outbox import open_outbox
-from outlive.frontends.pace import Take
-from outlive.frontends.terminal_calls import TerminalCalls
 from outlive.protocols.jsonrpc.lines import FrameHeads
 from outlive.protocols.jsonrpc.resumption import Resumption
+from outlive.server.access.guard import access_of
+from outlive.server.http.outbox import open_outbox
+from outlive.server.limits.rate_limiter import Take
+from outlive.server.views.terminal_calls import TerminalCalls
 
 __all__ = ["JsonRpcFrontend"]
 

@@ -28,11 +28,11 @@ from outlive.core.events import (
 from outlive.core.lifecycle import State
 from outlive.core.process import ProcessRecord
 from outlive.engine import Engine
-from outlive.frontends.follower import Spawn
 from outlive.frontends.jsonrpc.session import Session
-from outlive.frontends.outbox import Outbox
 from outlive.protocols.jsonrpc.happenings import EventFilter, EventName, encode_event
 from outlive.protocols.websocket_frames import text_frame
+from outlive.server.http.outbox import Outbox
+from outlive.server.views.sender import Spawn
 
 __all__ = ["EventFeed"]
 

@@ -6,13 +6,13 @@ import msgspec
 
 from outlive.core.cursor import BEGINNING, Cursor
 from outlive.engine import Process
-from outlive.frontends.follower import Sender, Spawn
 from outlive.frontends.jsonrpc.readers import LineReader, PieceReader, SilentReader, StreamReader
 from outlive.frontends.jsonrpc.subscription import Subscription
-from outlive.frontends.outbox import Outbox
 from outlive.protocols.jsonrpc.lines import FrameHeads
 from outlive.protocols.jsonrpc.params import OutputMode
 from outlive.protocols.websocket_frames import text_frame
+from outlive.server.http.outbox import Outbox
+from outlive.server.views.sender import Sender, Spawn
 from outlive.store.output_log import OutputLog
 
 __all__ = ["Followers", "OutputFormat"]

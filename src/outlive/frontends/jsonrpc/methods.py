@@ -13,7 +13,6 @@ from outlive.core.process import Owner
 from outlive.frontends.jsonrpc import approvals, questions, verbs
 from outlive.frontends.jsonrpc.context import Context, Result
 from outlive.frontends.jsonrpc.terminals import terminal_method
-from outlive.frontends.terminal_calls import TerminalCalls
 from outlive.policy.access import Scope
 from outlive.protocols.jsonrpc.params import (
     ApprovalsParams,
@@ -39,6 +38,7 @@ from outlive.protocols.jsonrpc.params import (
     decode_params,
 )
 from outlive.protocols.terminal import requests
+from outlive.server.views.terminal_calls import TerminalCalls
 
 __all__ = ["METHODS", "BoundCall", "Concurrency", "prepare"]
 

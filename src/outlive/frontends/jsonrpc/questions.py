@@ -6,7 +6,6 @@ from outlive.core.cursor import Cursor
 from outlive.core.redactions import Redactions, redacted_member
 from outlive.engine import ProcessFilter
 from outlive.frontends.jsonrpc.context import Context, Result
-from outlive.frontends.positions import check_within
 from outlive.protocols.jsonrpc.happenings import EventFilter
 from outlive.protocols.jsonrpc.params import (
     AttachParams,
@@ -18,6 +17,7 @@ from outlive.protocols.jsonrpc.params import (
     WaitParams,
 )
 from outlive.protocols.jsonrpc.views import Piece, page_view, process_view, stats_view
+from outlive.server.views.positions import check_within
 from outlive.store.output_log import OutputChunk
 
 __all__ = ["attach", "events", "get", "list_processes", "nodes", "read", "wait"]

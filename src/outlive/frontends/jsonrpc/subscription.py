@@ -1,4 +1,4 @@
-"""What comes next on the wire about one process: `Subscription`, a cursor on its log. `follower` says when.
+"""What comes next on the wire about one process: `Subscription`, a cursor on its log. `sender` says when.
 
 Nothing is queued here: a turn reads from the log at the cursor, at most `turn_bytes`, and returns frames.
 """

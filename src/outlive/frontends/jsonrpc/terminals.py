@@ -10,7 +10,7 @@ import msgspec
 
 from outlive.core.process import Owner
 from outlive.frontends.jsonrpc.context import Context, Result
-from outlive.frontends.terminal_calls import TerminalCalls
+from outlive.server.views.terminal_calls import TerminalCalls
 
 __all__ = ["terminal_method"]
 

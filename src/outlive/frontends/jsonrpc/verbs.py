@@ -22,7 +22,6 @@ from outlive.core.signals import signal_number
 from outlive.core.tags import merge_tags
 from outlive.engine import Process
 from outlive.frontends.jsonrpc.context import Context, Result
-from outlive.frontends.positions import check_within
 from outlive.protocols.jsonrpc.answers import encode_process_notification, encode_queued
 from outlive.protocols.jsonrpc.output import STREAM_NAMES
 from outlive.protocols.jsonrpc.params import (
@@ -38,6 +37,7 @@ from outlive.protocols.jsonrpc.params import (
     WriteParams,
 )
 from outlive.protocols.jsonrpc.views import process_view
+from outlive.server.views.positions import check_within
 
 __all__ = [
     "close_output",

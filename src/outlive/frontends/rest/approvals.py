@@ -5,12 +5,12 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from starlette.responses import Response
 
-from outlive.frontends.pending_approvals import pending_approvals
 from outlive.frontends.rest.context import ProcessIdPath, RestContext, json_answer, problems
 from outlive.policy.approver import approver_of
 from outlive.protocols.rest.answers import Approvals, ProcessView
 from outlive.protocols.rest.requests import Approving, Denial
 from outlive.protocols.rest.views import process_view
+from outlive.server.views.pending_approvals import pending_approvals
 
 __all__ = ["ApprovalRoutes"]
 

@@ -10,10 +10,10 @@ from outlive.core.command import Command
 from outlive.core.errors import ProcessNotFound
 from outlive.core.redactions import redacted_member
 from outlive.engine import Process, ProcessInfo
-from outlive.frontends.mcp_tools.shown import duration_s, local_time, shown_output
 from outlive.frontends.rest.context import RestContext, json_answer, problems
 from outlive.protocols.rest.answers import Finished, Started, Terminated, TrackedProcesses
 from outlive.protocols.rest.requests import BackgroundRequest, SyncRequest
+from outlive.server.views.shown_output import duration_s, local_time, shown_output
 
 __all__ = ["DocumentRoutes"]
 

@@ -17,11 +17,11 @@ from outlive.core.degraded import DEGRADED
 from outlive.core.errors import OutliveError
 from outlive.core.hints import hint_for
 from outlive.engine import Engine
-from outlive.frontends.answers import send_json
-from outlive.frontends.dialects import SendError
-from outlive.frontends.front_page import refuse_method
 from outlive.frontends.rest.refusals import send_problem
 from outlive.frontends.rest.slugs import DOCS_PATH
+from outlive.server.errors.answers import send_json
+from outlive.server.errors.error_formats import SendError
+from outlive.server.http.front_page import refuse_method
 
 __all__ = [
     "ALIVE",

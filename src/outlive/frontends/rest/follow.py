@@ -16,13 +16,13 @@ from starlette.websockets import WebSocketDisconnect, WebSocketState
 from outlive.core.errors import AccessDenied, OutliveError
 from outlive.core.hints import hint_for
 from outlive.engine import Process
-from outlive.frontends.positions import check_within
 from outlive.frontends.rest.context import ProcessIdPath, RestContext, problems
 from outlive.frontends.rest.output_feed import Event, FeedPlace, OutputFeed
 from outlive.frontends.rest.problems import problem_response
 from outlive.frontends.rest.slugs import problem
 from outlive.protocols.jsonrpc.views import Encoding
 from outlive.protocols.sse import COMMENT
+from outlive.server.views.positions import check_within
 
 __all__ = ["FollowRoutes"]
 

@@ -9,7 +9,6 @@ from outlive.core.cursor import Cursor
 from outlive.core.errors import CursorExpired, InvalidRequest
 from outlive.core.redactions import Redactions, redacted_member
 from outlive.engine import Process
-from outlive.frontends.positions import check_within
 from outlive.frontends.rest.context import ProcessIdPath, RestContext, json_answer, problems
 from outlive.frontends.rest.pages import (
     Extent,
@@ -27,6 +26,7 @@ from outlive.frontends.rest.pages import (
 from outlive.protocols.jsonrpc.views import Encoding, page_view
 from outlive.protocols.rest.answers import MatchPage, OutputPage
 from outlive.protocols.rest.views import STREAM_NAMES
+from outlive.server.views.positions import check_within
 from outlive.store.output_log import OutputLog
 
 __all__ = ["OutputRoutes"]

@@ -19,10 +19,10 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from outlive.core.errors import AccessDenied, OutliveError
 from outlive.core.hints import hint_for
-from outlive.frontends.answers import CLOSE
-from outlive.frontends.boundary import ErrorBoundary
 from outlive.frontends.rest.refusals import send_problem
 from outlive.frontends.rest.slugs import DOCS_PATH, MEDIA_TYPE, as_shown_at, problem
+from outlive.server.errors.answers import CLOSE
+from outlive.server.errors.boundary import ErrorBoundary
 
 __all__ = ["HttpRefusal", "install", "problem_response"]
 

@@ -5,8 +5,8 @@ from types import MappingProxyType
 
 from starlette.types import Scope, Send
 
-from outlive.frontends.answers import Headers, send_json
 from outlive.frontends.rest.slugs import MEDIA_TYPE, as_shown_at, problem
+from outlive.server.errors.answers import Headers, send_json
 
 __all__ = ["send_problem"]
 

@@ -8,8 +8,8 @@ from types import MappingProxyType
 
 from fastapi.requests import HTTPConnection
 
-from outlive.frontends.guard import access_of
 from outlive.policy.access import Scope
+from outlive.server.access.guard import access_of
 
 __all__ = ["SCOPES", "check_scope", "scope_of"]
 

@@ -13,7 +13,6 @@ from starlette.types import Receive, Scope, Send
 
 from outlive.engine import Engine
 from outlive.engine.terminals import Terminals, terminals_of
-from outlive.frontends.guard import access_of
 from outlive.frontends.rest.approvals import ApprovalRoutes
 from outlive.frontends.rest.bodies import BodyLimit
 from outlive.frontends.rest.context import RestContext, json_answer, problems
@@ -29,8 +28,9 @@ from outlive.frontends.rest.settings import RestSettings
 from outlive.frontends.rest.slugs import DOCS_PATH
 from outlive.frontends.rest.terminals import TerminalRoutes
 from outlive.frontends.rest.verbs import VerbRoutes
-from outlive.frontends.terminal_calls import TerminalCalls
 from outlive.protocols.rest.answers import Alive, MatchPage, OutputPage, Problem, Ready
+from outlive.server.access.guard import access_of
+from outlive.server.views.terminal_calls import TerminalCalls
 
 __all__ = ["RestService"]
 

@@ -5,7 +5,7 @@ from types import MappingProxyType
 
 from outlive.core.errors import SLUGS
 from outlive.core.hints import worded
-from outlive.frontends.answers import STATUS
+from outlive.server.errors.answers import STATUS
 
 __all__ = ["DOCS_PATH", "HTTP_SLUGS", "MEDIA_TYPE", "as_shown_at", "known_problems", "problem"]
 

@@ -10,7 +10,6 @@ from starlette.responses import Response
 from outlive.core.errors import BackendUnavailable
 from outlive.core.terminal import Form
 from outlive.frontends.rest.context import RestContext, json_answer, problems
-from outlive.frontends.terminal_calls import TerminalCalls
 from outlive.protocols.rest.requests import Resize
 from outlive.protocols.rest.terminals import (
     ClosedTerminal,
@@ -26,6 +25,7 @@ from outlive.protocols.rest.terminals import (
     asked,
 )
 from outlive.protocols.terminal import requests
+from outlive.server.views.terminal_calls import TerminalCalls
 
 __all__ = ["TerminalRoutes"]
 

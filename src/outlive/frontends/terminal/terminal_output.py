@@ -1,4 +1,4 @@
-"""What comes next for one viewer: `TerminalOutput`, a cursor on a process's log. `follower` says when.
+"""What comes next for one viewer: `TerminalOutput`, a cursor on a process's log. `sender` says when.
 
 Nothing is queued: a turn reads from the log at the cursor, at most 64 KiB, and returns frames. What is to be said beside
 the output is kept once of each kind, so that a viewer that does not read costs nothing however much it asks.

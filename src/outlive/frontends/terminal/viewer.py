@@ -13,9 +13,6 @@ from outlive.core.errors import AccessDenied, OutliveError
 from outlive.core.process import ProcessRecord
 from outlive.core.signals import signal_number
 from outlive.engine import AuditedControls, Engine, Process
-from outlive.frontends.follower import Sender
-from outlive.frontends.outbox import Outbox
-from outlive.frontends.pace import Take
 from outlive.frontends.terminal.keyboard import TypedInput
 from outlive.frontends.terminal.terminal_output import TerminalOutput
 from outlive.protocols.terminal_socket.messages import (
@@ -31,6 +28,9 @@ from outlive.protocols.terminal_socket.messages import (
     kind_of,
 )
 from outlive.protocols.websocket_frames import text_frame
+from outlive.server.http.outbox import Outbox
+from outlive.server.limits.rate_limiter import Take
+from outlive.server.views.sender import Sender
 from outlive.store.output_log import OutputLog
 
 __all__ = ["View", "Viewer"]

@@ -2,7 +2,7 @@
 
 A task is a process, seen by polling. Owns its shapes, which status a record has, and the few words that have to be kept
 of the call so that its result can be rendered later. Pure; whose process it is and what its output says is decided
-by `mcp_tools.tasks`.
+by `frontends.mcp.tools.tasks`.
 """
 
 from collections.abc import Mapping

@@ -1,0 +1,180 @@
+"""Finding the server of a state folder, and starting it where there is none: `Server`.
+
+Who starts it is not its parent: the server is in a POSIX session of its own and has no link to the relay's process
+tree, because hosts end both the group and the tree of what they have started.
+"""
+
+import os
+import select
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable
+
+from outlive.core.errors import BackendUnavailable, ConfigInvalid
+from outlive.core.layout import Layout
+from outlive.discovery.handover import SELF_STARTED
+from outlive.discovery.ownership import Ownership, OwningUnit
+from outlive.keeper.common.locks import holder_of
+from outlive.keeper.common.sockets import connect_unix
+
+__all__ = ["Server"]
+
+_START_PATIENCE_S = 20.0  # ten times what a start takes on a busy machine
+_RETURN_PATIENCE_S = 1.0  # whoever looks after a server that was there before starts it again within that
+_SERVICE_PATIENCE_S = 10.0  # ten times what systemd needs to start a server that died
+_POLL_S = 0.01
+_LOG_BYTES = 1024 * 1024
+_ALIVE_FD = 3
+# Descriptor 3 is the pipe by which its end is noticed; nothing else that the host has left open goes on.
+_DETACH = (
+    "import os, sys\nos.closerange(4, 65536)\nif os.fork(): os._exit(0)\nos.execv(sys.argv[1], sys.argv[1:])"
+)
+
+
+class Server:
+    """The server of one state folder, seen from outside. Safe to use from any thread."""
+
+    def __init__(self, layout: Layout, *, say: Callable[[str], None]) -> None:
+        """Take the state folder, which exists; `say` tells people that a server is started."""
+        self._layout = layout
+        self._ownership = Ownership(layout)
+        self._say = say
+        self._starting = threading.Lock()
+        self._was_there = False
+
+    @property
+    def root(self) -> str:
+        """The state folder."""
+        return self._layout.root
+
+    def connect(
+        self, *, is_abandoned: Callable[[], bool] = lambda: False, after_stop: bool = False
+    ) -> socket.socket:
+        """Return a blocking connection to the server, started if nobody listens (then up to 20 s).
+
+        Args:
+            is_abandoned: Asked while this waits; True ends the waiting (a server that was started goes on starting).
+            after_stop: Start it also where the last one was stopped in order.
+
+        Raises:
+            ConfigInvalid: The server that was started ended at once; the message says why.
+            BackendUnavailable: `timeout`, nobody listened in time, or nobody waits for it any more; `server_unavailable`, the
+                server was stopped in order, or a unit of systemd owns it and it did not come back in 10 s.
+        """
+        connection = self.dial()
+        if connection is None:
+            with self._starting:
+                connection = self._start(is_abandoned, after_stop=after_stop)
+        return connection
+
+    def dial(self) -> socket.socket | None:
+        """Return a blocking connection, None when nobody listens now; never waits."""
+        try:
+            connection = connect_unix(self._layout.server_socket, socket.SOCK_STREAM)
+        except (FileNotFoundError, ConnectionRefusedError, BlockingIOError):
+            return None
+        connection.settimeout(None)  # hosts have their own patience, and cancel
+        self._was_there = True
+        return connection
+
+    def _start(self, is_abandoned: Callable[[], bool], *, after_stop: bool) -> socket.socket:
+        begun = time.monotonic()
+        waits_until = begun + (_RETURN_PATIENCE_S if self._was_there else 0.0)
+        alive: int | None = None
+        try:
+            while (connection := self.dial()) is None:
+                now = time.monotonic()
+                is_served = holder_of(self._layout.server_lock) is not None
+                if now > begun + _START_PATIENCE_S or is_abandoned():
+                    raise BackendUnavailable(
+                        "timeout",
+                        f"The server of {self._layout.root} did not answer within {now - begun:.1f} s.",
+                        hint=f"See {self._layout.server_log} and `outlive doctor`.",
+                    )
+                if alive is None and not is_served and (service := self._ownership.service()) is not None:
+                    if now > begun + _SERVICE_PATIENCE_S:
+                        raise self._owned(service)
+                elif alive is None and not is_served and self._ownership.is_stopped and not after_stop:
+                    raise self._stopped()
+                elif alive is None and now >= waits_until and not is_served:
+                    self._say(f"outlive: starting the server of {self._layout.root}")
+                    alive = _launch(self._layout)
+                elif alive is not None and not is_served and _has_ended(alive):
+                    raise self._refusal()
+                time.sleep(_POLL_S)
+        finally:
+            if alive is not None:
+                os.close(alive)
+        return connection
+
+    def _owned(self, service: OwningUnit) -> BackendUnavailable:
+        return BackendUnavailable(
+            "server_unavailable",
+            f"The server of {self._layout.root} belongs to the unit {service.unit}, which does not run.",
+            hint=f"Start it: {service.start}",
+        )
+
+    def _stopped(self) -> BackendUnavailable:
+        return BackendUnavailable(
+            "server_unavailable",
+            f"The server of {self._layout.root} was stopped on purpose, and this starts none.",
+            hint="`outlive serve` starts it, and so does the next `outlive run`; what runs lives on.",
+        )
+
+    def _refusal(self) -> ConfigInvalid:
+        with open(self._layout.server_log, "rb") as log:
+            log.seek(max(0, os.fstat(log.fileno()).st_size - 2000))
+            words = [line for line in log.read().decode(errors="replace").splitlines() if line.strip()]
+        return ConfigInvalid(
+            "config_invalid",
+            "The server does not start: " + " ".join(line.strip() for line in words[-2:]),
+            hint=f"`outlive serve --state-dir {self._layout.root}` says more.",
+        )
+
+
+def _launch(layout: Layout) -> int:
+    """Start `outlive serve`, detached; return a descriptor that becomes readable when it ends."""
+    python = sys.executable
+    serve = [python, "-P", "-m", "outlive", "serve", SELF_STARTED, "--state-dir", layout.root]
+    alive, held = os.pipe()
+    log = _open_log(layout.server_log)
+    actions = [
+        (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+        (os.POSIX_SPAWN_DUP2, log, 1),
+        (os.POSIX_SPAWN_DUP2, log, 2),
+        (os.POSIX_SPAWN_DUP2, held, _ALIVE_FD),
+    ]
+    try:
+        pid = os.posix_spawn(
+            python,
+            [python, "-I", "-S", "-c", _DETACH, *serve],
+            os.environ,
+            file_actions=actions,
+            setsid=True,
+            setsigmask=(),
+        )
+        os.waitpid(pid, 0)
+    except BaseException:
+        os.close(alive)
+        raise
+    finally:
+        os.close(held)
+        os.close(log)
+    return alive
+
+
+def _open_log(path: str) -> int:
+    """Return a descriptor that appends to the log; one grown too long becomes the old one."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+    fd = os.open(path, flags, 0o600)
+    if os.fstat(fd).st_size > _LOG_BYTES:
+        os.rename(path, path + ".old")
+        os.close(fd)
+        fd = os.open(path, flags, 0o600)
+    return fd
+
+
+def _has_ended(alive: int) -> bool:
+    return bool(select.select([alive], [], [], 0)[0])

@@ -1,0 +1,152 @@
+"""The state folder: where it is, created with mode 0700, ours, writable, used by one server at a time."""
+
+import contextlib
+import os
+import stat
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self
+
+from outlive.config import OPTIONS, resolve
+from outlive.core.errors import ConfigInvalid
+from outlive.core.layout import Layout
+from outlive.discovery.config_files import read_config_files
+from outlive.discovery.handover import take_over
+from outlive.keeper.common.disk import Reserve
+from outlive.keeper.common.folder_identity import claim_folder
+from outlive.keeper.common.locks import holder_of, take_lock
+
+__all__ = ["STATE_DIR", "ServerLock", "layout_of", "open_state_folder", "working_folder"]
+
+STATE_DIR = next(option for option in OPTIONS if option.name == "state_dir")
+_PRIVATE = 0o700
+
+
+def working_folder() -> str:
+    """Return the current folder; one that was removed under us counts as /."""
+    try:
+        return os.getcwd()
+    except FileNotFoundError:
+        return "/"
+
+
+def layout_of(state_dir: str | None) -> Layout:
+    """Return where things lie for a verb that was given `--state-dir`, or was not; makes nothing.
+
+    Looks only at the settings that name the folder: a bad MAX_SESSIONS must not keep anybody from `keeper stop`. A copy
+    gets its own identity.
+
+    Raises:
+        ConfigInvalid: The folder's name cannot be used, or one of its locks is no file.
+    """
+    flags = {} if state_dir is None else {"state_dir": state_dir}
+    folder = working_folder()
+    files = read_config_files(os.environ, working_folder=folder, with_project=False)
+    resolution = resolve(flags, os.environ, working_folder=folder, files=files, options=[STATE_DIR])
+    layout = Layout(resolution.settings.state_dir)
+    _check_locks(layout)
+    # A copy by hard links has the original's sockets: no verb may reach its keeper through them.
+    if os.path.exists(layout.identity):
+        with contextlib.suppress(OSError):  # told where the folder is opened
+            claim_folder(layout)
+    return layout
+
+
+def open_state_folder(path: str, *, to_write: bool = True) -> Layout:
+    """Create the folder if it is missing, make sure that it is ours alone, and return its layout.
+
+    Where nothing is to be written (`to_write`), it may be on a read-only file system: its server lives on.
+
+    Raises:
+        ConfigInvalid: `state_folder`: something else is there, another user's, or it cannot be written; or one of
+            its locks is no file.
+    """
+    try:
+        os.makedirs(path, mode=_PRIVATE, exist_ok=True)
+        found = os.stat(path)
+    except (FileExistsError, NotADirectoryError) as error:
+        raise _refusal(path, f"{error.filename or path} is not a folder") from error
+    except OSError as error:
+        raise _refusal(path, f"it cannot be made ({error.strerror})") from error
+    if not stat.S_ISDIR(found.st_mode):
+        raise _refusal(path, "it is not a folder")
+    if found.st_uid != os.geteuid():
+        raise _refusal(path, f"it belongs to another user (uid {found.st_uid})")
+    if found.st_mode & 0o077:
+        # Output and sockets lie here: nobody else may look, whatever mode the folder was made with.
+        os.chmod(path, _PRIVATE)
+    if to_write and (not os.access(path, os.W_OK | os.X_OK) or _is_read_only(path)):
+        raise _refusal(path, "it is not writable")
+    layout = Layout(path)
+    _check_locks(layout)
+    try:
+        claim_folder(layout)
+    except OSError as error:
+        raise _refusal(
+            path, f"it is a copy, and its new identity cannot be written ({error.strerror})"
+        ) from error
+    return layout
+
+
+class ServerLock:
+    """The exclusive right to serve a state folder; held until `__exit__` or death, whatever kind."""
+
+    def __init__(self, layout: Layout, *, say: Callable[[str], None] | None = None) -> None:
+        """Name the folder; nothing is locked yet. With `say` a server that a client has started has to yield, which is said."""
+        self._layout = layout
+        self._say = say
+        self._fd = -1
+
+    def __enter__(self) -> Self:
+        """Take the lock and leave our pid in it.
+
+        Raises:
+            ConfigInvalid: `server_running`; the message names the other server's pid.
+        """
+        try:
+            fd = Reserve(self._layout.root).fit(lambda: take_lock(self._layout.server_lock))
+            if fd is None and self._say is not None:
+                fd = take_over(self._layout, say=self._say)
+        except OSError as error:
+            raise _refusal(self._layout.root, f"its lock cannot be opened ({error.strerror})") from error
+        if fd is None:
+            pid = holder_of(self._layout.server_lock)
+            raise ConfigInvalid(
+                "server_running",
+                f"Another outlive server (pid {pid or 'unknown'}) already serves {self._layout.root}.",
+                hint="Stop that one first, or serve another folder: --state-dir FOLDER.",
+                details={"pid": pid},
+            )
+        self._fd = fd
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Let the next server in."""
+        os.close(self._fd)
+
+
+def _refusal(path: str, reason: str) -> ConfigInvalid:
+    return ConfigInvalid("state_folder", f"The state folder {path} cannot be used: {reason}.")
+
+
+def _check_locks(layout: Layout) -> None:
+    """Name a lock that cannot be taken before anything waits for the process that would take it."""
+    locks = (layout.server_lock, layout.supervisor_lock, layout.supervisor_pid, layout.guardian_lock)
+    for lock in (*locks, layout.keeper_lock):
+        try:
+            mode = os.stat(lock).st_mode
+        except OSError:
+            continue  # missing is as it should be; what cannot be looked at is told where it is opened
+        if not stat.S_ISREG(mode):
+            kind = "a folder" if stat.S_ISDIR(mode) else "no file"
+            raise ConfigInvalid(
+                "state_folder",
+                f"The state folder {layout.root} cannot be used: {lock} is {kind}, and has to be a file.",
+                hint=f"Remove it: the next start makes {os.path.basename(lock)} anew.",
+            )
+
+
+def _is_read_only(path: str) -> bool:
+    return bool(os.statvfs(path).f_flag & os.ST_RDONLY)

@@ -1,0 +1,3 @@
+"""MCP: `http` and `stdio` are its two transports, `tools` what both offer."""
+
+__all__: list[str] = []

@@ -1,0 +1,194 @@
+"""Requests in flight and the tool calls in them: `Calls`, which a lost connection does not end and a cancel finds."""
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from outlive.core.errors import CommandRefused, InvalidState, ProcessNotFound
+from outlive.core.events import AuditEvent
+from outlive.core.process import Owner
+from outlive.engine import Engine, Process, ProcessFilter
+from outlive.frontends.mcp.tools.contract import Caller, Outcome, Progress, Toolbox
+
+__all__ = ["Calls", "InFlight", "terminated"]
+
+_TERMINATED = "[Process was terminated]"  # promise S4.6
+_Key = tuple[str, str | None, str | None]
+
+
+def terminated(outcome: Outcome) -> Outcome:
+    """Return the outcome of a call that was cancelled: its text begins so, and it is an error (promise S4.6)."""
+    if outcome.text.startswith(_TERMINATED):
+        return replace(outcome, is_error=True)
+    text = f"{_TERMINATED}\n\n{outcome.text}" if outcome.text else _TERMINATED
+    return replace(outcome, text=text, is_error=True)
+
+
+@dataclass(slots=True, eq=False)
+class InFlight:
+    """One request that a cancel finds until it is closed, from before anything was done for it.
+
+    Attributes:
+        forget: Takes it out of the table.
+        made_by: Who sent it.
+        note: What its process is told when the caller has cancelled the request; None while nobody has.
+        task: The tool call in it, once there is one.
+    """
+
+    forget: Callable[["InFlight"], None]
+    made_by: Owner
+    note: str | None = None
+    task: asyncio.Task[Outcome | Exception] | None = None
+
+    def is_cancelled(self) -> bool:
+        """Tell whether its caller has cancelled it; a method, because that changes while others wait."""
+        return self.note is not None
+
+    def close(self) -> None:
+        """Be found no more: it was answered. What it left running is found in the registry."""
+        self.forget(self)
+
+
+class Calls:
+    """Runs tool calls and cancels them by (principal, MCP session, request id). `close` it in the end."""
+
+    def __init__(self, engine: Engine, toolbox: Toolbox, *, termination_timeout_s: float) -> None:
+        """Run the tools of `toolbox`; a cancel gives `termination_timeout_s` seconds between TERM and KILL."""
+        self._engine = engine
+        self._toolbox = toolbox
+        self._termination_timeout_s = termination_timeout_s
+        self._tasks: set[asyncio.Task[Outcome | Exception]] = set()
+        self._in_flight: dict[_Key, InFlight] = {}
+
+    async def close(self) -> None:
+        """Let go of what is in flight; what it started goes on."""
+        self._toolbox.let_go()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def expect(self, caller: Caller) -> InFlight:
+        """Let a cancel find the request of `caller` from now on, though nothing runs for it yet; close it in the end.
+
+        Of two requests with one id, which no client may send, the newer one is found.
+        """
+        key = _key_of(caller)
+
+        def forget(closed: InFlight) -> None:
+            if self._in_flight.get(key) is closed:
+                del self._in_flight[key]
+
+        request = self._in_flight[key] = InFlight(forget, caller.owner)
+        return request
+
+    async def call(
+        self, name: str, arguments: Mapping[str, object], caller: Caller, progress: Progress | None
+    ) -> Outcome:
+        """Run one tool; a call that was cancelled before it began does nothing.
+
+        Raises:
+            UnknownTool: There is no such tool.
+
+        Cancellation: stops what the call started, unless it runs in the background.
+        """
+        expected = self._in_flight.get(_key_of(caller))
+        if expected is not None and expected.task is None:
+            return await self._run(expected, self._settle(name, arguments, caller, progress))
+        with contextlib.closing(self.expect(caller)) as call:
+            return await self._run(call, self._settle(name, arguments, caller, progress))
+
+    async def _run(self, call: InFlight, work: Coroutine[Any, Any, Outcome | Exception]) -> Outcome:
+        if call.is_cancelled():
+            work.close()
+            return terminated(Outcome(text=""))
+        call.task = task = asyncio.create_task(work, name="tool call")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        try:
+            # Not awaited itself: the SDK cancels at every await of its scope, a task once.
+            await asyncio.wait({task})
+        except asyncio.CancelledError:
+            task.cancel()
+            raise
+        settled = Outcome(text="") if task.cancelled() else task.result()
+        if isinstance(settled, Exception):
+            raise settled
+        return terminated(settled) if call.is_cancelled() or task.cancelled() else settled
+
+    async def cancel(self, caller: Caller, *, reason: str) -> None:
+        """End what a request of `caller` runs, or has left running in the background (promise S4.6).
+
+        Returns when the end was asked for. A request that nobody knows, or that is over, is a success.
+
+        Raises:
+            CommandRefused: `profile_too_weak`: the caller lives in a process of ours, and what the request runs, or may be
+                about to start, has a weaker profile than that. Nothing has changed.
+        """
+        note = f"Cancelled by the client: {reason[:200]}" if reason else "Cancelled by the client."
+        call = self._in_flight.get(_key_of(caller))
+        # Before a word of it is noted: a request that is marked as cancelled starts nothing, or ends what it starts.
+        process = await self._checked(call, caller)
+        if call is not None:
+            call.note = note
+        process = process or await self._process_of(caller)
+        if process is not None:
+            await self.end(process, caller, note=note)
+        elif call is not None and call.task is not None:
+            call.task.cancel()  # it has not started anything yet, or waits for what others started
+
+    async def _checked(self, call: InFlight | None, caller: Caller) -> Process | None:
+        """Let a caller cancel a request; return the process that was looked at for that.
+
+        Does not wait for anything where the caller lives outside: no start may come in between.
+        """
+        if caller.owner.inside is None:
+            return None
+        process = await self._process_of(caller)
+        what = process if process is not None or call is None else call.made_by
+        if what is None:
+            return None
+        try:
+            await self._engine.on_behalf(caller.owner).check(what)
+        except CommandRefused as error:
+            process_id = None if process is None else process.process_id
+            denied = AuditEvent(
+                what="cancel",
+                by=caller.owner,
+                decision="denied",
+                reason=error.code,
+                process_id=process_id,
+            )
+            self._engine.announce(denied)
+            raise
+        return process
+
+    async def end(self, process: Process, caller: Caller, *, note: str) -> None:
+        """Ask for the end of a process as a cancel does; one that has ended is a success."""
+        with contextlib.suppress(InvalidState):  # it ended at this moment
+            await self._engine.on_behalf(caller.owner).cancel(
+                process, grace_s=self._termination_timeout_s, note=note
+            )
+
+    async def _process_of(self, caller: Caller) -> Process | None:
+        wanted = ProcessFilter(
+            principal=caller.principal, connection_id=caller.connection_id, request_id=caller.request_id
+        )
+        try:
+            process = await self._engine.find_by(wanted)
+        except ProcessNotFound:
+            return None
+        return None if process.is_ended else process
+
+    async def _settle(
+        self, name: str, arguments: Mapping[str, object], caller: Caller, progress: Progress | None
+    ) -> Outcome | Exception:
+        try:
+            return await self._toolbox.call(name, arguments, caller, progress=progress)
+        except Exception as error:  # noqa: BLE001 -- handed to the one who waits
+            return error
+
+
+def _key_of(caller: Caller) -> _Key:
+    return caller.principal, caller.connection_id, caller.request_id

@@ -1,0 +1,158 @@
+"""POST, GET and DELETE /mcp as ASGI: who may call, which session, which dialect (promises S4.1-S4.6).
+
+Raw callers send no MCP-Protocol-Version header. Everybody who does speaks a handshake revision, whose messages are
+`handshake`'s, or 2026-07-28, which is the SDK's.
+"""
+
+import asyncio
+
+from starlette.types import Receive, Send
+from starlette.types import Scope as AsgiScope
+
+from outlive.frontends.mcp.http.calls import Calls
+from outlive.frontends.mcp.http.exchange import HttpExchange
+from outlive.frontends.mcp.http.handshake import HandshakeMessages
+from outlive.frontends.mcp.http.hello import greeting
+from outlive.frontends.mcp.http.requests import (
+    HANDSHAKE_REVISIONS,
+    Bad,
+    header,
+    parse_message,
+    wants_of,
+)
+from outlive.frontends.mcp.http.responses import (
+    EventStream,
+    error_body,
+    gone,
+)
+from outlive.frontends.mcp.http.sdk_loader import SdkLoading
+from outlive.frontends.mcp.http.sessions import McpSession, McpSessions
+from outlive.frontends.mcp.http.settings import McpHttpSettings
+from outlive.frontends.mcp.tools.contract import Caller, Toolbox
+from outlive.policy.access import Scope
+from outlive.protocols.sse import COMMENT
+from outlive.server.access.guard import access_of
+
+__all__ = ["McpEndpoint"]
+
+_INVALID_REQUEST = -32600
+_HEADER_MISMATCH = -32020  # MCP revision 2026-07-28, "Transports"
+
+
+class McpEndpoint:
+    """The ASGI application at /mcp."""
+
+    def __init__(
+        self,
+        toolbox: Toolbox,
+        calls: Calls,
+        sessions: McpSessions,
+        sdk: SdkLoading,
+        settings: McpHttpSettings,
+    ) -> None:
+        """Join the parts; the door has opened them before the first request."""
+        self._messages = HandshakeMessages(toolbox, calls, sessions, sdk)
+        self._sessions = sessions
+        self._sdk = sdk
+        self._settings = settings
+        self._hung_up = asyncio.Event()
+
+    def hang_up(self) -> None:
+        """End the streams on which nothing comes: the server stops, and would wait for them."""
+        self._hung_up.set()
+
+    async def close(self) -> None:
+        """Let go of exchanges whose clients have left."""
+        await self._messages.close()
+
+    async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
+        """Serve one HTTP request."""
+        # The blanks around a value are no part of it (RFC 9110, section 5.5), and httptools leaves those behind it.
+        headers = [(name, value.strip(b" \t")) for name, value in scope["headers"]]
+        scope = {**scope, "headers": headers}
+        revision = header(scope["headers"], b"mcp-protocol-version")
+        exchange = HttpExchange(
+            scope=scope,
+            receive=receive,
+            send=send,
+            access=access_of(scope),
+            revision=revision,
+            wants=wants_of(header(scope["headers"], b"accept"), is_raw=revision is None),
+        )
+        if exchange.access.scope is Scope.HELLO:
+            greeted = await greeting(exchange, self._settings.max_message_bytes)
+            if greeted is None:
+                return
+            exchange = greeted
+        if revision is not None and revision not in HANDSHAKE_REVISIONS:
+            sdk = await self._sdk.get()
+            await sdk.serve_modern(Caller(access=exchange.access), scope, exchange.receive, send)
+            return
+        match scope["method"]:
+            case "POST":
+                await self._post(exchange)
+            case "GET":
+                await self._get(exchange)
+            case "DELETE":
+                await self._delete(exchange)
+            case _:
+                allow = (b"allow", b"GET, POST, DELETE")
+                body = error_body(_INVALID_REQUEST, "Method not allowed: POST, GET and DELETE are.")
+                await exchange.answer(405, body, (allow,))
+
+    async def _session(self, exchange: HttpExchange) -> McpSession | None:
+        """Return the session that the request names, or refuse it: 400 without an id, 404 for an unknown one."""
+        session_id = header(exchange.scope["headers"], b"mcp-session-id")
+        if session_id is None:
+            await exchange.refuse(400, "Missing Mcp-Session-Id: call initialize and send the id it answers.")
+            return None
+        session = self._sessions.find(exchange.access.principal, session_id)
+        if session is None:
+            await exchange.refuse(404, "Session not found: call initialize again.")
+        return session
+
+    async def _get(self, exchange: HttpExchange) -> None:
+        """Keep a stream open on which nothing comes: what a request has to tell comes with its own answer."""
+        if not exchange.wants.events:
+            await exchange.refuse(406, "Not acceptable: this answers with text/event-stream.")
+        elif (session := await self._session(exchange)) is not None:
+            stream = EventStream(exchange.send, (session.header,))
+            await stream.write(COMMENT)
+            leaving = asyncio.create_task(gone(exchange.receive), name="mcp stream, the other end")
+            stopping = asyncio.create_task(self._hung_up.wait(), name="mcp stream, this end")
+            try:
+                await stream.until_first({leaving, stopping})
+                await stream.write(b"", is_last=True)
+            finally:
+                leaving.cancel()
+                stopping.cancel()
+
+    async def _delete(self, exchange: HttpExchange) -> None:
+        session = await self._session(exchange)
+        if session is not None:
+            await self._sessions.end(session)
+            await exchange.answer(200)
+
+    async def _post(self, exchange: HttpExchange) -> None:
+        kind = (header(exchange.scope["headers"], b"content-type") or "").partition(";")[0].strip().lower()
+        if kind != "application/json":
+            await exchange.refuse(415, "Unsupported media type: the body is application/json.")
+            return
+        body = await exchange.body(self._settings.max_message_bytes)
+        if body is None:
+            return
+        message = parse_message(body)
+        if isinstance(message, Bad):
+            await exchange.answer(400, error_body(message.code, message.message, message.request_id))
+        elif message.is_enveloped and exchange.is_raw:
+            sentence = "The request names a revision in _meta, but there is no MCP-Protocol-Version header."
+            await exchange.answer(400, error_body(_HEADER_MISMATCH, sentence, message.request_id))
+        elif not (exchange.wants.json or exchange.wants.events):
+            await exchange.refuse(406, "Not acceptable: accept application/json and text/event-stream.")
+        elif message.kind == "request" and message.method == "initialize":
+            await self._messages.initialize(exchange, message)
+        elif (session := await self._session(exchange)) is not None:
+            if message.kind == "request":
+                await self._messages.request(exchange, message, session)
+            else:
+                await self._messages.notification(exchange, message, session)

@@ -1,0 +1,141 @@
+"""One POST to /mcp over a connection of its own: `RelayedRequest`, with just the HTTP/1.1 that this needs (RFC 9112).
+
+Whatever goes wrong with the connection is an OSError, a server that dies in the middle included. ConnectionResetError
+says that it has not read all of the request, and so cannot have heeded it: that is when the kernel resets a Unix
+stream (`unix_release_sock` in Linux 6; an end whose peer had read everything sees the plain end of the stream).
+"""
+
+import contextlib
+import socket
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Self
+
+from outlive.discovery.own_token import own_token, token_headers
+
+__all__ = ["RelayedAnswer", "RelayedRequest"]
+
+_PIECE_BYTES = 64 * 1024
+_HEAD_LINES = 100  # the server sends about ten
+
+
+@dataclass(frozen=True, slots=True)
+class RelayedAnswer:
+    """The head of a response; header names are lower-case."""
+
+    status: int
+    headers: dict[str, str]
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether messages come as server-sent events."""
+        return self.headers.get("content-type", "").startswith("text/event-stream")
+
+
+class RelayedRequest:
+    """Used by one thread: `post`, `read_answer`, then `read_messages` or `read_body`. Closes the connection when left.
+
+    `abandon` may be called by another thread.
+    """
+
+    def __init__(self, connection: socket.socket) -> None:
+        """Take over a connected, blocking socket."""
+        self._connection = connection
+        self._file = connection.makefile("rb")
+        self._answer = RelayedAnswer(0, {})
+
+    def __enter__(self) -> Self:
+        """Hold the connection."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close it."""
+        self._file.close()
+        self._connection.close()
+
+    def abandon(self) -> None:
+        """Hang up: the server sees it, and whoever reads here gets an OSError."""
+        with contextlib.suppress(OSError):
+            self._connection.shutdown(socket.SHUT_RDWR)
+
+    def post(self, body: bytes, headers: Sequence[tuple[str, str]]) -> bool:
+        """Send the request; False when the server stopped listening before its end (it may have answered)."""
+        head = [
+            "POST /mcp HTTP/1.1",
+            "Host: localhost",
+            "Connection: close",
+            "Content-Type: application/json",
+            "Accept: application/json, text/event-stream",
+            f"Content-Length: {len(body)}",
+            *(f"{name}: {value}" for name, value in (*headers, *token_headers(own_token()).items())),
+        ]
+        try:
+            self._connection.sendall("\r\n".join([*head, "", ""]).encode("ascii") + body)
+        except (BrokenPipeError, ConnectionResetError):
+            return False
+        return True
+
+    def read_answer(self) -> RelayedAnswer:
+        """Return status and headers as soon as they are there."""
+        parts = self._line().split(b" ", 2)
+        if len(parts) < 2 or not parts[0].startswith(b"HTTP/1.") or not parts[1].isdigit():
+            raise ConnectionError("what answers there does not speak HTTP")
+        headers: dict[str, str] = {}
+        for _ in range(_HEAD_LINES):
+            line = self._line()
+            if not line:
+                break
+            name, _, value = line.decode("latin-1").partition(":")
+            headers[name.strip().lower()] = value.strip()
+        self._answer = RelayedAnswer(int(parts[1]), headers)
+        return self._answer
+
+    def read_body(self) -> bytes:
+        """Return the whole body."""
+        return b"".join(self._pieces())
+
+    def read_messages(self) -> Iterator[bytes]:
+        """Yield the data of each event of a stream as it comes (WHATWG HTML, "Server-sent events")."""
+        data: list[bytes] = []
+        for line in self._stream_lines():
+            if line.startswith(b"data:"):
+                data.append(line[5:].removeprefix(b" "))
+            elif not line and data:
+                yield b"\n".join(data)
+                data = []
+
+    def _stream_lines(self) -> Iterator[bytes]:
+        begun: list[bytes] = []
+        for piece in self._pieces():
+            first, *others = piece.split(b"\n")
+            begun.append(first)
+            for other in others:
+                yield b"".join(begun).removesuffix(b"\r")
+                begun = [other]
+
+    def _pieces(self) -> Iterator[bytes]:
+        if "chunked" in self._answer.headers.get("transfer-encoding", "").lower():
+            while size := int(self._line().partition(b";")[0], 16):
+                yield from self._exactly(size)
+                self._line()
+            self._line()
+        else:
+            yield from self._exactly(int(self._answer.headers.get("content-length", "0")))
+
+    def _exactly(self, size: int) -> Iterator[bytes]:
+        while size:
+            piece = self._file.read1(min(size, _PIECE_BYTES))
+            if not piece:
+                raise _lost()
+            size -= len(piece)
+            yield piece
+
+    def _line(self) -> bytes:
+        line = self._file.readline(_PIECE_BYTES)
+        if not line.endswith(b"\n"):
+            raise _lost()
+        return line.rstrip(b"\r\n")
+
+
+def _lost() -> ConnectionError:
+    return ConnectionAbortedError("the server went away before its answer was complete")

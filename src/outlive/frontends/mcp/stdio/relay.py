@@ -1,0 +1,254 @@
+"""The relay between a host's lines and the server's MCP door: `Relay`.
+
+One thread for each message: requests run side by side, and what the server streams is passed on as it comes. Owns
+what becomes of requests when the server dies; what messages mean is the server's business.
+"""
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from outlive.core.errors import OutliveError
+from outlive.core.hints import hint_for
+from outlive.discovery.server import Server
+from outlive.frontends.mcp.stdio.exchange import RelayedAnswer, RelayedRequest
+from outlive.frontends.mcp.stdio.handshake import Handshake
+from outlive.frontends.mcp.stdio.messages import (
+    Envelope,
+    Malformed,
+    MessageId,
+    encode_empty_result,
+    encode_error,
+    is_answer,
+    read_envelope,
+)
+
+__all__ = ["Relay"]
+
+_SERVER_ERROR = -32000  # JSON-RPC 2.0, section 5.1: for the implementation to define
+_INTERNAL_ERROR = -32603
+_MAX_IN_FLIGHT = 512  # a thread each
+_SENT_PATIENCE_S = 30.0  # longer than a start of the server
+_LAST_ANSWERS_S = 1.5  # hosts kill after 2 s; whoever pipes requests in wants their answers
+# A cancel that overtakes its request inside a server that still imports finds nothing: it is repeated, which does nothing twice.
+_CANCEL_PAUSES_S = (0.5, 1.0, 2.0, 4.0)
+_LOST = (
+    "The server went away while this request was in flight: whether it ran is not known. What it has started lives "
+    "on; list the processes before you repeat it."
+)
+
+
+@dataclass(slots=True, eq=False)
+class _Call:
+    """A request in flight. `sent` and `done` are set once, whatever happens."""
+
+    envelope: Envelope
+    sent: threading.Event = field(default_factory=threading.Event)
+    done: threading.Event = field(default_factory=threading.Event)
+    is_abandoned: bool = False
+    is_cancelled: bool = False
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _exchange: RelayedRequest | None = None
+
+    @property
+    def is_waited_for(self) -> bool:
+        """Whether the host still wants an answer: not to what it has cancelled."""
+        return not (self.is_abandoned or self.is_cancelled)
+
+    def begin(self, exchange: RelayedRequest) -> bool:
+        """Note the connection that serves it; False when it has been abandoned before that."""
+        with self._lock:
+            self._exchange = exchange
+            return not self.is_abandoned
+
+    def abandon(self) -> None:
+        """Close the response stream: that is a cancel in revision 2026-07-28, and nobody waits for an answer."""
+        with self._lock:
+            self.is_abandoned = True
+            exchange = self._exchange
+        if exchange is not None:
+            exchange.abandon()
+
+
+class Relay:
+    """Passes messages on until the host's lines end. `write` takes one message to the host, from any thread."""
+
+    def __init__(self, server: Server, *, write: Callable[[bytes], None], say: Callable[[str], None]) -> None:
+        """Take both sides; `say` is for people."""
+        self._server = server
+        self._write = write
+        self._say = say
+        self._lock = threading.Lock()
+        self._calls: dict[str, _Call] = {}
+        self._handshake = Handshake(server)
+
+    def run(self, lines: Iterable[bytes]) -> None:
+        """Relay until `lines` end, then give requests in flight 1.5 s for their answers. Ends no command."""
+        for line in lines:
+            self._take(line)
+        deadline = time.monotonic() + _LAST_ANSWERS_S
+        for call in self._in_flight():
+            call.done.wait(max(0.0, deadline - time.monotonic()))
+
+    def _take(self, line: bytes) -> None:
+        envelope = read_envelope(line)
+        if isinstance(envelope, Malformed):
+            self._write(envelope.answer)
+            return
+        if not envelope.is_request:
+            _in_thread(lambda: self._notify(envelope))
+            return
+        call = _Call(envelope)
+        with self._lock:
+            is_too_many = len(self._calls) >= _MAX_IN_FLIGHT
+            if not is_too_many:
+                self._calls[str(envelope.request_id)] = call
+        if is_too_many:
+            self._refuse(envelope, f"More than {_MAX_IN_FLIGHT} requests are in flight: wait for answers.")
+        elif envelope.method == "initialize":
+            self._serve(call)  # everything behind it needs its session
+        else:
+            _in_thread(lambda: self._serve(call))
+
+    def _in_flight(self, request_id: MessageId = None) -> list[_Call]:
+        with self._lock:
+            if request_id is None:
+                return list(self._calls.values())
+            found = self._calls.get(str(request_id))
+        return [] if found is None else [found]
+
+    def _serve(self, call: _Call) -> None:
+        """Answer one request, whatever happens."""
+        try:
+            if not self._exchange(call) and call.is_waited_for:
+                self._refuse(call.envelope, _LOST)
+        except OutliveError as error:
+            if (
+                call.envelope.method == "ping"
+            ):  # we are there: hosts take a failed ping for our end, and start another relay
+                self._write(encode_empty_result(call.envelope.request_id))
+                return
+            self._say(f"outlive: {error.message}")
+            self._refuse(call.envelope, f"{error.message} {hint_for(error, 'mcp')}".strip())
+        except Exception as error:  # noqa: BLE001 -- the outermost frame of a thread; the host must hear of it
+            self._say(f"outlive: a request failed: {error!r}")
+            self._refuse(call.envelope, "Something went wrong in the relay.", code=_INTERNAL_ERROR)
+        finally:
+            with self._lock:
+                if self._calls.get(str(call.envelope.request_id)) is call:
+                    del self._calls[str(call.envelope.request_id)]
+            call.sent.set()
+            call.done.set()
+
+    def _refuse(self, envelope: Envelope, message: str, *, code: int = _SERVER_ERROR) -> None:
+        self._write(encode_error(envelope.request_id, code, message))
+
+    def _exchange(self, call: _Call) -> bool:
+        """Send a request and pass its answer on; False when it was lost, and may have been done."""
+        for is_last in (False, False, True):
+            session = self._handshake.session
+            is_whole = False
+            try:
+                connection = self._server.connect(after_stop=self._is_start(call.envelope))
+                with RelayedRequest(connection) as exchange:
+                    if not call.begin(exchange):
+                        return True
+                    is_whole = exchange.post(call.envelope.body, call.envelope.headers(session))
+                    call.sent.set()
+                    answer = exchange.read_answer()
+                    if answer.status == 404 and session is not None and call.envelope.revision is None:
+                        is_whole = False  # it was refused unread
+                        self._handshake.renew(session)
+                        continue
+                    self._pass_on(call, exchange, answer)
+                    return True
+            except OSError as error:
+                is_unread = not is_whole or isinstance(error, ConnectionResetError)
+                if call.is_abandoned or not (is_unread or call.envelope.is_repeatable):
+                    return False
+                if is_last:
+                    self._refuse(call.envelope, f"The server cannot be reached: {error}.")
+                    return True
+        self._refuse(call.envelope, "The server does not know the MCP session any more: initialize again.")
+        return True
+
+    def _is_start(self, envelope: Envelope) -> bool:
+        """Tell whether a message may bring a server back that was stopped in order: a call, or the host's very first word."""
+        return envelope.method == "tools/call" or (
+            envelope.method == "initialize" and self._handshake.session is None
+        )
+
+    def _pass_on(self, call: _Call, exchange: RelayedRequest, answer: RelayedAnswer) -> None:
+        if answer.is_stream:
+            is_answered = False
+            for message in exchange.read_messages():
+                is_answered = is_answered or is_answer(message)
+                self._write(message)
+            if not is_answered and call.is_waited_for:
+                self._refuse(call.envelope, "The server ended the stream without an answer.")
+            return
+        body = exchange.read_body()
+        if answer.status == 200:
+            if call.envelope.method == "initialize":
+                self._handshake.keep(call.envelope, answer, body)
+            self._write(body)
+        else:
+            self._write(_refusal(call.envelope, answer.status, body))
+
+    def _notify(self, envelope: Envelope) -> None:
+        """Pass on what wants no answer; a server that does not take it is told to people only."""
+        try:
+            if envelope.method == "notifications/cancelled":
+                self._cancel(envelope)
+            elif (
+                self._handshake.session is not None
+            ):  # without a handshake there is nothing that a server would want to know
+                self._post(envelope)
+        except (OSError, OutliveError) as error:
+            self._say(f"outlive: {envelope.method or 'a response'} was not passed on: {error}")
+
+    def _post(self, envelope: Envelope) -> None:
+        with RelayedRequest(self._server.connect()) as exchange:
+            exchange.post(envelope.body, envelope.headers(self._handshake.session))
+            status = exchange.read_answer().status
+        if status >= 400:
+            self._say(f"outlive: {envelope.method or 'a response'} was refused (HTTP {status})")
+
+    def _cancel(self, envelope: Envelope) -> None:
+        """Cancel as the revision of the cancelled request wants it."""
+        calls = self._in_flight(envelope.cancels)
+        if envelope.cancels is not None and calls and calls[0].envelope.revision is not None:
+            calls[0].abandon()
+        elif envelope.cancels is not None and calls:
+            self._cancel_until_done(envelope, calls[0])
+        elif self._handshake.session is not None:
+            self._post(envelope)  # the request is over; what it has started may not be
+
+    def _cancel_until_done(self, envelope: Envelope, call: _Call) -> None:
+        call.is_cancelled = True
+        call.sent.wait(_SENT_PATIENCE_S)
+        for pause_s in _CANCEL_PAUSES_S:
+            self._post(envelope)
+            if call.done.wait(pause_s):
+                return
+
+
+def _refusal(envelope: Envelope, status: int, body: bytes) -> bytes:
+    """Return the JSON-RPC error of a refused request; the server's own, where it sent one, under the right id."""
+    try:
+        raw = json.loads(body)
+    except ValueError:
+        raw = None
+    error = raw.get("error") if isinstance(raw, dict) else None
+    if isinstance(error, dict) and isinstance(error.get("code"), int):
+        return json.dumps({"jsonrpc": "2.0", "id": envelope.request_id, "error": error}).encode()
+    said = raw.get("message") if isinstance(raw, dict) else None
+    message = said if isinstance(said, str) else f"The server refused the request (HTTP {status})."
+    return encode_error(envelope.request_id, _SERVER_ERROR, message)
+
+
+def _in_thread(work: Callable[[], None]) -> None:
+    # A daemon: the end of stdin ends the relay, whoever still waits for the server.
+    threading.Thread(target=work, daemon=True).start()

@@ -1,0 +1,217 @@
+"""Starts, waits and ends for all tools: `Runner`.
+
+A call's process belongs to no task: the keeper holds it. What a cancelled call started is ended here; what waits
+too long is left to run. Output is read from the log at a cursor: nothing is queued.
+"""
+
+import asyncio
+import logging
+import math
+import os
+import time
+
+from outlive.core.command import Command
+from outlive.core.errors import OutliveError, ProcessNotFound
+from outlive.core.identity import RANDOM_BYTES, ProcessId, new_process_id
+from outlive.engine import Engine, Process, ProcessFilter
+from outlive.frontends.mcp.tools.calls import Caller, Progress
+from outlive.frontends.mcp.tools.news import News
+from outlive.frontends.mcp.tools.settings import ToolSettings
+
+__all__ = ["Runner", "is_visible"]
+
+_logger = logging.getLogger(__name__)
+
+# Between two progress messages: ten a second read as live, and a chatty command does not flood the client.
+_COALESCE_S = 0.1
+
+
+class Runner:
+    """What all tools share: the engine and how calls wait."""
+
+    def __init__(self, engine: Engine, settings: ToolSettings) -> None:
+        """Take both; nothing runs yet."""
+        self.engine = engine
+        self.settings = settings
+        self._endings: set[asyncio.Task[None]] = set()
+        self._is_let_go = False
+
+    def let_go(self) -> None:
+        """From now on a cancelled call ends nothing: it is the server that stops, and commands outlive it."""
+        self._is_let_go = True
+
+    def patience_s(
+        self, caller: Caller, progress: Progress | None, *, asked_s: float | None, in_background: bool
+    ) -> float:
+        """Return how many seconds a call of a document's tool waits for the end of its command (promise S1.10).
+
+        Infinite for a raw caller and for a caller that gets progress: what ends such a call is the command's end or its
+        own timeout. Another client may give up after a minute and believe that the command failed, so it is answered
+        before that.
+        """
+        if in_background:
+            return 0.0
+        if asked_s is not None:
+            return asked_s
+        return math.inf if caller.is_raw or progress is not None else self.settings.wait_s
+
+    async def start(self, command: Command, caller: Caller, *, in_background: bool) -> Process:
+        """Start a command for a caller.
+
+        Raises:
+            OutliveError: As `Engine.start`.
+
+        Cancellation: unless `in_background`, what may have been started is ended.
+        """
+        process_id = new_process_id(time.time_ns(), os.urandom(RANDOM_BYTES))
+        try:
+            return await self.engine.start(command, owner=caller.owner, process_id=process_id)
+        except asyncio.CancelledError:
+            if not in_background:
+                await self.abandon(process_id)
+            raise
+
+    async def run(
+        self, command: Command, caller: Caller, *, wait_s: float, progress: Progress | None
+    ) -> Process:
+        """Start a command and wait until it is complete, at most `wait_s` (inf: to the end); 0 leaves it in the background.
+
+        Raises:
+            OutliveError: As `Engine.start`.
+
+        Cancellation: ends what was started (TERM, termination timeout, KILL), unless `wait_s` is 0.
+        """
+        process = await self.start(command, caller, in_background=wait_s <= 0)
+        try:
+            await self.wait(process, wait_s=wait_s, progress=progress)
+        except asyncio.CancelledError:
+            await self.abandon(process.process_id)
+            raise
+        return process
+
+    async def wait(
+        self, process: Process, *, wait_s: float, progress: Progress | None = None, news: News | None = None
+    ) -> None:
+        """Return when a process is complete, or after `wait_s`; meanwhile report its output (from `news` on).
+
+        Cancellation: safe; ends nothing.
+        """
+        deadline = asyncio.get_running_loop().time() + wait_s
+        woken = asyncio.Event()
+        unsubscribe = process.subscribe(woken.set)
+        try:
+            if progress is None:
+                await _until_complete(process, woken, at=deadline)
+            else:
+                news = news or News(process)
+                await self._report(process, woken, news=news, progress=progress, deadline=deadline)
+        finally:
+            unsubscribe()
+
+    async def _report(
+        self, process: Process, woken: asyncio.Event, *, news: News, progress: Progress, deadline: float
+    ) -> None:
+        clock = asyncio.get_running_loop().time
+        started = told = clock()
+        while True:
+            woken.clear()
+            is_over = process.is_complete or clock() >= deadline
+            text = news.take(is_last=process.is_complete)
+            if not text and not is_over and clock() - told >= self.settings.heartbeat_s:
+                text = f"[still running after {clock() - started:.0f} s]"
+            if text:
+                await progress(text)
+                told = clock()
+            if is_over:
+                return
+            await _until_complete(process, woken, at=min(deadline, told + _COALESCE_S))
+            if not (process.is_complete or news.is_waiting):
+                await _woken(woken, at=min(deadline, told + self.settings.heartbeat_s))
+
+    async def end(self, process: Process, caller: Caller, *, note: str, grace_s: float | None = None) -> bool:
+        """End a process's whole tree for a caller and wait for that; tell whether the KILL was needed.
+
+        Raises:
+            BackendUnavailable: The keeper does not answer, or the tree is not gone some seconds after the KILL.
+
+        Cancellation: the end goes on.
+        """
+        grace_s = self.settings.termination_timeout_s if grace_s is None else grace_s
+        return await self.engine.on_behalf(caller.owner).end(process, grace_s=grace_s, note=note)
+
+    async def find(self, wanted: ProcessFilter, caller: Caller) -> Process:
+        """Return the newest of a caller's processes that matches.
+
+        Raises:
+            ProcessNotFound: There is none, or it is private to another connection.
+        """
+        for record in await self.engine.list(wanted, limit=10):
+            process = await self.engine.find(record.process_id)
+            if is_visible(process, caller):
+                return process
+        raise ProcessNotFound("process_not_found", "No such process is known.")
+
+    async def active(self, caller: Caller) -> list[Process]:
+        """Return a caller's processes of which something runs, oldest first: the main process, or what it has left behind."""
+        await self.engine.known()
+        found = [
+            one
+            for one in self.engine.live(principal=caller.principal)
+            if (not one.is_ended or one.record.descendants) and is_visible(one, caller)
+        ]
+        return sorted(found, key=lambda process: process.process_id)
+
+    async def abandon(self, process_id: ProcessId) -> None:
+        """End what a cancelled call has started, to the acknowledgement, however often it is cancelled again."""
+        process = next((one for one in self.engine.live() if one.process_id == process_id), None)
+        if process is None or process.is_complete or self._is_let_go:
+            return
+        # A task of its own: the caller's may be cancelled at each await (anyio). The backend's deadline ends it.
+        ending = asyncio.create_task(self._cancel(process), name=f"end {process_id}")
+        self._endings.add(ending)
+        ending.add_done_callback(self._endings.discard)
+        await asyncio.shield(ending)
+
+    async def _cancel(self, process: Process) -> None:
+        try:
+            await self.engine.cancel(
+                process, grace_s=self.settings.termination_timeout_s, note="Cancelled by the client."
+            )
+        except OutliveError as error:
+            if not process.is_ended:
+                _logger.warning(
+                    "a cancelled call's process could not be ended",
+                    extra={"process_id": process.process_id, "reason": error.code},
+                )
+
+
+def is_visible(process: Process, caller: Caller) -> bool:
+    """Tell whether a caller may see a process: its principal's, unless it is private to another connection."""
+    owner = process.record.owner
+    return owner.principal == caller.principal and (
+        process.is_detached or owner.connection_id == caller.connection_id
+    )
+
+
+async def _woken(woken: asyncio.Event, *, at: float) -> None:
+    try:
+        async with _until(at):
+            await woken.wait()
+    except TimeoutError:
+        return
+
+
+async def _until_complete(process: Process, woken: asyncio.Event, *, at: float) -> None:
+    """Return when the process is complete, or at that time; one timeout, however often it is woken."""
+    try:
+        async with _until(at):
+            while not process.is_complete:
+                woken.clear()
+                await woken.wait()
+    except TimeoutError:
+        return
+
+
+def _until(at: float) -> asyncio.Timeout:
+    """Return a timeout at a time of the loop's clock; infinity is no time that a timer takes."""
+    return asyncio.timeout_at(None if at == math.inf else at)

@@ -1,0 +1,3 @@
+"""What all programs of the keeper use: files, locks, sockets, kernel calls, process trees. Standard library only."""
+
+__all__: list[str] = []

@@ -1,0 +1,98 @@
+"""Starting the keeper when nobody listens: for the server and the command line.
+
+Where `outlive keeper run` looks after the keeper (in a unit of systemd, for instance) the start is left to it: a keeper
+that a server launches lies in the server's control group, and would end with it.
+"""
+
+import contextlib
+import math
+import os
+import subprocess
+import time
+from collections.abc import Callable
+
+from outlive.core.errors import BackendUnavailable
+from outlive.core.layout import Layout
+from outlive.keeper.common.disk import look_at
+from outlive.keeper.common.folder_identity import claim_folder
+from outlive.keeper.common.locks import holder_of
+from outlive.keeper.common.shim_program import SHIM_VARIABLE
+from outlive.keeper.common.sockets import connect_unix
+from outlive.keeper.common.spawn import keeper_argv, keeper_environment
+
+__all__ = ["EXTERNAL_VARIABLE", "SERVICE_VARIABLE", "ensure_keeper"]
+
+# Set in the server's unit: the keeper is somebody else's to start, always.
+EXTERNAL_VARIABLE = "OUTLIVE_KEEPER_EXTERNAL"
+# There, too: the path of the unit's file (`presence.ownership`).
+SERVICE_VARIABLE = "OUTLIVE_SERVICE_UNIT"
+_HOST_PATIENCE_S = 3.0  # one that hangs or is being started again must not keep commands from running
+
+
+def ensure_keeper(
+    state_dir: str, *, deadline_s: float = 8.0, find_shim: Callable[[], str | None] | None = None
+) -> None:
+    """Return when a supervisor listens on the state folder's socket, starting the keeper if nobody does.
+
+    Blocking (about 40 ms for a start). Safe to call by several processes at once: locks let one win. `find_shim` returns
+    the program of shims; a keeper without one forks them.
+
+    Raises:
+        BackendUnavailable: `keeper_unavailable`, nobody listened in time.
+    """
+    layout = Layout(state_dir)
+    begun = time.monotonic()
+    until = begun + deadline_s
+    launches_at = begun + _patience_s(layout)
+    with contextlib.suppress(OSError):  # told by whoever takes the folder
+        claim_folder(layout)  # before the socket is dialled: in a copy by hard links it is the original's
+    while True:
+        with contextlib.suppress(FileNotFoundError, ConnectionRefusedError, BlockingIOError):
+            connect_unix(layout.keeper_socket).close()
+            return
+        now = time.monotonic()
+        if now > until:
+            raise BackendUnavailable(
+                "keeper_unavailable",
+                f"The keeper did not start within {deadline_s:.0f} s.",
+                hint=f"See {layout.keeper_log} and `outlive doctor`."
+                if math.isfinite(launches_at)
+                else "It has a unit of its own: `systemctl start outlive-keeper` (--user for a user's).",
+            )
+        if now >= launches_at and look_at(state_dir) == "read_only":
+            raise BackendUnavailable(
+                "keeper_unavailable",
+                f"The keeper cannot be started: the file system of {state_dir} is read-only.",
+                hint="Make it writable again (mount -o remount,rw); what runs goes on meanwhile.",
+            )
+        if now >= launches_at:
+            launches_at = now + 2.0
+            _launch(state_dir, find_shim)
+        time.sleep(0.002)
+
+
+def _patience_s(layout: Layout) -> float:
+    """Return how long to wait for the one who runs the keeper before it is launched from here."""
+    host = holder_of(layout.keeper_lock)
+    if host == os.getpid():
+        return 0.0
+    if os.environ.get(EXTERNAL_VARIABLE):
+        return math.inf
+    return 0.0 if host is None else _HOST_PATIENCE_S
+
+
+def _launch(state_dir: str, find_shim: Callable[[], str | None] | None) -> None:
+    env = keeper_environment("guardian")
+    if SHIM_VARIABLE not in env and find_shim is not None and (path := find_shim()) is not None:
+        env[SHIM_VARIABLE] = path  # whoever has set it himself is believed
+    subprocess.run(
+        keeper_argv("guardian", state_dir, "--first"),
+        env=env,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+        cwd="/",
+        check=False,
+        timeout=10,
+    )

@@ -1,0 +1,145 @@
+"""Exclusive locks on the state folder: one supervisor, one guardian, each with its pid inside the lock file.
+
+Behind the pid's line the file holds the pid and its start time once more: a pid is reused, both together are not. They
+lie where versions that know only the first line do not look; one of those that takes the lock leaves them as they
+are, and then their pid is not the first line's.
+
+Open file description locks (fcntl(2) F_OFD_SETLK): unlike flock they can be asked about without being taken, so
+looking never makes somebody else's attempt fail. What the file says proves nothing to a process that must know for
+certain: every process of our user can write it (`pid_lock`).
+
+A supervisor that leaves for good marks its lock: what was being started meanwhile (a guardian that has no lock yet, a
+supervisor that waits for this one) must not go on. Only a launch by a client takes the mark away. The mark also tells
+whether somebody is about to launch the next keeper (`retired`) or nobody is (`ended`).
+"""
+
+import fcntl
+import os
+import struct
+
+__all__ = [
+    "forget_retirement",
+    "has_ended",
+    "holder_behind",
+    "holder_of",
+    "is_in_place",
+    "is_retired",
+    "retire_lock",
+    "take_lock",
+]
+
+_RETIRED = b"retired   \n"  # both as long as a pid's line
+_ENDED = b"ended     \n"
+_FLOCK = struct.Struct("hhqqi")
+_FIRST_BYTES, _LINE_BYTES = 32, 64  # what every version reads as a pid; all of it
+
+
+def _whole_file(kind: int) -> bytes:
+    return _FLOCK.pack(kind, os.SEEK_SET, 0, 0, 0)
+
+
+def take_lock(path: str, *, unless_retired: bool = False) -> int | None:
+    """Lock `path` and write our pid into it; returns the descriptor to keep, None when another holds it.
+
+    With `unless_retired` also None when the last holder left for good.
+    """
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.fcntl(fd, fcntl.F_OFD_SETLK, _whole_file(fcntl.F_WRLCK))
+    except (BlockingIOError, PermissionError):
+        os.close(fd)
+        return None
+    if unless_retired and _held_mark(fd):
+        os.close(fd)
+        return None
+    from outlive.keeper.common.kernel import start_ticks  # noqa: PLC0415 - it loads ctypes; most commands take no lock
+
+    pid = os.getpid()
+    line = (b"%-10d\n" % pid).ljust(_FIRST_BYTES) + b"%d %d\n" % (pid, start_ticks(pid))
+    os.pwrite(fd, line.ljust(_LINE_BYTES), 0)  # in place: a full disk must not keep anybody from taking over
+    return fd
+
+
+def is_in_place(lock: int, path: str) -> bool:
+    """Tell whether `path` still names the locked file: not when somebody deleted or moved the state folder.
+
+    Then nothing below `path` is ours, not even what is there: it may be a new keeper's (decision 61).
+    """
+    held = os.fstat(lock)
+    try:
+        found = os.stat(path)
+    except OSError:
+        return False
+    return (found.st_ino, found.st_dev) == (held.st_ino, held.st_dev)
+
+
+def holder_of(path: str) -> int | None:
+    """Return the pid of the process that holds the lock (0 before it wrote its pid), None when nobody does."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)  # also on a read-only file system
+    except FileNotFoundError:
+        return None
+    try:
+        holder = holder_behind(fd)
+    finally:
+        os.close(fd)
+    return None if holder is None else holder[0]
+
+
+def holder_behind(fd: int) -> tuple[int, int] | None:
+    """Return pid and start ticks of the process that holds the lock of an open file, None when none does.
+
+    The pid is 0 before the holder wrote it, or once it retired; the ticks are 0 where an older version holds it.
+    """
+    answer = fcntl.fcntl(fd, fcntl.F_OFD_GETLK, _whole_file(fcntl.F_WRLCK))
+    if _FLOCK.unpack(answer)[0] == fcntl.F_UNLCK:
+        return None
+    line = os.pread(fd, _LINE_BYTES, 0)
+    pid = line[:_FIRST_BYTES].strip()
+    again, _, ticks = line[_FIRST_BYTES:].strip().partition(b" ")
+    return int(pid) if pid.isdigit() else 0, int(ticks) if again == pid and ticks.isdigit() else 0
+
+
+def retire_lock(path: str, *, is_end: bool = False) -> None:
+    """Mark a lock that the caller holds: it leaves for good, and nobody is to take its place unasked.
+
+    With `is_end` nobody is expected to ask, either: there is nothing to keep.
+    """
+    fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.pwrite(fd, _ENDED if is_end else _RETIRED, 0)
+    finally:
+        os.close(fd)
+
+
+def is_retired(path: str) -> bool:
+    """Tell whether the last holder left for good."""
+    return _mark_of(path) is not None
+
+
+def has_ended(path: str) -> bool:
+    """Tell whether the last holder left because there was nothing to keep, or because the keeper was stopped."""
+    return _mark_of(path) == _ENDED
+
+
+def forget_retirement(path: str) -> None:
+    """Let the lock be taken again; does nothing while somebody holds it."""
+    fd = take_lock(path) if is_retired(path) else None
+    if fd is not None:
+        os.close(fd)
+
+
+def _mark_of(path: str) -> bytes | None:
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    try:
+        return _held_mark(fd)
+    finally:
+        os.close(fd)
+
+
+def _held_mark(fd: int) -> bytes | None:
+    mark = os.pread(fd, len(_RETIRED), 0)
+    return mark if mark in {_RETIRED, _ENDED} else None

@@ -1,0 +1,73 @@
+"""The shim as a program of its own, where there is one for this machine: `ShimProgram` (decision 126).
+
+Which file it is says whoever launches the keeper (`SHIM_VARIABLE`); it is neither looked for here nor made.
+"""
+
+import os
+import signal
+
+from outlive.keeper.common.spawn import LOCK_FLAG
+
+__all__ = ["SHIM_LINK", "SHIM_VARIABLE", "ShimProgram"]
+
+# In the environment of the keeper's processes: the absolute path of the program, or anything else for none ("off").
+SHIM_VARIABLE = "OUTLIVE_KEEPER_SHIM"
+SHIM_LINK = 3  # the descriptor that its link to the supervisor has
+_PASSED_ON = ("OUTLIVE_FAILPOINT", "OUTLIVE_DEGRADE")
+
+
+class ShimProgram:
+    """Spawns shims; `is_usable` once the program is there, until one could not be executed, or could not begin."""
+
+    def __init__(self, state_dir: str, lock: int) -> None:
+        """Take the path from the environment. A shim serves the supervisor: the process that holds the record lock `lock`."""
+        self._lock = lock
+        self.path = os.environ.get(SHIM_VARIABLE, "")
+        self._is_wanted = self.path.startswith("/")
+        self._argv = ["outlive-shim", "shim", state_dir, LOCK_FLAG]
+        self._env = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
+        self._spawned: set[int] = set()
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether shims can be the program: it may be compiled while the keeper runs already."""
+        return self._is_wanted and os.path.exists(self.path)
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether there should be a program, and there is none yet."""
+        return self._is_wanted and not os.path.exists(self.path)
+
+    def give_up(self) -> None:
+        """Never use it again."""
+        self._is_wanted = False
+
+    def spawn(self, link: int) -> int:
+        """Start a shim on a link, which stays open here; return its pid.
+
+        Raises:
+            OSError: The program cannot be executed.
+        """
+        pid = os.posix_spawn(
+            self.path,
+            self._argv,
+            self._env,
+            # The lock as its standard input: each command's own takes that place, so no command has the lock's file.
+            file_actions=[(os.POSIX_SPAWN_DUP2, self._lock, 0), (os.POSIX_SPAWN_DUP2, link, SHIM_LINK)],
+            setsigmask=(),
+        )
+        self._spawned.add(pid)
+        return pid
+
+    def ended(self, child: os.waitid_result) -> str | None:
+        """Take note of a process's end; return why the program is of no use if that is what the end says."""
+        if child.si_pid not in self._spawned:
+            return None
+        self._spawned.discard(child.si_pid)
+        # It ends with 0 when it has nothing to hold, and heeds no signal that can be ignored.
+        if not self._is_wanted or (child.si_code == os.CLD_EXITED and child.si_status == 0):
+            return None
+        if child.si_code != os.CLD_EXITED and child.si_status == signal.SIGKILL:
+            return None
+        what = "exit code" if child.si_code == os.CLD_EXITED else "signal"
+        return f"it ended with {what} {child.si_status}"

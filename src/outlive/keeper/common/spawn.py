@@ -1,0 +1,91 @@
+"""How the keeper's processes are spawned: small environment, no site packages, never a fork of a large process."""
+
+import os
+import resource
+import sys
+
+__all__ = [
+    "LOCK_FLAG",
+    "SOFT_LIMIT_VARIABLE",
+    "keeper_argv",
+    "keeper_environment",
+    "remember_soft_limit",
+    "restore_soft_limit",
+    "spawn_detached",
+    "spawn_with_lock",
+    "take_handed_lock",
+]
+
+_ENTRY = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "__main__.py")
+_PASSED_ON = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR")
+_PASSED_PREFIX = "OUTLIVE_KEEPER_"
+# How many descriptors a command may open unless it asks for more: as many as whoever started the first of us, however
+# many server and supervisor allow themselves.
+SOFT_LIMIT_VARIABLE = "OUTLIVE_KEEPER_SOFT_NOFILE"
+# In the command line of a process that finds the supervisor's record lock (`pid_lock`) open as its standard input.
+LOCK_FLAG = "--lock-at-0"
+_TEST_ONLY = ("OUTLIVE_FAILPOINT", "OUTLIVE_DEGRADE", "TEST_RUN_OF_OUTLIVE")
+
+
+def keeper_argv(role: str, state_dir: str, *flags: str) -> list[str]:
+    """Return the command line of one of the keeper's processes."""
+    return [sys.executable, "-S", "-s", "-P", _ENTRY, role, state_dir, *flags]
+
+
+def keeper_environment(role: str) -> dict[str, str]:
+    """Return the environment of one of the keeper's processes: nothing of the server's secrets.
+
+    The guardian gets a heap of which its forks share much: malloc instead of Python's arenas, and no cache in which the
+    last freed chunks, on pages that are shared, would be a shim's next ones: 35 KB a shim (decision 23). For the
+    supervisor, which nobody forks, that would only be slow.
+    """
+    env = {
+        name: value
+        for name, value in os.environ.items()
+        if name in _PASSED_ON or name in _TEST_ONLY or name.startswith(_PASSED_PREFIX)
+    }
+    env.setdefault(SOFT_LIMIT_VARIABLE, str(resource.getrlimit(resource.RLIMIT_NOFILE)[0]))
+    if role == "guardian":
+        env |= {
+            "PYTHONMALLOC": "malloc",
+            "MALLOC_ARENA_MAX": "1",
+            "GLIBC_TUNABLES": "glibc.malloc.tcache_count=0",
+        }
+    return env
+
+
+def remember_soft_limit() -> None:
+    """Note this process's soft limit of open files for the keeper's processes, before it is raised."""
+    os.environ.setdefault(SOFT_LIMIT_VARIABLE, str(resource.getrlimit(resource.RLIMIT_NOFILE)[0]))
+
+
+def restore_soft_limit() -> None:
+    """Take the noted limit back; for the guardian, whose forks start the commands."""
+    noted = os.environ.get(SOFT_LIMIT_VARIABLE, "")
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if noted.isdigit() and (hard == resource.RLIM_INFINITY or int(noted) <= hard):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (int(noted), hard))
+
+
+def spawn_detached(argv: list[str], env: dict[str, str]) -> int:
+    """Spawn a program in its own POSIX session with nothing inherited but descriptors 0 to 2; returns its pid."""
+    return os.posix_spawn(argv[0], argv, env, setsid=True, setsigmask=())
+
+
+def spawn_with_lock(role: str, state_dir: str, lock: int) -> int:
+    """Spawn one of the keeper's processes with the open file of the supervisor's record lock; returns its pid.
+
+    It is handed on because the path is no proof: an `open` or `guarded` command may put another file there.
+    """
+    argv = keeper_argv(role, state_dir, LOCK_FLAG)
+    actions = [(os.POSIX_SPAWN_DUP2, lock, 0)]
+    env = keeper_environment(role)
+    return os.posix_spawn(argv[0], argv, env, file_actions=actions, setsid=True, setsigmask=())
+
+
+def take_handed_lock() -> int:
+    """Return a descriptor of the lock that this process was spawned with, -1 without one.
+
+    To be called before descriptor 0 becomes something else, and before the lock is taken.
+    """
+    return os.dup(0) if LOCK_FLAG in sys.argv else -1

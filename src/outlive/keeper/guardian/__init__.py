@@ -1,0 +1,3 @@
+"""The guardian and the shims that it makes. Standard library only."""
+
+__all__: list[str] = []

@@ -1,0 +1,232 @@
+"""Which system calls a command of the profiles from workspace on may make: `filter_program`. Pure.
+
+What is not named here is allowed: Landlock, namespaces and capabilities bound it (decision 160). Named are calls that reach
+other processes, the machine or much of the kernel, and that none of these bounds. A call that may be made on oneself is
+judged by its arguments; an argument that is a pid has to be 0, since the number of a process that has ended is given again.
+In a PID namespace of its own (`sealed`) every pid is one of the command's, but for 1: that is our init (`seal`).
+
+A denied call fails with EPERM. Two answer ENOSYS, for programs to take the way they took before: clone3(2), whose flags lie in
+memory that a filter cannot read, and whatever is newer than this list.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+from outlive.keeper.sandbox.bpf import Branch, Decision, Kind, Return, assemble, by_ranges
+
+__all__ = ["ARCHITECTURES", "filter_program", "numbers"]
+
+# AUDIT_ARCH_X86_64 and AUDIT_ARCH_AARCH64 (linux/audit.h), by what uname(2) calls the machine.
+ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
+_NUMBER, _ARCHITECTURE = 0, 4  # offsets in struct seccomp_data
+_X32 = 0x40000000  # the bit of calls of the x32 ABI (x86_64 only)
+_LAST = 469  # file_setattr, Linux 6.17; the same on every architecture from 424 on
+_ALLOW, _EPERM, _ENOSYS = Return(0x7FFF0000), Return(0x00050001), Return(0x00050026)
+
+# clone(2): NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET; NEWTIME is unshare's only.
+_NEW_NAMESPACES = 0x20000 | 0x02000000 | 0x04000000 | 0x08000000 | 0x10000000 | 0x20000000 | 0x40000000
+_NEWTIME = 0x80
+_PRIO_PROCESS, _PRIO_PGRP = 0, 1
+_IOPRIO_PROCESS, _IOPRIO_PGRP = 1, 2
+# Local, IPv4, IPv6 and the kernel's own (getaddrinfo(3) asks it for addresses). Others have no network namespace (AF_VSOCK
+# reaches the host of a virtual machine) or are seldom used parts of the kernel (AF_ALG, AF_TIPC, ...).
+_FAMILIES = (1, 2, 10, 16)
+# ioctl_tty(2): TIOCSTI types into a terminal, TIOCLINUX pastes into a console. FS_IOC_SETFLAGS and FS_IOC_FSSETXATTR change
+# attributes of files that are open for reading only, as setxattr(2) does, and Landlock decides about neither.
+_IOCTLS = (0x5412, 0x541C, 0x40086602, 0x401C5820)
+
+# Numbers on x86_64 and aarch64; -1: there is none.
+_DENIED = {
+    # other processes
+    "kcmp": (312, 272),
+    "pidfd_getfd": (438, 438),
+    "process_madvise": (440, 440),
+    "process_mrelease": (448, 448),
+    "perf_event_open": (298, 241),
+    "lookup_dcookie": (212, 18),
+    # keys: Landlock and namespaces leave those of the user open
+    "add_key": (248, 217),
+    "request_key": (249, 218),
+    "keyctl": (250, 219),
+    # mounts and namespaces
+    "mount": (165, 40),
+    "umount2": (166, 39),
+    "pivot_root": (155, 41),
+    "chroot": (161, 51),
+    "open_tree": (428, 428),
+    "move_mount": (429, 429),
+    "fsopen": (430, 430),
+    "fsconfig": (431, 431),
+    "fsmount": (432, 432),
+    "fspick": (433, 433),
+    "mount_setattr": (442, 442),
+    "open_tree_attr": (467, 467),
+    "setns": (308, 268),
+    # files past Landlock
+    "open_by_handle_at": (304, 265),
+    "name_to_handle_at": (303, 264),
+    "fanotify_init": (300, 262),
+    "fanotify_mark": (301, 263),
+    "setxattr": (188, 5),
+    "lsetxattr": (189, 6),
+    "fsetxattr": (190, 7),
+    "setxattrat": (463, 463),
+    "removexattr": (197, 14),
+    "lremovexattr": (198, 15),
+    "fremovexattr": (199, 16),
+    "removexattrat": (466, 466),
+    "file_setattr": (469, 469),
+    # the machine
+    "quotactl": (179, 60),
+    "quotactl_fd": (443, 443),
+    "acct": (163, 89),
+    "swapon": (167, 224),
+    "swapoff": (168, 225),
+    "reboot": (169, 142),
+    "settimeofday": (164, 170),
+    "clock_settime": (227, 112),
+    "syslog": (103, 116),
+    "vhangup": (153, 58),
+    "iopl": (172, -1),
+    "ioperm": (173, -1),
+    "nfsservctl": (180, 42),
+    "init_module": (175, 105),
+    "finit_module": (313, 273),
+    "delete_module": (176, 106),
+    "kexec_load": (246, 104),
+    "kexec_file_load": (320, 294),
+    # much of the kernel for few programs, which do without
+    "bpf": (321, 280),
+    "userfaultfd": (323, 282),
+    "io_uring_setup": (425, 425),
+    "io_uring_enter": (426, 426),
+    "io_uring_register": (427, 427),
+}
+# Where there is no IPC namespace. All of it, not only what has a name: ids can be guessed, and whoever has the same user
+# may attach to a segment by its id.
+_IPC = {
+    "shmget": (29, 194),
+    "shmat": (30, 196),
+    "shmctl": (31, 195),
+    "semget": (64, 190),
+    "semop": (65, 193),
+    "semctl": (66, 191),
+    "semtimedop": (220, 192),
+    "msgget": (68, 186),
+    "msgsnd": (69, 189),
+    "msgrcv": (70, 188),
+    "msgctl": (71, 187),
+    "mq_open": (240, 180),
+    "mq_unlink": (241, 181),
+}
+
+
+class _Whom(Protocol):
+    """Decides about an argument that is a pid: allowed, or `no`."""
+
+    def __call__(self, argument: int, no: Decision = ..., /) -> Decision: ...
+
+
+def _argument(number: int, *, high: bool = False) -> int:
+    """Return the offset of half an argument; both machines are little-endian.
+
+    The low half is all that the kernel takes of an int, whatever a caller puts into the high one.
+    """
+    return 16 + 8 * number + (4 if high else 0)
+
+
+def _one_of(argument: int, values: Iterable[int], *, yes: Decision, no: Decision) -> Decision:
+    for value in reversed(tuple(values)):
+        no = Branch(offset=_argument(argument), kind=Kind.EQUAL, value=value, yes=yes, no=no)
+    return no
+
+
+def _on_oneself(argument: int, no: Decision = _EPERM) -> Decision:
+    return _one_of(argument, (0,), yes=_ALLOW, no=no)
+
+
+def _on_anyone(argument: int, no: Decision = _EPERM) -> Decision:
+    """Whatever the command can name, in a PID namespace of its own, but our init: without limits of ours it waits for the end."""
+    return _one_of(argument, (1,), yes=no, no=_ALLOW)
+
+
+def _without_bits(bits: int) -> Decision:
+    return Branch(offset=_argument(0), kind=Kind.ANY_BIT, value=bits, yes=_EPERM, no=_ALLOW)
+
+
+def _limits(whom: _Whom) -> Decision:
+    """prlimit(2): one's own, or without new ones (a null pointer, both halves)."""
+    high = Branch(offset=_argument(2, high=True), kind=Kind.EQUAL, value=0, yes=_ALLOW, no=_EPERM)
+    return whom(0, Branch(offset=_argument(2), kind=Kind.EQUAL, value=0, yes=high, no=_EPERM))
+
+
+# What decides about each call, given what decides about a pid.
+_JUDGED: dict[str, tuple[tuple[int, int], Callable[[_Whom], Decision]]] = {
+    "prlimit64": ((302, 261), _limits),
+    "setpriority": (
+        (141, 140),
+        lambda whom: _one_of(0, (_PRIO_PROCESS, _PRIO_PGRP), yes=whom(1), no=_EPERM),
+    ),
+    "ioprio_set": (
+        (251, 30),
+        lambda whom: _one_of(0, (_IOPRIO_PROCESS, _IOPRIO_PGRP), yes=whom(1), no=_EPERM),
+    ),
+    "sched_setaffinity": ((203, 122), lambda whom: whom(0)),
+    "sched_setscheduler": ((144, 119), lambda whom: whom(0)),
+    "sched_setparam": ((142, 118), lambda whom: whom(0)),
+    "sched_setattr": ((314, 274), lambda whom: whom(0)),
+    "migrate_pages": ((256, 238), lambda whom: whom(0)),
+    "move_pages": ((279, 239), lambda whom: whom(0)),
+    "unshare": ((272, 97), lambda _: _without_bits(_NEW_NAMESPACES | _NEWTIME)),
+    "clone": ((56, 220), lambda _: _without_bits(_NEW_NAMESPACES)),
+    "clone3": ((435, 435), lambda _: _ENOSYS),
+    "ioctl": ((16, 29), lambda _: _one_of(1, _IOCTLS, yes=_EPERM, no=_ALLOW)),
+    "socket": ((41, 198), lambda _: _one_of(0, _FAMILIES, yes=_ALLOW, no=_EPERM)),
+    "socketpair": ((53, 199), lambda _: _one_of(0, _FAMILIES, yes=_ALLOW, no=_EPERM)),
+}
+
+
+def numbers(machine: str) -> dict[str, int]:
+    """Return the numbers of all calls that are named here, on a machine; -1 where it has none.
+
+    Raises:
+        ValueError: The machine is not known here.
+    """
+    column = tuple(ARCHITECTURES).index(machine)
+    named = {**_DENIED, **_IPC, **{name: found for name, (found, _) in _JUDGED.items()}}
+    return {name: found[column] for name, found in named.items()}
+
+
+def filter_program(machine: str, *, has_own_ipc: bool, has_own_pids: bool = False) -> bytes:
+    """Return the filter for a machine.
+
+    Args:
+        machine: What uname(2) calls it.
+        has_own_ipc: Without an IPC namespace of its own a command gets no System V IPC at all.
+        has_own_pids: In a PID namespace of its own a command changes every process that it can name, but our init.
+
+    Raises:
+        KeyError: No filter is known for this machine.
+    """
+    architecture, number = ARCHITECTURES[machine], numbers(machine)
+    whom: _Whom = _on_anyone if has_own_pids else _on_oneself
+    denied = _DENIED if has_own_ipc else {**_DENIED, **_IPC}
+    rules: dict[int, Decision] = {number[name]: _EPERM for name in denied}
+    rules |= {number[name]: rule(whom) for name, (_, rule) in _JUDGED.items()}
+    rules.pop(-1, None)
+    found = by_ranges(_NUMBER, _ranges(rules))
+    # Calls of another ABI have other numbers: 32-bit programs, and x32.
+    own = Branch(offset=_ARCHITECTURE, kind=Kind.EQUAL, value=architecture, yes=found, no=_EPERM)
+    return assemble(own)
+
+
+def _ranges(rules: dict[int, Decision]) -> list[tuple[int, Decision]]:
+    """Return where each range begins, neighbours of one decision together."""
+    found: list[tuple[int, Decision]] = []
+    for number in sorted({0, *rules, *(one + 1 for one in rules)}):
+        if number > _LAST:
+            continue
+        decision = rules.get(number, _ALLOW)
+        if not found or found[-1][1] != decision:
+            found.append((number, decision))
+    return [*found, (_LAST + 1, _ENOSYS), (_X32, _EPERM)]

@@ -1,0 +1,82 @@
+"""Trying out, for servers, what bounds can be had here: `CapabilityProbe`.
+
+In a process of the keeper's, since commands run beside it: a server whose unit forbids namespaces, or shows it control
+groups read-only, would find less than its keeper can do.
+"""
+
+import os
+import signal
+
+from outlive.keeper.common.spawn import keeper_argv, keeper_environment
+from outlive.keeper.supervisor.loop import Loop, Timer
+from outlive.keeper.supervisor.managed_process import Answer
+
+__all__ = ["CapabilityProbe"]
+
+_DEADLINE_S = 20.0
+_PIECE_BYTES = 65536
+
+
+class CapabilityProbe:
+    """Starts `capabilities` when somebody asks, and passes on what it prints; who asks meanwhile gets the same answer."""
+
+    def __init__(self, loop: Loop, state_dir: str) -> None:
+        """Start nothing yet."""
+        self._loop = loop
+        self._state_dir = state_dir
+        self._asking: list[Answer] = []
+        self._said = b""
+        self._reading = self._pidfd = -1
+        self._timer: Timer | None = None
+
+    def ask(self, answer: Answer) -> None:
+        """Answer {"found": what it printed} within 20 s; that is no JSON if it died or hung."""
+        self._asking.append(answer)
+        if len(self._asking) > 1:
+            return
+        self._reading, writing = os.pipe2(os.O_CLOEXEC)
+        try:
+            self._pidfd = os.pidfd_open(self._spawn(writing))
+        except OSError:
+            self._finish()
+            return
+        finally:
+            os.close(writing)
+        self._timer = self._loop.later(_DEADLINE_S, self._finish)
+        self._loop.watch(self._reading, self._read)
+
+    def _spawn(self, writing: int) -> int:
+        argv = keeper_argv("offers", self._state_dir)
+        # In our own POSIX session: what leads one counts as a command when it ends (`reaper`, which buries this one).
+        return os.posix_spawn(
+            argv[0],
+            argv,
+            keeper_environment("offers"),
+            file_actions=[(os.POSIX_SPAWN_DUP2, writing, 1)],
+            setsigmask=(),
+        )
+
+    def _read(self, _events: int) -> None:
+        chunk = os.read(self._reading, _PIECE_BYTES)
+        self._said += chunk
+        if not chunk:
+            self._finish()
+
+    def _finish(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._loop.unwatch(self._reading)
+            self._timer = None
+        os.close(self._reading)
+        if self._pidfd >= 0:
+            try:
+                signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
+            except ProcessLookupError:
+                pass  # it has ended, as it should
+            finally:
+                os.close(self._pidfd)
+        self._reading = self._pidfd = -1
+        asking, self._asking = self._asking, []
+        said, self._said = self._said.decode("utf-8", "replace"), b""
+        for answer in asking:
+            answer({"found": said})

@@ -1,0 +1,288 @@
+"""The supervisor's door: connections of the server and the command line, requests in, replies and doorbells out.
+
+A slow server never blocks the pump: a doorbell that cannot be sent waits as "the newest state" in a dict.
+"""
+
+import os
+import select
+import socket
+from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import partial
+
+from outlive.keeper.common import sockets
+from outlive.keeper.common.callers import AcceptTurns, PeerProcess
+from outlive.keeper.supervisor.loop import Loop
+from outlive.keeper.supervisor.managed_process import Answer, ManagedProcess
+from outlive.keeper.supervisor.notifications import Notifications
+from outlive.protocols.keeper import (
+    DOORBELLS_PER_PACKET,
+    RECORD,
+    Flags,
+    decode_message,
+    encode_message,
+)
+
+__all__ = ["ControlClient", "ControlClients", "Handle", "Lend"]
+
+_SYNC = RECORD.pack(bytes(16), 0, 0, 0, 0, 0, 0, int(Flags.SYNC), 0)
+# Connections of commands, which may only lend: they must not take all our descriptors. The first one of each command's tree
+# is always taken: the command itself costs us more.
+_MAX_INSIDE = 256
+_MAX_EACH_TREE = 32  # twice what it may lend at a time
+_MAX_UNSENT = 4096  # replies to a client that does not read; then it is dropped
+
+
+class ControlClient:
+    """One connection; `bells` holds the newest unsent state by key."""
+
+    __slots__ = ("bells", "caller", "is_lending", "is_server", "is_waiting", "replies", "socket", "tree")
+
+    def __init__(self, connection: socket.socket, caller: PeerProcess, *, tree: bytes | None) -> None:
+        """Begin without doorbells; a hello with role "server" asks for them.
+
+        `tree`: the key of the process in whose tree it lives; empty where that cannot be told, None outside of all.
+        """
+        self.socket = connection
+        self.caller = caller
+        self.tree = tree
+        self.is_lending = (
+            False  # its next packet was looked at; it is received when the server asks for that start
+        )
+        self.is_server = False
+        self.is_waiting = False
+        self.bells: dict[bytes, bytes] = {}
+        self.replies: list[bytes] = []
+
+    @property
+    def is_inside(self) -> bool:
+        """Whether it lives in a tree that we started (or that cannot be told), and may lend its stdin, nothing more."""
+        return self.tree is not None
+
+
+Lend = Callable[[ControlClient, str, Callable[[], int]], bool]
+Handle = Callable[[ControlClient, dict[str, object], bytes, list[int], Answer], None]
+
+
+class ControlClients:
+    """Accepts connections of our own uid and hands requests to `handle(client, message, payload, fds, answer)`."""
+
+    def __init__(
+        self,
+        loop: Loop,
+        listener: socket.socket,
+        bells: Notifications,
+        *,
+        handle: Handle,
+        lend: Lend,
+        dropped: Callable[[ControlClient], None],
+        tree_of: Callable[[PeerProcess], bytes | None],
+    ) -> None:
+        """Watch the listener; `dropped` hears of every connection that ends, `tree_of` judges a caller (`ControlClient`).
+
+        `lend` is asked with a client, the process id and how to receive the descriptor whether what a client lends may wait.
+        """
+        self._loop = loop
+        self._listener = listener
+        self._bells = bells
+        self._uid = os.getuid()
+        self._handle = handle
+        self._lend = lend
+        self._dropped = dropped
+        self._tree_of = tree_of
+        self._turns = AcceptTurns()
+        self._clients: set[ControlClient] = set()
+        loop.watch(listener.fileno(), self._meet)
+
+    def __len__(self) -> int:
+        """Return how many are connected."""
+        return len(self._clients)
+
+    def _meet(self, _events: int) -> None:
+        while (connection := sockets.accept(self._listener)) is not None:
+            caller = self._welcome(connection)
+            if caller is None:
+                connection.close()
+                continue
+            client = ControlClient(connection, caller, tree=self._tree_of(caller))
+            if client.is_inside:  # and stays so
+                caller.close()
+                if not _has_room(self._clients, client.tree):
+                    connection.close()
+                    continue
+            self._clients.add(client)
+            self._loop.watch(connection.fileno(), partial(self._ready, client))
+
+    def _welcome(self, connection: socket.socket) -> PeerProcess | None:
+        """Return who connected; None for another user, and when no descriptor is left to know the caller by."""
+        try:
+            caller = PeerProcess.behind(connection, self._turns)
+        except OSError:
+            return None
+        if caller.uid in {self._uid, 0}:
+            return caller
+        caller.close()
+        return None
+
+    def judge_again(self) -> None:
+        """Look at everybody once more, and drop those who live inside after all: more is known now."""
+        for client in [one for one in self._clients if not one.is_inside]:
+            client.tree = self._tree_of(client.caller)
+            if client.is_inside:  # what it has asked and still waits is refused
+                self.drop(client)
+
+    def _ready(self, client: ControlClient, events: int) -> None:
+        if events & select.EPOLLOUT and not self._send_waiting(client):
+            return
+        if not events & ~select.EPOLLOUT:
+            return
+        if client.is_lending:  # only the connection's end is waited for
+            self.drop(client)
+            return
+        if not client.is_server and self._leave_loan(client):
+            return
+        packet = sockets.receive(client.socket)
+        if packet is None:
+            return
+        message, fds = packet
+        understood = _understand(message)
+        if understood is None:
+            for fd in fds:  # or whoever may not ask anything could take all of ours
+                os.close(fd)
+            self.drop(client)
+            return
+        request, payload = understood
+        number = request.get("req")
+
+        def answer(fields: dict[str, object]) -> None:
+            reply = {"req": number, "ok": "error" not in fields, **fields}
+            self._reply(client, encode_message(reply))
+
+        self._handle(client, request, payload, fds, answer)
+
+    def _leave_loan(self, client: ControlClient) -> bool:
+        """Tell whether the next packet lends something that may wait; it stays there until the server asks for that start.
+
+        Its descriptor is the lender's until then, by the kernel's count, too. What comes behind it on this connection waits.
+        """
+        understood = _understand(sockets.peek(client.socket) or b"")
+        if understood is None or understood[0].get("op") != "lend":
+            return False
+        request = understood[0]
+
+        def fetch() -> int:
+            packet = sockets.receive(client.socket)
+            client.is_lending = False
+            self._watch(client)
+            fds = [] if packet is None else packet[1]
+            for fd in fds[1:]:
+                os.close(fd)
+            return fds[0] if fds else -1
+
+        if not self._lend(client, str(request.get("id")), fetch):
+            return False
+        client.is_lending = True
+        self._watch(client)
+        self._reply(client, encode_message({"req": request.get("req"), "ok": True}))
+        return True
+
+    def _watch(self, client: ControlClient) -> None:
+        events = select.EPOLLRDHUP if client.is_lending else select.EPOLLIN
+        self._loop.change(client.socket.fileno(), events | (select.EPOLLOUT if client.is_waiting else 0))
+
+    def drop(self, client: ControlClient) -> None:
+        """Forget a connection."""
+        if client not in self._clients:
+            return
+        self._clients.discard(client)
+        self._loop.unwatch(client.socket.fileno())
+        client.socket.close()
+        client.caller.close()
+        self._dropped(client)
+
+    def _reply(self, client: ControlClient, packet: bytes) -> None:
+        if client not in self._clients:
+            return
+        if client.replies or not self._try(client, packet):
+            client.replies.append(packet)
+            if len(client.replies) > _MAX_UNSENT:
+                self.drop(client)
+
+    def _try(self, client: ControlClient, packet: bytes) -> bool:
+        """Send now; False when the client must wait (it is told when it can go on) or is gone."""
+        try:
+            sent = sockets.send(client.socket, packet)
+        except OSError:
+            self.drop(client)
+            return False
+        if not sent and not client.is_waiting:
+            client.is_waiting = True
+            self._watch(client)
+        return sent
+
+    def _send_waiting(self, client: ControlClient) -> bool:
+        while client.replies:
+            if not self._try(client, client.replies[0]):
+                return False
+            client.replies.pop(0)
+        if not self._send_bells(client):
+            return False
+        client.is_waiting = False
+        self._watch(client)
+        return True
+
+    def _send_bells(self, client: ControlClient) -> bool:
+        bells = client.bells
+        while bells:
+            keys = list(bells)[:DOORBELLS_PER_PACKET]
+            if not self._try(client, b"D" + b"".join([bells[key] for key in keys])):
+                return False
+            for key in keys:
+                del bells[key]
+        return True
+
+    def greet_server(
+        self, client: ControlClient, kept: Iterable[ManagedProcess], *, doubtful: Mapping[bytes, bytes] | None
+    ) -> None:
+        """Begin doorbells with everything live that is known.
+
+        With `doubtful` (doorbells of what may live) they and a sync mark come behind it: what is not mentioned has
+        finished. None before that can be said; then a server is greeted once more.
+        """
+        client.is_server = True
+        client.bells.update({each.key: each.doorbell() for each in kept})
+        if doubtful is not None:
+            client.bells.update(doubtful)
+            client.bells[b"sync"] = _SYNC
+        if not client.is_waiting:
+            self._send_bells(client)
+
+    def flush(self) -> None:
+        """Send what changed in this turn: one packet a client, however much changed."""
+        bells = self._bells.take()
+        if not bells:
+            return
+        packet = b""
+        for client in [client for client in self._clients if client.is_server]:
+            if not client.is_waiting and not client.bells and len(bells) <= DOORBELLS_PER_PACKET:
+                packet = packet or b"D" + b"".join(bells.values())
+                if not self._try(client, packet):
+                    client.bells = dict(bells)
+                continue
+            client.bells.update(bells)
+            if not client.is_waiting:
+                self._send_bells(client)
+
+
+def _has_room(clients: Collection[ControlClient], tree: bytes | None) -> bool:
+    """Tell whether one more of a command's tree may connect: so no command takes the place of another."""
+    of_tree = sum(one.tree == tree for one in clients)
+    inside = sum(one.is_inside for one in clients)
+    return not of_tree or (of_tree < _MAX_EACH_TREE and inside < _MAX_INSIDE)
+
+
+def _understand(message: bytes) -> tuple[dict[str, object], bytes] | None:
+    """Return what a packet asks; None at the connection's end, and for what is no question."""
+    try:
+        return decode_message(message) if message else None
+    except (ValueError, RecursionError):
+        return None

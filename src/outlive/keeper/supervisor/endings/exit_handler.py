@@ -1,0 +1,225 @@
+"""How processes end: exits, drained output, empty trees, and letting go.
+
+A process is EXITED when its main process has, and DONE when its pipes are drained to "would block" (after a stop
+also only when its tree is empty). It is let go of when it is DONE, its streams are closed and its tree is empty.
+"""
+
+import contextlib
+import errno
+import os
+import signal
+import time
+from collections.abc import Callable
+
+from outlive.keeper.common.cgroups import ran_out_of_memory, remove_groups
+from outlive.keeper.common.disk import Reserve
+from outlive.keeper.common.failpoints import hit
+from outlive.keeper.common.files import write_once, write_whole
+from outlive.keeper.common.kernel import BOOT_ID, boottime_ns
+from outlive.keeper.common.records import read_end
+from outlive.keeper.supervisor.endings.terminator import Terminator
+from outlive.keeper.supervisor.endings.tree_control import TreeControl
+from outlive.keeper.supervisor.loop import Loop
+from outlive.keeper.supervisor.managed_process import ManagedProcess
+from outlive.keeper.supervisor.output.pump import Pump
+from outlive.protocols.frames import OUT_OF_MEMORY, ExitRecord, encode_exit
+from outlive.protocols.keeper import CauseCode, Flags, Phase, to_json
+
+__all__ = ["EXIT_FLAGS", "ExitHandler"]
+
+_ORPHAN_LOOK_S = 0.05
+_RETRY_S = 0.25
+_SHUTDOWN_NOTE = "Ended by a shutdown: of the machine, or of the unit that the keeper runs in."
+
+# Plain integers: each operation on a Flag costs a microsecond.
+_GAPS, _HOLDER_LOST, _NOT_STALLED = int(Flags.GAPS), int(Flags.HOLDER_LOST), ~int(Flags.STALLED)
+
+# What a record's kind means in a doorbell.
+EXIT_FLAGS = {"signaled": Flags.SIGNALED, "failed": Flags.FAILED, "lost": Flags.LOST}
+_KINDS = {int(flag): kind for kind, flag in EXIT_FLAGS.items()}
+_EXIT_MASK = sum(_KINDS)
+
+
+class ExitHandler:
+    """Owns the transitions towards the end. `forget` is called for each process that needs no keeping any more."""
+
+    def __init__(
+        self,
+        loop: Loop,
+        trees: TreeControl,
+        reserve: Reserve,
+        *,
+        touch: Callable[[ManagedProcess], None],
+        forget: Callable[[ManagedProcess], None],
+    ) -> None:
+        """The pump is connected once it exists."""
+        self._loop = loop
+        self._trees = trees
+        self._reserve = reserve
+        self._touch = touch
+        self._forget = forget
+        self.stops = Terminator(loop, trees, reserve, touch=touch, pursued=self._pursued)
+        self.pump: Pump | None = None
+        self._is_shutdown = False
+
+    def shut_down(self) -> None:
+        """From now on a command that a TERM ends, which we have not sent, is ended by the shutdown."""
+        self._is_shutdown = True
+
+    def _pursued(self, kept: ManagedProcess) -> None:
+        if kept.is_orphan:
+            self.look_for_tree(kept)
+        self._advance(kept)
+
+    def exited(self, kept: ManagedProcess, *, kind: str, number: int, is_empty: bool, ended_ns: int) -> None:
+        """Take note of the main process's end; idempotent."""
+        if kept.phase >= Phase.EXITED:
+            return
+        kept.phase = Phase.EXITED
+        kept.code = number
+        kept.flags |= EXIT_FLAGS.get(kind, 0)
+        kept.ended_ns = ended_ns
+        kept.is_empty = is_empty
+        if (
+            kept.is_adopted and read_end(kept.folder) is None
+        ):  # its shim looked for a folder that was moved meanwhile
+            ended = ExitRecord(kind=kind, number=number, ended_ns=ended_ns)
+            with contextlib.suppress(OSError):
+                write_whole(f"{kept.folder}/exit", encode_exit(ended))
+        if self._is_shutdown and kind == "signaled" and number == signal.SIGTERM and not kept.cause:
+            kept.cause, kept.note = int(CauseCode.SHUTDOWN), _SHUTDOWN_NOTE
+        if kind == "signaled" and number == signal.SIGKILL and not kept.cause:
+            kept.cause = int(CauseCode.OOM if _ran_out_of_memory(kept) else CauseCode.NONE)
+        if kept.timeout_timer is not None:
+            kept.timeout_timer.cancel()
+        hit("exit.noticed")
+        if not is_empty and kept.spec.after_exit == "kill" and not kept.stop_at:
+            self.stops.kill(kept)
+        if kept.is_orphan and not is_empty:
+            self.look_for_tree(kept)
+        self._touch(kept)
+        self._advance(kept)
+
+    def was_done(self, kept: ManagedProcess, *, is_empty: bool, record: dict[str, object]) -> None:
+        """Restore a process whose `done` an earlier supervisor wrote: only its open streams and its tree are left."""
+        kept.phase = Phase.DONE
+        kept.is_empty = is_empty
+        kept.cause = int(str(record["cause"]))
+        kept.note = str(record["note"])
+        kept.descendants = int(str(record["descendants"]))
+        self._touch(kept)
+        if kept.is_orphan:
+            self.look_for_tree(kept)
+        self._advance(kept)
+
+    def emptied(self, kept: ManagedProcess) -> None:
+        """Take note that no descendant is left."""
+        kept.is_empty = True
+        self._advance(kept)
+
+    def stream_ended(self, kept: ManagedProcess) -> None:
+        """Take note that a stream was closed."""
+        if kept.phase >= Phase.EXITED:
+            self._advance(kept)
+
+    def look_for_tree(self, kept: ManagedProcess) -> None:
+        """Watch an orphaned command's tree: no shim tells when it is empty."""
+        if kept.is_empty or kept.phase < Phase.EXITED:
+            return
+        if self._trees.is_empty(kept):
+            self.emptied(kept)
+        else:
+            self._loop.later(_ORPHAN_LOOK_S, lambda: self.look_for_tree(kept))
+
+    def _advance(self, kept: ManagedProcess) -> None:
+        """Go as far towards the end as possible now."""
+        if kept.phase < Phase.EXITED:
+            return
+        if kept.phase == Phase.EXITED:
+            must_be_empty = bool(kept.stop_at) or kept.spec.after_exit in {"kill", "wait"}
+            if must_be_empty and not kept.is_empty:
+                return
+            assert self.pump is not None
+            if not self.pump.drain(kept) or kept.phase != Phase.EXITED:
+                return  # the disk is full (the pump comes back), or draining closed the last stream and went on
+            if not self._tell_done(kept):
+                self._loop.later(_RETRY_S, lambda: self._advance(kept))
+                return
+        if kept.phase == Phase.DONE and kept.is_empty and kept.is_closed and not kept.is_owed:
+            self._loop.later(0.0, lambda: self._let_go(kept))  # the next turn: the end is told first
+
+    def _tell_done(self, kept: ManagedProcess) -> bool:
+        """Record that everything is in the log, then tell; on a read-only file system the record is owed."""
+        hit("exit.drained")
+        ends = {stream.index: stream.offset for stream in kept.streams}
+        kept.descendants = 0 if kept.is_empty else self._trees.count(kept)
+        record = {
+            "out": ends.get(0, 0),
+            "err": ends.get(1, 0),
+            "cause": kept.cause,
+            "note": kept.note,
+            "at_ns": time.time_ns(),
+            "boot_id": BOOT_ID,
+            "boottime_ns": boottime_ns(),
+            "descendants": kept.descendants,
+            "gaps": bool(kept.flags & _GAPS),
+            "holder_lost": bool(kept.flags & _HOLDER_LOST),
+            "closed": kept.is_closed,
+        }
+        content = to_json(record).encode()
+        error = self._write_end(kept, content)
+        if error not in {0, errno.EROFS}:
+            return False
+        if error:
+            kept.is_owed = True
+            self._loop.later(_RETRY_S, lambda: self._pay(kept, content))
+        hit("exit.done")
+        kept.phase = Phase.DONE
+        kept.flags &= _NOT_STALLED
+        self._touch(kept)
+        return True
+
+    def _write_end(self, kept: ManagedProcess, content: bytes) -> int:
+        """Write `done`, and before it how the command ended where its shim could not; return 0, or the error's number.
+
+        A shim tries once on a read-only file system, which may take writes again by now.
+        """
+        try:
+            if read_end(kept.folder) is None:
+                kind = _KINDS.get(kept.flags & _EXIT_MASK, "exited")
+                ended = ExitRecord(kind=kind, number=kept.code, ended_ns=kept.ended_ns)
+                self._reserve.fit(lambda: write_whole(f"{kept.folder}/exit", encode_exit(ended)))
+            self._reserve.fit(lambda: write_once(f"{kept.folder}/done", content))
+        except FileNotFoundError:
+            pass  # somebody deleted the folder: there is no place for it, and none will come
+        except OSError as error:
+            return error.errno or errno.EIO
+        return 0
+
+    def _pay(self, kept: ManagedProcess, content: bytes) -> None:
+        """Write what is owed once the file system takes it."""
+        if self._write_end(kept, content):
+            self._loop.later(_RETRY_S, lambda: self._pay(kept, content))
+            return
+        kept.is_owed = False
+        self._advance(kept)
+
+    def _let_go(self, kept: ManagedProcess) -> None:
+        if kept.descendants and not os.path.exists(f"{kept.folder}/closed"):
+            ends = {stream.index: stream.offset for stream in kept.streams}
+            record = {"out": ends.get(0, 0), "err": ends.get(1, 0), "at_ns": time.time_ns()}
+            with contextlib.suppress(OSError):
+                self._reserve.fit(lambda: write_whole(f"{kept.folder}/closed", to_json(record).encode()))
+        kept.descendants = 0
+        if kept.kill_timer is not None:
+            kept.kill_timer.cancel()
+        remove_groups(kept.spec.groups)
+        hit("exit.let_go")
+        self._forget(kept)
+
+
+def _ran_out_of_memory(kept: ManagedProcess) -> bool:
+    if kept.spec.container:
+        ended = read_end(kept.folder)
+        return ended is not None and ended.note == OUT_OF_MEMORY
+    return bool(kept.spec.groups) and ran_out_of_memory(kept.spec.groups)

@@ -1,0 +1,330 @@
+"""What a new supervisor does first: ask every live process's shim, take over the descriptors, go on.
+
+Upgrade is nothing else. A refused connection is a dead shim. Write offsets are the logs' sizes. Shims are asked a slice a turn:
+what else the supervisor serves has its turns between, and a process is told of as soon as it is taken over (decision 139).
+"""
+
+import json
+import os
+import time
+from collections import deque
+from collections.abc import Callable
+
+from outlive.core.identity import id_to_bytes
+from outlive.core.layout import Layout
+from outlive.keeper.common import sockets
+from outlive.keeper.common.failpoints import hit
+from outlive.keeper.common.files import is_written, read_small
+from outlive.keeper.common.journal import Journal
+from outlive.keeper.common.kernel import BOOT_ID, open_pidfd
+from outlive.keeper.common.records import read_end, read_pid
+from outlive.keeper.supervisor.endings.exit_handler import EXIT_FLAGS, ExitHandler
+from outlive.keeper.supervisor.endings.orphans import Orphans
+from outlive.keeper.supervisor.lock_challenge import LockChallenge
+from outlive.keeper.supervisor.loop import Loop
+from outlive.keeper.supervisor.managed_process import ManagedProcess, ShimLink, Stream
+from outlive.keeper.supervisor.output.limits import read_gaps, unbind
+from outlive.keeper.supervisor.output.pump import Pump
+from outlive.keeper.supervisor.process_table import ManagedProcesses
+from outlive.keeper.supervisor.starts.container_links import stands_in
+from outlive.keeper.supervisor.starts.launcher import open_logs, remembered_spec
+from outlive.keeper.supervisor.starts.shim_pool import ShimPool
+from outlive.protocols.frames import IDX, PidRecord
+from outlive.protocols.keeper import Flags, Phase
+
+__all__ = ["Takeover"]
+
+_RETRY_S = 0.02
+_SLICE_S = 0.01  # of asking in one turn: some hundred shims; their answers take as long in the next ones
+_MOST_REFUSED = 50  # by a minder that lives: the socket of one that died refuses connections
+_PATIENCE_S = 3.0  # for shims that do not answer: they are stopped or starved, not dead
+
+
+# mode ("own", "hold"), letters, pid, ticks, kind of the end ("-": none), number, empty, end in Unix nanoseconds
+_State = tuple[str, str, int, int, str, int, int, int]
+
+
+class Takeover:
+    """Takes over what lives. `finished` is called once, when every shim has answered (or patience is over)."""
+
+    def __init__(
+        self,
+        loop: Loop,
+        layout: Layout,
+        pool: ShimPool,
+        pump: Pump,
+        endings: ExitHandler,
+        orphans: Orphans,
+        *,
+        table: ManagedProcesses,
+        challenge: LockChallenge,
+        born: Callable[[ManagedProcess, ShimLink], None],
+        journal: Journal,
+        log: Callable[[str], None],
+    ) -> None:
+        """Nothing happens before `begin`; `born` lets a command in a container execute that waits for it."""
+        self._loop = loop
+        self._layout = layout
+        self._pool = pool
+        self._pump = pump
+        self._endings = endings
+        self._orphans = orphans
+        self._table = table
+        self._challenge = challenge
+        self._born = born
+        self._journal = journal
+        self._log = log
+        self._to_ask: deque[str] = deque()
+        self._asked: dict[int, ShimLink] = {}
+        self._delayed: set[ManagedProcess] = set()
+        self._refused: dict[ManagedProcess, int] = {}
+        self._finished: Callable[[], None] | None = None
+
+    def begin(self, live: list[str], finished: Callable[[], None]) -> None:
+        """Ask the shims of all live processes, the first of them now."""
+        self._finished = finished
+        if not live:
+            self._orphans.clear_notes()
+        self._to_ask.extend(live)
+        self._ask_some()
+
+    def _ask_some(self) -> None:
+        """Ask as many shims as a turn has time for."""
+        until = time.monotonic() + _SLICE_S
+        try:
+            while self._to_ask and time.monotonic() < until:
+                self._ask(self._to_ask.popleft())
+        finally:  # one that fails does not keep the others from being asked
+            if self._to_ask:
+                self._loop.later(0.0, self._ask_some)
+            else:
+                hit("recovery.asked")
+                self._loop.later(_PATIENCE_S, self._settle)
+                self._settle_if_all_answered()
+
+    def _settle_if_all_answered(self) -> None:
+        if not self._to_ask and not self._asked and not self._delayed:
+            self._settle()
+
+    def _settle(self) -> None:
+        finished, self._finished = self._finished, None
+        if finished is not None:
+            if waiting := len(self._asked) + len(self._delayed):
+                self._log(f"{waiting} shims have not answered yet")
+            finished()
+
+    def _ask(self, process_id: str) -> None:
+        folder = self._layout.process(process_id)
+        spec = remembered_spec(folder)
+        if spec is None:  # journaled, but the start was never committed
+            self._journal.end(process_id)
+            self._table.unrecovered.remove(id_to_bytes(process_id))
+            return
+        kept = ManagedProcess(process_id, folder, spec)
+        if spec.container:
+            self._table.unrecovered.note_container(kept.key)
+        unbind(kept)
+        self._connect(kept)
+
+    def _connect(self, kept: ManagedProcess) -> None:
+        self._delayed.discard(kept)
+        try:
+            link = sockets.connect_unix(f"{kept.folder}/sock", names_senders=bool(kept.spec.container))
+        except BlockingIOError:
+            # A backlog full of dead supervisors' connections: the shim is stopped or starved, not dead.
+            self._connect_later(kept)
+            return
+        except OSError as error:
+            self._log(f"{kept.process_id}: no shim answers: {error}")
+            try:
+                if is_written(f"{kept.folder}/done") and _is_over(kept):
+                    self._journal.end(kept.process_id)
+                else:
+                    self._without_shim(kept)
+            finally:
+                self._table.recovered(kept)
+            return
+        shim = ShimLink(link)
+        shim.pid = 0
+        shim.kept = kept
+        kept.shim = shim
+        self._asked[link.fileno()] = shim
+        inside = bool(kept.spec.container)  # a shim of this machine asks nothing: it knows the lock's holder
+        self._challenge.meet(link, lambda words, fds: self._answered(shim, words, fds), answers=inside)
+
+    def _connect_later(self, kept: ManagedProcess) -> None:
+        self._delayed.add(kept)
+        self._loop.later(_RETRY_S, lambda: self._connect_again(kept))
+
+    def _connect_again(self, kept: ManagedProcess) -> None:
+        self._connect(kept)
+        self._settle_if_all_answered()
+
+    def _without_shim(self, kept: ManagedProcess) -> None:
+        self._table.keep(kept)
+        record = self._restore(kept)
+        self._go_on(kept, record)
+        if record is None and not is_written(f"{kept.folder}/pid"):
+            self._log(f"{kept.process_id} was committed but never given to a shim: starting it")
+            self._orphans.shim_lost(kept)
+            return
+        for stream in kept.streams:
+            stream.is_open = False  # nobody holds them any more
+        if not self._was_done(kept, is_empty=False):
+            self._orphans.without_descriptors(kept)
+
+    def _restore(self, kept: ManagedProcess) -> PidRecord | None:
+        """Read what the folder tells: pid, pause, gaps; open the logs at their ends. Returns the pid record."""
+        out, err, kept.idx = open_logs(kept.folder)
+        kept.streams = [
+            Stream(kept, index, source=-1, log=log, offset=os.fstat(log).st_size if log >= 0 else 0)
+            for index, log in enumerate((out, err))
+        ]
+        if kept.spec.stdio != "pipes":
+            kept.streams.pop().close_log()
+        for index, (begin, end) in enumerate(read_gaps(kept.folder)):
+            kept.released[index] = end - begin
+            kept.flags |= Flags.GAPS if end else 0
+        _check_idx(kept, self._log)
+        record = read_pid(kept.folder)
+        if record is not None:
+            kept.pid, kept.ticks, kept.started_ns = record.pid, record.start_ticks, record.started_ns
+            kept.phase = Phase.RUNNING
+            if record.boot_id == BOOT_ID:
+                kept.pidfd = open_pidfd(record.pid, record.start_ticks)
+        if os.path.exists(f"{kept.folder}/paused"):
+            kept.phase = Phase.PAUSED
+        return record
+
+    def _answered(self, shim: ShimLink, message: bytes, fds: list[int]) -> None:
+        """Take over what the shim holds: `state own|hold LETTERS PID TICKS KIND NUMBER EMPTY NS`."""
+        kept = shim.kept
+        assert kept is not None
+        self._asked.pop(shim.socket.fileno(), None)
+        state = _read_state(message)
+        if state is None:
+            for descriptor in fds:
+                os.close(descriptor)
+            shim.socket.close()
+            kept.shim = None
+            refused = self._refused[kept] = self._refused.get(kept, 0) + 1
+            # A minder that refused had to make room first, or looked at the lock while this process was stopped.
+            if kept.spec.container and refused < _MOST_REFUSED:
+                self._connect_later(kept)
+                return
+        try:
+            if state is None:
+                self._without_shim(kept)
+            else:
+                self._refused.pop(kept, None)
+                self._take_over(kept, shim, state, fds)
+        finally:
+            self._table.recovered(kept)
+            self._settle_if_all_answered()
+
+    def _take_over(self, kept: ManagedProcess, shim: ShimLink, state: _State, fds: list[int]) -> None:
+        mode, letters, pid, ticks, kind, number, empty, ended_ns = state
+        kept.is_adopted = True
+        self._table.keep(kept)
+        record = self._restore(kept)
+        held = dict(zip(letters if letters != "-" else "", fds, strict=False))
+        # The holder's is older than ours: it knows the exit code even after the pid was reaped.
+        kept.take_pidfd(held.pop("p", -1))
+        kept.fds = held
+        if pid:
+            kept.pid, kept.ticks = pid, ticks
+            if kept.phase == Phase.STARTING:  # a full disk kept the shim from writing the pid
+                kept.phase = Phase.RUNNING
+        # The link's socket is where a listening shim accepted us, so SO_PEERCRED names whoever called listen():
+        # the supervisor of that time. The shim's own pid is in the pid file.
+        shim.pid = record.shim_pid if record is not None and mode == "own" else 0
+        shim.is_inside = bool(kept.spec.container) and mode == "own"
+        shim.stands_in = shim.is_inside and stands_in(self._layout, kept.spec.container)
+        for stream in kept.streams:
+            source = held.get("m" if kept.spec.stdio == "pty" else "oe"[stream.index], -1)
+            stream.source = source
+            stream.is_open = source >= 0
+            if not stream.index:
+                stream.relay = held.get("w", -1)
+                stream.may_be_relayed &= stream.relay < 0
+        self._pool.adopt(shim)
+        hit("recovery.taken")
+        for stream in kept.streams:
+            if stream.is_open:
+                self._pump.add(stream)
+                # Now: an end must be known before anybody is told what is open, and of what a relay pipe holds no event tells.
+                self._pump.move(stream)
+        kept.is_orphan = mode != "own"
+        self._go_on(kept, record)
+        if self._was_done(kept, is_empty=bool(empty) and not kept.is_orphan):
+            return
+        if shim.is_inside and not kept.pid and kind == "-":  # nobody has let it execute yet
+            self._born(kept, shim)
+        elif kept.is_orphan:
+            self._orphans.resume_watch(kept)
+        elif kind != "-":
+            self._endings.exited(kept, kind=kind, number=number, is_empty=bool(empty), ended_ns=ended_ns)
+
+    def _was_done(self, kept: ManagedProcess, *, is_empty: bool) -> bool:
+        """Restore what an earlier supervisor had completed, if it had."""
+        done = _read_done(kept.folder)
+        ended = None if done is None else read_end(kept.folder)
+        if done is None or ended is None:
+            return False
+        kept.is_orphan = kept.is_orphan or kept.shim is None
+        kept.code = ended.number
+        kept.flags |= EXIT_FLAGS.get(ended.kind, 0)
+        kept.flags |= Flags.HOLDER_LOST if done.get("holder_lost") else 0
+        self._endings.was_done(kept, is_empty=is_empty, record=done)
+        return True
+
+    def _go_on(self, kept: ManagedProcess, record: PidRecord | None) -> None:
+        """Carry on with a stop that the earlier supervisor had begun, and with the timeout."""
+        if (raw := read_small(f"{kept.folder}/stop")) is not None:
+            stop = json.loads(raw)
+            kept.cause, kept.note = stop["cause"], stop["note"]
+            left_s = stop["grace_s"] - (time.time_ns() - stop["at_ns"]) / 1e9
+            # A clock that was set must not prolong the grace.
+            deadline = time.monotonic() + min(max(0.0, left_s), stop["grace_s"])
+            self._endings.stops.pursue(kept, deadline)
+        if record is not None:
+            self._endings.stops.arm_timeout(kept, started_boottime_ns=record.boottime_ns)
+
+
+def _check_idx(kept: ManagedProcess, log: Callable[[str], None]) -> None:
+    """Assert the invariant of the write-ahead run records: cumulative start + size - offset == total."""
+    size = os.fstat(kept.idx).st_size
+    if size < IDX.size:
+        return
+    last = os.pread(kept.idx, IDX.size, size - size % IDX.size - IDX.size)
+    _, start, offset, stream = IDX.unpack(last)
+    grown = kept.streams[stream].offset - offset if stream < len(kept.streams) else -1
+    if grown < 0 or start + grown != kept.total:
+        log(f"{kept.process_id}: idx does not agree with the logs: {start}+{grown} != {kept.total}")
+        if grown < 0 or kept.total < start + grown:  # shorter than they were: somebody has cut them
+            kept.flags |= Flags.HOLDER_LOST
+
+
+def _is_over(kept: ManagedProcess) -> bool:
+    """Tell whether a process that is done has nothing left that could matter: no shim means no streams."""
+    record = read_pid(kept.folder)
+    return record is None or record.boot_id != BOOT_ID or read_end(kept.folder) is not None
+
+
+def _read_state(message: bytes) -> _State | None:
+    """Read a shim's `state`; None for its death, and for what is none: who runs in a container may say anything."""
+    try:
+        _, mode, letters, pid, ticks, kind, number, empty, ended_ns = message.decode().split()
+        return mode, letters, int(pid), int(ticks), kind, int(number), int(empty), int(ended_ns)
+    except ValueError:
+        return None
+
+
+def _read_done(folder: str) -> dict[str, object] | None:
+    """Read the `done` mark; None when there is none or a kill left it empty."""
+    raw = read_small(f"{folder}/done")
+    try:
+        record = json.loads(raw) if raw else None
+    except ValueError:
+        return None
+    return record if isinstance(record, dict) else None

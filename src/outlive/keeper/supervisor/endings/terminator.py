@@ -1,0 +1,104 @@
+"""Stops: TERM to the whole tree, KILL after the grace, round by round until nobody is left; timeouts, too.
+
+A stop is recorded before it is carried out, so that the next supervisor carries on with it.
+"""
+
+import contextlib
+import json
+import os
+import signal
+import time
+from collections.abc import Callable
+
+from outlive.keeper.common.disk import Reserve
+from outlive.keeper.common.failpoints import hit
+from outlive.keeper.common.files import write_whole
+from outlive.keeper.common.kernel import boottime_ns
+from outlive.keeper.supervisor.endings.tree_control import TreeControl
+from outlive.keeper.supervisor.loop import Loop
+from outlive.keeper.supervisor.managed_process import ManagedProcess
+from outlive.protocols.keeper import CauseCode, Phase
+
+__all__ = ["Terminator"]
+
+_KILL_ROUND_S = 0.005
+_MAX_KILL_ROUND_S = 0.2
+
+
+class Terminator:
+    """Ends trees. `pursued` is called after each step that may have brought a process nearer to its end."""
+
+    def __init__(
+        self,
+        loop: Loop,
+        trees: TreeControl,
+        reserve: Reserve,
+        *,
+        touch: Callable[[ManagedProcess], None],
+        pursued: Callable[[ManagedProcess], None],
+    ) -> None:
+        """Nothing is being stopped yet."""
+        self._loop = loop
+        self._trees = trees
+        self._reserve = reserve
+        self._touch = touch
+        self._pursued = pursued
+
+    def stop(self, kept: ManagedProcess, cause: CauseCode, *, grace_s: float, note: str) -> None:
+        """End the whole tree: TERM now, KILL after the grace; a repeat may only shorten the grace."""
+        deadline = time.monotonic() + grace_s
+        if kept.stop_at and kept.deadline <= deadline:
+            return
+        if not kept.stop_at:
+            record = {"cause": int(cause), "grace_s": grace_s, "at_ns": time.time_ns(), "note": note}
+            content = json.dumps(record).encode()
+            with contextlib.suppress(
+                OSError
+            ):  # a disk that takes nothing must not save a process from its end
+                self._reserve.fit(lambda: write_whole(f"{kept.folder}/stop", content))
+            kept.cause = int(cause)
+            kept.note = note
+        hit("stop.recorded")
+        self.pursue(kept, deadline)
+
+    def pursue(self, kept: ManagedProcess, deadline: float) -> None:
+        """Carry out a recorded stop whose KILL is due at `deadline` (monotonic)."""
+        kept.stop_at = time.monotonic()
+        kept.deadline = deadline
+        if kept.kill_timer is not None:
+            kept.kill_timer.cancel()
+        # An interactive shell ignores TERM; what a closing terminal sends is HUP.
+        wanted = [signal.SIGTERM] if kept.spec.stdio != "pty" else [signal.SIGTERM, signal.SIGHUP]
+        self._trees.send(kept, [*wanted, signal.SIGCONT])
+        with contextlib.suppress(OSError):  # missing, or the file system is read-only
+            os.unlink(f"{kept.folder}/paused")
+        if kept.phase < Phase.EXITED:
+            kept.phase = Phase.STOPPING
+        self._touch(kept)
+        hit("stop.termed")
+        delay = max(0.0, deadline - time.monotonic())
+        kept.kill_timer = self._loop.later(delay, lambda: self.kill(kept))
+        self._pursued(kept)
+
+    def kill(self, kept: ManagedProcess, *, next_round_s: float = _KILL_ROUND_S) -> None:
+        """Kill what is left, round by round, until the tree is empty; stopping it first outruns fork chains."""
+        kept.kill_timer = None
+        if kept.is_empty and kept.phase >= Phase.EXITED:
+            return
+        if next_round_s > _KILL_ROUND_S:  # the first round kills at once; survivors are stopped, then killed
+            self._trees.send(kept, [signal.SIGSTOP])
+        self._trees.send(kept, [signal.SIGKILL])
+        later = min(next_round_s * 2, _MAX_KILL_ROUND_S)
+        kept.kill_timer = self._loop.later(next_round_s, lambda: self.kill(kept, next_round_s=later))
+
+    def arm_timeout(self, kept: ManagedProcess, *, started_boottime_ns: int) -> None:
+        """Let the timeout fire at its time, also when that has passed while nobody was there."""
+        timeout_s = kept.spec.timeout_s
+        if timeout_s is None or kept.phase >= Phase.EXITED or kept.stop_at:
+            return
+        elapsed = (boottime_ns() - started_boottime_ns) / 1e9
+        kept.timeout_timer = self._loop.later(max(0.0, timeout_s - elapsed), lambda: self._time_out(kept))
+
+    def _time_out(self, kept: ManagedProcess) -> None:
+        if kept.phase < Phase.EXITED:
+            self.stop(kept, CauseCode.TIMEOUT, grace_s=kept.spec.grace_s, note="")

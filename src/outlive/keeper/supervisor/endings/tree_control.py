@@ -1,0 +1,113 @@
+"""Control of one command's whole tree: who it is, pause, resume, signals."""
+
+import contextlib
+import os
+import signal
+from collections.abc import Callable
+
+from outlive.keeper.common import sockets, tree
+from outlive.keeper.common.disk import Reserve
+from outlive.keeper.common.files import read_small, write_whole
+from outlive.keeper.common.kernel import start_ticks
+from outlive.keeper.supervisor.managed_process import ManagedProcess
+from outlive.protocols.keeper import Phase
+
+__all__ = ["TreeControl"]
+
+_WHOLE_GROUP = 1 << 2  # PIDFD_SIGNAL_PROCESS_GROUP, Linux 6.9
+
+
+class TreeControl:
+    """Finds and signals trees. Commands without a shim of their own are found by the id in their environment."""
+
+    def __init__(self, reserve: Reserve, *, touch: Callable[[ManagedProcess], None]) -> None:
+        """`touch` is told of each change; `reserve` has room for what is recorded."""
+        self._reserve = reserve
+        self._touch = touch
+
+    def roots(self, kept: ManagedProcess) -> tuple[list[int], list[int]]:
+        """Return (roots, members): the tree is everything below the roots, plus the members and what is below."""
+        if kept.shim is not None and not kept.is_orphan:
+            return [kept.shim.pid], []
+        members = tree.carriers_of(b"OUTLIVE_PROCESS_ID=" + kept.process_id.encode())
+        is_running = kept.pid and kept.phase < Phase.EXITED and start_ticks(kept.pid) == kept.ticks
+        if is_running and kept.pid not in members:
+            members.append(kept.pid)
+        if init := _init_of(kept):  # whoever is in its namespace ends with it, whatever the environment says
+            members.append(init)
+        return [], members
+
+    def pause(self, kept: ManagedProcess) -> bool:
+        """Stop the whole tree; False when it did not settle (it is tried again by the caller's repeat)."""
+        settled = self._order(kept, "freeze") or self._freeze(kept)
+        with contextlib.suppress(OSError):  # stopped it is: only a successor would not know why
+            self._reserve.fit(lambda: write_whole(f"{kept.folder}/paused", b"sigstop\n"))
+        kept.phase = Phase.PAUSED
+        self._touch(kept)
+        return settled
+
+    def _freeze(self, kept: ManagedProcess) -> bool:
+        roots, members = self.roots(kept)
+        return tree.freeze(roots, extra=members)
+
+    def resume(self, kept: ManagedProcess) -> None:
+        """Continue the whole tree."""
+        self.send(kept, [signal.SIGCONT])
+        with contextlib.suppress(OSError):  # missing, or the file system is read-only
+            os.unlink(f"{kept.folder}/paused")
+        kept.phase = Phase.RUNNING
+        self._touch(kept)
+
+    def signal_tree(self, kept: ManagedProcess, number: int, *, whole_tree: bool) -> None:
+        """Send one signal to the main process or to its whole tree."""
+        if whole_tree:
+            self.send(kept, [number])
+        elif not self._order(kept, f"one {number}") and kept.pidfd >= 0:
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(kept.pidfd, number)
+
+    def signal_group(self, kept: ManagedProcess, number: int) -> None:
+        """Send one signal to the process group that the command leads, as its terminal would."""
+        if self._order(kept, f"group {number}") or kept.pidfd < 0:
+            return
+        try:
+            signal.pidfd_send_signal(kept.pidfd, number, None, _WHOLE_GROUP)
+        except ProcessLookupError:
+            return
+        except OSError:  # an older kernel; the number is not used again before its leader was reaped
+            if kept.phase < Phase.EXITED:
+                with contextlib.suppress(OSError):
+                    os.killpg(kept.pid, number)
+
+    def send(self, kept: ManagedProcess, numbers: list[int]) -> None:
+        """Send signals to every process of the tree, once."""
+        if self._order(kept, " ".join(map(str, ["tree", *map(int, numbers)]))):
+            return
+        roots, members = self.roots(kept)
+        tree.send_all(roots, numbers, extra=members)
+
+    def _order(self, kept: ManagedProcess, words: str) -> bool:
+        """Have whoever stands in for a command elsewhere carry out an order; False: the tree is here.
+
+        An order that nobody could be told is lost, as a signal to nobody is; stops repeat theirs.
+        """
+        if kept.shim is None or not kept.shim.stands_in or kept.is_orphan:
+            return False
+        with contextlib.suppress(OSError):
+            sockets.send(kept.shim.socket, words.encode())
+        return True
+
+    def is_empty(self, kept: ManagedProcess) -> bool:
+        """Whether a walk finds nobody; for orphaned commands, whose shim cannot tell."""
+        return not self.roots(kept)[1]
+
+    def count(self, kept: ManagedProcess) -> int:
+        """Return how many of the command's processes live below the shim; who is dead and not yet reaped does not."""
+        init = _init_of(kept)
+        return sum(pid != init and not tree.is_dead(pid) for pid in tree.descendants(self.roots(kept)[0]))
+
+
+def _init_of(kept: ManagedProcess) -> int:
+    """Return the init of a sealed command's PID namespace (`keeper.sealing`); 0 where there is none."""
+    pid, _, ticks = (read_small(f"{kept.folder}/init") or b"0").partition(b" ")
+    return int(pid) if ticks and start_ticks(int(pid)) == int(ticks) else 0

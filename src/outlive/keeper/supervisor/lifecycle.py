@@ -1,0 +1,222 @@
+"""The supervisor as its clients see it: who is there, greeting servers, ending, retiring, ending when idle."""
+
+import contextlib
+import functools
+import math
+import os
+import time
+from collections.abc import Callable, Collection
+
+from outlive.keeper.common import sockets
+from outlive.keeper.common.ancestry import Ancestry
+from outlive.keeper.common.callers import PeerProcess
+from outlive.keeper.common.disk import Reserve
+from outlive.keeper.common.kernel import start_ticks
+from outlive.keeper.common.standard_files import log
+from outlive.keeper.supervisor.clients import ControlClient, ControlClients, Handle, Lend
+from outlive.keeper.supervisor.endings.terminator import Terminator
+from outlive.keeper.supervisor.home import Home
+from outlive.keeper.supervisor.lock_challenge import PROVES
+from outlive.keeper.supervisor.loop import Loop
+from outlive.keeper.supervisor.managed_process import Answer
+from outlive.keeper.supervisor.mass_stop import MassStop, still_running
+from outlive.keeper.supervisor.notifications import Notifications
+from outlive.keeper.supervisor.process_table import ManagedProcesses
+from outlive.keeper.supervisor.starts.shim_pool import GuardianLink, ShimPool
+from outlive.protocols.keeper import VERSION, Flags
+
+__all__ = ["Lifecycle"]
+
+_IDLE_S = float(os.environ.get("OUTLIVE_KEEPER_IDLE_S", "10"))
+_LOOK_S = 1.0
+_REFILL_S = 0.01
+# Told by SIGTERM to end: how long we wait for commands that live. Below the 90 s after which systemd kills
+# (systemd-system.conf(5), DefaultTimeoutStopSec=).
+_SHUTDOWN_S = float(os.environ.get("OUTLIVE_KEEPER_SHUTDOWN_S", "60"))
+_LEAVE_LOOK_S = 0.1
+
+
+class Lifecycle:
+    """Answers for the keeper as a whole."""
+
+    def __init__(
+        self,
+        loop: Loop,
+        table: ManagedProcesses,
+        guardian: GuardianLink,
+        pool: ShimPool,
+        stops: Terminator,
+        reserve: Reserve,
+        *,
+        home: Home,
+        shut_down: Callable[[], None],
+    ) -> None:
+        """Serve at once; what has finished is told once recovery knows what is live.
+
+        `home` tells where the state folder lies; `shut_down` is called once, when we are told to end.
+        """
+        self._loop = loop
+        self._table = table
+        self._guardian = guardian
+        self._pool = pool
+        self._mass_stop = MassStop(loop, table, stops, emptied=functools.partial(self.retire, is_end=True))
+        self._reserve = reserve
+        self._home = home
+        self._shut_down = shut_down
+        self._leaves_at = 0.0
+        self._clients: ControlClients | None = None
+        self._unsynced: list[ControlClient] | None = []  # servers, until everything live is known
+        self._last_seen = time.monotonic()
+        self._kinship = Ancestry(self._of_ours)
+        loop.later(_LOOK_S, self._look_idle)
+        loop.later(_LOOK_S, self._refill)
+
+    def listen(
+        self,
+        path: str,
+        bells: Notifications,
+        *,
+        handle: Handle,
+        lend: Lend,
+        dropped: Callable[[ControlClient], None],
+    ) -> None:
+        """Let clients connect, who are told what `bells` collect; see `ControlClients` for the rest."""
+        listener = self._reserve.fit(lambda: sockets.listen_unix(path, backlog=128))
+        self._clients = ControlClients(
+            self._loop, listener, bells, handle=handle, lend=lend, dropped=dropped, tree_of=self.tree_of
+        )
+        self._loop.after_turns(self._clients.flush)
+
+    def recovered(self) -> None:
+        """Tell the servers that everything live was mentioned, as far as it is known."""
+        self._kinship.forget_all()
+        if self._clients is not None:
+            self._clients.judge_again()
+        unsynced, self._unsynced = self._unsynced or [], None
+        for client in unsynced:
+            self.greet(client)
+
+    def greet(self, client: ControlClient) -> None:
+        """Begin doorbells for a server; what recovery has not taken over yet follows as it is."""
+        if self._unsynced is not None:
+            self._unsynced.append(client)
+        doubtful = None if self._unsynced is not None else self._table.unrecovered.doorbells()
+        if self._clients is not None:
+            self._clients.greet_server(client, self._table.by_key.values(), doubtful=doubtful)
+
+    def status(self) -> dict[str, object]:
+        """Return who is there and what is kept; `redundant`: every open stream is held twice."""
+        alive = self._table.by_key.values()
+        redundant = (
+            self._guardian.is_connected
+            and not self._pool.is_filling  # a shim's death might not be seen yet
+            and not self._table.unrecovered
+            and all(kept.shim is not None or kept.is_closed for kept in alive)
+        )
+        return {
+            "guardian": {"pid": self._guardian.pid or None},
+            "supervisor": {"pid": os.getpid()},
+            "processes": len(self._table.living_ids()),
+            "redundant": redundant,
+            "sessions": sorted(self.sessions()),
+            "version": VERSION,
+            PROVES: True,
+            "idle_shims": len(self._pool),
+            "shims": "program" if self._guardian.can_execute else "fork",
+            "lost_holders": sum(bool(kept.flags & Flags.HOLDER_LOST) for kept in alive),
+        }
+
+    def sessions(self) -> set[int]:
+        """Return the POSIX sessions of the keeper: ours, the guardians', and those of the shims that live on."""
+        found = {os.getpid(), *self._guardian.met, *self._table.unrecovered.shim_sessions()}
+        for kept in self._table.by_key.values():
+            if kept.shim is not None and kept.shim.pid:
+                with contextlib.suppress(ProcessLookupError):
+                    found.add(os.getsid(kept.shim.pid))
+        return found
+
+    def tree_of(self, caller: PeerProcess) -> bytes | None:
+        """Return the key of the process in whose tree a caller lives: empty when that cannot be told, None outside of all."""
+        verdict = self._kinship.judge(caller.pid)
+        # Alive afterwards: what was read about its pid was about this process.
+        if verdict.is_inside is False and caller.is_there():
+            return None
+        # What a command leaves stays below its shim, a subreaper; without that it is in the command's POSIX session.
+        roots = {kept.pid: key for key, kept in self._table.by_key.items()}
+        roots |= {kept.shim.pid: key for key, kept in self._table.by_key.items() if kept.shim is not None}
+        roots.pop(0, None)  # not started yet
+        places = (number for one in verdict.chain for number in (one.pid, one.session))
+        return next((roots[number] for number in places if number in roots), b"")
+
+    def is_ours(self, pid: int) -> bool:
+        """Tell whether a process lives in a tree that we started, or is gone. One whose ancestors are hidden does not."""
+        is_inside = self._kinship.judge(pid).is_inside
+        return is_inside if is_inside is not None else not start_ticks(pid)
+
+    def _of_ours(self, sessions: Collection[int]) -> Collection[int]:
+        return (
+            self.sessions().intersection(sessions)
+            or {kept.pid for kept in self._table.by_key.values() if kept.pid in sessions}
+            or self._table.unrecovered.command_sessions(sessions)
+        )
+
+    def told_to_end(self) -> None:
+        """Serve until nothing lives any more, a minute at most; SIGTERM says so, repeating it changes nothing.
+
+        In a shutdown everybody is told at once: commands end, and somebody has to keep their last words. Told alone
+        we are replaced by the guardian, and no command notices (decision 62).
+        """
+        if self._leaves_at:
+            return
+        log("told to end: waiting for what lives here")
+        self._leaves_at = time.monotonic() + _SHUTDOWN_S
+        self._guardian.is_leaving = True
+        self._shut_down()
+        self._loop.later(_LEAVE_LOOK_S, self._look_to_leave)
+
+    def _look_to_leave(self) -> None:
+        if not self._table or time.monotonic() > self._leaves_at:
+            self._loop.stop()
+        self._loop.later(_LEAVE_LOOK_S, self._look_to_leave)
+
+    def end(self, answer: Answer, *, kill: bool, within_s: float = math.inf) -> None:
+        """End for good; refused while processes live unless they are to be killed, and while they do not end in time."""
+        if self._table.living_ids() and not kill:
+            answer(still_running(self._table))
+            return
+        self._mass_stop.begin(answer, within_s=within_s)
+
+    def retire(self, answer: Answer, *, is_end: bool = False) -> None:
+        """Leave: the guardian ends, too; shims and commands go on. `is_end` says that no next keeper is expected."""
+        if is_end:  # what is done, too: its shim would wait for a supervisor that never comes
+            for kept in list(self._table.by_key.values()):
+                self._table.forget(kept)
+        self._guardian.retire(is_end=is_end)
+        if self._clients is not None:
+            self._clients.flush()
+        answer({})
+        self._loop.stop()  # after this turn: what it is asked from now on is its successor's
+
+    def _refill(self) -> None:
+        """Make the reserve anew, a part in each turn, once there is space."""
+        goes_on = self._home.is_here() and self._reserve.refill()
+        self._loop.later(_REFILL_S if goes_on else _LOOK_S, self._refill)
+
+    def _look_idle(self) -> None:
+        """End by itself when there is nothing to keep and nobody connected."""
+        self._loop.later(_LOOK_S, self._look_idle)
+        if not self._home.is_here():
+            if self._home.has_moved():
+                log("the state folder was moved: going on there")
+                self.retire(lambda _reply: None)
+                return
+            # Nobody finds us any more. What lives comes to its own end first (decision 61).
+            if not self._table.living_ids():
+                log("the state folder is gone, and nothing lives here: ending")
+                self.retire(lambda _reply: None, is_end=True)
+            return
+        now = time.monotonic()
+        if self._table or (self._clients is not None and len(self._clients)):
+            self._last_seen = now
+        elif now - self._last_seen > _IDLE_S:
+            self.retire(lambda _reply: None, is_end=True)

@@ -1,0 +1,245 @@
+"""One process as the supervisor holds it: `ManagedProcess` and its output `Stream`s. State only; others act on it."""
+
+import os
+import socket
+from collections.abc import Callable
+
+from outlive.core.identity import id_to_bytes
+from outlive.core.spec import Spec
+from outlive.keeper.supervisor.loop import Timer
+from outlive.protocols.keeper import RECORD, Flags, Phase
+
+__all__ = ["Answer", "ManagedProcess", "ShimLink", "Stream"]
+
+# Answers a request: keyword fields of the reply; an "error" field makes it a failure.
+Answer = Callable[[dict[str, object]], None]
+
+_OUT_OPEN = int(Flags.OUT_OPEN)
+_ERR_OPEN = int(Flags.ERR_OPEN)
+
+
+class ShimLink:
+    """The supervisor's side of one shim: its socket, its pid, and what it serves now.
+
+    `is_inside`: it is a container's, made for one command and of no use after it; what it says is not believed blindly.
+    `is_forked`: it is a fork of the guardian for certain, and so can take the steps of a sandbox.
+    `stands_in`: its command runs where we see no processes; it takes the orders for the tree (decision 122).
+    `taken`: how many the pool had given away when it was given away last.
+    """
+
+    __slots__ = ("is_forked", "is_inside", "kept", "pid", "socket", "stands_in", "taken")
+
+    def __init__(
+        self, link: socket.socket, pid: int = 0, *, is_inside: bool = False, is_forked: bool = False
+    ) -> None:
+        """Keep the link; the pid comes with the shim's hello."""
+        self.socket = link
+        self.pid = pid
+        self.is_inside = is_inside
+        self.is_forked = is_forked
+        self.stands_in = False
+        self.taken = 0
+        self.kept: ManagedProcess | None = None
+
+
+class Stream:
+    """One output stream: where its bytes come from, and how many the log holds (`offset`)."""
+
+    __slots__ = (
+        "empty_turns",
+        "index",
+        "is_big",
+        "is_open",
+        "is_stalled",
+        "is_terminal",
+        "kept",
+        "last_ns",
+        "log",
+        "may_be_relayed",
+        "offset",
+        "relay",
+        "short_reads",
+        "source",
+    )
+
+    def __init__(
+        self, kept: "ManagedProcess", index: int, *, source: int, log: int, offset: int = 0, relay: int = -1
+    ) -> None:
+        """`source` is read (a pipe, or a pty master), `log` is written; `relay` is the write end of a pipe between them.
+
+        Where `log` is -1 it is opened with the first bytes: most commands write nothing to stderr.
+        """
+        self.kept = kept
+        self.index = index
+        self.source = source
+        self.log = log
+        self.offset = offset
+        self.relay = relay
+        self.is_terminal = kept.spec.stdio == "pty"
+        self.may_be_relayed = not self.is_terminal  # it has not been offered a relay yet
+        self.is_open = True
+        self.is_stalled = False  # the disk is full; a retry is due
+        self.is_big = False
+        self.short_reads = 0
+        self.last_ns = 0
+        self.empty_turns = 0
+
+    def close_log(self) -> None:
+        """Close the log, if it was opened."""
+        if self.log >= 0:
+            os.close(self.log)
+            self.log = -1
+
+
+class ManagedProcess:
+    """Everything about one process under supervision; `fds` holds the keeper's ends by the shim's letters."""
+
+    __slots__ = (
+        "answers",
+        "cause",
+        "code",
+        "deadline",
+        "descendants",
+        "ended_ns",
+        "fds",
+        "flags",
+        "folder",
+        "has_steps",
+        "idx",
+        "idx_released",
+        "inputs",
+        "is_adopted",
+        "is_empty",
+        "is_orphan",
+        "is_owed",
+        "key",
+        "kill_timer",
+        "last_doorbell",
+        "lent",
+        "listener",
+        "note",
+        "phase",
+        "pid",
+        "pidfd",
+        "process_id",
+        "released",
+        "run_ns",
+        "run_stream",
+        "secrets",
+        "shim",
+        "spec",
+        "started_ns",
+        "stop_at",
+        "streams",
+        "ticks",
+        "timeout_timer",
+        "told",
+    )
+
+    def __init__(self, process_id: str, folder: str, spec: Spec) -> None:
+        """Begin as STARTING with nothing open."""
+        self.process_id = process_id
+        self.key = id_to_bytes(process_id)
+        self.folder = folder
+        self.spec = spec
+        self.has_steps = False  # of a sandbox, which a fork of the guardian has to take
+        self.phase = Phase.STARTING
+        self.flags = 0
+        self.code = 0
+        self.cause = 0
+        self.note = ""
+        self.pid = 0
+        self.ticks = 0
+        self.pidfd = -1
+        self.started_ns = 0
+        self.ended_ns = 0
+        self.descendants = 0
+        self.shim: ShimLink | None = None
+        self.listener: socket.socket | None = None
+        self.is_adopted = False  # from an earlier supervisor, whose state folder may have lain elsewhere
+        self.is_empty = False
+        self.is_orphan = False
+        self.is_owed = False  # it is told as done, and its record waits for a file system that is read-only
+        self.streams: list[Stream] = []
+        self.fds: dict[str, int] = {}
+        self.lent = -1  # the standard input that somebody lent, until the command has it
+        self.secrets: bytes | None = None  # `frames.encode_secrets`, until the command has them
+        self.idx = -1
+        self.idx_released = 0  # pages of idx before this one were looked at for release
+        self.run_stream = -1
+        self.run_ns = 0
+        self.released = [0, 0]
+        self.inputs: list[tuple[memoryview, Answer]] = []
+        self.answers: list[Answer] = []
+        self.kill_timer: Timer | None = None
+        self.timeout_timer: Timer | None = None
+        self.stop_at = 0.0
+        self.deadline = 0.0
+        self.told = b""  # the newest doorbell that every server was sent
+        self.last_doorbell = b""  # once it was let go of
+
+    @property
+    def total(self) -> int:
+        """Bytes of both streams in the log."""
+        return sum(stream.offset for stream in self.streams)
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether no stream can bring bytes any more."""
+        return not any(stream.is_open for stream in self.streams)
+
+    def doorbell(self) -> bytes:
+        """Return the record of the newest state for the server."""
+        if self.last_doorbell:
+            return self.last_doorbell
+        out = err = 0
+        # Plain integers: each operation on a Flag costs a microsecond, and this runs for every splice.
+        flags = int(self.flags)
+        for stream in self.streams:
+            if stream.index == 0:
+                out = stream.offset
+                if stream.is_open:
+                    flags |= _OUT_OPEN
+            else:
+                err = stream.offset
+                if stream.is_open:
+                    flags |= _ERR_OPEN
+        return RECORD.pack(
+            self.key, out, err, self.pid, self.code, self.phase, self.cause, flags, self.descendants
+        )
+
+    def end(self) -> None:
+        """Keep the doorbell of what does not change any more instead of the streams.
+
+        They lead back here: who is only forgotten would stay in memory, for nobody collects cycles in the supervisor.
+        """
+        self.last_doorbell = self.doorbell()
+        self.streams = []
+
+    def answer_all(self, fields: dict[str, object]) -> None:
+        """Answer everybody who asked for this start, once."""
+        answers, self.answers = self.answers, []
+        for answer in answers:
+            answer(fields)
+
+    def take_pidfd(self, pidfd: int) -> None:
+        """Keep this one, if it is one, instead of what was kept."""
+        if pidfd >= 0:
+            if self.pidfd >= 0:
+                os.close(self.pidfd)
+            self.pidfd = pidfd
+
+    def let_go_of_what_was_given(self) -> None:
+        """Close what the command's shim has now: where new supervisors will find it, and a lent descriptor."""
+        if self.listener is not None:
+            self.listener.close()
+            self.listener = None
+        if self.lent >= 0:
+            os.close(self.lent)
+            self.lent = -1
+
+    def close_fd(self, letter: str) -> None:
+        """Close one of the keeper's ends, if it is open."""
+        fd = self.fds.pop(letter, -1)
+        if fd >= 0:
+            os.close(fd)

@@ -1,0 +1,3 @@
+"""How output gets from pipes and terminals into the logs. Standard library only."""
+
+__all__: list[str] = []

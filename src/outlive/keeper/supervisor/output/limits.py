@@ -1,0 +1,155 @@
+"""What happens when a process has written more than its `output_limit`: truncate, block or kill.
+
+`truncate` keeps head and tail and releases the middle by punching holes: offsets stay true. `block` stops
+reading, so that the process waits, until a reader says what was delivered. Readers learn of a gap from the
+folder's `gaps` file, which is written before the hole is punched.
+"""
+
+import contextlib
+import os
+from collections.abc import Callable
+from dataclasses import replace
+
+from outlive.keeper.common.files import read_small, write_whole
+from outlive.keeper.common.kernel import punch_hole
+from outlive.keeper.supervisor.managed_process import ManagedProcess, Stream
+from outlive.keeper.supervisor.output.pump import Pump
+from outlive.protocols.frames import decode_idx
+from outlive.protocols.keeper import CauseCode, Flags, Phase
+
+__all__ = ["OutputLimits", "read_gaps", "unbind"]
+
+_PAGE = 4096
+_STEP_BYTES = 8 << 20  # punch seldom: one call for so many bytes
+
+
+class OutputLimits:
+    """Enforces the output limit of each process. `stop` ends a process (kept, cause, note)."""
+
+    def __init__(
+        self,
+        *,
+        touch: Callable[[ManagedProcess], None],
+        stop: Callable[[ManagedProcess, CauseCode, str], None],
+    ) -> None:
+        """Take what to tell changes and how to end a process; `pump` is set once it exists."""
+        self._touch = touch
+        self._stop = stop
+        self.pump: Pump | None = None
+
+    def check(self, stream: Stream) -> None:
+        """Act when the process is over its limit; called after bytes were moved."""
+        kept = stream.kept
+        limit = kept.spec.output_limit
+        if limit is None or kept.total - sum(kept.released) <= limit:
+            return
+        if kept.spec.on_limit == "kill":
+            self._stop(kept, CauseCode.OUTPUT_LIMIT, f"The output limit of {limit} bytes was reached.")
+        elif kept.spec.on_limit == "block":
+            if kept.phase == Phase.EXITED:
+                return  # what its pipes still hold is drained: a pipe's content at most
+            assert self.pump is not None
+            kept.flags |= Flags.BLOCKED
+            for each in kept.streams:
+                if each.is_open:
+                    self.pump.hold(each)
+            self._touch(kept)
+        else:
+            self._truncate(kept, stream, limit)
+
+    def _truncate(self, kept: ManagedProcess, stream: Stream, limit: int) -> None:
+        others = sum(each.offset - kept.released[each.index] for each in kept.streams if each is not stream)
+        budget = max(limit - others, limit // 2)
+        step = min(_STEP_BYTES, max(_PAGE, limit // 8))
+        end = (stream.offset - budget // 2) // _PAGE * _PAGE
+        released = kept.released[stream.index]
+        begin = read_gaps(kept.folder)[stream.index][0] if released else budget // 2 // _PAGE * _PAGE
+        if end - (begin + released) >= step:
+            self._release(kept, stream, begin, end)
+
+    def release(self, kept: ManagedProcess, out: int, err: int) -> None:
+        """Give up output before the offsets (on_limit "block": it was delivered) and let the process go on."""
+        for stream, upto in zip(kept.streams, (out, err), strict=False):
+            end = min(upto, stream.offset) // _PAGE * _PAGE
+            if end > kept.released[stream.index]:
+                self._release(kept, stream, 0, end)
+        limit = kept.spec.output_limit
+        is_free = kept.spec.on_limit != "block" or limit is None or kept.total - sum(kept.released) <= limit
+        if kept.flags & Flags.BLOCKED and is_free:
+            assert self.pump is not None
+            kept.flags &= ~Flags.BLOCKED
+            for stream in kept.streams:
+                if stream.is_open:
+                    self.pump.add(stream)
+        self._touch(kept)
+
+    def unbound(self, kept: ManagedProcess, limit: int | None) -> None:
+        """Wait for no reader any more: from now on `limit` bytes are kept, and beyond that the middle is released.
+
+        Kept in the folder's `unbound` file before it is in force, for the supervisors that follow.
+        """
+        if kept.spec.on_limit != "block":
+            return
+        write_whole(f"{kept.folder}/unbound", b"-\n" if limit is None else b"%d\n" % limit)
+        unbind(kept)
+        self.release(kept, 0, 0)
+
+    def _release(self, kept: ManagedProcess, stream: Stream, begin: int, end: int) -> None:
+        ranges = list(read_gaps(kept.folder))
+        ranges[stream.index] = (begin, end)
+        try:
+            write_whole(f"{kept.folder}/gaps", "{} {} {} {}\n".format(*ranges[0], *ranges[1]).encode())
+        except OSError:
+            return  # a full disk: nothing is released that readers could not be told of
+        kept.released[stream.index] = end - begin
+        kept.flags |= Flags.GAPS
+        # EOPNOTSUPP: the file system keeps the bytes; readers are told the gap all the same.
+        with contextlib.suppress(OSError):
+            punch_hole(stream.log, begin, end - begin)
+            self._release_idx(kept, ranges)
+
+    @staticmethod
+    def _release_idx(kept: ManagedProcess, ranges: list[tuple[int, int]]) -> None:
+        """Release whole pages of idx whose runs all lie in released output; readers skip the zeros."""
+        fd = os.open(f"{kept.folder}/idx", os.O_RDWR | os.O_CLOEXEC)
+        try:
+            last_page = os.fstat(fd).st_size // _PAGE - 1  # the open run's record always stays
+            page = first = kept.idx_released or _first_page(fd, last_page, ranges)
+            while page < last_page and _is_released(os.pread(fd, _PAGE, page * _PAGE), ranges):
+                page += 1
+            if page > first:
+                punch_hole(fd, first * _PAGE, (page - first) * _PAGE)
+            kept.idx_released = page
+        finally:
+            os.close(fd)
+
+
+def _first_page(fd: int, last_page: int, ranges: list[tuple[int, int]]) -> int:
+    """Return the first page of idx that lies wholly in released output (the head's pages stay)."""
+    page = 0
+    while page < last_page and not _is_released(os.pread(fd, _PAGE, page * _PAGE), ranges):
+        page += 1
+    return page
+
+
+def _is_released(page: bytes, ranges: list[tuple[int, int]]) -> bool:
+    """Tell whether every run that begins in a page of idx begins in released output (a hole counts)."""
+    return all(
+        ranges[record.stream][0] <= record.offset < ranges[record.stream][1] for record in decode_idx(page)
+    )
+
+
+def unbind(kept: ManagedProcess) -> None:
+    """Take over what `OutputLimits.unbound` wrote, if it ever did."""
+    raw = read_small(f"{kept.folder}/unbound")
+    if raw:
+        limit = None if raw == b"-\n" else int(raw)
+        kept.spec = replace(kept.spec, on_limit="truncate", output_limit=limit)
+
+
+def read_gaps(folder: str) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Return the released range of each stream; (0, 0) where there is none."""
+    numbers = [int(word) for word in (read_small(f"{folder}/gaps") or b"").split()]
+    if len(numbers) != 4:
+        return (0, 0), (0, 0)
+    return (numbers[0], numbers[1]), (numbers[2], numbers[3])

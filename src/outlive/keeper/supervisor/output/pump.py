@@ -1,0 +1,263 @@
+"""Moves output from pipes and terminals into the log by splice(2): taking and appending are one system call.
+
+So a SIGKILL cannot fall between them, and after a restart the write offset is the log's size. Before the first
+bytes of a run (the stream changed, or 100 ms passed) an idx record is appended: write-ahead, so a kill anywhere
+leaves nothing to repair.
+"""
+
+import contextlib
+import errno
+import fcntl
+import os
+import time
+from collections.abc import Callable
+
+from outlive.core.layout import STREAM_FILES
+from outlive.keeper.common.disk import FULL, Reserve
+from outlive.keeper.common.failpoints import hit
+from outlive.keeper.common.kernel import has_no_writer, unread_bytes
+from outlive.keeper.supervisor.loop import Loop
+from outlive.keeper.supervisor.managed_process import ManagedProcess, Stream
+from outlive.keeper.supervisor.notifications import Notifications
+from outlive.keeper.supervisor.output.round_robin import RoundRobin
+from outlive.keeper.supervisor.output.staging import (
+    BIG_PIPE_BYTES,
+    FULL_FLOW_BYTES,
+    fill_relay,
+    offer_relay,
+    unread_of,
+)
+from outlive.protocols.frames import IdxRecord
+from outlive.protocols.keeper import Flags, Phase
+
+__all__ = ["Pump"]
+
+_splice, _NONBLOCK = os.splice, os.SPLICE_F_NONBLOCK
+_SPLICE_BYTES = 1 << 20
+_RUN_NS = 100_000_000
+_SHORT_BYTES = 4096
+_SHORT_TERMINAL_BYTES = 1024  # a read of a terminal gives 4095 at most, however much it brings (n_tty.c)
+_BUSY_BYTES = 32 * 1024
+# A stream that brings much is collected until its pipe is half full: fewer turns, doorbells and wake-ups for the same bytes.
+_HALF_PIPE_BYTES = BIG_PIPE_BYTES >> 1
+_REST_STEP_S = 0.00005
+_MOST_REST_S = 0.0008
+_RETRY_S = 0.25
+_TERMINAL_BYTES = 128 * 1024
+
+
+class Pump:
+    """Owns the reading side of every stream. `bells` tell of each change, `ended` hears of each stream's end."""
+
+    def __init__(
+        self,
+        loop: Loop,
+        bells: Notifications,
+        reserve: Reserve,
+        *,
+        ended: Callable[[ManagedProcess], None],
+        over_limit: Callable[[Stream], None],
+    ) -> None:
+        """Begin with no stream; `rest` belongs at the end of every turn."""
+        self._loop = loop
+        self._bells = bells
+        self._reserve = reserve
+        self._ended = ended
+        self._over_limit = over_limit
+        self._wheel = RoundRobin(loop, self.move, self._hung_up)
+        self._most = 0  # bytes of the big stream that brought most in this turn
+        self._rest_s = 0.0
+
+    def add(self, stream: Stream) -> None:
+        """Start to move a stream's bytes."""
+        self._wheel.watch(stream)
+        if stream.relay >= 0:
+            self._loop.later(0.0, lambda: self._move_on(stream))
+
+    def move(self, stream: Stream) -> bool:
+        """Move what is there with one splice; False when nothing was (or nothing can be now)."""
+        if stream.log < 0 and not self._open_log(stream):
+            return False
+        kept = stream.kept
+        now = self._loop.now_ns
+        if (kept.run_stream != stream.index or now - kept.run_ns >= _RUN_NS) and not self._begin_run(
+            stream, now
+        ):
+            return False
+        try:
+            relayed = fill_relay(stream) if stream.relay >= 0 else 0
+            source = kept.fds["r"] if relayed or stream.is_terminal else stream.source
+            moved = _splice(source, stream.log, _SPLICE_BYTES, None, stream.offset, _NONBLOCK)
+        except BlockingIOError:
+            return False
+        except OSError as error:
+            return self._trouble(stream, error)
+        if not moved:
+            self.close(stream)
+            return False
+        hit("pump.moved")
+        stream.offset += moved
+        if moved < relayed:
+            self._loop.later(0.0, lambda: self._move_on(stream))
+        if moved < _SHORT_BYTES and (not stream.is_terminal or moved < _SHORT_TERMINAL_BYTES):
+            self._bells.touch(kept)
+            self._wheel.note_little(stream, now)
+        else:
+            is_bulk = stream.is_big and moved >= FULL_FLOW_BYTES
+            if is_bulk and stream.may_be_relayed:
+                offer_relay(stream)
+            (self._bells.touch_bulk if is_bulk else self._bells.touch)(kept)
+            self._measure(stream, moved)
+        limit = kept.spec.output_limit
+        if limit is not None and stream.offset > limit >> 1:
+            self._over_limit(stream)
+        return True
+
+    def _hung_up(self, stream: Stream) -> None:
+        """Move what came before the last writer went, and end the stream at once if that was all."""
+        if stream.is_terminal or unread_of(stream):
+            self.move(stream)
+            if not stream.is_open or stream.is_terminal or unread_of(stream):
+                return
+        self.close(stream)
+
+    def _move_on(self, stream: Stream) -> None:
+        """Move what a relay still holds, unless the stream is held: then it waits with the stream."""
+        if stream.is_open and self._wheel.moves(stream):
+            self.move(stream)
+
+    def _open_log(self, stream: Stream) -> bool:
+        """Make the log of a stream that brings its first bytes; close a stream that ended without any."""
+        is_over = has_no_writer(stream.source)  # asked before the bytes are counted: none can come in between
+        try:
+            if unread_bytes(stream.source):
+                path = f"{stream.kept.folder}/{STREAM_FILES[stream.index]}"
+                stream.log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+                return True
+        except OSError as error:
+            return self._trouble(stream, error)
+        if is_over:
+            self.close(stream)
+        return False
+
+    def _begin_run(self, stream: Stream, now: int) -> bool:
+        kept = stream.kept
+        if not stream.is_terminal and not unread_of(stream):
+            if not has_no_writer(stream.source):
+                return False  # nothing is there; what comes from here on comes without a record
+            if not unread_of(stream):  # asked again: its last writer may have written before it went
+                return True  # the end of the stream begins no run
+        record = IdxRecord(now, kept.total, stream.offset, stream.index)
+        try:
+            os.write(kept.idx, record.encode())
+        except OSError as error:
+            self._trouble(stream, error)
+            return False
+        hit("pump.run_begun")
+        kept.run_stream = stream.index
+        kept.run_ns = now
+        return True
+
+    def _trouble(self, stream: Stream, error: OSError) -> bool:
+        if error.errno == errno.EIO and stream.is_terminal:
+            self.close(stream)  # the last slave side was closed (pty(7))
+            return False
+        if error.errno not in FULL and error.errno != errno.EROFS:
+            raise error
+        self.hold(stream)
+        if not stream.is_stalled:
+            stream.is_stalled = True
+            # What an ended command leaves in its pipe has an end: it may take room that is kept for records, so that
+            # the command that has filled the disk can be removed.
+            has_ended = stream.kept.phase >= Phase.EXITED
+            has_room = has_ended and self._reserve.give_up(keep=self._reserve.for_records)
+            self._loop.later(0.0 if has_room else _RETRY_S, lambda: self._retry(stream))
+            self._tell_stall(stream.kept)
+        return False
+
+    def _retry(self, stream: Stream) -> None:
+        """Go on after the disk was full; the process was blocked by its full pipe, nothing is lost."""
+        stream.is_stalled = False
+        if not stream.is_open:
+            return
+        kept = stream.kept
+        self.add(stream)
+        self.move(stream)
+        self._tell_stall(kept)
+        if kept.phase == Phase.EXITED and stream.is_open:
+            self._ended(kept)
+
+    def _tell_stall(self, kept: ManagedProcess) -> None:
+        flags = kept.flags & ~Flags.STALLED
+        if any(stream.is_stalled for stream in kept.streams):
+            flags |= Flags.STALLED
+        if flags != kept.flags:
+            kept.flags = flags
+            self._bells.touch(kept)
+
+    def hold(self, stream: Stream) -> None:
+        """Stop reading until `add`: the process waits when its pipe is full. Before a descriptor is closed, too."""
+        self._wheel.leave(stream)
+
+    def drain(self, kept: ManagedProcess) -> bool:
+        """Move what is in the pipes now, bounded by what was there: a grandchild may write for ever.
+
+        Returns whether everything that was there is in the log.
+        """
+        for stream in kept.streams:
+            if not stream.is_open:
+                continue
+            target = stream.offset + _waiting(stream)
+            while stream.offset < target and self.move(stream):
+                pass
+            if stream.is_stalled:
+                return False
+            if stream.is_open:
+                self.move(stream)  # notices the end at once where there is nobody left to write
+        return True
+
+    def close(self, stream: Stream) -> None:
+        """End a stream: nothing can come any more."""
+        stream.is_open = False
+        self.hold(stream)
+        # As a rule the command's end follows in a moment.
+        (self._bells.touch if stream.kept.phase >= Phase.EXITED else self._bells.touch_later)(stream.kept)
+        self._ended(stream.kept)
+
+    def _measure(self, stream: Stream, moved: int) -> None:
+        self._wheel.note_much(stream)
+        if stream.is_big:
+            self._most = max(self._most, moved)
+        elif moved >= _BUSY_BYTES and not stream.is_terminal:
+            stream.is_big = True
+            # Unprivileged users may be refused (pipe-user-pages-soft): then the pipe stays as it is.
+            with contextlib.suppress(OSError):
+                fcntl.fcntl(stream.source, fcntl.F_SETPIPE_SZ, BIG_PIPE_BYTES)
+
+    def rest(self) -> None:
+        """Collect for a moment before the next turn when a stream brings much: the last hook of a turn.
+
+        As long as a pipe takes to be half full: a little longer each time it was less, half as long if it was more. So
+        nobody who writes waits for us; who fills a pipe in no time is taken from without any rest.
+        """
+        most, self._most = self._most, 0
+        if not most:
+            return
+        if most > _HALF_PIPE_BYTES:
+            self._rest_s /= 2
+        else:
+            self._rest_s = min(self._rest_s + _REST_STEP_S, _MOST_REST_S)
+        if self._rest_s >= _REST_STEP_S:
+            time.sleep(self._rest_s)
+
+
+def _waiting(stream: Stream) -> int:
+    """Return how much may be on its way at most."""
+    if stream.is_terminal:
+        # What was written to a terminal may still be in the kernel's flip buffers (64 KiB, tty_buffer.c), which
+        # FIONREAD does not count and each read moves on a little: until a read would block.
+        return _TERMINAL_BYTES + unread_bytes(stream.kept.fds["r"])
+    try:
+        return unread_of(stream)
+    except OSError:
+        return 0

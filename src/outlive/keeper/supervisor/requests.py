@@ -1,0 +1,304 @@
+"""What servers and the command line may ask the supervisor: one method for each operation of the local protocol."""
+
+import contextlib
+import math
+import os
+import signal
+from collections.abc import Callable, Mapping
+
+from outlive.core.identity import id_to_bytes, is_process_id
+from outlive.keeper.common import sockets
+from outlive.keeper.supervisor.capability_probe import CapabilityProbe
+from outlive.keeper.supervisor.clients import ControlClient
+from outlive.keeper.supervisor.endings.terminator import Terminator
+from outlive.keeper.supervisor.endings.tree_control import TreeControl
+from outlive.keeper.supervisor.inputs import Inputs
+from outlive.keeper.supervisor.lifecycle import Lifecycle
+from outlive.keeper.supervisor.managed_process import Answer, ManagedProcess
+from outlive.keeper.supervisor.output.limits import OutputLimits
+from outlive.keeper.supervisor.output.pump import Pump
+from outlive.keeper.supervisor.passed_stdin import PassedStdin
+from outlive.keeper.supervisor.process_table import ManagedProcesses
+from outlive.keeper.supervisor.starts.descriptors import set_window_size
+from outlive.keeper.supervisor.starts.launcher import Launcher, known_start
+from outlive.protocols.frames import encode_secrets
+from outlive.protocols.keeper import VERSION, CauseCode, Phase
+
+__all__ = ["Requests"]
+
+_Message = Mapping[str, object]
+_PATIENCE_S = 10.0
+_START_PATIENCE_S = 30.0
+_UNRECOVERED: _Message = {
+    "error": "timeout",
+    "message": "The process's shim has not answered the new supervisor yet: it is stopped, or starved.",
+}
+_ENDED = {"error": "process_ended", "message": "The keeper does not hold this process (any more)."}
+_INSIDE = "A process that outlive has started may not tell the keeper what to do."
+
+
+class Requests:
+    """Validates requests and passes them on."""
+
+    def __init__(
+        self,
+        presence: Lifecycle,
+        table: ManagedProcesses,
+        *,
+        starts: Launcher,
+        trees: TreeControl,
+        stops: Terminator,
+        inputs: Inputs,
+        limits: OutputLimits,
+        lending: PassedStdin,
+        offering: CapabilityProbe,
+        pump: Pump,
+    ) -> None:
+        """Take what carries the operations out."""
+        self._presence = presence
+        self._table = table
+        self._starts = starts
+        self._trees = trees
+        self._stops = stops
+        self._inputs = inputs
+        self._limits = limits
+        self._lending = lending
+        self._offering = offering
+        self._pump = pump
+        self._about_process: dict[str, Callable[[ManagedProcess, _Message, Answer], None]] = {
+            "pause": self._pause,
+            "resume": self._resume,
+            "stop": self._stop,
+            "signal": self._signal,
+            "close_stdin": lambda kept, _message, answer: self._inputs.close(kept, answer),
+            "input": lambda kept, message, answer: self._inputs.give(
+                kept, int(str(message["receiver"])), answer
+            ),
+            "resize": self._resize,
+            "release": self._release,
+            "unbound": self._unbound,
+            "close_output": self._close_output,
+        }
+
+    def handle(
+        self,
+        client: ControlClient,
+        message: dict[str, object],
+        payload: bytes,
+        fds: list[int],
+        answer: Answer,
+    ) -> None:
+        """Carry out one request; descriptors that came with it are closed.
+
+        One about a process that is not taken over yet waits for that, 10 s at most: less than servers wait for the
+        answer. A start waits longer than they do: it must not be taken for one that failed.
+        """
+        is_start = message.get("op") == "start"
+
+        def carry_out() -> None:
+            self._carry_out(client, message, content, fds, answer)
+
+        try:
+            content = _read_all(fds[0]) if fds and is_start and not client.is_inside else payload
+            unrecovered = self._table.unrecovered
+            key = _subject(message) if unrecovered else b""
+            if key in unrecovered and not client.is_inside:
+                unrecovered.wait(
+                    key,
+                    carry_out,
+                    late=lambda: answer(dict(_UNRECOVERED)),
+                    size=len(content),
+                    within_s=_START_PATIENCE_S if is_start else _PATIENCE_S,
+                )
+            else:
+                carry_out()
+        finally:
+            for fd in fds:
+                os.close(fd)
+
+    def _carry_out(
+        self, client: ControlClient, message: _Message, payload: bytes, fds: list[int], answer: Answer
+    ) -> None:
+        try:
+            if client.is_inside and not _is_harmless(message):
+                answer({"error": "inside_process", "message": _INSIDE})
+            elif message["op"] == "lend":
+                _refuse_loan(client, str(message["id"]), answer, is_lending=bool(fds))
+            else:
+                self._route(client, message, payload, fds, answer)
+        except (KeyError, ValueError, TypeError) as error:
+            answer({"error": "invalid_params", "message": f"The keeper does not understand this: {error!r}."})
+
+    def _route(
+        self, client: ControlClient, message: _Message, payload: bytes, fds: list[int], answer: Answer
+    ) -> None:
+        match message["op"]:
+            case "hello":
+                answer({"version": VERSION, "gives_input": True, **self._presence.status()})
+                if message.get("role") == "server":
+                    self._presence.greet(client)
+            case "status":
+                commands = {"commands": sorted(self._table.command_pids())} if message.get("commands") else {}
+                answer({**self._presence.status(), **commands})
+            case "start":
+                self._start(message, payload, answer)
+            case "input":
+                receiver = fds[0] if client.is_server and fds else -1
+                self._on_process("input", {**message, "receiver": receiver}, b"", answer)
+            case "offers":
+                self._offering.ask(answer)
+            case "end":
+                within_s = float(str(message.get("within_s", math.inf)))
+                self._presence.end(answer, kill=bool(message.get("kill")), within_s=within_s)
+            case "retire":
+                self._presence.retire(answer)
+            case str(operation):
+                self._on_process(operation, message, payload, answer)
+            case other:
+                raise ValueError(f"operation {other!r}")
+
+    def _on_process(self, operation: str, message: _Message, payload: bytes, answer: Answer) -> None:
+        kept = self._table.by_key.get(id_to_bytes(str(message["id"])))
+        if kept is None:
+            answer(dict(_ENDED))
+        elif operation == "write":
+            self._inputs.write(kept, payload, answer)
+        elif operation in self._about_process:
+            self._about_process[operation](kept, message, answer)
+        else:
+            answer(
+                {
+                    "error": "invalid_params",
+                    "message": f"This keeper does not know {operation!r}: upgrade it.",
+                }
+            )
+
+    def _start(self, message: _Message, content: bytes, answer: Answer) -> None:
+        process_id = str(message["id"])
+        if not is_process_id(process_id):
+            raise ValueError("id")
+        size = int(str(message["spec_bytes"]))
+        known = self._table.by_key.get(id_to_bytes(process_id))
+        if known is None:
+            secrets = message.get("secrets")
+            self._starts.start(
+                process_id,
+                content[:size],
+                content[size:],
+                answer,
+                secrets=encode_secrets(secrets) if isinstance(secrets, dict) else None,
+            )
+        elif known.pid:
+            answer({"pid": known.pid, "started_ns": known.started_ns, "existing": True})
+        elif known.phase >= Phase.EXITED:  # it failed to start and is not let go of yet
+            answer(known_start(known.folder))
+        else:
+            known.answers.append(answer)
+
+    def _pause(self, kept: ManagedProcess, _message: _Message, answer: Answer) -> None:
+        if kept.phase in {Phase.RUNNING, Phase.PAUSED}:
+            self._trees.pause(kept)
+            answer({})
+        else:
+            answer({"error": "process_ended", "message": "The process is ending or has ended."})
+
+    def _resume(self, kept: ManagedProcess, _message: _Message, answer: Answer) -> None:
+        if kept.phase in {Phase.RUNNING, Phase.PAUSED}:
+            self._trees.resume(kept)
+            answer({})
+        else:
+            answer({"error": "process_ended", "message": "The process is ending or has ended."})
+
+    def _stop(self, kept: ManagedProcess, message: _Message, answer: Answer) -> None:
+        if not (kept.phase == Phase.DONE and kept.is_empty):
+            self._stops.stop(
+                kept,
+                CauseCode(int(str(message["cause"]))),
+                grace_s=float(str(message["grace_s"])),
+                note=str(message.get("note", "")),
+            )
+        answer({})
+
+    def _signal(self, kept: ManagedProcess, message: _Message, answer: Answer) -> None:
+        number = int(str(message["signal"]))
+        if number not in signal.valid_signals():
+            raise ValueError(f"signal {number}")
+        if kept.phase >= Phase.EXITED and not message.get("whole_tree"):
+            answer({"error": "process_ended", "message": "The process has ended."})
+            return
+        if message.get("whole_group"):
+            self._trees.signal_group(kept, number)
+        else:
+            self._trees.signal_tree(kept, number, whole_tree=bool(message.get("whole_tree")))
+        answer({})
+
+    @staticmethod
+    def _resize(kept: ManagedProcess, message: _Message, answer: Answer) -> None:
+        if "m" not in kept.fds:
+            answer({"error": "no_terminal", "message": "The process has no terminal."})
+            return
+        set_window_size(kept.fds["m"], int(str(message["rows"])), int(str(message["cols"])))
+        answer({})
+
+    def _release(self, kept: ManagedProcess, message: _Message, answer: Answer) -> None:
+        if kept.spec.on_limit == "block":  # nobody else's output may be let go of so
+            self._limits.release(kept, int(str(message["out"])), int(str(message["err"])))
+        answer({})
+
+    def _unbound(self, kept: ManagedProcess, message: _Message, answer: Answer) -> None:
+        limit = message["output_limit"]
+        self._limits.unbound(kept, None if limit is None else int(str(limit)))
+        answer({})
+
+    def _close_output(self, kept: ManagedProcess, message: _Message, answer: Answer) -> None:
+        stream = int(str(message["stream"]))
+        if kept.spec.stdio == "pty" or not 0 <= stream < len(kept.streams):
+            answer({"error": "invalid_params", "message": "The process has no such pipe."})
+            return
+        letter = "oe"[stream]
+        if kept.streams[stream].is_open and letter in kept.fds:
+            # Here and in the shim: with the last reading end gone its writer gets SIGPIPE (pipe(7)).
+            self._pump.close(kept.streams[stream])
+            kept.close_fd(letter)
+            if kept.shim is not None:
+                with contextlib.suppress(OSError):  # a dead shim holds nothing
+                    sockets.send(kept.shim.socket, f"close {letter}".encode())
+        answer({})
+
+    def lend(self, client: ControlClient, process_id: str, fetch: Callable[[], int]) -> bool:
+        """Tell whether what a client lends for a start may wait; `fetch` is called when the server asks for that start."""
+        return is_process_id(process_id) and self._lending.lend(
+            client, process_id, fetch, pid=client.caller.pid, tree=client.tree
+        )
+
+
+def _subject(message: _Message) -> bytes:
+    """Return the key of the process that a request must wait for; of none, an empty one.
+
+    A server that is given no input at once writes by way of the keeper instead: that waits.
+    """
+    process_id = str(message.get("id"))
+    is_waiting = message.get("op") not in {"lend", "input"}
+    return id_to_bytes(process_id) if is_waiting and is_process_id(process_id) else b""
+
+
+def _refuse_loan(client: ControlClient, process_id: str, answer: Answer, *, is_lending: bool) -> None:
+    """Refuse what `lend` did not let wait; servers lend nothing."""
+    if client.is_server or not is_lending or not is_process_id(process_id):
+        raise ValueError("lend one descriptor for a process id")
+    answer({"error": "process_limit", "message": "Too many starts wait for what was lent to them."})
+
+
+def _is_harmless(message: _Message) -> bool:
+    """Tell whether a process that we started may ask this: lending its stdin to what the server then starts for it."""
+    return message.get("op") == "lend"
+
+
+def _read_all(fd: int) -> bytes:
+    size = os.fstat(fd).st_size
+    chunks = []
+    offset = 0
+    while offset < size and (chunk := os.pread(fd, 1 << 20, offset)):
+        chunks.append(chunk)
+        offset += len(chunk)
+    return b"".join(chunks)

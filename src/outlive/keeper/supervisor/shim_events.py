@@ -1,0 +1,133 @@
+"""What busy shims say, and what follows from it."""
+
+import contextlib
+import os
+import time
+from collections.abc import Callable
+
+from outlive.keeper.common import sockets
+from outlive.keeper.common.files import write_once
+from outlive.keeper.common.kernel import boottime_ns
+from outlive.keeper.supervisor.endings.exit_handler import ExitHandler
+from outlive.keeper.supervisor.endings.orphans import Orphans
+from outlive.keeper.supervisor.loop import Loop
+from outlive.keeper.supervisor.managed_process import ManagedProcess, ShimLink
+from outlive.keeper.supervisor.notifications import Notifications
+from outlive.keeper.supervisor.output.staging import use_relay
+from outlive.keeper.supervisor.starts.container_links import take_birth
+from outlive.keeper.supervisor.starts.launcher import failed_start
+from outlive.protocols.frames import ExitRecord, encode_exit
+from outlive.protocols.keeper import Phase
+
+__all__ = ["ShimEvents"]
+
+
+class ShimEvents:
+    """Reads one packet of a busy shim at a time (the words are listed in `keeper.shim`)."""
+
+    def __init__(
+        self,
+        loop: Loop,
+        endings: ExitHandler,
+        orphans: Orphans,
+        bells: Notifications,
+        *,
+        log: Callable[[str], None],
+    ) -> None:
+        """Take who acts on the words."""
+        self._loop = loop
+        self._endings = endings
+        self._orphans = orphans
+        self._bells = bells
+        self._log = log
+
+    def hear(self, shim: ShimLink) -> None:
+        """Read what a shim says; the end of its socket is its death."""
+        kept = shim.kept
+        assert kept is not None
+        packet = sockets.receive(shim.socket, size=8192)
+        if packet is None:
+            return
+        message, fds = packet
+        if not message:
+            self._lose(kept, shim)
+            return
+        try:
+            self._understand(kept, shim, message.decode().split(), fds)
+        except (
+            ValueError
+        ) as error:  # a shim of ours does not; who runs inside a container may have taken its place
+            self._log(f"shim {shim.pid} is not understood: {error!r}")
+            self._lose(kept, shim)
+        finally:
+            for fd in fds:
+                os.close(fd)
+
+    def _lose(self, kept: ManagedProcess, shim: ShimLink) -> None:
+        self._loop.unwatch(shim.socket.fileno())
+        shim.socket.close()
+        self._orphans.shim_lost(kept)
+
+    def _understand(self, kept: ManagedProcess, shim: ShimLink, words: list[str], fds: list[int]) -> None:
+        """Act on one packet; descriptors that are taken are taken out of `fds`."""
+        match words:
+            case ["spawned", pid, ticks, started_ns]:
+                self._spawned(kept, int(pid), int(ticks), int(started_ns))
+            case ["failed", number, place]:
+                self.failed(kept, int(number), place)
+            case ["exited", kind, number, empty, ended_ns]:
+                self._endings.exited(
+                    kept, kind=kind, number=int(number), is_empty=empty == "1", ended_ns=int(ended_ns)
+                )
+            case ["empty"]:
+                self._endings.emptied(kept)
+            case ["kept", "rw"]:
+                use_relay(kept)
+            case ["born", letters] if shim.is_inside and not kept.pid:
+                held = dict(zip(letters, fds, strict=True))
+                fds.clear()
+                self.born(kept, shim, held)
+            case ["hello", _] if shim.is_inside:
+                pass
+            case _:
+                self._log(f"shim {shim.pid} says {words!r}")
+
+    def born(self, kept: ManagedProcess, shim: ShimLink, held: dict[str, int] | None = None) -> None:
+        """Let a command in a container execute; `held` came with the news, and is taken."""
+        if not take_birth(kept, shim, held or {}):
+            self._log(f"{kept.process_id}: the command was gone before it executed")
+            with contextlib.suppress(OSError):
+                sockets.send(shim.socket, b"quit")
+            return  # the end of the link is read next
+        if kept.spec.stdio == "pty":
+            stream = kept.streams[0]
+            stream.source = kept.fds["m"]
+            assert self._endings.pump is not None
+            self._endings.pump.add(stream)
+
+    def _spawned(self, kept: ManagedProcess, pid: int, ticks: int, started_ns: int) -> None:
+        kept.pid, kept.ticks, kept.started_ns = pid, ticks, started_ns
+        kept.secrets = None
+        if kept.pidfd < 0:
+            with contextlib.suppress(OSError):
+                kept.pidfd = os.pidfd_open(pid)
+        if kept.phase == Phase.STARTING:
+            kept.phase = Phase.STOPPING if kept.stop_at else Phase.RUNNING
+        touch = self._bells.touch_later if kept.answers and not kept.stop_at else self._bells.touch
+        kept.answer_all({"pid": pid, "started_ns": started_ns})
+        if kept.stop_at:  # it was cancelled before it ran
+            self._endings.stops.pursue(kept, kept.deadline)
+        elapsed_ns = max(0, time.time_ns() - started_ns)
+        self._endings.stops.arm_timeout(kept, started_boottime_ns=boottime_ns() - elapsed_ns)
+        touch(kept)
+
+    def failed(self, kept: ManagedProcess, number: int, place: str) -> None:
+        """Take note that a command was not started; without a shim that could say so, write the record, too."""
+        if kept.shim is None:
+            record = ExitRecord(kind="failed", number=number, ended_ns=time.time_ns(), note=place)
+            with contextlib.suppress(OSError):
+                write_once(f"{kept.folder}/exit", encode_exit(record))
+        for stream in kept.streams:
+            stream.is_open = stream.is_open and stream.source >= 0  # a terminal that was never opened
+        kept.answer_all(failed_start(number, place))
+        self._endings.exited(kept, kind="failed", number=number, is_empty=True, ended_ns=time.time_ns())

@@ -1,0 +1,214 @@
+"""Starts inside containers: the runner there plays the shim's part, and gets the command's descriptors (decision 121).
+
+Each connection to a runner is served by a process of its own inside, the *minder* of one command. It speaks the shim's
+protocol (`keeper.shim`) with these words more, for it sees neither our files nor our process ids:
+
+  to the minder    terminal ROWS COLS  before `spawn`: the command gets a terminal of the container's own
+                   spawn LETTERS FOLDER   X is the spec file, P the `pid` file, F a script in memory (descriptor 3 inside)
+                   go LINE             execute; LINE is the pid record, to be written once it has
+  from the minder  prove OFFSET       whether the supervisor's lock is ours (`lock_challenge`), before it obeys
+                   born LETTERS        the command's process exists and waits: p its pidfd, m its terminal's master
+"""
+
+import errno
+import os
+import time
+from collections.abc import Callable
+
+from outlive.core.layout import Layout
+from outlive.keeper.common import sockets
+from outlive.keeper.common.failpoints import hit
+from outlive.keeper.common.files import read_small
+from outlive.keeper.common.kernel import BOOT_ID, boottime_ns, pid_behind, start_ticks, stat_fields
+from outlive.keeper.supervisor.lock_challenge import LockChallenge
+from outlive.keeper.supervisor.loop import Loop
+from outlive.keeper.supervisor.managed_process import ManagedProcess, ShimLink, Stream
+from outlive.keeper.supervisor.starts.descriptors import in_memory, lost_of, open_ends
+from outlive.keeper.supervisor.starts.shim_pool import ShimPool
+from outlive.protocols.frames import pid_line
+
+__all__ = ["ContainerLinks", "stands_in", "take_birth"]
+
+_RETRY_S = 0.01
+_PATIENCE_S = 10.0  # for a runner whose backlog is full: a crowd of starts, or it was stopped
+
+
+class ContainerLinks:
+    """Reaches the runners of containers. `failed` is called for a start that nobody takes."""
+
+    def __init__(
+        self,
+        loop: Loop,
+        layout: Layout,
+        pool: ShimPool,
+        *,
+        challenge: LockChallenge,
+        failed: Callable[[ManagedProcess, int, str], None],
+    ) -> None:
+        """Connect to nobody yet; `pool` watches the links, as those of all shims."""
+        self._challenge = challenge
+        self._loop = loop
+        self._layout = layout
+        self._pool = pool
+        self._failed = failed
+
+    def start(self, kept: ManagedProcess, moves: Callable[[Stream], None]) -> None:
+        """Give a command to the runner of its container; `moves` is called with each pipe that may bring bytes."""
+        if (lost := lost_of(kept)) is not None:
+            self._give_up(kept, errno.EBADF, lost)
+            return
+        try:
+            ends = open_ends(kept)
+        except OSError as error:
+            self._give_up(kept, error.errno or errno.EIO, "pipes")
+            return
+        for stream in kept.streams:
+            if stream.source >= 0:
+                moves(stream)
+        self._give(kept, ends, time.monotonic() + _PATIENCE_S)
+
+    def _give(self, kept: ManagedProcess, ends: dict[str, int], deadline: float) -> None:
+        """Connect, and hand everything over once the runner knows us; one that is busy is asked again until the deadline."""
+        try:
+            link = self._dial(kept.spec.container)
+        except BlockingIOError:
+            self._give_later(kept, ends, deadline, errno.EAGAIN)
+            return
+        except OSError as error:
+            self._refuse(kept, ends, error.errno or errno.EIO)
+            return
+        link.kept = kept
+        kept.shim = link
+        self._challenge.meet(
+            link.socket, lambda words, fds: self._met(link, ends, deadline, words, fds), answers=True
+        )
+
+    def _met(
+        self, link: ShimLink, ends: dict[str, int], deadline: float, words: bytes, fds: list[int]
+    ) -> None:
+        """Go on with a runner that has greeted us, or has hung up."""
+        for fd in fds:
+            os.close(fd)
+        kept = link.kept
+        if kept is None:  # let go of meanwhile
+            link.socket.close()
+            for fd in ends.values():
+                os.close(fd)
+        elif words.startswith(b"hello "):
+            self._hand_over(kept, link, ends)
+        else:
+            link.socket.close()
+            kept.shim = None
+            self._give_later(kept, ends, deadline, errno.ECONNREFUSED)
+
+    def _give_later(self, kept: ManagedProcess, ends: dict[str, int], deadline: float, number: int) -> None:
+        if time.monotonic() < deadline:
+            self._loop.later(_RETRY_S, lambda: self._give(kept, ends, deadline))
+        else:
+            self._refuse(kept, ends, number)
+
+    def _hand_over(self, kept: ManagedProcess, link: ShimLink, ends: dict[str, int]) -> None:
+        files: dict[str, int] = {}
+        try:
+            files = _files(kept)
+            _hand_over(kept, link, {**ends, **files})
+        except OSError as error:
+            link.socket.close()
+            kept.shim = None
+            self._refuse(kept, ends, error.errno or errno.EIO)
+            return
+        finally:
+            for fd in files.values():
+                os.close(fd)
+        for fd in ends.values():
+            os.close(fd)
+        kept.let_go_of_what_was_given()
+        hit("container.given")
+        self._pool.adopt(link)
+
+    def _dial(self, container: str) -> ShimLink:
+        """Connect to a runner.
+
+        Raises:
+            OSError: Nobody listens; or who does is not the container's first process (EPERM).
+        """
+        is_stand_in = stands_in(self._layout, container)
+        layout = self._layout
+        path = layout.stand_socket(container) if is_stand_in else layout.runner_socket(container)
+        connection = sockets.connect_own(path, names_senders=True)
+        # Nothing inside can reach that name (decision 137); descriptors go to nobody but the first process all the same.
+        init = read_small(f"{self._layout.container(container)}/init") or b""
+        if init.strip() != b"%d" % sockets.peer_of(connection)[0]:
+            connection.close()
+            raise OSError(errno.EPERM, "not the runner")
+        link = ShimLink(connection, is_inside=True)
+        link.stands_in = is_stand_in
+        return link
+
+    def _refuse(self, kept: ManagedProcess, ends: dict[str, int], number: int) -> None:
+        for fd in ends.values():
+            os.close(fd)
+        self._give_up(kept, number, "container")
+
+    def _give_up(self, kept: ManagedProcess, number: int, place: str) -> None:
+        for stream in kept.streams:
+            if stream.source >= 0:
+                self._loop.unwatch(stream.source)
+            stream.is_open = False
+        for letter in list(kept.fds):
+            kept.close_fd(letter)
+        self._failed(kept, number, place)
+
+
+def stands_in(layout: Layout, container: str) -> bool:
+    """Tell whether a container is reached by a stream, so that what we see of its commands stands in for them."""
+    return os.path.exists(f"{layout.container(container)}/ferry.json")
+
+
+def _files(kept: ManagedProcess) -> dict[str, int]:
+    """Open what the minder reads and writes, which it cannot find by its name."""
+    files = {"X": os.open(f"{kept.folder}/spec", os.O_RDONLY | os.O_CLOEXEC)}
+    try:
+        files["P"] = os.open(
+            f"{kept.folder}/pid", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600
+        )
+        try:
+            with open(f"{kept.folder}/script", "rb") as script:
+                files["F"] = in_memory(script.read())
+        except FileNotFoundError:
+            pass
+    except OSError:
+        for fd in files.values():
+            os.close(fd)
+        raise
+    return files
+
+
+def _hand_over(kept: ManagedProcess, link: ShimLink, given: dict[str, int]) -> None:
+    assert kept.listener is not None
+    if kept.spec.stdio == "pty":
+        sockets.send(link.socket, b"terminal %d %d" % (kept.spec.rows, kept.spec.cols))
+    letters = "L" + "".join(kept.fds) + "".join(given)
+    words = f"spawn {letters} {kept.folder}".encode()
+    if not sockets.send(link.socket, words, [kept.listener.fileno(), *kept.fds.values(), *given.values()]):
+        raise BlockingIOError(errno.EAGAIN, "the runner takes nothing")
+
+
+def take_birth(kept: ManagedProcess, shim: ShimLink, held: dict[str, int]) -> bool:
+    """Let a command that was born execute; False when it is dead already, or nobody can say who it is.
+
+    `held` are the descriptors that came with the news; they belong to `kept` afterwards.
+    """
+    kept.take_pidfd(held.pop("p", -1))
+    for letter, fd in held.items():
+        kept.close_fd(letter)
+        kept.fds[letter] = fd
+        os.set_blocking(fd, False)
+    pid = pid_behind(kept.pidfd) if kept.pidfd >= 0 else 0
+    fields = stat_fields(pid) if pid else []
+    if not fields:
+        return False
+    shim.pid = int(fields[1])
+    hit("container.born")
+    line = pid_line(pid, start_ticks(pid), time.time_ns(), boottime_ns(), shim.pid, BOOT_ID.encode())
+    return sockets.send(shim.socket, b"go " + line.rstrip(b"\n"))

@@ -1,0 +1,313 @@
+"""Starting commands: spec into a prepared folder, rename (the commit point), pipes, one message to an idle shim.
+
+A start repeated with the same id starts nothing twice: a folder that exists is a known id.
+"""
+
+import errno
+import os
+import resource
+from collections import deque
+from collections.abc import Callable
+
+from outlive.core.degraded import Degraded
+from outlive.core.layout import Layout
+from outlive.core.spec import Spec
+from outlive.keeper.common import sockets
+from outlive.keeper.common.disk import FULL
+from outlive.keeper.common.failpoints import hit
+from outlive.keeper.common.files import read_any, write_prepared
+from outlive.keeper.common.journal import Journal
+from outlive.keeper.common.records import read_end, read_pid
+from outlive.keeper.supervisor.loop import Loop
+from outlive.keeper.supervisor.managed_process import Answer, ManagedProcess, ShimLink, Stream
+from outlive.keeper.supervisor.output.pump import Pump
+from outlive.keeper.supervisor.passed_stdin import PassedStdin
+from outlive.keeper.supervisor.starts.container_links import ContainerLinks
+from outlive.keeper.supervisor.starts.descriptors import lost_of, open_ends
+from outlive.keeper.supervisor.starts.prepared_folders import PreparedFolder, PreparedFolders
+from outlive.keeper.supervisor.starts.shim_pool import ShimPool
+from outlive.protocols.frames import WITHDRAWN, has_steps
+from outlive.protocols.keeper import decode_spec
+
+__all__ = [
+    "INTERRUPTED",
+    "Launcher",
+    "failed_start",
+    "known_start",
+    "most_processes",
+    "open_logs",
+    "remembered_spec",
+]
+
+INTERRUPTED: dict[str, object] = {
+    "error": "start_failed",
+    "message": "The start was interrupted; whether the command ran is not known.",
+}
+_LACKS = {
+    "disk_full": "The state folder's file system is full: nothing is started before there is space.",
+    "read_only": "The state folder's file system is read-only: nothing is started before it can be written.",
+    "folder_gone": "The state folder is gone: nothing can be started.",
+}
+_FDS_PER_PROCESS = 8  # three files, three ends of pipes at most, the shim's link, the pidfd
+_FDS_RESERVED = 200
+
+
+def most_processes(limit: int, prepared: int) -> int:
+    """Return how many processes a supervisor keeps that may open so many descriptors, of which prepared folders hold some."""
+    return max(0, limit - _FDS_RESERVED - prepared) // _FDS_PER_PROCESS
+
+
+class Launcher:
+    """Starts processes. `keep` enters a process into the supervisor's table before anything can happen to it."""
+
+    def __init__(
+        self,
+        loop: Loop,
+        layout: Layout,
+        pool: ShimPool,
+        pump: Pump,
+        *,
+        keep: Callable[[ManagedProcess], None],
+        count: Callable[[], int],
+        failed: Callable[[ManagedProcess, int, str], None],
+        journal: Journal,
+        lending: PassedStdin,
+        lack: Callable[[], Degraded | None],
+        containers: ContainerLinks,
+    ) -> None:
+        """Prepare folders; nothing is started yet, nor while there is a `lack`."""
+        self._lack = lack
+        self._layout = layout
+        self._pool = pool
+        self._pump = pump
+        self._keep = keep
+        self._count = count
+        self._failed = failed
+        self._journal = journal
+        self._lending = lending
+        self._containers = containers
+        self._prepared = PreparedFolders(loop, layout)
+        self._queue: deque[ManagedProcess] = deque()
+        self._with_steps: deque[ManagedProcess] = deque()
+        limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        self.max_processes = most_processes(limit, self._prepared.descriptors)
+
+    def replace_folder(self) -> None:
+        """Prepare a folder if there are few: nobody waits for this process any more."""
+        self._prepared.replace_one()
+
+    def start(
+        self, process_id: str, raw_spec: bytes, script: bytes, answer: Answer, *, secrets: bytes | None = None
+    ) -> None:
+        """Start a command whose id is new here; the answer comes when the shim has spawned it.
+
+        `secrets` (`frames.encode_secrets`) stay in memory: a command that lost them does not start.
+        """
+        spec = decode_spec(raw_spec, with_command=False)  # the shim reads that part
+        folder = self._layout.process(process_id)
+        if self._count() >= self.max_processes and not os.path.exists(folder):
+            message = (
+                f"{self._count()} processes live here already: more descriptors than that may not be opened."
+            )
+            answer({"error": "process_limit", "message": message})
+            return
+        # Before anything is taken: a start that went wrong halfway would have to be told apart from one that ran.
+        if (lack := self._lack()) is not None and not os.path.exists(folder):
+            answer({"error": lack, "message": _LACKS[lack]})
+            return
+        try:
+            prepared = self._prepared.take()
+        except OSError as error:
+            answer(_refusal(error))
+            return
+        lent = self._lending.take(process_id) if spec.stdin == "lent" else -1
+        if lent is None:
+            self._prepared.give_back(prepared)
+            # A repeated start needs it no more.
+            answer(known_start(folder) if os.path.exists(folder) else failed_start(0, "stdin"))
+            return
+        try:
+            write_prepared(f"{prepared.path}/spec", raw_spec)
+            if script:
+                write_prepared(f"{prepared.path}/script", script, mode=0o700)
+            self._journal.begin(process_id)
+            hit("start.journaled")
+            os.rename(prepared.path, folder)
+        except OSError as error:
+            self._prepared.give_back(prepared)
+            if lent >= 0:
+                os.close(lent)
+            known = error.errno in {errno.ENOTEMPTY, errno.EEXIST}
+            if known:  # whatever it was, nothing of it is kept (any more)
+                self._journal.end(process_id)
+            answer(known_start(folder) if known else _refusal(error))
+            return
+        hit("start.committed")
+        kept = ManagedProcess(process_id, folder, spec)
+        kept.answers.append(answer)
+        kept.lent = lent
+        kept.has_steps = has_steps(raw_spec)
+        kept.secrets = secrets
+        self._open(kept, prepared)
+
+    def again(self, kept: ManagedProcess) -> None:
+        """Start a committed process that never executed (nobody had got it when the supervisor died)."""
+        kept.has_steps = has_steps(read_any(f"{kept.folder}/spec"))
+        prepared = object.__new__(PreparedFolder)
+        prepared.path = kept.folder
+        prepared.listener = sockets.listen_unix(f"{kept.folder}/sock", backlog=4)
+        prepared.out, err, prepared.idx = open_logs(kept.folder)
+        if err >= 0:
+            os.close(err)
+        self._open(kept, prepared)
+
+    def _open(self, kept: ManagedProcess, prepared: PreparedFolder) -> None:
+        kept.listener = prepared.listener
+        kept.idx = prepared.idx
+        self._keep(kept)
+        kept.streams = [
+            Stream(kept, index, source=-1, log=log)
+            for index, log in enumerate((prepared.out, -1)[: 2 if kept.spec.stdio == "pipes" else 1])
+        ]
+        if kept.spec.container:
+            self._containers.start(kept, self._pump.add)
+            return
+        self._queue_of(kept).append(kept)
+        self._count_waiting()
+        self.dispatch()
+
+    def _queue_of(self, kept: ManagedProcess) -> deque[ManagedProcess]:
+        return self._with_steps if kept.has_steps else self._queue
+
+    def _count_waiting(self) -> None:
+        self._pool.waiting = len(self._queue)
+        self._pool.waiting_for_forks = len(self._with_steps)
+
+    def dispatch(self) -> None:
+        """Give waiting starts to idle shims."""
+        for queue in (self._queue, self._with_steps):
+            while queue:
+                shim = self._pool.take(forked=queue is self._with_steps)
+                if shim is None:
+                    break
+                kept = queue.popleft()
+                self._count_waiting()
+                self._give(kept, shim)
+
+    def _give(self, kept: ManagedProcess, shim: ShimLink) -> None:
+        assert kept.listener is not None
+        if (lost := lost_of(kept)) is not None:  # with the supervisor that had it
+            self._give_up(kept, shim, errno.EBADF, lost)
+            return
+        try:
+            ends = open_ends(kept)
+        except OSError as error:  # no more descriptors, or terminals
+            self._give_up(kept, shim, error.errno or errno.EIO, "pipes")
+            return
+        letters = "L" + "".join(kept.fds) + "".join(ends)
+        fds = [kept.listener.fileno(), *kept.fds.values(), *ends.values()]
+        shim.kept = kept
+        kept.shim = shim
+        words = f"spawn {letters} {kept.folder}".encode()
+        try:
+            sockets.send(shim.socket, words, fds)
+        except OSError:
+            # The shim died while idle: what was opened is closed, the start goes to the next one.
+            shim.kept = None
+            kept.shim = None
+            for letter in list(kept.fds):
+                kept.close_fd(letter)
+            self._queue_of(kept).appendleft(kept)
+            return
+        finally:
+            for fd in ends.values():
+                os.close(fd)
+        kept.let_go_of_what_was_given()
+        hit("start.given")
+        for stream in kept.streams:
+            self._pump.add(stream)
+
+    def _give_up(self, kept: ManagedProcess, shim: ShimLink, number: int, place: str) -> None:
+        for letter in list(kept.fds):
+            kept.close_fd(letter)
+        for stream in kept.streams:
+            stream.is_open = False
+        self._pool.give_back(shim)
+        self._failed(kept, number, place)
+
+
+def open_logs(folder: str) -> tuple[int, int, int]:
+    """Open a process folder's out, err and idx for writing (idx for reading, too); err is -1 as long as nothing was written to it.
+
+    Without O_APPEND for the logs: splice refuses it.
+    """
+    flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC
+    out = os.open(f"{folder}/out", flags, 0o600)
+    try:
+        err = os.open(f"{folder}/err", os.O_WRONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        err = -1
+    return out, err, os.open(f"{folder}/idx", os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+
+
+def _refusal(error: OSError) -> dict[str, object]:
+    slug = "disk_full" if error.errno in FULL else "start_failed"
+    if error.errno == errno.EROFS:
+        slug = "read_only"
+    if error.errno in {errno.EMFILE, errno.ENFILE}:
+        slug = "process_limit"
+    return {"error": slug, "message": f"The process folder cannot be made: {os.strerror(error.errno or 0)}."}
+
+
+def known_start(folder: str) -> dict[str, object]:
+    """Answer a repeated start from the files of the first one."""
+    record = read_pid(folder)
+    if record is not None:
+        return {"pid": record.pid, "started_ns": record.started_ns, "existing": True}
+    ended = read_end(folder)
+    if ended is None or ended.kind != "failed":
+        return INTERRUPTED
+    return failed_start(ended.number, ended.note)
+
+
+def failed_start(number: int, place: str) -> dict[str, object]:
+    """Translate the shim's "failed" into a reply."""
+    if place == WITHDRAWN:
+        slug = "start_failed"
+        text = "The command was cancelled before it was started."
+    elif place == "pipes":
+        slug = "process_limit"
+        text = f"No more pipes or terminals can be opened: {os.strerror(number)}."
+    elif place == "stdin":
+        slug = "stdin_lost"
+        text = "The standard input that was lent for the process is not there (any more): it never ran."
+    elif place == "secrets":
+        slug = "secrets_lost"
+        text = "The secrets of the process were in memory only, and are lost: it never ran."
+    elif place == "container":
+        slug = "container_failed"
+        text = f"Nobody answers in the container ({os.strerror(number)}): nothing ran."
+    elif place.startswith("sandbox:"):
+        slug = "sandbox_unavailable"
+        text = f"The sandbox cannot be made ({place.removeprefix('sandbox:')}: {os.strerror(number)}): nothing ran."
+    elif place == "cwd":
+        slug = "cwd_missing"
+        text = f"The working folder cannot be entered: {os.strerror(number)}."
+    else:
+        slug = {
+            errno.ENOENT: "not_found",
+            errno.ENOTDIR: "not_found",
+            errno.EACCES: "permission_denied",
+            errno.E2BIG: "argument_too_long",
+            errno.ENOSPC: "disk_full",
+        }.get(number, "start_failed")
+        text = f"The program was not started: {os.strerror(number)}."
+    return {"error": slug, "message": text}
+
+
+def remembered_spec(folder: str) -> Spec | None:
+    """Read a process folder's spec; None when there is none (the start was never committed)."""
+    try:
+        return decode_spec(read_any(f"{folder}/spec"), with_command=False)
+    except (OSError, ValueError, LookupError, TypeError):
+        return None  # missing or damaged

@@ -1,0 +1,375 @@
+"""Idle shims, started ahead by the guardian and reused; and the link to the guardian itself.
+
+Of shims there are two kinds: a program of its own where one is there (decision 126), and forks of the guardian, which are all
+there are elsewhere. Commands with steps of a sandbox need a fork; everything else may go to either.
+"""
+
+import contextlib
+import os
+import select
+import signal
+import socket
+from collections import deque
+from collections.abc import Callable
+
+from outlive.core.layout import Layout
+from outlive.keeper.common import sockets
+from outlive.keeper.common.locks import holder_of, retire_lock
+from outlive.keeper.common.spawn import spawn_with_lock
+from outlive.keeper.supervisor.loop import Loop
+from outlive.keeper.supervisor.managed_process import ShimLink
+
+__all__ = ["GuardianLink", "ShimPool"]
+
+_RECONNECT_S = 0.01
+_RESPAWN_EVERY = 25  # reconnects, for a guardian to take its lock (30 ms; more on a busy machine)
+_MAX_ATTEMPTS = 1000  # ten seconds
+_REFILL_S = 0.25  # after a shim that never came: its maker has no room for processes, or is gone
+_TICK_S = 1.0
+_HUNG_TICKS = (
+    int(os.environ.get("OUTLIVE_KEEPER_HUNG_TICKS", "5")) + 3
+)  # later than the guardian's own patience
+_MIN_IDLE = 16
+_MAX_IDLE = 64
+# Forked in batches: shims of one batch share the pages that the guardian writes between two requests.
+_MIN_BATCH = 8
+_MAX_BATCH = 16
+# So many starts within the life of one command are a crowd: how many get through counts, not how soon each one begins.
+_CROWD = 4
+
+
+class GuardianLink:
+    """Connects to the guardian, answers its pings, starts it again when it is gone or hung."""
+
+    def __init__(
+        self,
+        loop: Loop,
+        layout: Layout,
+        *,
+        log: Callable[[str], None],
+        connected: Callable[[], None],
+        is_at_home: Callable[[], bool],
+        pid_lock: int,
+    ) -> None:
+        """Take the parts.
+
+        Args:
+            loop: Where sockets and timers are watched.
+            layout: The state folder.
+            log: Takes one line.
+            connected: Called when a guardian is there to be asked, and when it says anew what it can do.
+            is_at_home: Tells whether the state folder is still ours (`locks.is_in_place`).
+            pid_lock: The descriptor of our record lock: a guardian asks about this very file.
+        """
+        self._loop = loop
+        self._layout = layout
+        self._log = log
+        self._connected = connected
+        self._is_at_home = is_at_home
+        self._pid_lock = pid_lock
+        self._link: socket.socket | None = None
+        self._is_met = False  # the guardian has accepted this connection, not only the kernel
+        self._tells_forked = True  # one of an older version does not say so
+        self.can_execute = False  # whether it has a program for shims
+        self._forking = 0  # requests whose links the guardian still has
+        self.pid = 0
+        self._attempts = 0
+        self._silent_ticks = 0
+        self._retired = False
+        self.is_leaving = False  # told to end: a guardian that ends now has been told, too
+        self.spawned: set[int] = set()  # guardians that are children of this process
+        self.met: set[int] = set()  # all that forked shims for us
+
+    def begin(self) -> None:
+        """Connect, now and whenever the connection is lost."""
+        self._connect()
+        self._loop.later(_TICK_S, self._tick)
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether forks can be asked for now."""
+        return self._link is not None
+
+    @property
+    def is_forking(self) -> bool:
+        """Whether the guardian still has links of shims, so that a shim's death does not close them."""
+        return self._forking > 0 and self._tells_forked
+
+    def _connect(self) -> None:
+        if self._retired or not self._is_at_home():
+            return
+        try:
+            link = sockets.connect_unix(self._layout.guardian_socket)
+        except OSError:
+            if self._attempts % _RESPAWN_EVERY == 1:
+                self._respawn()
+            self._attempts += 1
+            self._loop.later(_RECONNECT_S, self._connect)
+            return
+        self._attempts = 0
+        self._silent_ticks = 0
+        self._link = link
+        self._is_met = False
+        self.pid = sockets.peer_of(link)[0]
+        self.met.add(self.pid)
+        self._loop.watch(link.fileno(), self._hear)
+
+    def _respawn(self) -> None:
+        """Start a guardian unless one is preparing itself; end one that has not finished in a long time."""
+        if self.is_leaving:
+            return
+        holder = holder_of(self._layout.guardian_lock)
+        if holder is None:
+            try:
+                guardian = spawn_with_lock("guardian", self._layout.root, self._pid_lock)
+            except OSError as error:  # no room for a process, which may pass
+                self._log(f"no guardian can be started now: {error.strerror}")
+                return
+            self.spawned.add(guardian)
+        elif holder and self._attempts > _MAX_ATTEMPTS:
+            self._log(f"guardian {holder} does not listen: ending it")
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(holder, signal.SIGKILL)
+
+    def _hear(self, _events: int) -> None:
+        assert self._link is not None
+        packet = sockets.receive(self._link, size=4096)
+        if packet is None:
+            return
+        message, _ = packet
+        self._silent_ticks = 0
+        if not message:
+            self._loop.unwatch(self._link.fileno())
+            self._link.close()
+            self._link = None
+            self._forking = 0
+            self.pid = 0
+            self._log("the guardian is gone: starting another")
+            self._attempts = 1
+            self._loop.later(_RECONNECT_S, self._connect)  # a dying one may hold its lock a little longer
+        elif message.startswith(b"hello "):
+            words = message.split()
+            self._is_met = True
+            self._tells_forked = b"forked" in words
+            self.can_execute = b"exec" in words
+            self._connected()
+        elif message == b"forked":
+            self._forking -= 1
+        elif message == b"ping":
+            with contextlib.suppress(OSError):
+                sockets.send(self._link, b"pong")
+
+    def _tick(self) -> None:
+        self._loop.later(_TICK_S, self._tick)
+        if self._link is None:
+            return
+        self._silent_ticks += 1
+        if self._silent_ticks > _HUNG_TICKS:
+            self._log(f"guardian {self.pid} does not ping: ending it")
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
+            self._silent_ticks = 0
+
+    def fork(self, their_ends: list[int], *, execute: bool = False) -> bool:
+        """Ask for a shim on the other end of each link; False when the guardian cannot be asked now.
+
+        With `execute` they are to be a program of their own.
+        """
+        if self._link is None or not self._is_met:
+            return False
+        try:
+            is_asked = sockets.send(self._link, b"exec" if execute else b"fork", their_ends)
+        except OSError:
+            return False
+        self._forking += is_asked
+        return is_asked
+
+    def retire(self, *, is_end: bool) -> None:
+        """Let the guardian end for good; with `is_end` no next keeper is expected.
+
+        One that has met us is asked. Any other has nothing to lose and is killed: it would not read our words once we
+        are gone, but start a supervisor again. What cannot be seen from here (an earlier supervisor's guardian
+        without its lock yet, a supervisor that waits for us to die) finds the mark in our lock.
+        """
+        self._retired = True
+        is_at_home = self._is_at_home()
+        if is_at_home:
+            with contextlib.suppress(
+                OSError
+            ):  # a read-only file system: no successor can take the lock there
+                retire_lock(self._layout.supervisor_lock, is_end=is_end)
+        unmet = {*self.spawned, self.pid}
+        if self._link is not None and self._is_met and self._ask_to_retire(self._link):
+            unmet.discard(self.pid)
+        elif is_at_home:
+            unmet.add(holder_of(self._layout.guardian_lock) or 0)
+        for pid in unmet - {0}:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+    @staticmethod
+    def _ask_to_retire(link: socket.socket) -> bool:
+        try:
+            return sockets.send(link, b"retire")
+        except OSError:
+            return False
+
+
+class _Shelf:
+    """Shims of one kind: the idle ones, and how many are on their way."""
+
+    __slots__ = ("coming", "idle")
+
+    def __init__(self) -> None:
+        """Start empty."""
+        self.idle: deque[ShimLink] = deque()
+        self.coming = 0
+
+
+class ShimPool:
+    """Idle shims. `available` is called when one became idle; `heard` gets the words of busy shims."""
+
+    def __init__(
+        self,
+        loop: Loop,
+        guardian: GuardianLink,
+        *,
+        available: Callable[[], None],
+        heard: Callable[[ShimLink], None],
+    ) -> None:
+        """Start empty; `fill` is called once the guardian is connected."""
+        self._loop = loop
+        self._guardian = guardian
+        self._available = available
+        self._heard = heard
+        self._executed = _Shelf()  # also those whose kind is not known, from before this supervisor
+        self._forked = _Shelf()
+        self._is_refill_due = False
+        self._needs_forks = False  # some command had steps
+        self._taken = 0  # counts what was taken
+        self.waiting = 0  # starts that wait for a shim
+        self.waiting_for_forks = 0  # those among them that need a fork
+
+    def __len__(self) -> int:
+        """Return how many are idle."""
+        return len(self._executed.idle) + len(self._forked.idle)
+
+    @property
+    def is_filling(self) -> bool:
+        """Whether forks are on their way: until all is done, shims and guardian may hold links of others."""
+        return self._executed.coming + self._forked.coming > 0 or self._guardian.is_forking
+
+    def fill(self) -> None:
+        """Ask for as many shims as are missing."""
+        if self._guardian.can_execute:
+            self._fill(self._executed, _MIN_IDLE, waiting=self.waiting)
+            if self._needs_forks:
+                self._fill(self._forked, _MIN_BATCH, waiting=self.waiting_for_forks)
+        else:
+            self._fill(self._forked, _MIN_IDLE, waiting=self.waiting + self.waiting_for_forks)
+
+    def _fill(self, shelf: _Shelf, least: int, *, waiting: int) -> None:
+        missing = least + waiting - len(shelf.idle) - shelf.coming
+        if missing < _MIN_BATCH and (shelf.coming or len(shelf.idle) > least // 2):
+            return
+        pairs = [
+            socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET) for _ in range(min(missing, _MAX_BATCH))
+        ]
+        is_forked = shelf is self._forked
+        asked = bool(pairs) and self._guardian.fork(
+            [theirs.fileno() for _, theirs in pairs], execute=not is_forked
+        )
+        for ours, theirs in pairs:
+            theirs.close()
+            if not asked:
+                ours.close()
+                continue
+            ours.settimeout(0.0)
+            shelf.coming += 1
+            self.adopt(ShimLink(ours, is_forked=is_forked))
+
+    def _shelf_of(self, shim: ShimLink) -> _Shelf:
+        return self._forked if shim.is_forked else self._executed
+
+    def _hear(self, shim: ShimLink) -> None:
+        """Read a shim that serves nothing; busy ones belong to somebody else."""
+        if shim.kept is not None:
+            self._heard(shim)
+            return
+        packet = sockets.receive(shim.socket, size=8192)
+        if packet is None:
+            return
+        message, _ = packet
+        if not message:
+            self._lose(shim)
+        elif message.startswith(b"hello ") and not shim.is_inside:
+            self._shelf_of(shim).coming -= 1
+            shim.pid = int(message[6:])
+            self._offer(shim)
+
+    def _lose(self, shim: ShimLink) -> None:
+        self._loop.unwatch(shim.socket.fileno())
+        shim.socket.close()
+        if shim.is_inside:
+            return
+        shelf = self._shelf_of(shim)
+        if not shim.pid:
+            shelf.coming -= 1
+            if not self._is_refill_due:  # asked for at once again, both of us would do nothing else
+                self._is_refill_due = True
+                self._loop.later(_REFILL_S, self._refill)
+            return
+        with contextlib.suppress(ValueError):
+            shelf.idle.remove(shim)
+        self.fill()
+
+    def _refill(self) -> None:
+        self._is_refill_due = False
+        self.fill()
+
+    def _offer(self, shim: ShimLink) -> None:
+        idle = self._shelf_of(shim).idle
+        if len(idle) >= _MAX_IDLE:
+            with contextlib.suppress(OSError):
+                sockets.send(shim.socket, b"quit")
+            return
+        idle.append(shim)
+        self._available()
+
+    def take(self, *, forked: bool = False) -> ShimLink | None:
+        """Return an idle shim, or None (then `available` is called later); most recently used first.
+
+        With `forked` it is one that can take the steps of a sandbox.
+        """
+        self._needs_forks = self._needs_forks or forked
+        idle = self._executed.idle if self._executed.idle and not forked else self._forked.idle
+        shim = idle.pop() if idle else None
+        if shim is not None:
+            self._taken += 1
+            shim.taken = self._taken
+        if len(idle) < _MIN_IDLE:
+            self.fill()
+        return shim
+
+    def give_back(self, shim: ShimLink) -> None:
+        """Take back a shim that was not needed after all."""
+        self._shelf_of(shim).idle.append(shim)
+
+    def release(self, shim: ShimLink) -> None:
+        """Tell a busy shim to let go; packets stay in order, so that it may be used again at once.
+
+        Where others were started while its command ran, it is to interrupt nobody when it wakes, us least of all (decision 131).
+        """
+        shim.kept = None
+        is_in_crowd = self._taken - shim.taken >= _CROWD
+        try:
+            sockets.send(shim.socket, b"release patient" if is_in_crowd else b"release")
+        except OSError:
+            return  # it died; the end of its socket is read next
+        if shim.is_inside:  # it ends: its socket's end is read next
+            return
+        self._offer(shim)
+
+    def adopt(self, shim: ShimLink) -> None:
+        """Watch a shim's socket."""
+        self._loop.watch(shim.socket.fileno(), lambda _events: self._hear(shim), select.EPOLLIN)

@@ -1,0 +1,249 @@
+"""The supervisor: the one writer of output. Builds its parts and connects them.
+
+Its death at any instant loses nothing: shims hold duplicates of every descriptor, files hold everything else.
+"""
+
+import gc
+import os
+import resource
+import signal
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from outlive.core.layout import Layout
+from outlive.keeper.common.disk import Reserve, look_at
+from outlive.keeper.common.folder_identity import claim_folder
+from outlive.keeper.common.journal import Journal, read_journal
+from outlive.keeper.common.kernel import become_subreaper, set_dumpable
+from outlive.keeper.common.locks import is_retired, take_lock
+from outlive.keeper.common.pid_lock import open_pid_lock, take_pid_lock
+from outlive.keeper.common.spawn import take_handed_lock
+from outlive.keeper.common.standard_files import log, use_standard_files
+from outlive.keeper.supervisor.capability_probe import CapabilityProbe
+from outlive.keeper.supervisor.endings.exit_handler import ExitHandler
+from outlive.keeper.supervisor.endings.orphans import Orphans
+from outlive.keeper.supervisor.endings.reaper import Reaper
+from outlive.keeper.supervisor.endings.takeover import Takeover
+from outlive.keeper.supervisor.endings.tree_control import TreeControl
+from outlive.keeper.supervisor.home import Home
+from outlive.keeper.supervisor.inputs import Inputs
+from outlive.keeper.supervisor.lifecycle import Lifecycle
+from outlive.keeper.supervisor.lock_challenge import LockChallenge
+from outlive.keeper.supervisor.loop import Loop
+from outlive.keeper.supervisor.managed_process import ManagedProcess, ShimLink
+from outlive.keeper.supervisor.notifications import Notifications
+from outlive.keeper.supervisor.output.limits import OutputLimits
+from outlive.keeper.supervisor.output.pump import Pump
+from outlive.keeper.supervisor.passed_stdin import PassedStdin
+from outlive.keeper.supervisor.process_table import ManagedProcesses
+from outlive.keeper.supervisor.requests import Requests
+from outlive.keeper.supervisor.shim_events import ShimEvents
+from outlive.keeper.supervisor.starts.container_links import ContainerLinks
+from outlive.keeper.supervisor.starts.launcher import Launcher
+from outlive.keeper.supervisor.starts.shim_pool import GuardianLink, ShimPool
+from outlive.keeper.supervisor.unrecovered import Unrecovered
+from outlive.protocols.keeper import CauseCode
+
+__all__ = ["Supervisor", "main"]
+
+_LOCK_PATIENCE_S = 2.0
+_T = TypeVar("_T")
+
+
+def main(state_dir: str) -> None:
+    """Run a supervisor until it is retired; ends soon when another one serves this state folder.
+
+    Also when the one before left for good while this one was being started.
+    """
+    set_dumpable(is_dumpable=False)
+    layout = Layout(state_dir)
+    pid_lock = take_handed_lock()
+    use_standard_files(layout)
+    for name in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(name, signal.SIG_IGN)
+    wake, alarm = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+    signal.set_wakeup_fd(alarm, warn_on_full_buffer=False)
+    signal.signal(signal.SIGTERM, _ignore_signal)
+    claim_folder(layout)  # before the journal is read: what lives by a copy's is the original's
+    if pid_lock < 0:
+        pid_lock = _surely(lambda: open_pid_lock(layout.supervisor_pid))
+    until = time.monotonic() + _LOCK_PATIENCE_S
+    while (lock := _try_locks(layout, pid_lock)) is None:
+        if time.monotonic() > until or is_retired(layout.supervisor_lock):
+            return
+        time.sleep(0.005)
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    become_subreaper()
+    for folder in (layout.processes, layout.notes):
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+    gc.disable()  # pauses would delay output; what is let go of leaves no cycles (`ManagedProcess.end`)
+    home = Home(layout, lock, pid_lock=pid_lock)
+    supervisor = Supervisor(layout, home, lock)
+    signal.signal(signal.SIGTERM, supervisor.shut_down)
+    guardian = supervisor.run(wake)
+    home.leave()
+    home.go_on(guardian)
+
+
+def _try_locks(layout: Layout, pid_lock: int) -> int | None:
+    """Take both locks or none. Older shims ask for the first one, all others for the second."""
+    lock = _surely(lambda: take_lock(layout.supervisor_lock, unless_retired=True))
+    if lock is not None and not _surely(lambda: take_pid_lock(pid_lock)):
+        os.close(lock)
+        return None
+    return lock
+
+
+def _surely(act: Callable[[], _T]) -> _T:
+    try:
+        return act()
+    except (
+        OSError
+    ) as error:  # a read-only file system, or a full one without a file for it: the guardian tries again
+        log(f"the supervisor's lock cannot be taken: {error.strerror}")
+        raise SystemExit(1) from error
+
+
+def _ignore_signal(_number: int, _frame: object) -> None:
+    """Handle a signal by doing nothing: the wakeup descriptor tells the loop."""
+
+
+class Supervisor:
+    """The parts, in the order in which they can be built; what comes later is reached through methods here."""
+
+    def __init__(self, layout: Layout, home: Home, lock: int) -> None:
+        """Begin to take over what lives; the caller holds `lock`, and `home` tells whether it lies there still."""
+        journal = Journal(layout.live, live := read_journal(layout.live))
+        self._layout = layout
+        self._loop = loop = Loop(log)
+        bells, inputs, lending, reserve = (
+            Notifications(loop),
+            Inputs(loop),
+            PassedStdin(),
+            Reserve(layout.root),
+        )
+        trees = TreeControl(reserve, touch=bells.touch)
+        self._table = table = ManagedProcesses(
+            loop, journal, inputs, Unrecovered(loop, layout, live), touch=bells.touch
+        )
+        self._endings = endings = ExitHandler(loop, trees, reserve, touch=bells.touch, forget=self._forget)
+        limits = OutputLimits(touch=bells.touch, stop=self._stop_over_limit)
+        pump = Pump(loop, bells, reserve, ended=endings.stream_ended, over_limit=limits.check)
+        endings.pump = limits.pump = table.pump = pump
+        self._guardian = GuardianLink(
+            loop, layout, log=log, connected=self._fill, is_at_home=home.is_here, pid_lock=home.pid_lock
+        )
+        self._pool = ShimPool(loop, self._guardian, available=self._dispatch, heard=self._hear)
+        table.pool = self._pool
+        challenge = LockChallenge(loop, lock, is_ours=self._is_ours, log=log)
+        containers = ContainerLinks(loop, layout, self._pool, challenge=challenge, failed=self._start_failed)
+        self._starts = Launcher(
+            loop,
+            layout,
+            self._pool,
+            pump,
+            keep=table.keep,
+            count=lambda: len(table),
+            failed=self._start_failed,
+            journal=journal,
+            lending=lending,
+            lack=lambda: look_at(layout.root) if home.is_here() else "folder_gone",
+            containers=containers,
+        )
+        orphans = Orphans(loop, layout, self._pool, endings, reserve, start_again=self._starts.again, log=log)
+        self._hearing = ShimEvents(loop, endings, orphans, bells, log=log)
+        self._presence = presence = Lifecycle(
+            loop,
+            table,
+            self._guardian,
+            self._pool,
+            endings.stops,
+            reserve,
+            home=home,
+            shut_down=endings.shut_down,
+        )
+        requests = self._requests(inputs, lending, limits, trees, pump)
+        Reaper(loop, layout, guardians=self._guardian.spawned, claimed=table.unread_pids)
+        presence.listen(
+            layout.keeper_socket, bells, handle=requests.handle, lend=requests.lend, dropped=lending.forget
+        )
+        loop.after_turns(pump.rest)
+        self._recover(live, pump=pump, orphans=orphans, challenge=challenge, journal=journal)
+
+    def _recover(
+        self, live: list[str], *, pump: Pump, orphans: Orphans, challenge: LockChallenge, journal: Journal
+    ) -> None:
+        """Begin to take over what lives, a slice in each turn of the loop."""
+        recovery = Takeover(
+            self._loop,
+            self._layout,
+            self._pool,
+            pump,
+            self._endings,
+            orphans,
+            table=self._table,
+            challenge=challenge,
+            born=self._hearing.born,
+            journal=journal,
+            log=log,
+        )
+        recovery.begin(live, self._presence.recovered)
+
+    def _requests(
+        self, inputs: Inputs, lending: PassedStdin, limits: OutputLimits, trees: TreeControl, pump: Pump
+    ) -> Requests:
+        """Return what servers may ask, once everybody is there who carries it out."""
+        return Requests(
+            self._presence,
+            self._table,
+            starts=self._starts,
+            trees=trees,
+            stops=self._endings.stops,
+            inputs=inputs,
+            limits=limits,
+            lending=lending,
+            offering=CapabilityProbe(self._loop, self._layout.root),
+            pump=pump,
+        )
+
+    def run(self, wake: int) -> int:
+        """Serve until retired or ended; `wake` becomes readable at a SIGTERM, the only signal that is not ignored.
+
+        Returns the pid of the guardian that we met last, 0 without one.
+        """
+        self._loop.watch(wake, lambda _events: self._told_to_end(wake))
+        self._guardian.begin()
+        self._loop.run()
+        return self._guardian.pid
+
+    def shut_down(self, _number: int, _frame: object) -> None:
+        """Note a SIGTERM before anything that comes after it is read; `wake` tells the loop."""
+        self._endings.shut_down()
+
+    def _told_to_end(self, wake: int) -> None:
+        os.read(wake, 512)
+        self._presence.told_to_end()
+
+    def _fill(self) -> None:
+        self._pool.fill()
+
+    def _dispatch(self) -> None:
+        self._starts.dispatch()
+
+    def _hear(self, shim: ShimLink) -> None:
+        self._hearing.hear(shim)
+
+    def _is_ours(self, pid: int) -> bool:
+        return self._presence.is_ours(pid)
+
+    def _start_failed(self, kept: ManagedProcess, number: int, place: str) -> None:
+        self._hearing.failed(kept, number, place)
+
+    def _forget(self, kept: ManagedProcess) -> None:
+        self._table.forget(kept)
+        self._starts.replace_folder()
+
+    def _stop_over_limit(self, kept: ManagedProcess, cause: CauseCode, note: str) -> None:
+        self._endings.stops.stop(kept, cause, grace_s=kept.spec.grace_s, note=note)

@@ -1,0 +1,152 @@
+"""What lives by the journal while its shims have not answered yet, and the requests that wait for that: `Unrecovered`.
+
+A new supervisor serves before every shim has answered. What it does not hold yet it may neither start a second time nor call
+ended: such a request waits. Taking over is `takeover`'s.
+"""
+
+import os
+from collections.abc import Callable, Collection
+
+from outlive.core.identity import id_to_bytes
+from outlive.core.layout import Layout
+from outlive.keeper.common.kernel import BOOT_ID, start_ticks
+from outlive.keeper.common.records import read_pid
+from outlive.keeper.supervisor.loop import Loop, Timer
+from outlive.protocols.frames import PidRecord
+from outlive.protocols.keeper import RECORD, Phase
+
+__all__ = ["Unrecovered"]
+
+_MAX_WAITING_BYTES = 32 << 20  # of all requests that wait; a server's inputs are the large ones
+_REQUEST_BYTES = 1024  # what a request takes beside its payload
+
+
+class _Waiting:
+    """A request that goes on with `act`, unless its time is over before."""
+
+    __slots__ = ("act", "size", "timer")
+
+    def __init__(self, act: Callable[[], None], size: int) -> None:
+        """Wait; the timer comes next."""
+        self.act = act
+        self.size = size
+        self.timer: Timer | None = None
+
+
+class Unrecovered:
+    """Processes by key, each until `remove`. The pids in their folders tell meanwhile whose callers are inside."""
+
+    def __init__(self, loop: Loop, layout: Layout, live: Collection[str]) -> None:
+        """Begin with everything that lives by the journal."""
+        self._loop = loop
+        self._layout = layout
+        self._ids = {id_to_bytes(process_id): process_id for process_id in live}
+        self._records: dict[bytes, PidRecord] = {}
+        self._in_containers: set[bytes] = set()
+        self._waiting: dict[bytes, list[_Waiting]] = {}
+        self._waiting_bytes = 0
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return len(self._ids)
+
+    def __contains__(self, key: bytes) -> bool:
+        """Tell whether a process is among them."""
+        return key in self._ids
+
+    def ids(self) -> list[str]:
+        """Return the ids of all, oldest first."""
+        return list(self._ids.values())
+
+    def note_container(self, key: bytes) -> None:
+        """Take note that a command is in a container: its pids are numbers there, and no caller here is one of its tree."""
+        self._in_containers.add(key)
+        self._records.pop(key, None)
+
+    def doorbells(self) -> dict[bytes, bytes]:
+        """Return doorbells by key that say no more than that these may live."""
+        return {key: RECORD.pack(key, 0, 0, 0, 0, Phase.STARTING, 0, 0, 0) for key in self._ids}
+
+    # -- requests
+
+    def wait(
+        self,
+        key: bytes,
+        act: Callable[[], None],
+        *,
+        late: Callable[[], None],
+        size: int,
+        within_s: float,
+    ) -> None:
+        """Call `act` once a process is recovered, or known to be gone, in the order of the requests; or else `late`.
+
+        `size` are the bytes that the request holds: beyond 32 MiB of all together it is late at once.
+        """
+        one = _Waiting(act, size + _REQUEST_BYTES)
+        if self._waiting_bytes + one.size > _MAX_WAITING_BYTES:
+            late()
+            return
+        self._waiting_bytes += one.size
+        waiting = self._waiting.setdefault(key, [])
+        waiting.append(one)
+
+        def expire() -> None:
+            self._waiting_bytes -= one.size
+            waiting.remove(one)
+            late()
+
+        one.timer = self._loop.later(within_s, expire)
+
+    def remove(self, key: bytes) -> None:
+        """Take note that a process is recovered, or gone: the requests that wait for it go on. Idempotent."""
+        self._ids.pop(key, None)
+        self._records.pop(key, None)
+        waiting = self._waiting.pop(key, [])
+        for one in waiting:
+            self._waiting_bytes -= one.size
+            if one.timer is not None:
+                one.timer.cancel()
+        for one in waiting:
+            one.act()
+
+    # -- who is inside
+
+    def shim_sessions(self) -> set[int]:
+        """Return the POSIX sessions of the shims."""
+        found: set[int] = set()
+        for record in self._identities():
+            try:
+                session = os.getsid(record.shim_pid) if record.shim_pid else 0
+            except ProcessLookupError:
+                continue
+            # A shim is there before its command: what began later has only got its pid.
+            if session and session not in found and 0 < start_ticks(record.shim_pid) <= record.start_ticks:
+                found.add(session)
+        return found
+
+    def command_sessions(self, sessions: Collection[int]) -> set[int]:
+        """Return those of some POSIX sessions that are led, or were, by one of the commands."""
+        return {
+            record.pid
+            for record in self._identities()
+            if record.pid in sessions and start_ticks(record.pid) in {0, record.start_ticks}
+        }
+
+    def pids(self) -> set[int]:
+        """Return the pids of the commands that live still."""
+        return {
+            record.pid
+            for record in self._identities()
+            if record.pid and start_ticks(record.pid) in {0, record.start_ticks}
+        }
+
+    def _identities(self) -> Collection[PidRecord]:
+        """Return who the commands are, as far as their folders tell: read once, 2,000 of them in some 30 ms."""
+        for key in self._ids.keys() - self._records.keys() - self._in_containers:
+            try:
+                record = read_pid(self._layout.process(self._ids[key]))
+            except (ValueError, IndexError):  # a container's runner writes this file, too
+                continue
+            if record is not None and record.boot_id == BOOT_ID:
+                self._records[key] = record
+        return self._records.values()

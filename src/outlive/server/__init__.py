@@ -1,0 +1,3 @@
+"""What all frontends stand on: HTTP and WebSocket service, access, limits, error formats. Knows no frontend."""
+
+__all__: list[str] = []

@@ -1,0 +1,3 @@
+"""Which caller is let in, and with which rights: each request and upgrade passes here before any route."""
+
+__all__: list[str] = []

@@ -1,0 +1,206 @@
+"""The outermost ASGI layer, on every route and upgrade: `Guard`.
+
+Refuses foreign Hosts (421: DNS rebinding) and foreign pages (403: a web page must not start commands), asks `authenticator`
+who the caller is, and tells the doors (`access_of`). Decides by the parsed value, never by a prefix. In which shape a
+refusal is told, `error_formats` knows.
+"""
+
+import asyncio
+import contextlib
+from dataclasses import dataclass
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from outlive.core.errors import SLUGS
+from outlive.policy.access import Access
+from outlive.policy.access import Scope as AccessScope
+from outlive.server.access.authenticator import AccessRefusal, Admission, Authenticator, without_tokens
+from outlive.server.access.peers import PEER
+from outlive.server.access.web_pages import (
+    AUTHORITY,
+    LOCAL,
+    is_cross_site,
+    is_from_page,
+    is_local,
+    is_navigation,
+    is_preflight,
+    preflight_headers,
+    readable_by_page,
+    values_of,
+)
+from outlive.server.errors.answers import CLOSE, STATUS, Headers, send_error
+from outlive.server.errors.error_formats import SendError
+
+__all__ = ["ACCESS", "Guard", "Names", "access_of", "judge"]
+
+ACCESS = "outlive.access"  # in scope["state"]: who asks, as the guard found out
+
+_LATER: Headers = (*CLOSE, (b"retry-after", b"1"))  # RFC 9110, section 10.2.3
+_MAX_DRAINED = 64 * 1024
+_DRAIN_S = 1.0
+_CHALLENGE: Headers = (*CLOSE, (b"www-authenticate", b"Bearer"))  # RFC 9110, section 11.6.1
+_ORIGIN_HINT = "Pages of another origin are let in with --allow-origin ORIGIN, by who starts the server."
+_DEFAULT_PORTS = {"http": 80, "https": 443}  # RFC 9110, sections 4.2.1 and 4.2.2
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """What the server is called by others: DNS names, `*.example.org` for all of one level, and [IPv6] or IPv4.
+
+    A name stands for every port of it, `name:port` for that one only: others forward ports.
+    """
+
+    public: frozenset[str] = frozenset()
+
+    def include(self, host: str, port: int) -> bool:
+        """Tell whether a host, in lower case, is one of them at the port that the caller has dialled."""
+        _, _, domain = host.partition(".")
+        known = (host, f"*.{domain}")
+        return any(name in self.public or f"{name}:{port}" in self.public for name in known)
+
+
+class Guard:
+    """Lets a request pass to `app`, or answers it with the refusal."""
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        entry: Authenticator,
+        *,
+        names: Names = Names(),
+        origins: frozenset[str] = frozenset(),
+        open_paths: frozenset[str] = frozenset(),
+        answer: SendError = send_error,
+    ) -> None:
+        """Stand before `app`.
+
+        Args:
+            app: What is guarded.
+            entry: Decides who comes in.
+            names: What the server is called beyond this machine.
+            origins: Pages of which other servers may ask, as `scheme://host[:port]` in lower case.
+            open_paths: What answers a GET by whatever may reach it, with what everybody may know.
+            answer: Gives a refusal its shape.
+        """
+        self._app = app
+        self._entry = entry
+        self._names = names
+        self._origins = origins
+        self._open_paths = open_paths
+        self._answer = answer
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request, upgrade or lifespan."""
+        if scope["type"] not in {"http", "websocket"}:
+            await self._app(scope, receive, send)
+            return
+        refusal = judge(scope, names=self._names, origins=self._origins)
+        if refusal is None:
+            send = readable_by_page(scope, send)
+            if is_preflight(scope):  # it cannot show anything, and does nothing
+                await _answer_preflight(send)
+                return
+            found = await self._entry.admit(scope)
+            if isinstance(found, AccessRefusal) and self._is_open(scope):
+                found = Admission(Access(principal="", scope=AccessScope.HELLO))
+            if not isinstance(found, AccessRefusal):
+                state = {**scope["state"], ACCESS: found.access}
+                if scope["type"] == "websocket":
+                    scope = without_tokens(scope)
+                with self._entry.watching(found, scope["state"][PEER]):
+                    await self._app({**scope, "state": state}, receive, send)
+                return
+            refusal = found
+        await _drain(scope, receive)
+        await self._refuse(scope, send, refusal)
+
+    def _is_open(self, scope: Scope) -> bool:
+        return scope.get("method") in {"GET", "HEAD"} and scope["path"] in self._open_paths
+
+    async def _refuse(self, scope: Scope, send: Send, refusal: AccessRefusal) -> None:
+        status = STATUS[refusal.error]
+        await self._answer(
+            scope,
+            send,
+            status=status,
+            error=refusal.error,
+            message=refusal.message,
+            hint=refusal.hint or SLUGS[refusal.error][1],
+            headers=_CHALLENGE if status == 401 else _LATER if status == 503 else CLOSE,
+        )
+
+
+async def _drain(scope: Scope, receive: Receive) -> None:
+    """Let a caller finish what it sends, if that is little: it would else meet a closed connection, and no answer."""
+    if scope["type"] != "http" or not values_of(scope, b"content-length"):
+        return
+    left = _MAX_DRAINED
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(_DRAIN_S):
+            while left > 0:
+                message = await receive()
+                left -= len(message.get("body", b""))
+                if not message.get("more_body"):
+                    return
+
+
+def access_of(scope: Scope) -> Access:
+    """Return who asks; every door is behind the guard, which has found out."""
+    access: Access = scope["state"][ACCESS]
+    return access
+
+
+def judge(
+    scope: Scope, *, names: Names = Names(), origins: frozenset[str] = frozenset()
+) -> AccessRefusal | None:
+    """Return what is wrong with the Host or the Origin of a request, None when nothing is. Pure."""
+    shown = values_of(scope, b"origin")
+    if (scope.get("server") or (None, None))[1] is None:
+        if is_from_page(scope):  # no browser dials a Unix socket: something forwards for a web page
+            return _foreign_page(scope)
+        return None
+    is_secure = scope.get("scheme") in {"https", "wss"}
+    scheme = "https" if is_secure else "http"
+    hosts = values_of(scope, b"host")
+    if len(hosts) != 1 or not _is_own(hosts[0], names, default_port=_DEFAULT_PORTS[scheme]):
+        found = ", ".join(map(repr, hosts))[:100] or "none"
+        return AccessRefusal("foreign_host", f"This server does not answer for that Host ({found}).")
+    if len(shown) > 1 or (shown and not _is_welcome(shown[0], scheme, names, origins)):
+        return _foreign_page(scope)
+    if not shown and is_cross_site(scope) and not is_navigation(scope):
+        return _foreign_page(scope)
+    return None
+
+
+def _foreign_page(scope: Scope) -> AccessRefusal:
+    origins = values_of(scope, b"origin")
+    found = ", ".join(map(repr, origins))[:100] or "Sec-Fetch-Site tells of one that is not named"
+    text = f"Requests of that Origin are refused ({found})."
+    return AccessRefusal("foreign_origin", text, hint=f"Connect without an Origin header. {_ORIGIN_HINT}")
+
+
+async def _answer_preflight(send: Send) -> None:
+    await send({"type": "http.response.start", "status": 204, "headers": list(preflight_headers())})
+    await send({"type": "http.response.body", "body": b""})
+
+
+def _is_own(authority: str, names: Names, *, default_port: int) -> bool:
+    """Tell whether an authority is ours, by its name: which port of ours stands behind it, a forwarding decides."""
+    match = AUTHORITY.fullmatch(authority)
+    if match is None:
+        return False
+    host = match["host"].lower()
+    return host in LOCAL or names.include(host, int(match["port"] or default_port))
+
+
+def _is_welcome(origin: str, scheme: str, names: Names, origins: frozenset[str]) -> bool:
+    """Tell whether a page of that origin may ask at all: of this machine, of our names, or one that was allowed."""
+    if origin.lower() in origins:
+        return True
+    said, separator, authority = origin.partition("://")
+    said = said.lower()
+    if not separator or said not in _DEFAULT_PORTS:
+        return False
+    if is_local(authority):
+        return True  # whatever server of this machine the page is from (promise S4.10): it needs a token
+    return said == scheme and _is_own(authority, names, default_port=_DEFAULT_PORTS[said])

@@ -1,0 +1,330 @@
+"""Who is at the other end of a connection: `Peer`, one for each, and `Peers`, which finds out once and remembers.
+
+Facts only, from the kernel: the user, and whether the process lives in a tree that we started. What follows from
+them is decided by `authenticator`. Whatever cannot be told counts against the caller.
+"""
+
+import os
+import socket
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from enum import Enum
+from functools import partial
+
+from outlive.core.errors import LimitExceeded
+from outlive.core.layout import Layout
+from outlive.engine.places import StartSlots
+from outlive.keeper.common.ancestry import Ancestry, Descent
+from outlive.keeper.common.callers import AcceptTurns, PeerProcess
+from outlive.keeper.common.kernel import BOOT_ID, start_ticks, stat_fields
+from outlive.keeper.common.locks import holder_of
+from outlive.keeper.common.records import read_pid
+from outlive.server.access.looks import Looks
+from outlive.server.access.socket_holders import Holders, is_held_by
+from outlive.server.access.socket_table import Address, SocketOwner, SocketTable
+
+__all__ = ["PEER", "Living", "Peer", "PeerCredentials", "PeerPlace", "Peers", "still_lives"]
+
+PEER = "outlive.peer"  # in scope["state"]; set by `http_server` for each connection
+
+# What lives of ours now: the pid of each command (None while it starts) and its process id.
+Living = Callable[[], Iterable[tuple[int | None, str]]]
+
+# Who has come before comes again: so many are looked at first for a socket, and so many before all others.
+_MAX_LIKELY = 4
+_MAX_HOLDERS = 64
+_NO_ROOM = "The server has no descriptor left to know callers by."
+_MAX_ENVIRONMENT = 256 * 1024
+
+
+class PeerPlace(Enum):
+    """Where a process lives."""
+
+    OUTSIDE = "outside"
+    INSIDE = "inside"  # in a tree that we started
+    UNKNOWN = "unknown"  # gone, hidden, or of another machine
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PeerCredentials:
+    """What the kernel says. `inside` is the process of ours in whose tree it lives, "" where nobody can say which."""
+
+    uid: int | None = None
+    pid: int | None = None
+    ticks: int = 0  # when it started, in clock ticks since boot
+    place: PeerPlace = PeerPlace.UNKNOWN
+    inside: str | None = None
+
+
+class Peer:
+    """One connection's other end. `standing` is None until it was asked for; `hang_up` cuts the connection."""
+
+    __slots__ = ("_caller", "hang_up", "is_unix", "local", "remote", "standing")
+
+    def __init__(
+        self,
+        *,
+        caller: PeerProcess | None = None,
+        local: Address | None = None,
+        remote: Address | None = None,
+        is_unix: bool = False,
+        hang_up: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Take the process behind a Unix socket (none: there was no room to know it), or both ends of a TCP connection."""
+        self.local = local
+        self.remote = remote
+        self.is_unix = is_unix
+        self.hang_up = hang_up
+        self.standing: PeerCredentials | None = None
+        self._caller = caller
+
+    @classmethod
+    def of_unix(
+        cls, connection: socket.SocketType, hang_up: Callable[[], None], turns: AcceptTurns
+    ) -> "Peer":
+        """Return the peer of a Unix socket that was just accepted; `close` it with the connection."""
+        try:
+            caller = PeerProcess.behind(connection, turns)
+        except OSError:
+            caller = None
+        return cls(caller=caller, is_unix=True, hang_up=hang_up)
+
+    @property
+    def caller(self) -> PeerProcess:
+        """Who connected to the Unix socket.
+
+        Raises:
+            LimitExceeded: The server has no descriptors left.
+        """
+        if self._caller is None:
+            raise LimitExceeded("caller_undetermined", _NO_ROOM)
+        return self._caller
+
+    def close(self) -> None:
+        """Let go of the process at the other end."""
+        if self._caller is not None:
+            self._caller.close()
+
+    def __str__(self) -> str:
+        """Return where it is, for people: "unix pid 4711" or "127.0.0.1:50124"."""
+        if self.is_unix:
+            return f"unix pid {self._caller and self._caller.pid}"
+        return "unknown" if self.remote is None else f"{self.remote[0]}:{self.remote[1]}"
+
+
+class Peers:
+    """Finds out about peers of one server. Used on its event loop."""
+
+    def __init__(self, layout: Layout, *, own_uid: int, living: Living) -> None:
+        """Take the state folder, whose keeper's trees count, and what says who lives in them."""
+        self._locks = (layout.guardian_lock, layout.supervisor_lock)
+        self._layout = layout
+        self._own_uid = own_uid
+        self._living = living
+        self._sessions: set[int] = set()
+        self._kinship = Ancestry(self._of_ours)
+        self._latest: dict[int, None] = {}  # pids of those who came, the latest last
+        self._holders = Holders()
+        self._looks = Looks()
+        self._judged = StartSlots(1)
+        self._table = SocketTable()
+
+    def learn(self, sessions: Collection[int]) -> None:
+        """Take the POSIX sessions of the keeper and its shims, as it tells them itself."""
+        if not self._sessions.issuperset(sessions):
+            self._kinship.forget_all()
+        self._sessions = set(sessions)
+
+    async def standing(self, peer: Peer) -> PeerCredentials:
+        """Return what the kernel says about a peer; asked once for each connection.
+
+        However long that takes: how long a caller waits is for `authenticator` to say.
+
+        Raises:
+            LimitExceeded: There is no room to find out now.
+
+        Cancellation: safe.
+        """
+        if peer.standing is None:
+            peer.standing = await (self._of_unix(peer) if peer.is_unix else self._of_tcp(peer))
+            peer.close()
+        return peer.standing
+
+    async def identity(self, peer: Peer) -> str:
+        """Return a name that only the process at the other end has on this machine; "" where that cannot be told.
+
+        Cancellation: safe.
+        """
+        standing = await self.standing(peer)
+        pid, ticks = standing.pid, standing.ticks
+        if not peer.is_unix and not ticks and (owner := await self._owner(peer)) is not None:
+            with closing(await self._holding(owner)) as caller:
+                pid, ticks = caller.pid, _ticks_of(caller)
+        return f"{BOOT_ID}.{pid}.{ticks}" if ticks else ""
+
+    async def _of_unix(self, peer: Peer) -> PeerCredentials:
+        if peer.caller.uid != self._own_uid:
+            return PeerCredentials(uid=peer.caller.uid, pid=peer.caller.pid)
+        return await self._of_process(peer.caller)
+
+    async def _of_tcp(self, peer: Peer) -> PeerCredentials:
+        owner = await self._owner(peer)
+        if owner is None or owner.uid != self._own_uid:
+            return PeerCredentials(uid=None if owner is None else owner.uid)
+        if not any(True for _ in self._living()):
+            return PeerCredentials(uid=owner.uid, place=PeerPlace.OUTSIDE)  # there is no tree to be in
+        with closing(await self._holding(owner)) as caller:
+            return await self._of_process(caller)
+
+    async def _of_process(self, caller: PeerProcess) -> PeerCredentials:
+        if not caller.is_there():
+            return PeerCredentials(uid=caller.uid)
+        ticks = start_ticks(caller.pid)
+        place, inside = await self._place(caller.pid)
+        # Still there: what was read about its pid was about this process. Else it counts as one that is gone.
+        if not caller.is_there():
+            return PeerCredentials(uid=caller.uid)
+        return PeerCredentials(uid=caller.uid, pid=caller.pid, ticks=ticks, place=place, inside=inside)
+
+    async def _owner(self, peer: Peer) -> SocketOwner | None:
+        """Return whose the other end of a TCP connection within this machine is."""
+        local, remote = peer.local, peer.remote
+        if local is None or remote is None or not (_is_loopback(local[0]) and _is_loopback(remote[0])):
+            return None
+        find = partial(
+            self._table.find, _plain(remote), _plain(local)
+        )  # the other end's own end is our other one
+        return find() if self._table.is_quick else await self._looks.look(find)
+
+    async def _holding(self, owner: SocketOwner) -> PeerProcess:
+        """Return the process that holds a socket; close it."""
+        latest = list(reversed(self._latest))
+        pid = next((one for one in latest[:_MAX_LIKELY] if is_held_by(owner.inode, one)), None)
+        if pid is None:
+            pid = await self._holders.find(owner.inode, latest)
+        if pid is not None:
+            self._latest.pop(pid, None)
+            self._latest[pid] = None
+            if len(self._latest) > _MAX_HOLDERS:
+                del self._latest[next(iter(self._latest))]
+        return _caller(owner, pid)
+
+    async def _place(self, pid: int) -> tuple[PeerPlace, str | None]:
+        # One connection of a process after another: who was judged by its ancestors only is not known to the next one before
+        # its environment was read, and that is read once for all who came together.
+        async with self._judged.of(str(pid)):
+            return await self._judge(pid)
+
+    async def _judge(self, pid: int) -> tuple[PeerPlace, str | None]:
+        verdict = self._kinship.judge(pid)
+        if verdict.is_inside is None:
+            return PeerPlace.UNKNOWN, None
+        if verdict.is_inside:
+            return PeerPlace.INSIDE, await self._name(verdict, pid)
+        if verdict.is_known or not any(True for _ in self._living()):
+            return PeerPlace.OUTSIDE, None
+        if await self._is_led_from_outside(verdict, pid):
+            return PeerPlace.OUTSIDE, None
+        carried = await self._carried(pid)
+        if carried == "":
+            return PeerPlace.OUTSIDE, None
+        self._kinship.forget(pid)
+        return (PeerPlace.UNKNOWN, None) if carried is None else (PeerPlace.INSIDE, carried)
+
+    async def _is_led_from_outside(self, verdict: Descent, pid: int) -> bool:
+        """Tell whether the leader of a process's POSIX session lives, and outside.
+
+        Then so does the process: it was forked in that session (setsid(2) makes new ones, nothing joins another), and
+        commands lead their own. So the environment of a shell is read once, not that of each program that it starts.
+        """
+        leader = verdict.chain[0].session if verdict.chain else 0
+        if leader in {0, pid}:  # 0: one that a pid namespace hides
+            return False
+        place, _ = await self._place(leader)
+        return place is PeerPlace.OUTSIDE and _is_alive(leader)
+
+    def _of_ours(self, sessions: Collection[int]) -> Collection[int]:
+        """Return those of some POSIX sessions that belong to the keeper or to a command of ours."""
+        self._sessions.update(pid for pid in map(holder_of, self._locks) if pid)
+        found = self._sessions.intersection(sessions)
+        return found or {pid for pid, _ in self._living() if pid and pid in sessions}
+
+    async def _name(self, verdict: Descent, pid: int) -> str:
+        """Return the process in whose tree a peer lives, "" when nobody can say.
+
+        The nearest command in whose POSIX session it or an ancestor lives; else the one whose shim is an ancestor; else
+        the one that its environment names.
+        """
+        commands = {pid: process_id for pid, process_id in self._living() if process_id}
+        for one in verdict.chain:
+            if one.session in commands:
+                return commands[one.session]
+        folders = {process_id: self._layout.process(process_id) for process_id in commands.values()}
+        above = {one.pid for one in verdict.chain}
+        served = await self._looks.look(partial(_served_by, above, folders))
+        carried = served or await self._carried(pid)
+        return carried if carried in folders else ""
+
+    async def _carried(self, pid: int) -> str | None:
+        """Return the process id in a process's environment, "" when it has none of ours, None when that is not told."""
+        raw = await self._looks.look(partial(_environment_of, pid))
+        if raw is None:
+            return None
+        variables = dict(entry.partition(b"=")[::2] for entry in raw.split(b"\0"))
+        if variables.get(b"OUTLIVE_STATE_DIR") != os.fsencode(self._layout.root):
+            return ""
+        return variables.get(b"OUTLIVE_PROCESS_ID", b"").decode("ascii", "replace")
+
+
+def still_lives(identity: str) -> bool:
+    """Tell whether the process that `Peers.identity` has named still runs."""
+    boot_id, pid, ticks = identity.split(".")
+    return boot_id == BOOT_ID and start_ticks(int(pid)) == int(ticks)
+
+
+def _is_alive(pid: int) -> bool:
+    """Tell whether a process lives and its first thread does: a zombie's environment is empty, whatever it was."""
+    fields = stat_fields(pid)
+    return bool(fields) and fields[0] not in {b"Z", b"X"}
+
+
+def _caller(owner: SocketOwner, pid: int | None) -> PeerProcess:
+    try:
+        return PeerProcess.holding(owner.inode, pid or 0, owner.uid)
+    except OSError as error:
+        raise LimitExceeded("caller_undetermined", _NO_ROOM) from error
+
+
+def _ticks_of(caller: PeerProcess) -> int:
+    """Return when a process started, 0 when it is gone."""
+    ticks = start_ticks(caller.pid)
+    return ticks if caller.is_there() else 0
+
+
+def _is_loopback(host: str) -> bool:
+    """Tell whether an address, as the kernel writes it, is this machine's own (RFC 1122, 3.2.1.3; RFC 4291, 2.5.3)."""
+    return host == "::1" or host.removeprefix("::ffff:").startswith("127.")
+
+
+def _plain(end: Address) -> Address:
+    """Return an end with an IPv4 address that came as a mapped one as what it is: the kernel looks there first."""
+    return (end[0].removeprefix("::ffff:") if "." in end[0] else end[0]), end[1]
+
+
+def _served_by(pids: Collection[int], folders: Mapping[str, str]) -> str | None:
+    """Return the process whose shim is one of these, by the records in the processes' folders."""
+    for process_id, folder in folders.items():
+        record = read_pid(folder)
+        if record is not None and record.shim_pid in pids:
+            return process_id
+    return None
+
+
+def _environment_of(pid: int) -> bytes | None:
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            raw = file.read(_MAX_ENVIRONMENT)
+    except OSError:
+        return None
+    return raw if _is_alive(pid) else None

@@ -1,0 +1,133 @@
+"""What browsers say about the page that asks, and what pages may know of an answer. Pure.
+
+`Origin` names the page's server; where a browser leaves it out (images, scripts, links), Fetch metadata still tells that
+a page asks (W3C, "Fetch Metadata Request Headers"). `guard` decides about foreign pages, `authenticator` about the others.
+"""
+
+import re
+from collections.abc import Sequence
+
+from starlette.types import Message, Scope, Send
+
+__all__ = [
+    "AUTHORITY",
+    "LOCAL",
+    "STATIC_PAGES",
+    "is_cross_site",
+    "is_from_page",
+    "is_local",
+    "is_navigation",
+    "is_preflight",
+    "local_origin",
+    "preflight_headers",
+    "readable_by_page",
+    "values_of",
+]
+
+# uri-host [":" port] of RFC 9110, section 7.2.
+AUTHORITY = re.compile(
+    r"(?P<host>[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?|\[[0-9a-f:.]+\])(?::(?P<port>[0-9]{1,5}))?",
+    re.IGNORECASE | re.ASCII,
+)
+LOCAL = frozenset({"localhost", "127.0.0.1", "[::1]"})  # the only three hosts that always mean this machine
+
+_Headers = Sequence[tuple[bytes, bytes]]
+
+# What a link on any page may open: the same for every caller, without data, and never inside a frame.
+STATIC_PAGES = frozenset({"/", "/docs", "/openapi.json"})
+
+_UNFRAMED: _Headers = (
+    (b"content-security-policy", b"frame-ancestors 'none'"),
+    (b"x-frame-options", b"DENY"),
+)
+_SENT = (
+    b"accept, authorization, content-type, idempotency-key, last-event-id, mcp-method, mcp-name, "
+    b"mcp-protocol-version, mcp-session-id, x-api-key"
+)
+_READ = b"location, mcp-session-id, outlive-gaps, outlive-redacted, retry-after"
+
+
+def values_of(scope: Scope, name: bytes) -> list[str]:
+    """Return the values of a header, one for each time it was sent."""
+    return [value.decode("latin-1") for key, value in scope["headers"] if key == name]
+
+
+def is_local(authority: str) -> bool:
+    """Tell whether an authority names this machine, whichever port."""
+    match = AUTHORITY.fullmatch(authority)
+    return match is not None and match["host"].lower() in LOCAL
+
+
+def local_origin(scope: Scope) -> str | None:
+    """Return the Origin, in lower case, of a page that a server of this machine has served; None for every other one."""
+    origins = values_of(scope, b"origin")
+    if len(origins) != 1:
+        return None
+    scheme, _, authority = origins[0].lower().partition("://")
+    return f"{scheme}://{authority}" if scheme in {"http", "https"} and is_local(authority) else None
+
+
+def is_from_page(scope: Scope) -> bool:
+    """Tell whether a web page asks, of whatever server."""
+    return bool(values_of(scope, b"origin") or _sites(scope) - {"none"})
+
+
+def is_cross_site(scope: Scope) -> bool:
+    """Tell whether a page of another origin asks, by Fetch metadata alone."""
+    return bool(_sites(scope) - {"none", "same-origin"})
+
+
+def is_navigation(scope: Scope) -> bool:
+    """Tell whether a person opens one of the static pages in a window of its own: no frame, no image, no script."""
+    return (
+        scope.get("method") == "GET"
+        and scope.get("path") in STATIC_PAGES
+        and not values_of(scope, b"origin")
+        and values_of(scope, b"sec-fetch-mode") == ["navigate"]
+        and values_of(scope, b"sec-fetch-dest") == ["document"]
+    )
+
+
+def is_preflight(scope: Scope) -> bool:
+    """Tell whether a browser asks what it may send: it cannot show a key (Fetch standard, "CORS-preflight request")."""
+    return scope.get("method") == "OPTIONS" and bool(values_of(scope, b"access-control-request-method"))
+
+
+def preflight_headers() -> _Headers:
+    """Return what a page may send; that it may read the answer is added as to every other one."""
+    return (
+        (b"access-control-allow-methods", b"GET, POST, PATCH, DELETE"),
+        (b"access-control-allow-headers", _SENT),
+    )
+
+
+def readable_by_page(scope: Scope, send: Send) -> Send:
+    """Return what sends the answer to a request so that the page which asked may read it, and no page can frame it.
+
+    Only for requests whose Origin, if they have one, was found welcome.
+    """
+    origins = values_of(scope, b"origin")
+    extra: list[tuple[bytes, bytes]] = []
+    if origins:
+        extra += [
+            (b"access-control-allow-origin", origins[0].encode("latin-1")),
+            (b"access-control-expose-headers", _READ),
+            (b"vary", b"origin"),
+        ]
+    if scope.get("path") in STATIC_PAGES:
+        extra += _UNFRAMED
+    if scope["type"] != "http" or not extra:
+        return send
+
+    async def add(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            known = {name.lower() for name, _ in message.get("headers", ())}
+            added = [one for one in extra if one[0] not in known or one[0] == b"vary"]
+            message = {**message, "headers": [*message.get("headers", ()), *added]}
+        await send(message)
+
+    return add
+
+
+def _sites(scope: Scope) -> set[str]:
+    return {one.strip().lower() for one in values_of(scope, b"sec-fetch-site")}

@@ -1,0 +1,3 @@
+"""Errors that no frontend has answered, in the format that the path's callers expect."""
+
+__all__: list[str] = []

@@ -1,0 +1,102 @@
+"""What the server says about itself: GET /, GET /health, and a helpful answer for every path it does not know."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from starlette.routing import BaseRoute, Route, WebSocketRoute
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from outlive.policy.access import Scope as AccessScope
+from outlive.server.access.guard import access_of
+from outlive.server.errors.answers import send_error, send_json
+from outlive.server.errors.error_formats import SendError
+
+__all__ = ["HEALTH_PATH", "front_routes", "refuse_method", "unknown_path"]
+
+HEALTH_PATH = "/health"
+_ALIVE = {"status": "ok"}
+
+
+def front_routes(
+    describe: Callable[[], Mapping[str, object]], health: Callable[[], Mapping[str, object]]
+) -> list[BaseRoute]:
+    """Return the routes of / and /health; both functions are called for each request and must be quick.
+
+    A caller that was not let in learns at /health that the server lives, and nothing else (promise S4.9.health).
+    """
+    return [Route("/", _Page(describe)), Route(HEALTH_PATH, _Page(health, brief=_ALIVE))]
+
+
+class _Page:
+    """An ASGI application that answers GET and HEAD with one JSON document."""
+
+    def __init__(
+        self, answer: Callable[[], Mapping[str, object]], *, brief: Mapping[str, object] | None = None
+    ) -> None:
+        """Ask `answer` for each request; below the scope read it is `brief`, where there is one."""
+        self._answer = answer
+        self._brief = brief
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002 -- ASGI
+        """Serve one request."""
+        if scope["method"] in {"GET", "HEAD"}:
+            body = self._answer() if self._brief is None else self._brief
+            if self._brief is not None and access_of(scope).scope >= AccessScope.READ:
+                body = self._answer()
+            await send_json(scope, send, status=200, body=body)
+            return
+        await refuse_method(scope, send, send_error)
+
+
+async def refuse_method(scope: Scope, send: Send, answer: SendError) -> None:
+    """Answer a request that is neither GET nor HEAD where only these are understood."""
+    await answer(
+        scope,
+        send,
+        status=405,
+        error="http_method_not_allowed",
+        message=f"{scope['path']} answers GET only, not {scope['method'][:20]}.",
+        hint="Repeat it with GET.",
+        headers=((b"allow", b"GET, HEAD"),),
+    )
+
+
+def unknown_path(routes: Sequence[BaseRoute], *, sockets: str = "") -> ASGIApp:
+    """Return the application behind all `routes`: 404, or 426 where a WebSocket path is asked by plain HTTP.
+
+    `sockets` is a sentence more for a WebSocket that found no endpoint: some are endpoints at one port only.
+    """
+    upgraded = [route for route in routes if isinstance(route, WebSocketRoute)]
+    everywhere = sorted({route.path for route in upgraded if route.path != "/"})
+    known = sorted({route.path for route in routes if isinstance(route, Route | WebSocketRoute)})
+
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG001 -- the shape of ASGI
+        path = scope["path"]
+        if scope["type"] == "http" and any(one.path_regex.match(path) for one in upgraded):
+            await send_error(
+                scope,
+                send,
+                status=426,
+                error="websocket_needed",
+                message=f"{path} speaks WebSocket, not plain HTTP.",
+                hint=f"Connect with a WebSocket client: ws://<address>{path}.",
+            )
+        elif scope["type"] == "websocket":
+            await send_error(
+                scope,
+                send,
+                status=404,
+                error="unknown_path",
+                message=f"There is no WebSocket at {path[:100]} of this port.",
+                hint=f"WebSockets are answered at {', '.join(everywhere)}. {sockets}".rstrip(),
+            )
+        else:
+            await send_error(
+                scope,
+                send,
+                status=404,
+                error="unknown_path",
+                message=f"There is nothing at {path[:100]}.",
+                hint=f"This server answers at {', '.join(known)}.",
+            )
+
+    return answer

@@ -1,0 +1,283 @@
+"""HTTP and WebSocket service on sockets that are already open: uvicorn's protocols, without its process handling.
+
+Owns connections from accept to close. Signals, readiness and what is served belong to `cli.serve` and `app`.
+"""
+
+import asyncio
+import contextlib
+import re
+import socket
+import ssl
+import time
+from collections.abc import AsyncIterator, Sequence
+from email.utils import formatdate
+from typing import Any
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from outlive.server.access.peers import PEER, Peer
+from outlive.server.http.listeners import BACKLOG
+from outlive.server.http.raw_websocket import RawWebSocketProtocol
+from outlive.server.http.uvicorn_parts import (
+    STATUS_LINE,
+    ClientDisconnected,
+    Config,
+    HttpToolsProtocol,
+    ServerState,
+)
+from outlive.server.limits.connection_limiter import SWEEP_S, ConnectionLimiter, ConnectionPhase
+
+__all__ = ["HttpProtocol", "serving"]
+
+_PING_INTERVAL_S = 20.0  # keep-alive by ping frames alone (promise S0.21)
+_CLOSE_PATIENCE_S = 2.0  # for clients that do not read their last messages
+_POLL_S = 0.01
+_MOST_PIPELINED = 16  # requests that came behind one that is being answered; hardly any client sends one
+_MOST_HEAD_BYTES = 64 * 1024  # of a request line and its headers; beyond it nothing sensible is said
+# libuv accepts one connection of a listening socket in each turn of the loop: a health check would wait as many turns as
+# connections came before it (decision 91). Each duplicate of a socket accepts one more.
+_ACCEPTED_A_TURN = 8
+_ABSOLUTE = re.compile(rb"([^/?#]*)(.*)", re.DOTALL)  # authority, and what follows it (RFC 3986, section 3)
+_HANDSHAKE_S = 10.0  # of TLS; who says nothing for so long is no client
+
+
+class HttpProtocol(HttpToolsProtocol):
+    """uvicorn's HTTP connection.
+
+    It passes the turnstile, and notes for the guard who is at the other end. A `turnstile.Guest`.
+    """
+
+    def __init__(self, *, turnstile: ConnectionLimiter, **uvicorns: Any) -> None:  # noqa: ANN401 -- passed on as they are
+        """Take the server's turnstile and what uvicorn wants to know."""
+        super().__init__(**uvicorns)
+        self._turnstile = turnstile
+        self._head_bytes = 0
+        self._peer: Peer | None = None
+        self._answering: Any = None  # the request whose answer is being made; `cycle` is the newest
+        self.phase = ConnectionPhase.HEAD
+        self.since = 0.0
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether no answer is being made or sent."""
+        cycle: object | None = self.cycle  # None until the first request, whatever uvicorn's annotation says
+        return cycle is None or self.cycle.response_complete
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as in uvicorn
+        """Begin a connection."""
+        super().connection_made(transport)
+        self._turnstile.enter(self)
+        connection = transport.get_extra_info("socket")
+        if connection is not None and connection.family == socket.AF_UNIX:
+            peer = Peer.of_unix(connection, transport.abort, self._turnstile.turns)
+        else:
+            local, remote = transport.get_extra_info("sockname"), transport.get_extra_info("peername")
+            peer = Peer(local=local and local[:2], remote=remote and remote[:2], hang_up=transport.abort)
+        self._peer = peer
+        self.app_state = {**self.app_state, PEER: peer}
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End a connection."""
+        self._turnstile.leave(self)
+        self._forget_requests()
+        if self._peer is not None:
+            self._peer.close()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Take bytes; a head that does not end is refused."""
+        super().data_received(data)
+        if self.phase is ConnectionPhase.HEAD:
+            self._head_bytes += len(data)
+            if self._head_bytes > _MOST_HEAD_BYTES and not self.transport.is_closing():
+                self.turn_away(431)
+
+    def on_message_begin(self) -> None:
+        """Begin a request."""
+        super().on_message_begin()
+        self._head_bytes = 0
+        self._turnstile.begin(self, ConnectionPhase.HEAD)
+
+    def on_headers_complete(self) -> None:
+        """Begin a request's body, and the work on it."""
+        self._turnstile.begin(self, ConnectionPhase.BODY)
+        if not self.url.startswith(b"/"):
+            self._heed_target()
+        super().on_headers_complete()
+        if len(self.pipeline) > _MOST_PIPELINED:
+            self.drop()
+
+    def on_message_complete(self) -> None:
+        """End a request."""
+        super().on_message_complete()
+        self._turnstile.begin(self, ConnectionPhase.REST if self.is_answered else ConnectionPhase.ANSWER)
+
+    def on_response_complete(self) -> None:
+        """End an answer."""
+        super().on_response_complete()
+        if self.pipeline:  # uvicorn has just resumed: who asks faster than we answer would fill our memory
+            self.flow.pause_reading()
+        if self.phase is ConnectionPhase.ANSWER:
+            self._turnstile.begin(self, ConnectionPhase.REST)
+
+    def handle_websocket_upgrade(self) -> None:
+        """Hand the connection to the WebSocket protocol."""
+        self._turnstile.leave(self)
+        super().handle_websocket_upgrade()
+        self.parser = None  # type: ignore[assignment]  # as uvicorn does where a connection ends: each refers to the other
+
+    def _heed_target(self) -> None:
+        """Take the path from an absolute-form target, whose host counts beside the Host (RFC 9112, section 3.2.2).
+
+        Where the two disagree they stand there as two Hosts, which the guard refuses.
+        """
+        scheme, separator, rest = self.url.partition(b"://")
+        if not separator or not scheme.isalnum():
+            return
+        authority, path = _ABSOLUTE.fullmatch(rest).groups()  # type: ignore[union-attr] # it matches everything
+        hosts = [value.strip(b" \t").lower() for name, value in self.headers if name == b"host"]
+        if authority.lower() not in hosts:
+            self.headers.append((b"host", authority))
+        self.url = path if path.startswith(b"/") else b"/" + path
+
+    def turn_away(self, status: int) -> None:
+        """End the connection, with a status and no body unless an answer is on its way."""
+        if self.is_answered:
+            self.transport.write(STATUS_LINE[status] + b"content-length: 0\r\nconnection: close\r\n\r\n")
+        self.transport.close()
+
+    def drop(self) -> None:
+        """End the connection without a word."""
+        self._forget_requests()
+        self.transport.abort()
+
+    def _start_asgi_task(self, cycle: Any, app: Any) -> None:  # noqa: ANN401 -- uvicorn's own
+        self._answering = cycle
+        super()._start_asgi_task(cycle, app)
+
+    def _forget_requests(self) -> None:
+        """Let nobody write an answer to a closed connection; uvicorn tells so only the newest of several requests."""
+        self.pipeline.clear()
+        if self._answering is not None:
+            self._answering.disconnected = True
+
+
+@contextlib.asynccontextmanager
+async def serving(
+    app: ASGIApp,
+    sockets: Sequence[socket.socket],
+    *,
+    max_message_bytes: int,
+    max_http_connections: int = 1000,
+    tls: ssl.SSLContext | None = None,
+) -> AsyncIterator[None]:
+    """Serve `app` on listening sockets while the block runs, over TCP with `tls`; the caller closes the sockets afterwards.
+
+    Leaving sends WebSocket clients a close frame (1012, the service restarts), lets requests end for
+    2 seconds, then cuts what is left.
+    """
+    soon = asyncio.get_running_loop().call_soon
+    turnstile = ConnectionLimiter(max_http_connections, time.monotonic, soon)
+    server = _Server(app, max_message_bytes=max_message_bytes, turnstile=turnstile)
+    try:
+        await server.open(sockets, tls)
+        yield
+    finally:
+        await asyncio.shield(server.close())
+
+
+class _Cut:
+    """Runs `app`; one that is cancelled, as all are that the end of the server finds at work, has lost its client.
+
+    To uvicorn a cancelled application is a faulty one, logged with its traceback.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await self._app(scope, receive, send)
+        except asyncio.CancelledError:
+            raise ClientDisconnected from None
+
+
+class _Server:
+    """The accepting sockets and their connections."""
+
+    def __init__(self, app: ASGIApp, *, max_message_bytes: int, turnstile: ConnectionLimiter) -> None:
+        """Configure uvicorn's protocols; nothing is opened yet."""
+        self._turnstile = turnstile
+        self._config = Config(
+            _Cut(app),
+            http=HttpProtocol,
+            ws=RawWebSocketProtocol,
+            lifespan="off",
+            interface="asgi3",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,  # nobody stands between: a forwarded address would be a claim
+            ws_max_size=max_message_bytes,
+            ws_ping_interval=_PING_INTERVAL_S,
+            ws_ping_timeout=None,  # a slow client is never dropped (promise S0.16)
+            ws_per_message_deflate=False,  # impossible with prebuilt frames, and 30-60 % more CPU
+        )
+        self._config.load()
+        self._state = ServerState()
+        self._servers: list[asyncio.Server] = []
+        self._date_timer: asyncio.TimerHandle | None = None
+
+    async def open(self, sockets: Sequence[socket.socket], tls: ssl.SSLContext | None) -> None:
+        """Accept connections from now on."""
+        loop = asyncio.get_running_loop()
+        self._refresh_date(loop)
+        for listener in sockets:
+            duplicates = [listener.dup() for _ in range(_ACCEPTED_A_TURN - 1)]  # the loop closes them
+            for one in (listener, *duplicates):
+                self._servers.append(await self._accepting(one, tls))
+
+    async def _accepting(self, listener: socket.socket, tls: ssl.SSLContext | None) -> asyncio.Server:
+        """Accept connections of a listening socket, which live apart from it."""
+        loop = asyncio.get_running_loop()
+        # It calls listen(2) again: without a number of ours the backlog would be 100.
+        if listener.family == socket.AF_UNIX:
+            return await loop.create_unix_server(self._protocol, sock=listener, backlog=BACKLOG)
+        patience_s = None if tls is None else _HANDSHAKE_S
+        return await loop.create_server(
+            self._protocol, sock=listener, backlog=BACKLOG, ssl=tls, ssl_handshake_timeout=patience_s
+        )
+
+    def _protocol(self) -> asyncio.Protocol:
+        app_state: dict[str, Any] = {}
+        return HttpProtocol(
+            config=self._config, server_state=self._state, app_state=app_state, turnstile=self._turnstile
+        )
+
+    def _refresh_date(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Keep the Date header of responses current (RFC 9110, section 6.6.1); and look who is too slow."""
+        self._turnstile.sweep()
+        self._state.default_headers = [(b"date", formatdate(time.time(), usegmt=True).encode())]
+        self._date_timer = loop.call_later(SWEEP_S, self._refresh_date, loop)
+
+    async def close(self) -> None:
+        """Stop accepting, tell every client, wait a little, cut the rest."""
+        if self._date_timer is not None:
+            self._date_timer.cancel()
+        for server in self._servers:
+            server.close()
+        for connection in list(self._state.connections):
+            connection.shutdown()
+        await self._wait_until_idle(_CLOSE_PATIENCE_S)
+        for connection in list(self._state.connections):
+            connection.transport.abort()
+        await self._wait_until_idle(_CLOSE_PATIENCE_S / 4)
+        left = list(self._state.tasks)
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
+
+    async def _wait_until_idle(self, patience_s: float) -> None:
+        deadline = time.monotonic() + patience_s
+        while (self._state.connections or self._state.tasks) and time.monotonic() < deadline:  # noqa: ASYNC110 -- uvicorn offers no event
+            await asyncio.sleep(_POLL_S)

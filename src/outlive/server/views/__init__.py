@@ -1,0 +1,3 @@
+"""What several frontends answer alike: pending approvals, terminals, output that is sent as it comes."""
+
+__all__: list[str] = []

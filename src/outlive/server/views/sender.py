@@ -1,0 +1,215 @@
+"""When something followed is sent: `Sender`, woken by kicks, held back by a client that does not read.
+
+What is sent, a `Sendable` knows: a cursor on a process's log that gives frames in bounded turns. Nothing is queued.
+
+A kick (something changed) takes one bounded turn and writes once; while more is left, or while the client does not
+read, one task alternates "wait until writable, a turn, let others run". A slow client therefore costs one
+waiting task, and a loud process one turn between anybody else's (promise S0.16).
+"""
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Callable, Coroutine
+from typing import Generic, Protocol, TypeVar
+
+from outlive.engine import Process
+from outlive.server.http.outbox import Outbox
+
+__all__ = ["Sendable", "Sender", "Spawn"]
+
+_logger = logging.getLogger(__name__)
+
+Spawn = Callable[[Coroutine[None, None, None]], None]
+
+_IDLE_S = 0.1  # a partial line that rests this long is a prompt (promise S0.6)
+_IDLE_MAX_S = 1.0  # and one that never rests, a progress bar for instance, is shown this often
+
+
+class Sendable(Protocol):
+    """What comes next on the wire about one process."""
+
+    @property
+    def process(self) -> Process:
+        """What is followed."""
+
+    @property
+    def is_completed(self) -> bool:
+        """Whether the process's end was returned."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the last message was returned."""
+
+    @property
+    def has_partial(self) -> bool:
+        """Whether something unfinished waits for its rest."""
+
+    def show_partial(self) -> bytes:
+        """Return the frames of what is unfinished."""
+
+    def turn(self) -> tuple[bytes, bool]:
+        """Return the frames of one bounded turn, and whether there is more at once."""
+
+
+_Followed = TypeVar("_Followed", bound=Sendable)
+
+
+class Sender(Generic[_Followed]):
+    """Sends one subscription to one connection. Used on the event loop only.
+
+    `begin` starts it, `close` ends it without a word; it ends itself after its last message.
+    """
+
+    __slots__ = (
+        "_fail",
+        "_holds",
+        "_idle_timer",
+        "_is_closed",
+        "_is_draining",
+        "_outbox",
+        "_partial_since",
+        "_reads",
+        "_shows_partial",
+        "_spawn",
+        "_touched_at",
+        "_unsubscribe",
+        "subscription",
+    )
+
+    def __init__(
+        self,
+        subscription: _Followed,
+        outbox: Outbox,
+        *,
+        spawn: Spawn,
+        fail: Callable[[], None],
+        shows_partial: bool,
+        reads: bool,
+    ) -> None:
+        """Join a subscription and an outbox.
+
+        Args:
+            subscription: What is sent.
+            outbox: Where frames leave.
+            spawn: Runs a coroutine in the connection's task group.
+            fail: Called when this follower broke down: the connection must not look alive any more.
+            reads: Whether output is sent at all.
+            shows_partial: Whether idle partial lines are sent (terminals and stdin pipes).
+        """
+        self.subscription = subscription
+        self._outbox = outbox
+        self._spawn = spawn
+        self._fail = fail
+        self._shows_partial = shows_partial
+        self._reads = reads
+        self._holds = 0
+        self._is_draining = self._is_closed = False
+        self._touched_at = self._partial_since = 0.0
+        self._idle_timer: asyncio.TimerHandle | None = None
+        self._unsubscribe: Callable[[], None] | None = None
+
+    def begin(self) -> None:
+        """Send what there is, and go on until the end."""
+        self._unsubscribe = self.subscription.process.subscribe(self.kick, reads=self._reads)
+        self.kick()
+
+    def close(self) -> None:
+        """End silently; may be called more than once."""
+        self._is_closed = True
+        if self._unsubscribe is not None:
+            self._unsubscribe()
+            self._unsubscribe = (
+                None  # it names the process, which named us: nothing is left for the collector
+            )
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
+
+    def hold(self) -> None:
+        """Send nothing until `release`: the answer to a control goes first (promise S0.4)."""
+        self._holds += 1
+
+    def release(self) -> None:
+        """Go on after `hold`."""
+        self._holds -= 1
+        self.kick()
+
+    def kick(self) -> None:
+        """Something changed: take one turn, and leave the rest to the draining task. Never raises."""
+        if self._is_draining or not self._may_send():
+            return
+        has_more = True
+        if self._outbox.is_ready:
+            try:
+                frames, has_more = self._turn()
+                if frames:
+                    self._outbox.write(frames)
+            except Exception:
+                _logger.exception("following a process failed", extra=self._break_down())
+                return
+        elif self._outbox.is_closed:
+            self.close()
+            return
+        if has_more:
+            self._is_draining = True
+            self._spawn(self._drain())
+
+    def _may_send(self) -> bool:
+        return not (self._is_closed or self._holds)
+
+    async def _drain(self) -> None:
+        """Take turns while the client reads and something is left."""
+        try:
+            while self._may_send():
+                await self._outbox.wait_ready()
+                if self._outbox.is_closed:
+                    self.close()
+                if not self._may_send():
+                    return
+                frames, has_more = self._turn()
+                if frames:
+                    await self._outbox.send(frames)
+                elif not has_more:
+                    return  # nothing was awaited since that look: no kick can have been missed
+                await asyncio.sleep(0)
+        except Exception:
+            _logger.exception("following a process failed", extra=self._break_down())
+        finally:
+            self._is_draining = False
+
+    def _turn(self) -> tuple[bytes, bool]:
+        frames, has_more = self.subscription.turn()
+        if self.subscription.is_over:
+            self.close()
+        elif self._shows_partial:
+            self._watch_partial()
+        return frames, has_more
+
+    def _break_down(self) -> dict[str, str]:
+        """End, take the connection along, and return what the log entry should name."""
+        self.close()
+        self._fail()
+        return {"reference": secrets.token_hex(4), "process_id": self.subscription.process.process_id}
+
+    def _watch_partial(self) -> None:
+        """See to it that a line that stays unfinished is shown."""
+        loop = asyncio.get_running_loop()
+        self._touched_at = loop.time()
+        if self._idle_timer is None and self.subscription.has_partial:
+            self._partial_since = self._touched_at
+            self._idle_timer = loop.call_later(_IDLE_S, self._on_idle)
+
+    def _on_idle(self) -> None:
+        """Show the partial lines if they have rested, else look again later."""
+        self._idle_timer = None
+        if self._is_closed or self.subscription.is_completed or not self.subscription.has_partial:
+            return
+        loop = asyncio.get_running_loop()
+        rest = min(self._touched_at + _IDLE_S, self._partial_since + _IDLE_MAX_S) - loop.time()
+        if rest > 0 or self._is_draining or self._holds or not self._outbox.is_ready:
+            self._idle_timer = loop.call_later(max(rest, _IDLE_S / 4), self._on_idle)
+            return
+        try:
+            self._outbox.write(self.subscription.show_partial())
+        except Exception:
+            _logger.exception("following a process failed", extra=self._break_down())
