@@ -25,7 +25,8 @@ def mcp_service(
     # Start-up time: a quarter of the whole start, which only MCP callers have to wait for.
     from outlive.frontends.mcp.http.service import McpHttpService  # noqa: PLC0415
     from outlive.frontends.mcp.http.settings import McpHttpSettings  # noqa: PLC0415
-    from outlive.frontends.mcp.tools.contract import Toolbox, ToolSet, ToolSettings  # noqa: PLC0415
+    from outlive.frontends.mcp.tools.contract import Toolbox  # noqa: PLC0415
+    from outlive.frontends.mcp.tools.settings import ToolSet, ToolSettings  # noqa: PLC0415
 
     tools = ToolSettings(
         enabled=not settings.tools_disabled,

@@ -12,7 +12,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from outlive.core.errors import ProcessNotFound
-from outlive.frontends.mcp.tools.contract import Caller
+from outlive.frontends.mcp.tools.calls import Caller
 from outlive.protocols.mcp.tasks import Task
 
 __all__ = ["Job", "MemoryTasks"]

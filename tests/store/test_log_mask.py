@@ -9,7 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from outlive.core.cursor import BEGINNING
-from outlive.policy.redaction import REACH_BYTES, Redactor
+from outlive.policy.redaction import Redactor
+from outlive.policy.secret_patterns import REACH_BYTES
 from outlive.store.log_mask import NOTHING_HIDDEN, Hiding, read_masks, write_masks
 from outlive.store.log_search import LogSearch
 from outlive.store.output_log import OutputChunk, OutputLog

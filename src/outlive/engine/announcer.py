@@ -16,7 +16,8 @@ from outlive.core.events import (
     ProcessStarted,
     StateChanged,
 )
-from outlive.engine.process import Change, Process
+from outlive.engine.process import Process
+from outlive.engine.told import Change
 
 __all__ = ["Announcer"]
 

@@ -39,7 +39,7 @@ from outlive.engine.pending_starts import PendingStarts
 from outlive.engine.places import StartSlots
 from outlive.engine.policy_check import Policing
 from outlive.engine.preparation import Preparation
-from outlive.engine.process import Change, Process
+from outlive.engine.process import Process
 from outlive.engine.process_table import ProcessTable
 from outlive.engine.reconciliation import Reconciliation
 from outlive.engine.recovery import Recovery
@@ -48,6 +48,7 @@ from outlive.engine.resolve import clean_environment, find_shell
 from outlive.engine.sandbox import Sandboxes
 from outlive.engine.secrets import Secrets
 from outlive.engine.settings import EngineSettings
+from outlive.engine.told import Change
 from outlive.engine.unread import Unread
 from outlive.engine.upkeep import Upkeep
 from outlive.keeper.common.disk import Reserve, probe

@@ -16,9 +16,10 @@ from outlive.core.identity import ProcessId, id_from_bytes, id_to_bytes
 from outlive.core.layout import Layout
 from outlive.core.lifecycle import State
 from outlive.engine.output_redaction import OutputRedactor
-from outlive.engine.process import Change, Process
+from outlive.engine.process import Process
 from outlive.engine.process_table import ProcessTable
 from outlive.engine.secrets import Secrets
+from outlive.engine.told import Change
 from outlive.protocols.keeper import Phase
 from outlive.store.folder import read_folder
 from outlive.store.registry import Registry

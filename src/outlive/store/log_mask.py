@@ -21,7 +21,8 @@ from typing import Protocol
 from outlive.core.frozen import made_quickly
 from outlive.core.layout import STREAM_FILES
 from outlive.core.redactions import HiddenSpans, spans_within
-from outlive.policy.redaction import LEAST_VALUE_BYTES, REACH_BYTES, Redactor, blank, merged
+from outlive.policy.redaction import LEAST_VALUE_BYTES, Redactor, blank, merged
+from outlive.policy.secret_patterns import REACH_BYTES
 
 __all__ = ["NOTHING_HIDDEN", "REST_S", "Hiding", "LogMask", "RawLog", "read_masks", "write_masks"]
 

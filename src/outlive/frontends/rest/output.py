@@ -23,9 +23,9 @@ from outlive.frontends.rest.pages import (
     stream_number,
     tail_of,
 )
+from outlive.protocols.jsonrpc.output import STREAM_NAMES
 from outlive.protocols.jsonrpc.views import Encoding, page_view
 from outlive.protocols.rest.answers import MatchPage, OutputPage
-from outlive.protocols.rest.views import STREAM_NAMES
 from outlive.server.views.positions import check_within
 from outlive.store.output_log import OutputLog
 

@@ -13,8 +13,9 @@ from outlive.core.errors import InvalidRequest
 from outlive.core.redactions import Redactions
 from outlive.engine import Process
 from outlive.frontends.rest.pages import Extent, end_of, read_pieces
+from outlive.protocols.jsonrpc.output import STREAM_NAMES
 from outlive.protocols.jsonrpc.views import Encoding, Piece, page_view
-from outlive.protocols.rest.views import STREAM_NAMES, process_view
+from outlive.protocols.rest.views import process_view
 from outlive.store.output_log import OutputLog
 
 __all__ = ["Event", "FeedPlace", "OutputFeed"]

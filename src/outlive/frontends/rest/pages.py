@@ -11,8 +11,9 @@ from outlive.core.cursor import BEGINNING, Cursor
 from outlive.core.errors import CursorExpired
 from outlive.core.redactions import Redactions
 from outlive.engine import Process
+from outlive.protocols.jsonrpc.output import STREAM_NAMES
 from outlive.protocols.jsonrpc.views import Piece
-from outlive.protocols.rest.views import STREAM_NAMES, match_view
+from outlive.protocols.rest.views import match_view
 from outlive.store.log_search import LogLine, LogSearch, tail_start
 from outlive.store.output_log import MAX_PREAD_BYTES, OutputLog
 

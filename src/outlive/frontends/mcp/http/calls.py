@@ -10,7 +10,8 @@ from outlive.core.errors import CommandRefused, InvalidState, ProcessNotFound
 from outlive.core.events import AuditEvent
 from outlive.core.process import Owner
 from outlive.engine import Engine, Process, ProcessFilter
-from outlive.frontends.mcp.tools.contract import Caller, Outcome, Progress, Toolbox
+from outlive.frontends.mcp.tools.calls import Caller, Outcome, Progress
+from outlive.frontends.mcp.tools.contract import Toolbox
 
 __all__ = ["Calls", "InFlight", "terminated"]
 

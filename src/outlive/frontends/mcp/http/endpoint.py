@@ -28,7 +28,8 @@ from outlive.frontends.mcp.http.responses import (
 from outlive.frontends.mcp.http.sdk_loader import SdkLoading
 from outlive.frontends.mcp.http.sessions import McpSession, McpSessions
 from outlive.frontends.mcp.http.settings import McpHttpSettings
-from outlive.frontends.mcp.tools.contract import Caller, Toolbox
+from outlive.frontends.mcp.tools.calls import Caller
+from outlive.frontends.mcp.tools.contract import Toolbox
 from outlive.policy.access import Scope
 from outlive.protocols.sse import COMMENT
 from outlive.server.access.guard import access_of

@@ -21,7 +21,8 @@ from outlive.frontends.mcp.http.responses import EventStream, Headers, gone
 from outlive.frontends.mcp.http.sdk_loader import SdkLoading
 from outlive.frontends.mcp.http.server_requests import Asking
 from outlive.frontends.mcp.http.sessions import McpSession, McpSessions
-from outlive.frontends.mcp.tools.contract import Caller, Toolbox
+from outlive.frontends.mcp.tools.calls import Caller
+from outlive.frontends.mcp.tools.contract import Toolbox
 from outlive.protocols.mcp.texts import error_text
 from outlive.protocols.sse import encode_event
 

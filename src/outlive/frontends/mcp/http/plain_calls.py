@@ -14,7 +14,8 @@ import orjson
 
 from outlive.frontends.mcp.http.calls import Calls
 from outlive.frontends.mcp.http.requests import Message
-from outlive.frontends.mcp.tools.contract import Caller, Outcome, Toolbox
+from outlive.frontends.mcp.tools.calls import Caller, Outcome
+from outlive.frontends.mcp.tools.contract import Toolbox
 
 __all__ = ["PlainCalls", "result_of", "unexpected"]
 

@@ -17,7 +17,8 @@ from outlive.frontends.mcp.http.output_events import OutputEvents
 from outlive.frontends.mcp.http.plain_calls import result_of
 from outlive.frontends.mcp.http.requests import Message
 from outlive.frontends.mcp.http.responses import EventStream, gone
-from outlive.frontends.mcp.tools.contract import Caller, Outcome, Toolbox
+from outlive.frontends.mcp.tools.calls import Caller, Outcome
+from outlive.frontends.mcp.tools.contract import Toolbox
 from outlive.protocols.mcp.texts import error_text
 from outlive.protocols.sse import COMMENT, encode_event
 

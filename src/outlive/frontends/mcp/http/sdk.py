@@ -41,7 +41,8 @@ from outlive.frontends.mcp.http.sdk_callers import CALLER, Context, caller_of
 from outlive.frontends.mcp.http.sdk_loader import Extend
 from outlive.frontends.mcp.http.sdk_tasks import offer_tasks
 from outlive.frontends.mcp.http.server_requests import Ask
-from outlive.frontends.mcp.tools.contract import Caller, Outcome, Toolbox, UnknownTool
+from outlive.frontends.mcp.tools.calls import Caller, Outcome, UnknownTool
+from outlive.frontends.mcp.tools.contract import Toolbox
 
 __all__ = ["Sdk"]
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from mcp.server.context import ServerRequestContext
 
-from outlive.frontends.mcp.tools.contract import Caller
+from outlive.frontends.mcp.tools.calls import Caller
 from outlive.protocols.mcp.tasks import TASKS_EXTENSION
 
 __all__ = ["CALLER", "Context", "caller_of"]

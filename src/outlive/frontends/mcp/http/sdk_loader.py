@@ -10,7 +10,7 @@ from starlette.types import Receive, Scope, Send
 
 from outlive.frontends.mcp.http.requests import Message
 from outlive.frontends.mcp.http.server_requests import Ask
-from outlive.frontends.mcp.tools.contract import Caller
+from outlive.frontends.mcp.tools.calls import Caller
 
 __all__ = ["Extend", "SdkLoading", "SdkServer"]
 

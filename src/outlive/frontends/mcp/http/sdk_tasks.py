@@ -23,7 +23,8 @@ from mcp.types import (
 from outlive.core.errors import OutliveError, ProcessNotFound
 from outlive.frontends.mcp.http.requests import HANDSHAKE_REVISIONS
 from outlive.frontends.mcp.http.sdk_callers import Context, caller_of
-from outlive.frontends.mcp.tools.contract import Caller, Tasks
+from outlive.frontends.mcp.tools.calls import Caller
+from outlive.frontends.mcp.tools.tasks import Tasks
 from outlive.protocols.mcp.tasks import REQUIRED_CAPABILITY, TASKS_EXTENSION
 
 __all__ = ["TaskParams", "offer_tasks", "require_tasks"]

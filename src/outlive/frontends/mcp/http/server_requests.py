@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 
 from outlive.frontends.mcp.http.requests import Message
-from outlive.frontends.mcp.tools.contract import Caller
+from outlive.frontends.mcp.tools.calls import Caller
 
 __all__ = ["Ask", "Asking"]
 
