@@ -18,8 +18,6 @@ from bench.native import compile_programs
 from bench.report import save, show_section, show_verdicts
 from bench.scenarios import SCENARIOS
 
-__all__ = ["main"]
-
 _RESULTS = Path(__file__).parent / "results"
 
 

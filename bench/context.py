@@ -12,8 +12,6 @@ from typing import TypeVar
 from bench import proc
 from bench.native import Native
 
-__all__ = ["Bench", "clean_environment", "peer_environment"]
-
 T = TypeVar("T")
 
 _QUIET_S = 0.1

@@ -15,8 +15,6 @@ from urllib.parse import quote
 
 from bench.measure import Unavailable
 
-__all__ = ["IMAGE", "Daemon", "find_daemon"]
-
 IMAGE = "outlive-test"
 _TIMEOUT_S = 60
 

@@ -5,8 +5,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeVar
 
-__all__ = ["TARGETS", "Row", "Section", "Target", "Unavailable", "Verdict", "alternate"]
-
 T = TypeVar("T")
 
 

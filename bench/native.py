@@ -9,8 +9,6 @@ from pathlib import Path
 
 from bench.measure import Unavailable
 
-__all__ = ["Native", "compile_programs"]
-
 _SOURCES = Path(__file__).parent / "csrc"
 _FLAGS = ("-std=gnu11", "-D_GNU_SOURCE", "-O2", "-Wall", "-Wextra")
 

@@ -4,8 +4,6 @@ import os
 import time
 from pathlib import Path
 
-__all__ = ["cpu_s", "descendants", "descriptors", "idle_share", "own_kb", "parent", "resident_kb", "threads"]
-
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 

@@ -18,17 +18,6 @@ from bench.docker_api import IMAGE
 from bench.measure import Unavailable
 from bench.servers import Endpoint
 
-__all__ = [
-    "PATH",
-    "Installation",
-    "find_installation",
-    "outlive",
-    "outlive_containers",
-    "outlive_installed",
-    "outlive_mcp",
-    "outlive_rest",
-]
-
 PATH = "/ws/mcp"
 _MCP_PATH = "/mcp"
 _ANY_PORTS = tuple(word for door in ("jsonrpc", "mcp", "rest", "bridge") for word in (f"--{door}-port", "0"))

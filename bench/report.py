@@ -12,8 +12,6 @@ from rich.table import Table
 
 from bench.measure import TARGETS, Row, Section, Verdict
 
-__all__ = ["save", "show_section", "show_verdicts"]
-
 
 def show_section(console: Console, section: Section) -> None:
     """Print one table: median, spread and ratio of every row, then the notes."""

@@ -15,20 +15,6 @@ from typing import Literal
 from bench.context import Bench, peer_environment
 from bench.measure import Section, Unavailable
 
-__all__ = [
-    "Endpoint",
-    "Server",
-    "free_port",
-    "mcp_python",
-    "mcp_typescript",
-    "measure_sink",
-    "naive",
-    "naive_pty",
-    "open_available",
-    "splice",
-    "websocketd",
-]
-
 _PACKAGES = Path(__file__).resolve().parent.parent / ".mcp-clients"  # by scripts/mcp-clients.sh
 _PEERS = Path(__file__).resolve().parent / "peers"
 

@@ -15,8 +15,6 @@ from typing import Any, Self
 
 import orjson
 
-__all__ = ["Connection", "await_greeting", "drain", "result_of"]
-
 _READ_BYTES = 1 << 18
 _TEXT, _BINARY, _CLOSE, _PING, _PONG = 1, 2, 8, 9, 10
 

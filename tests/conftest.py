@@ -12,8 +12,6 @@ import pytest
 from blockbuster import blockbuster_ctx
 from hypothesis import settings
 
-__all__ = ["event_loop_watch", "storm_kills", "storm_seed"]
-
 pytest_plugins = ["tests.support.fixtures", "tests.support.run_mark"]
 
 

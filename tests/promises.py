@@ -14,8 +14,6 @@ from typing import Literal, get_args
 
 from tests.promised import bridge, client, docker, jsonrpc, mcp, rest, security, terminal, terminals
 
-__all__ = ["BUILT_DOORS", "DOORS", "PROMISES", "Door", "Promise"]
-
 Door = Literal["jsonrpc", "mcp", "rest", "bridge", "terminals", "client", "terminal", "docker", "security"]
 DOORS: frozenset[str] = frozenset(get_args(Door))
 

@@ -10,8 +10,6 @@ import shutil
 import sys
 import time
 
-__all__ = ["main"]
-
 
 async def main(total: int, at_once: int, *, command: str) -> None:
     """Run `command` `total` times, `at_once` at a time, reading all output; print elapsed_ns and failures."""

@@ -16,8 +16,6 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 
-__all__ = ["KINDS", "main"]
-
 _HOST = "127.0.0.1"
 _MANY = 10_000
 _GIGABYTE = 1 << 30

@@ -10,8 +10,6 @@ import socket
 import uvicorn
 from mcp.server.mcpserver import MCPServer
 
-__all__ = ["main"]
-
 server = MCPServer("mcp_python", log_level="ERROR")
 
 

@@ -16,8 +16,6 @@ from typing import Any
 from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 
-__all__ = ["main"]
-
 _MAX_LINE_CHARS = 8192
 _SIGNALS = {"PAUSE": signal.SIGSTOP, "RESUME": signal.SIGCONT, "CANCEL": signal.SIGTERM}
 _STATUS = {"PAUSE": "paused", "RESUME": "resumed", "CANCEL": "cancelled"}

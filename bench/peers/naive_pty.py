@@ -12,8 +12,6 @@ import sys
 from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 
-__all__ = ["main"]
-
 _READ_BYTES = 65536
 
 

@@ -16,8 +16,6 @@ from websockets.sync.client import connect
 
 from outlive.client import AsyncClient, Client, Output
 
-__all__ = ["READERS"]
-
 
 def _read_plainly(url: str, command: str) -> tuple[int, int]:
     """Read one message a line, as one writes it first."""

@@ -13,8 +13,6 @@ from bench.measure import Section, Unavailable, alternate
 from bench.product import Installation, outlive_installed
 from outlive.client import Client
 
-__all__ = ["run"]
-
 _TYPER = "import typer"
 _HELP = "outlive --help"
 _PS = "outlive ps"

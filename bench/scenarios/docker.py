@@ -11,8 +11,6 @@ from bench.product import outlive_containers
 from bench.scenarios.starts import time_starts
 from bench.servers import Endpoint, measure_sink, open_available
 
-__all__ = ["run"]
-
 _START = "ms, /usr/bin/true, p50"
 _LINES = "ms, lines to the end"
 _TRUE = ["/usr/bin/true"]

@@ -12,8 +12,6 @@ from bench.measure import Section, Verdict
 from bench.product import outlive_rest
 from bench.servers import Endpoint
 
-__all__ = ["FLOODS", "run"]
-
 FLOODS = {
     "idle": "10 000 connections that say nothing",
     "slow_heads": "1500 requests that come byte by byte",

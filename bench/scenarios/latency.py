@@ -10,8 +10,6 @@ from bench.measure import Section, alternate
 from bench.product import outlive
 from bench.servers import Endpoint, Server, naive, open_available, websocketd
 
-__all__ = ["run_single", "run_streams10", "run_streams50", "run_streams100"]
-
 _RATE = 1000
 _WARM_MS = 1000
 _ENDING_MS = 1500

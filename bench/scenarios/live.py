@@ -10,8 +10,6 @@ from bench.product import outlive
 from bench.servers import Endpoint
 from bench.wire import Connection, result_of
 
-__all__ = ["run"]
-
 _WARM_UP = 300
 
 

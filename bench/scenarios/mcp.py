@@ -8,8 +8,6 @@ from bench.measure import Section, alternate
 from bench.product import outlive_mcp
 from bench.servers import Endpoint, mcp_python, mcp_typescript, open_available
 
-__all__ = ["run_echo"]
-
 _PEERS = {"TypeScript SDK": mcp_typescript, "Python SDK": mcp_python}
 _ARGUMENTS = '{"command":"echo hi"}'
 _WANTED = "hi\\"  # what was printed, up to the escape of its newline

@@ -10,8 +10,6 @@ from bench.measure import Section, alternate
 from bench.product import outlive
 from bench.servers import Endpoint, naive, open_available
 
-__all__ = ["run"]
-
 _UNIT = "lines/s"
 _PLAIN = "naive server, plain reader"
 _PATIENCE_S = 300

@@ -8,8 +8,6 @@ from bench.product import outlive
 from bench.scenarios.starts import time_starts
 from bench.servers import open_available
 
-__all__ = ["run"]
-
 _OPEN = "open"
 _PROFILES = (_OPEN, "guarded", "workspace", "offline", "sealed")
 

@@ -11,8 +11,6 @@ from bench.measure import Section, alternate
 from bench.product import outlive
 from bench.servers import Endpoint, naive, open_available
 
-__all__ = ["run_echo", "run_true", "time_starts"]
-
 _SERVERS = {"naive": naive, "outlive": outlive}
 _AT_ONCE = 50
 _ECHOES = 200

@@ -11,8 +11,6 @@ from bench.product import PATH, find_installation
 from bench.servers import free_port
 from bench.wire import await_greeting
 
-__all__ = ["run"]
-
 
 def run(bench: Bench) -> Section:
     """Seconds until a client that keeps dialling is greeted; ours with and without a keeper running."""

@@ -9,8 +9,6 @@ from bench.measure import Section, alternate
 from bench.product import outlive_installed
 from outlive.client import Client
 
-__all__ = ["run"]
-
 _UNIT = "MiB/s"
 _MIB = 1024 * 1024
 _PIPE = "pipe"

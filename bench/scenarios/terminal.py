@@ -15,8 +15,6 @@ from bench.measure import Section, alternate
 from bench.product import outlive_rest
 from bench.servers import Endpoint, measure_sink, naive_pty, open_available, splice
 
-__all__ = ["run"]
-
 _UNIT = "MB/s"
 _KEY = "ms, key to echo, p50"
 _LINE = "0123456789" * 7 + "01234567"  # 80 bytes with the terminal's own CR LF

@@ -9,8 +9,6 @@ from bench.product import outlive
 from bench.servers import Endpoint, measure_sink, naive, open_available, splice, websocketd
 from bench.wire import Connection, drain
 
-__all__ = ["run"]
-
 _SERVERS = {"naive": naive, "websocketd": websocketd, "outlive": outlive, "splice": splice}
 _UNIT = "lines/s"
 _ONE_PER_LINE = ("naive", "websocketd", "ours, lines")

@@ -14,8 +14,6 @@ from bench.product import outlive
 from bench.servers import Endpoint
 from bench.wire import Connection, drain
 
-__all__ = ["run"]
-
 _WIDTH = 1000
 _UNREAD = "MB more in the server, unread"
 _EXACT = "% byte-exact"

@@ -7,8 +7,6 @@ from bench.measure import Section, alternate
 from bench.product import outlive
 from bench.servers import Endpoint, measure_sink, open_available, splice
 
-__all__ = ["run"]
-
 _UNIT = "MB/s"
 _LINE = "0123456789" * 7 + "012345678"  # 80 bytes with its newline
 

@@ -57,8 +57,6 @@ from outlive.server.limits.rate_limiter import RateLimiter, counting
 from outlive.store.audit_trail import AuditTrail
 from outlive.store.token_file import TokenFile
 
-__all__ = ["Application", "redactor_of"]
-
 # Beyond a process's own grace period: KILL, the walk over its tree, and the drain of its pipes.
 _STOP_PATIENCE_S = 5.0
 

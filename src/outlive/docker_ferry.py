@@ -24,8 +24,6 @@ from outlive.keeper.common.callers import AcceptTurns, PeerProcess
 from outlive.keeper.common.kernel import BOOT_ID
 from outlive.keeper.common.status import ask_status
 
-__all__ = ["RelayCheck"]
-
 _PATIENCE_S = 10.0  # for a keeper that does not answer: the relay connects again afterwards
 _PAUSE_S = 0.1
 _STATUS_S = 2.0

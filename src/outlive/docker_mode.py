@@ -19,8 +19,6 @@ from outlive.engine.engine import Engine
 from outlive.keeper.common.sockets import connect_own
 from outlive.keeper.supervisor.lock_challenge import lock_to_hand
 
-__all__ = ["container_settings", "docker_containers", "living_containers", "remove_when_closed"]
-
 
 def docker_containers(
     settings: Settings,

@@ -21,8 +21,6 @@ from outlive.engine.configured import engine_settings
 from outlive.keeper.common.sockets import connect_unix
 from outlive.policy.redaction import Redactor
 
-__all__ = ["engine_and_containers"]
-
 
 def engine_and_containers(
     settings: Settings, layout: Layout, *, working_folder: str, redactor: Redactor

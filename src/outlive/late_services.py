@@ -11,8 +11,6 @@ from outlive.engine.terminals import Terminals
 from outlive.frontends.mcp.http.door import McpService
 from outlive.frontends.rest.door import LoadedRest
 
-__all__ = ["mcp_service", "rest_service"]
-
 
 def mcp_service(
     engine: Engine,

@@ -13,8 +13,6 @@ from outlive.core.errors import ConfigInvalid
 from outlive.core.layout import Layout
 from outlive.keeper.common.kernel import punch_hole
 
-__all__ = ["node_backends", "node_tokens"]
-
 
 def node_backends(
     settings: Settings, layout: Layout, environ: Mapping[str, str] = os.environ

@@ -16,18 +16,6 @@ import pytest
 
 from tests.support.server import OutliveServer, run_outlive
 
-__all__ = [
-    "NOBODY",
-    "Reply",
-    "Requests",
-    "ask",
-    "create_token",
-    "has_second_user",
-    "inside",
-    "knock_as_nobody",
-    "needs_second_user",
-]
-
 NOBODY = 65534
 _PATIENCE_S = 20.0
 

@@ -1,7 +1,5 @@
 """Shell lines that have a program call outlive back from somewhere else in the tree, or from where no tree is to be seen: `LINES`."""
 
-__all__ = ["LINES"]
-
 # What a program in between does; {call} asks at every door.
 LINES = {
     "child": "{call}",

@@ -6,8 +6,6 @@ import pytest
 
 from tests.support.server import OutliveServer
 
-__all__ = ["besieged"]
-
 
 @pytest.fixture(scope="package")
 def besieged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OutliveServer]:

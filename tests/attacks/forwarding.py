@@ -9,8 +9,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-__all__ = ["forwarded"]
-
 
 @contextmanager
 def forwarded(port: int) -> Iterator[int]:

@@ -21,8 +21,6 @@ from outlive.keeper.common.locks import holder_of
 from tests.attacks.attacking import Requests
 from tests.support.server import OutliveServer
 
-__all__ = ["DOORS", "KERNELS"]
-
 DOORS = ("server", "server stopped", "keeper", "keeper stopped")
 KERNELS = {"new": "", "old": "peer_pidfd", "oldest": "peer_pidfd,unix_diag"}  # what each is without
 _PATIENCE_S = 30.0

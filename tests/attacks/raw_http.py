@@ -5,8 +5,6 @@ import socket
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["RawReply", "raw_request"]
-
 _PATIENCE_S = 20.0
 
 

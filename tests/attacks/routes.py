@@ -13,8 +13,6 @@ from outlive.frontends.rest.door import RestPaths
 from outlive.frontends.rest.service import RestService
 from outlive.frontends.rest.settings import RestSettings
 
-__all__ = ["all_routes"]
-
 _PLACEHOLDERS = {
     "{process_id}": "01k9zq3v8d4t6r2m5x7b1n0c9f",
     "{terminal_id}": "01k9zq3v8d4t6r2m5x7b1n0c9f",

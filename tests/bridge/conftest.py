@@ -8,10 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.bridge.knocking import Door
-from tests.support.fixtures import ServerFactory, anyio_backend, serve
+from tests.support.fixtures import ServerFactory
 from tests.support.server import OutliveServer
-
-__all__ = ["anyio_backend", "bridge", "door", "own_bridge", "serve"]
 
 _ROOT = Path(__file__).parents[2]
 

@@ -14,8 +14,6 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.asyncio.server import ServerConnection
 from websockets.exceptions import ConnectionClosed
 
-__all__ = ["DocumentExtension", "Message", "dialling"]
-
 Message = dict[str, Any]
 _NOTE = "Note: Direct output capture requires custom pseudoterminal implementation."
 PATIENCE_S = 15.0

@@ -8,8 +8,6 @@ from tests.attacks.attacking import Requests
 from tests.bridge.serve import PATH
 from tests.support.server import OutliveServer
 
-__all__ = ["Door", "Refused"]
-
 
 class Refused(Exception):
     """The server said no: `code`, `message`, `hint`."""

@@ -10,8 +10,6 @@ from typing import IO
 
 from tests.support.server import OutliveServer, outlive_command
 
-__all__ = ["Seen", "Stage", "run_words"]
-
 _PATIENCE_S = 60.0
 
 

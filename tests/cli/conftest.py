@@ -5,10 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from outlive.client import Client
-from tests.support.fixtures import gate, marker
 from tests.support.server import OutliveServer
-
-__all__ = ["client", "gate", "marker", "served"]
 
 
 @pytest.fixture(scope="module")

@@ -13,8 +13,6 @@ from typing import Any
 from tests.support.processes import wait_state_folder_empty
 from tests.support.server import outlive_command, run_outlive
 
-__all__ = ["Launched", "environment", "launched", "run"]
-
 _PATIENCE_S = 30.0
 _OURS = ("OUTLIVE_", "ALLOWED_COMMANDS", "MAX_SESSIONS", "MAX_BUFFER_SIZE", "MCP_", "TERMINATION_TIMEOUT")
 _ELSEWHERE = {

@@ -13,8 +13,6 @@ import pytest
 from tests.cli.comparing import run_words
 from tests.support.server import OutliveServer
 
-__all__ = ["Screen", "Stages", "needs", "screen"]
-
 _PATIENCE_S = 30.0
 _PROMPT = "$> "
 _REQUIRED = "OUTLIVE_REQUIRE_PROGRAMS"

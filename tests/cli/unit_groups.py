@@ -14,8 +14,6 @@ from pathlib import Path
 
 from tests.support.processes import all_pids, descendants, end, is_alive, stat
 
-__all__ = ["Unit", "can_make_groups", "unit", "wait_until"]
-
 # The named hierarchy where systemd itself keeps its units on version 1, and the place of version 2.
 _HIERARCHIES = ("/sys/fs/cgroup/systemd", "/sys/fs/cgroup/unified", "/sys/fs/cgroup")
 _PATIENCE_S = 15.0

@@ -7,20 +7,7 @@ import pytest
 
 from outlive.client import AsyncClient, Client
 from tests.mcp_stdio.hosting import leave_nothing
-from tests.support.fixtures import anyio_backend, gate, marker, own_server, serve, server
 from tests.support.server import OutliveServer
-
-__all__ = [
-    "anyio_backend",
-    "asynchronous",
-    "blocking",
-    "gate",
-    "marker",
-    "no_server",
-    "own_server",
-    "serve",
-    "server",
-]
 
 
 @pytest.fixture

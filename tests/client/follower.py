@@ -14,8 +14,6 @@ import sys
 from outlive.client import AsyncClient, Client, Gap, Output
 from tests.support.processes import memory_peak_bytes
 
-__all__ = ["main"]
-
 
 class _Sum:
     def __init__(self) -> None:

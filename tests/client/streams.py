@@ -8,8 +8,6 @@ from pathlib import Path
 from outlive.client import Cursor, Gap, Output
 from tests.support.server import OutliveServer
 
-__all__ = ["BLOWS", "Ledger", "Steps", "strike"]
-
 EXIT_CODE = 11
 _LINES = 20_000  # of a step and a stream: more than a pipe and both socket buffers hold
 # Three times the server, then both halves of the keeper at once.

@@ -7,10 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.house.sources import ROOT
-from tests.support.fixtures import anyio_backend
 from tests.support.server import OutliveServer
-
-__all__ = ["anyio_backend", "fixture_server"]
 
 
 @pytest.fixture

@@ -17,8 +17,6 @@ from mcp.types import (
 )
 from pydantic import Field
 
-__all__ = ["add_content"]
-
 _STEP_S = 0.05  # the pause between notifications that the suite asks for
 _PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg=="
 _WAV = base64.b64encode(

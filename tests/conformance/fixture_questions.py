@@ -6,8 +6,6 @@ from typing import Any
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.types import SamplingMessage, TextContent
 
-__all__ = ["add_questions"]
-
 _CONTACT: dict[str, Any] = {
     "type": "object",
     "properties": {

@@ -19,8 +19,6 @@ from mcp.types import (
     TextContent,
 )
 
-__all__ = ["add_rounds"]
-
 
 def add_rounds(fixtures: MCPServer) -> None:
     """Add them to `fixtures`."""

@@ -2,8 +2,6 @@
 
 from mcp.types import Tool
 
-__all__ = ["JSON_SCHEMA_TOOL"]
-
 JSON_SCHEMA_TOOL = Tool(
     name="json_schema_2020_12_tool",
     description="A tool with JSON Schema 2020-12 features; only listed.",

@@ -20,8 +20,6 @@ from outlive.frontends.mcp.tools.calls import Caller
 from outlive.protocols.mcp.tasks import tool_result
 from tests.conformance.memory_tasks import Job, MemoryTasks
 
-__all__ = ["TaskTools"]
-
 _Result = Mapping[str, object] | InputRequiredResult
 _Asked = CallToolRequestParams
 _METHODS = ("tasks/get", "tasks/update", "tasks/cancel")

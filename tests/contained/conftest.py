@@ -7,9 +7,6 @@ from pathlib import Path
 import pytest
 
 from tests.contained.house import ContainedHouse
-from tests.runner.conftest import binary
-
-__all__ = ["binary", "build_house", "house", "own_house"]
 
 
 @pytest.fixture(scope="session")

@@ -22,8 +22,6 @@ from tests.keeper.client import until
 from tests.keeper.house import House, Options
 from tests.support.processes import end
 
-__all__ = ["CONTAINER", "HAS_NAMESPACES", "UNSHARE", "ContainedHouse"]
-
 CONTAINER = "session-0123456789abcdef"
 HAS_NAMESPACES = (
     os.getuid() == 0 and shutil.which("unshare") is not None

@@ -6,9 +6,6 @@ from pathlib import Path
 import pytest
 
 from tests.contract.places import PLACES, Asker, Place, open_place
-from tests.docker.conftest import docker_host
-
-__all__ = ["asker", "docker_host", "own_place", "place"]
 
 
 @pytest.fixture(scope="session", params=PLACES)

@@ -6,8 +6,6 @@ A test asks by `Place.skip_unless`; one of this suite sees that each entry is as
 from collections.abc import Mapping
 from typing import Literal
 
-__all__ = ["EXCEPTIONS", "Ability"]
-
 Ability = Literal["lent descriptor", "pid namespace"]
 
 _NODE = "a descriptor of this machine cannot go to another one"

@@ -14,8 +14,6 @@ from tests.docker.tools import remove_containers, serve_words
 from tests.remote.pairs import Pair
 from tests.support.server import OutliveServer
 
-__all__ = ["CONTAINED", "NAMES", "PLACES", "Asker", "Name", "Place", "open_place"]
-
 Name = Literal["local", "docker", "remote", "remote-docker"]
 NAMES: tuple[Name, ...] = ("local", "docker", "remote", "remote-docker")
 CONTAINED = [

@@ -12,8 +12,6 @@ from outlive.backends.docker.runner_build import runner_binary
 from tests.docker.site import Site
 from tests.support.dockerd import Dockerd, skip_or_fail_without_docker
 
-__all__ = ["docker_host", "own_dockerd", "runner", "site"]
-
 
 @pytest.fixture(scope="session")
 def docker_host() -> Iterator[str]:

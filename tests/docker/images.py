@@ -7,8 +7,6 @@ import tarfile
 
 import aiodocker
 
-__all__ = ["load_image"]
-
 
 async def load_image(
     docker: aiodocker.Docker, name: str, *, note: str, architecture: str = "amd64", user: str = ""

@@ -7,8 +7,6 @@ from pathlib import Path
 
 import pytest
 
-__all__ = ["compile_runner"]
-
 
 def compile_runner(path: Path, source: str) -> str:
     """Compile a static program, and return its path."""

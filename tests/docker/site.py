@@ -17,8 +17,6 @@ from outlive.core.layout import Layout
 from outlive.core.location import ContainerPlan
 from outlive.keeper.common.sockets import connect_unix
 
-__all__ = ["IMAGE", "Site"]
-
 IMAGE = "outlive-test"
 
 

@@ -17,8 +17,6 @@ from tests.docker.tools import remove_containers
 from tests.support.processes import is_alive
 from tests.support.server import OutliveServer
 
-__all__ = ["DaemonPort", "StreamHouse", "digest_of_numbers", "output_of", "until"]
-
 _PATIENCE_S = 30.0
 _PIECE = 65536
 

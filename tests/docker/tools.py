@@ -13,8 +13,6 @@ from outlive.core.layout import Layout
 from tests.docker.site import IMAGE
 from tests.faults import writer
 
-__all__ = ["PYTHON", "containers_left", "remove_containers", "serve_words", "tool_mounts"]
-
 PYTHON = os.path.realpath(sys.executable)
 
 

@@ -12,8 +12,6 @@ from pathlib import Path
 
 from tests.docs.pages import blocks
 
-__all__ = ["Console", "commands"]
-
 PATIENCE_S = 40.0
 _OURS = ("OUTLIVE_", "ALLOWED_COMMANDS", "MAX_BUFFER_SIZE", "MAX_SESSIONS", "MCP_", "TERMINATION_TIMEOUT")
 

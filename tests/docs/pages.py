@@ -4,18 +4,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-__all__ = [
-    "ROOT",
-    "blocks",
-    "generated",
-    "page",
-    "replace_generated",
-    "section",
-    "table",
-    "table_rows",
-    "words",
-]
-
 ROOT = Path(__file__).resolve().parents[2]
 
 _BLOCK = re.compile(r"^```(?P<language>\w*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)

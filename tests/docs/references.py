@@ -22,8 +22,6 @@ from outlive.protocols.mcp.terminal_tools import TERMINAL_TOOLS
 from outlive.server.errors.answers import STATUS
 from tests.docs.pages import ROOT, table
 
-__all__ = ["ALL_TOOLS", "PAGES", "tool_members"]
-
 ALL_TOOLS = (*LEAN_TOOLS, *COMMAND_TOOLS, *PROCESS_TOOLS, *TERMINAL_TOOLS)
 
 _ERRORS = """# Errors

@@ -5,8 +5,6 @@ from outlive.core.errors import SLUGS
 from outlive.protocols.jsonrpc.numbers import ERROR_NUMBERS
 from tests.docs.pages import ROOT, page, replace_generated, table
 
-__all__ = ["NEVER_SENT", "PAGE", "parts"]
-
 PAGE = "docs/jsonrpc.md"
 
 # Said before a connection is open: by the command line when the server starts, or by HTTP (401, 403, 421). The Python

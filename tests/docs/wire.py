@@ -12,8 +12,6 @@ from typing import Any
 
 from websockets.sync.client import ClientConnection, connect
 
-__all__ = ["Wire", "members"]
-
 NAMED_BY_CALLERS = frozenset({"tags", "env", "details", "structuredContent"})
 _PATIENCE_S = 30.0
 

@@ -14,8 +14,6 @@ from outlive.engine import Engine, EngineSettings, OutputChunk, Process, follow
 from outlive.keeper.common.launch import ensure_keeper
 from outlive.keeper.common.sockets import connect_unix
 
-__all__ = ["ME", "an_engine", "output_of", "run", "settled"]
-
 ME = Owner(principal="me", connection_id="c1")
 
 

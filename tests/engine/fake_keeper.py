@@ -11,8 +11,6 @@ from outlive.core.layout import Layout
 from outlive.keeper.common.sockets import connect_unix
 from outlive.protocols.keeper import RECORD, Flags, decode_message, encode_message
 
-__all__ = ["SYNC", "FakeKeeper"]
-
 SYNC = RECORD.pack(bytes(16), 0, 0, 0, 0, 0, 0, int(Flags.SYNC), 0)
 
 Message = dict[str, object]

@@ -16,8 +16,6 @@ from outlive.core.identity import ProcessId, id_to_bytes
 from outlive.core.observation import Observation
 from outlive.protocols.keeper import Flags, Phase
 
-__all__ = ["AskedStart", "HeldBackend"]
-
 _SYNC = (bytes(16), 0, 0, 0, 0, 0, 0, int(Flags.SYNC), 0)
 _SIGNALED = int(Flags.SIGNALED)
 

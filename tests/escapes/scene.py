@@ -26,8 +26,6 @@ from tests.sandbox.ordinary import ordinary_outlive
 from tests.support.run_mark import open_folder_of_run
 from tests.support.server import OutliveServer
 
-__all__ = ["SYSTEM_PYTHON", "Scene"]
-
 SYSTEM_PYTHON = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else os.path.realpath(sys.executable)
 _HERE = Path(__file__).parent
 _END = encode_message({"op": "end", "req": 1, "kill": True})

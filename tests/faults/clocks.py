@@ -8,8 +8,6 @@ import subprocess
 import time
 from pathlib import Path
 
-__all__ = ["DAY_S", "WrongClock"]
-
 DAY_S = 86_400
 _SOURCE = r"""
 #define _GNU_SOURCE

@@ -1,6 +1,1 @@
 """Fixtures of the faults: the containers' runner, and a Docker daemon of a test's own."""
-
-from tests.docker.conftest import own_dockerd
-from tests.runner.conftest import binary
-
-__all__ = ["binary", "own_dockerd"]

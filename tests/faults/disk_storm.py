@@ -35,8 +35,6 @@ from tests.support.processes import end
 from tests.support.rpc import RpcFailure, connect
 from tests.support.server import OutliveServer
 
-__all__ = ["WEATHERS", "disk_storm"]
-
 _DISK_BYTES = 256 << 20
 _INODES = 6000
 _VIEWERS = 12

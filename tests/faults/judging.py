@@ -12,8 +12,6 @@ from tests.faults.plans import Plan
 from tests.keeper.house import House
 from tests.support.server import OutliveServer, run_outlive
 
-__all__ = ["Report", "check_audit", "check_folder", "check_logs", "leaks"]
-
 
 @dataclass(slots=True)
 class Report:

@@ -13,8 +13,6 @@ from tests.keeper.client import KeeperGone, until
 from tests.keeper.house import House
 from tests.support.processes import end, is_alive
 
-__all__ = ["Hand"]
-
 _CHOICES = {"supervisor": 34, "guardian": 14, "shim": 30, "both": 14, "upgrade": 8}
 # An older kernel tells nobody but the parent: a guardian that died cannot leave notes about what it adopted.
 _CHOICES_OLDER_KERNEL = {"supervisor": 45, "shim": 45, "upgrade": 10}

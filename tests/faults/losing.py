@@ -9,8 +9,6 @@ from tests.keeper.client import until
 from tests.support.processes import Gate, end, stat
 from tests.support.server import OutliveServer
 
-__all__ = ["LOST_BYTES", "lose_output", "losing_line"]
-
 LOST_BYTES = 3893
 
 

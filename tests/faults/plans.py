@@ -12,8 +12,6 @@ from outlive.core.sandbox import Profile
 from tests.faults import writer
 from tests.faults.walls import PYTHON
 
-__all__ = ["Plan", "Planner"]
-
 _WRITER = str(Path(writer.__file__))
 # Every signal whose default action ends a process without a core file, and KILL.
 _SIGNALS = (1, 2, 9, 10, 12, 13, 14, 15)

@@ -34,8 +34,6 @@ from tests.support.processes import descendants, end, is_alive
 from tests.support.rpc import Message, RpcClient, RpcFailure, connect
 from tests.support.server import OutliveServer
 
-__all__ = ["Viewer", "container_storm", "server_storm"]
-
 _VIEWERS = 20
 _AGAIN_S = 0.02
 # What a start is told while the daemon is dead, or died over it.

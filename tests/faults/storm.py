@@ -26,8 +26,6 @@ from tests.keeper.client import until
 from tests.keeper.house import House
 from tests.support.dockerd import Dockerd
 
-__all__ = ["storm"]
-
 _PATIENCE_S = 90.0
 
 

@@ -19,8 +19,6 @@ from tests.keeper.client import until
 from tests.keeper.house import House, sh
 from tests.support.processes import end, own_memory_bytes
 
-__all__ = ["Figures", "Recovered", "thousand"]
-
 _KILLS = 5
 _AT_ONCE = 50
 

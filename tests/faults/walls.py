@@ -11,8 +11,6 @@ from outlive.engine.sandbox import Sandboxes, SandboxSettings
 from outlive.keeper.sandbox.capabilities import ask_offers
 from tests.faults import writer
 
-__all__ = ["PYTHON", "READABLE", "Walls"]
-
 # By its own name: the links that lead there may lie in a home, which is hidden.
 PYTHON = os.path.realpath(sys.executable)
 # What the writer needs, wherever these lie.

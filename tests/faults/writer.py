@@ -12,8 +12,6 @@ import sys
 import time
 from collections.abc import Iterator
 
-__all__ = ["content", "main"]
-
 _CHUNK = 65536
 
 

@@ -20,8 +20,6 @@ from outlive.server.http.http_server import serving
 from outlive.server.http.listeners import Listeners
 from outlive.store.token_file import TokenFile
 
-__all__ = ["Served", "admitted", "entry", "served"]
-
 
 @dataclass(frozen=True, slots=True)
 class Served:

@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
 
-__all__ = ["ROOT", "Source", "python_sources", "tracked_files"]
-
 ROOT = Path(__file__).resolve().parents[2]
 
 

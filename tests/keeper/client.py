@@ -32,8 +32,6 @@ from outlive.protocols.keeper import (
     encode_spec,
 )
 
-__all__ = ["KeeperClient", "KeeperGone", "KeeperRefused", "Reply", "new_id", "until"]
-
 Reply = dict[str, object]
 _T = TypeVar("_T")
 _OPEN = Flags.OUT_OPEN | Flags.ERR_OPEN

@@ -9,8 +9,6 @@ from pathlib import Path
 
 import pytest
 
-__all__ = ["fill", "fill_up", "read_only", "small_disk", "take_inodes"]
-
 
 @contextmanager
 def small_disk(folder: Path, size_bytes: int, *, inodes: int = 2000) -> Iterator[Path]:

@@ -35,8 +35,6 @@ from tests.support.processes import (
     wait_state_folder_empty,
 )
 
-__all__ = ["House", "Options", "is_paused", "sh", "shim_program"]
-
 _SETTINGS = ("OUTLIVE_KEEPER_", "OUTLIVE_FAILPOINT", "OUTLIVE_DEGRADE")
 
 

@@ -7,10 +7,7 @@ import pytest
 
 from tests.mcp_clients.driving import WAYS, Client, Way, driving
 from tests.mcp_clients.installed import Installed, installed_clients
-from tests.support.fixtures import anyio_backend, gate, marker, own_server, server
 from tests.support.server import OutliveServer
-
-__all__ = ["anyio_backend", "client", "gate", "installed", "marker", "own_server", "server", "way"]
 
 
 @pytest.fixture(scope="session")

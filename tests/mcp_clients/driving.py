@@ -14,8 +14,6 @@ from tests.mcp_clients.installed import Installed
 from tests.mcp_stdio.hosting import words as relay_words
 from tests.support.server import OutliveServer
 
-__all__ = ["WAYS", "Client", "ClientError", "Way", "driving", "text_of"]
-
 _PATIENCE_S = 40.0
 
 

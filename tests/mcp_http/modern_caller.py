@@ -8,8 +8,6 @@ from typing import Any
 
 from tests.mcp_http.raw_caller import Answer, request
 
-__all__ = ["TASKS", "ModernCaller", "ended"]
-
 TASKS = "io.modelcontextprotocol/tasks"
 _REVISION = "2026-07-28"
 _NAMED_BY = {

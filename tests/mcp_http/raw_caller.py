@@ -8,8 +8,6 @@ from http.client import HTTPConnection, HTTPResponse
 from typing import Any
 from urllib.parse import urlsplit
 
-__all__ = ["BACKGROUND", "Answer", "RawCaller", "events_of", "request"]
-
 BACKGROUND = "execute_background_linux_shell_command"
 _TIMEOUT_S = 30.0
 _JSON = {"Content-Type": "application/json"}

@@ -6,10 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.mcp_stdio.hosting import Host, hosting, leave_nothing
-from tests.support.fixtures import anyio_backend, gate, marker, own_server, server
 from tests.support.server import OutliveServer
-
-__all__ = ["anyio_backend", "gate", "host", "marker", "no_server", "own_server", "server"]
 
 
 @pytest.fixture

@@ -13,8 +13,6 @@ from typing import Any
 from tests.support.processes import all_pids, end, wait_state_folder_empty
 from tests.support.server import outlive_command, run_outlive
 
-__all__ = ["INITIALIZE", "Host", "environment", "hosting", "leave_nothing", "modern", "server_of", "words"]
-
 _PATIENCE_S = 30.0
 _OURS = ("OUTLIVE_", "ALLOWED_COMMANDS", "MAX_SESSIONS", "MAX_BUFFER_SIZE", "MCP_", "TERMINATION_TIMEOUT")
 _PORTS = ("OUTLIVE_JSONRPC_PORT", "OUTLIVE_MCP_PORT", "OUTLIVE_REST_PORT", "OUTLIVE_BRIDGE_PORT")

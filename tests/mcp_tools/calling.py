@@ -10,8 +10,6 @@ from outlive.engine import Engine, Process
 from outlive.frontends.mcp.tools import Caller, Outcome, Progress, Toolbox
 from outlive.policy.access import Access, Scope
 
-__all__ = ["KEYS", "a_caller", "answer", "ask", "live_process", "refuses", "seen"]
-
 # Promise S1.2, in the document's order.
 KEYS = (
     "id command success stdout stderr return_code error completed start_time duration timeout shell cwd".split()  # noqa: SIM905 -- a table of words

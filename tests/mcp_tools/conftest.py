@@ -8,9 +8,6 @@ from outlive.engine import Engine
 from outlive.frontends.mcp.tools import Toolbox, ToolSettings
 from tests.engine.engines import an_engine
 from tests.keeper.house import House
-from tests.support.fixtures import gate, marker
-
-__all__ = ["engine", "gate", "marker", "shared_house", "toolbox"]
 
 
 @pytest.fixture(scope="session")

@@ -18,8 +18,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-__all__ = ["SAMPLES", "Sample"]
-
 _WORDS = ("parses", "keeps", "refuses", "joins", "splits", "forgets", "repeats", "closes")
 _NOUNS = ("header", "cursor", "session", "frame", "record", "folder", "signal", "gap", "stream", "token")
 _PLACES = ("at_once", "after_a_kill", "in_order", "twice", "without_input")

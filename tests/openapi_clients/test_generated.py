@@ -10,10 +10,7 @@ import pytest
 
 from tests.house.sources import ROOT
 from tests.rest.rest_caller import RestCaller
-from tests.support.fixtures import server
 from tests.support.server import OutliveServer
-
-__all__ = ["server"]
 
 _BIN = ROOT / ".openapi-clients/bin"
 _DRIVING = Path(__file__).with_name("driving.py")

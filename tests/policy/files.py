@@ -2,8 +2,6 @@
 
 from outlive.policy.program_file import ProgramFile
 
-__all__ = ["BUSYBOX", "LS", "OTHER_LS", "VI", "VIM"]
-
 LS = ProgramFile(paths=("/usr/bin/ls",), identity=(1, 10), is_own=True)
 OTHER_LS = ProgramFile(paths=("/tmp/ls",), identity=(1, 11))
 VI = ProgramFile(

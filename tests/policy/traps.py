@@ -7,8 +7,6 @@ folder, which holds canaries called `evil`, `ls` and `-la`. What is started at a
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-__all__ = ["TRAPS", "Trap"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Trap:

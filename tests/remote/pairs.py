@@ -13,8 +13,6 @@ from typing import Any, Self
 from outlive.client import Client, Output, Process
 from tests.support.server import OutliveServer, free_port, run_outlive
 
-__all__ = ["PATIENCE_S", "Pair", "Proxy", "a_token", "node_state", "output_of", "wait_until"]
-
 PATIENCE_S = 20.0
 _PROXY_HOST = "127.0.0.2"  # of this machine, and not one of the names that a server answers for by itself
 

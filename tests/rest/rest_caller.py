@@ -9,8 +9,6 @@ from http.client import HTTPConnection, HTTPResponse
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
-__all__ = ["Answer", "Event", "Query", "RestCaller", "curl", "events_of"]
-
 _TIMEOUT_S = 30.0
 Json = dict[str, Any]
 Query = Any  # a value of an address: whatever `str` shows

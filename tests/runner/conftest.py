@@ -12,8 +12,6 @@ from outlive.core.errors import StartFailed
 from tests.runner.playing import Command, Runner
 from tests.runner.shims import KINDS, Shim
 
-__all__ = ["binary", "command", "commands", "runner", "shim", "shims"]
-
 
 @pytest.fixture(scope="session")
 def binary(tmp_path_factory: pytest.TempPathFactory) -> Path:

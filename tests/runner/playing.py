@@ -16,18 +16,6 @@ from outlive.keeper.common import sockets
 from outlive.keeper.common.locks import take_lock
 from outlive.protocols.frames import encode_exec, encode_secrets
 
-__all__ = [
-    "PATIENCE_S",
-    "Command",
-    "Runner",
-    "Supervisor",
-    "exec_spec",
-    "in_memory",
-    "pid_of",
-    "wait_until",
-    "window_size",
-]
-
 PATIENCE_S = 20.0
 
 

@@ -16,8 +16,6 @@ from tests.runner.playing import PATIENCE_S, Supervisor, exec_spec, in_memory
 from tests.support.processes import descendants, end
 from tests.support.run_mark import marked
 
-__all__ = ["KINDS", "Shim"]
-
 KINDS = ("program", "python")
 # What the guardian does before it forks, as far as a shim can tell.
 _PYTHON = """

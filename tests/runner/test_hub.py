@@ -14,12 +14,9 @@ from outlive.backends.docker.frames import Frame, Frames, Type, Unpacker, encode
 from outlive.keeper.common import sockets
 from tests.keeper.client import until
 from tests.runner.playing import exec_spec
-from tests.runner.test_fuzz import sanitized
 from tests.support.processes import end
 
 pytestmark = pytest.mark.thorough
-
-__all__ = ["sanitized"]
 
 _PART, _START, _INPUT, _INPUT_END, _ACK, _WORDS, _RELEASE = range(2, 9)
 _STATE, _STARTED, _NOT_STARTED, _OUTPUT, _OUTPUT_END = range(20, 25)

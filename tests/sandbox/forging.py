@@ -6,8 +6,6 @@ import fcntl
 import os
 import struct
 
-__all__ = ["bind_ourselves", "forge", "restore"]
-
 _WHOLE_FILE = struct.pack("hhqqi", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
 _WAYS = {"supervisor.lock": fcntl.F_OFD_SETLK, "supervisor.pid": fcntl.F_SETLK}
 _ASIDE = ".aside"

@@ -17,8 +17,6 @@ from outlive.keeper.sandbox.capabilities import Capabilities, read_offers
 from tests.keeper.house import House
 from tests.sandbox.ordinary import CAN_BECOME, NOBODY, SYSTEM_PYTHON, OrdinaryHouse, open_folder
 
-__all__ = ["INSIDE_PYTHON", "USERS", "a_house", "a_workspace", "offers_of", "steps_of"]
-
 USERS = ("ours", "ordinary")
 INSIDE_PYTHON = SYSTEM_PYTHON if os.path.exists(SYSTEM_PYTHON) else os.path.realpath(sys.executable)
 

@@ -18,17 +18,6 @@ from tests.keeper.client import until
 from tests.keeper.house import House, shim_program
 from tests.support.run_mark import open_folder_of_run
 
-__all__ = [
-    "CAN_BECOME",
-    "NOBODY",
-    "SYSTEM_PYTHON",
-    "OrdinaryHouse",
-    "as_nobody",
-    "open_folder",
-    "ordinary_outlive",
-    "own_folder",
-]
-
 NOBODY = 65534
 SYSTEM_PYTHON = "/usr/bin/python3"  # one that everybody may run
 _SETPRIV = shutil.which("setpriv") or ""

@@ -12,12 +12,9 @@ from outlive.keeper.sandbox.capabilities import Capabilities
 from outlive.protocols.keeper import decode_message, encode_message
 from tests.contained.house import HAS_NAMESPACES, ContainedHouse
 from tests.keeper.house import House
-from tests.runner.conftest import binary
 from tests.sandbox.houses import INSIDE_PYTHON, USERS, a_house, a_workspace, offers_of, steps_of
 from tests.sandbox.ordinary import open_folder
 from tests.support.processes import is_alive, stat, wait_state_folder_empty
-
-__all__ = ["binary"]
 
 _SCRIPTS = ("knocking.py", "forging.py")
 _PROFILES = (Profile.OPEN, Profile.GUARDED, Profile.WORKSPACE, Profile.OFFLINE, Profile.SEALED)

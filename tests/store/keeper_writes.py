@@ -5,8 +5,6 @@ from pathlib import Path
 
 from outlive.protocols.frames import IDX, IdxRecord
 
-__all__ = ["KeeperWrites"]
-
 _NAMES = ("out", "err")
 
 

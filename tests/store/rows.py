@@ -11,8 +11,6 @@ from outlive.core.process import Owner, ProcessRecord
 from outlive.store.retention_clock import BootTime
 from outlive.store.rows import StoredProcess
 
-__all__ = ["a_row", "stored_processes"]
-
 START = datetime(2026, 1, 1, tzinfo=UTC)
 names = st.text(max_size=8)
 moments = st.integers(0, 10**15).map(lambda micros: START + timedelta(microseconds=micros))

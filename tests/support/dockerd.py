@@ -10,8 +10,6 @@ import pytest
 
 from tests.support.processes import wait_dead
 
-__all__ = ["Dockerd", "skip_or_fail_without_docker"]
-
 _SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "docker.sh"
 
 

@@ -4,8 +4,6 @@ import os
 import sys
 from dataclasses import dataclass
 
-__all__ = ["CASES", "PID_NAMESPACE", "Escape"]
-
 _PYTHON = os.path.realpath(sys.executable)  # containers know it under its own name
 _TO_ROOT_CGROUP = (
     "for f in /sys/fs/cgroup/cgroup.procs /sys/fs/cgroup/*/cgroup.procs; do echo $$ > $f; done 2>/dev/null"

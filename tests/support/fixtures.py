@@ -11,18 +11,6 @@ from tests.support.processes import Gate, Marker
 from tests.support.rpc import RpcClient, connect
 from tests.support.server import OutliveServer
 
-__all__ = [
-    "ServerFactory",
-    "anyio_backend",
-    "client",
-    "gate",
-    "marker",
-    "own_house",
-    "own_server",
-    "serve",
-    "server",
-]
-
 ServerFactory = Callable[..., OutliveServer]
 
 

@@ -2,8 +2,6 @@
 
 from dataclasses import dataclass
 
-__all__ = ["PACED_CODE", "Paced"]
-
 PACED_CODE = 23
 
 

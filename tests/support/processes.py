@@ -13,27 +13,6 @@ from pathlib import Path
 
 import anyio
 
-__all__ = [
-    "Gate",
-    "Marker",
-    "ProcessStat",
-    "all_pids",
-    "descendants",
-    "end",
-    "is_alive",
-    "is_stopped",
-    "memory_peak_bytes",
-    "of_state_folder",
-    "own_memory_bytes",
-    "poll_until",
-    "stat",
-    "wait_dead",
-    "wait_file",
-    "wait_for",
-    "wait_state_folder_empty",
-    "with_cmdline",
-]
-
 PATIENCE_S = 15.0
 _POLL_S = 0.01
 

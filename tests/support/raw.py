@@ -6,8 +6,6 @@ import socket
 import struct
 from dataclasses import dataclass
 
-__all__ = ["Answer", "close_code", "http_get", "masked_header", "open_raw_websocket", "read_frame", "upgrade"]
-
 _TIMEOUT_S = 15.0
 _TEXT, _CLOSE = 0x1, 0x8
 

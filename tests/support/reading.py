@@ -2,8 +2,6 @@
 
 from tests.support.rpc import RpcClient
 
-__all__ = ["read_back"]
-
 
 async def read_back(
     client: RpcClient, process_id: str, *, stream: str = "stdout", cursor: str = "0"

@@ -2,8 +2,6 @@
 
 from dataclasses import dataclass
 
-__all__ = ["Line", "first_parts", "lines_of"]
-
 
 @dataclass(frozen=True, slots=True)
 class Line:

@@ -15,19 +15,6 @@ import anyio
 from websockets.asyncio.client import ClientConnection
 from websockets.asyncio.client import connect as open_websocket
 
-__all__ = [
-    "Connection",
-    "Message",
-    "RpcClient",
-    "RpcFailure",
-    "Run",
-    "connect",
-    "output_bytes",
-    "output_text",
-    "outputs",
-    "records",
-]
-
 Message = dict[str, Any]
 
 PATIENCE_S = 20.0

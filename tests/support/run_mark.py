@@ -14,8 +14,6 @@ import pytest
 
 from tests.support.run_watcher import VARIABLE
 
-__all__ = ["marked", "open_folder_of_run"]
-
 _SHARED = ("/tmp", "/var/tmp")  # where a run makes one folder each
 
 _WATCHER = pytest.StashKey["subprocess.Popen[bytes]"]()

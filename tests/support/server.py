@@ -19,8 +19,6 @@ from typing import Any, Self
 
 from tests.support.processes import end, wait_state_folder_empty
 
-__all__ = ["KeeperStatus", "OutliveServer", "free_port", "outlive_command", "run_outlive"]
-
 START_PATIENCE_S = 30.0
 STOP_PATIENCE_S = 20.0
 _PORTS = range(12_000, 32_000)  # ip(7): ip_local_port_range begins at 32768

@@ -15,8 +15,6 @@ from websockets.asyncio.client import ClientConnection
 from tests.attacks.attacking import Requests
 from tests.support.server import OutliveServer
 
-__all__ = ["CONTROLLED", "PATIENCE_S", "Seen", "address", "start", "viewing", "written"]
-
 CONTROLLED = "outlive.terminal.v1"
 PATIENCE_S = 60.0
 

@@ -8,10 +8,7 @@ import pytest
 from outlive.engine import Engine
 from tests.engine.engines import an_engine
 from tests.keeper.house import House
-from tests.support.fixtures import anyio_backend, own_server, serve
 from tests.terminals.shells import Desk, an_environment
-
-__all__ = ["anyio_backend", "own_server", "serve"]
 
 
 @pytest.fixture(scope="session")

@@ -12,8 +12,6 @@ from tests.rest.rest_caller import RestCaller
 from tests.support.rpc import RpcFailure, connect
 from tests.support.server import OutliveServer
 
-__all__ = ["DOORS", "Caller", "Refused", "caller_of"]
-
 DOORS = ("mcp", "jsonrpc", "rest")
 Members = dict[str, Any]
 

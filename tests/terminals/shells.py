@@ -13,8 +13,6 @@ from outlive.engine import Engine
 from outlive.engine.terminals import EngineTerminals, NewTerminal
 from tests.engine.engines import ME
 
-__all__ = ["Desk", "an_environment", "needs"]
-
 _PATIENCE_S = 20.0
 
 

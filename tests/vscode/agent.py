@@ -5,8 +5,6 @@ import time
 from tests.rest.rest_caller import Json, RestCaller
 from tests.support.server import OutliveServer
 
-__all__ = ["Agent"]
-
 _PATIENCE_S = 25.0
 
 # command, its output without the last newline, its exit code

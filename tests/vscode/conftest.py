@@ -6,12 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.fixtures import anyio_backend, own_server, server
 from tests.vscode.document_server import DocumentServer, document_server
 from tests.vscode.driving import Window, window
 from tests.vscode.installed import Installed, installed_extension
-
-__all__ = ["OpenWindow", "anyio_backend", "document", "installed", "open_window", "own_server", "server"]
 
 OpenWindow = Callable[..., Window]
 

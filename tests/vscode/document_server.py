@@ -13,8 +13,6 @@ from websockets.sync.server import Server, ServerConnection, serve
 
 from tests.support.server import free_port
 
-__all__ = ["Caller", "DocumentServer"]
-
 _PATIENCE_S = 40.0
 
 

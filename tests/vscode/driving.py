@@ -11,8 +11,6 @@ from typing import Any
 
 from tests.vscode.installed import Installed
 
-__all__ = ["Tab", "Window", "WindowError", "window"]
-
 _PATIENCE_S = 40.0
 
 

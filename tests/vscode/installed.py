@@ -9,8 +9,6 @@ import pytest
 
 from tests.house.sources import ROOT
 
-__all__ = ["EXTENSION", "Installed", "installed_extension", "skip_or_fail"]
-
 EXTENSION = ROOT / "extensions/vscode"
 _BUNDLE = EXTENSION / "dist/extension.js"
 _VSIX = EXTENSION / "dist/outlive.vsix"

@@ -19,8 +19,6 @@ from websockets.sync.client import ClientConnection, connect
 from tests.house.sources import ROOT
 from tests.vscode.installed import skip_or_fail
 
-__all__ = ["Browser", "browser", "pages"]
-
 PATIENCE_S = 30.0
 _PACKAGES = ROOT / ".xterm/node_modules"
 _WORDS = [

@@ -5,10 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.fixtures import own_server, server
 from tests.xterm.emulating import OpenEmulator, emulators
-
-__all__ = ["emulator", "own_server", "server"]
 
 
 @pytest.fixture

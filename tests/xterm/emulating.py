@@ -16,8 +16,6 @@ from tests.mcp_clients.driving import Client
 from tests.support.server import OutliveServer
 from tests.terminal_socket.viewing import address
 
-__all__ = ["Emulator", "Look", "OpenEmulator", "emulators"]
-
 _FOLDER = ROOT / ".xterm"
 _PATIENCE_S = 30.0
 OpenEmulator = Callable[..., "Emulator"]

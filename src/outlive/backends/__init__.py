@@ -1,3 +1,1 @@
 """Places where commands run; `local` is this machine's keeper. One contract (`contract`) for all of them."""
-
-__all__: list[str] = []

@@ -14,16 +14,6 @@ from outlive.core.lifecycle import Cause
 from outlive.core.location import LOCAL
 from outlive.core.observation import Observation
 
-__all__ = [
-    "Backend",
-    "BackendListener",
-    "BackendSite",
-    "Bell",
-    "NodeState",
-    "StartOutcome",
-    "unknown_backend",
-]
-
 # key, out, err, pid, code, phase, cause, flags, descendants: a doorbell's fields as `protocols.keeper.RECORD`
 # has them. Tuples, because thousands a second are told.
 Bell = tuple[bytes, int, int, int, int, int, int, int, int]

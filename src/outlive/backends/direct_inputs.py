@@ -18,8 +18,6 @@ from outlive.backends.unanswered import Reply
 from outlive.core.errors import BackendUnavailable, InvalidState
 from outlive.core.identity import ProcessId
 
-__all__ = ["PIECE_BYTES", "DirectInputs"]
-
 PIECE_BYTES = (
     64 * 1024
 )  # of an input in one packet to the keeper: larger ones would travel in files of their own

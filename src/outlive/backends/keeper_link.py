@@ -18,8 +18,6 @@ from outlive.backends.unanswered import KeeperRequest, Reply, Settle, Unanswered
 from outlive.core.errors import BackendUnavailable, OutliveError
 from outlive.protocols.keeper import MAX_INLINE_BYTES, VERSION, encode_message
 
-__all__ = ["KeeperLink"]
-
 _logger = logging.getLogger(__name__)
 
 _RECEIVE_BYTES = 256 * 1024  # above the largest packet

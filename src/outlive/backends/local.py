@@ -19,8 +19,6 @@ from outlive.core.location import LOCAL
 from outlive.core.observation import Observation
 from outlive.protocols.keeper import RECORD, CauseCode
 
-__all__ = ["LocalBackend"]
-
 # From here on an input is worth a pipe of the server's own; what is typed is not.
 _DIRECT_BYTES = 16 * 1024
 _CONNECT_S = 20.0

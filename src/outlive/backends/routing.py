@@ -16,8 +16,6 @@ from outlive.core.location import LOCAL
 from outlive.core.observation import Observation
 from outlive.protocols.keeper import decode_spec
 
-__all__ = ["Routing"]
-
 _CANCELLED = "The caller left before its container was ready: it never ran."
 
 

@@ -11,8 +11,6 @@ from collections.abc import Iterator
 from outlive.core.observation import NOTHING, Observation, Waiting
 from outlive.protocols.frames import PidRecord, decode_pid
 
-__all__ = ["observe_tree", "window_size"]
-
 # The number of read(2) by machine: /proc/PID/syscall shows it with the descriptor behind it.
 _READ = {"x86_64": "0", "aarch64": "63"}.get(os.uname().machine)
 # poll, select, epoll_wait and their variants.

@@ -10,8 +10,6 @@ from collections.abc import Callable
 from outlive.core.errors import BackendUnavailable, OutliveError, error_from_slug
 from outlive.protocols.keeper import decode_message
 
-__all__ = ["KeeperRequest", "Reply", "Settle", "Unanswered"]
-
 Reply = dict[str, object]
 Settle = Callable[[Reply | OutliveError], None]
 

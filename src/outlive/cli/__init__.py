@@ -1,3 +1,1 @@
 """The command line `outlive`, verb by verb (docs/cli.md). Everything heavy is imported by the verb that needs it."""
-
-__all__: list[str] = []

@@ -11,8 +11,6 @@ from outlive.cli.tables import age
 from outlive.client import Client, InvalidRequest, ProcessNotFound
 from outlive.client.results import PendingApproval, ProcessInfo
 
-__all__ = ["approve", "deny", "list_approvals"]
-
 _MAX_SHOWN = 4000  # characters of one fact about a command
 _SERVER_SHOWS = 64 * 1024  # bytes of a script
 # 48 bits of a SHA-256 over an id that the server has drawn, too: nobody makes another command that begins so.

@@ -7,8 +7,6 @@ import typer
 from outlive.cli.flags import Json, StateDir
 from outlive.discovery.state_folder import layout_of
 
-__all__ = ["add_audit_verbs"]
-
 
 def add_audit_verbs(app: typer.Typer) -> None:
     """Add the verbs to the program."""

@@ -17,8 +17,6 @@ from outlive.store.audit_chain import FIRST
 from outlive.store.audit_trail import AuditTrail
 from outlive.store.schema import AUDIT_LOG, peek_counter, set_counter
 
-__all__ = ["begin_audit", "enter_token", "show_audit", "trail_of", "verify_audit"]
-
 _SHOWN = ("principal", "address", "door", "decision", "reason", "process_id", "exit", "command")
 _NO_BOUND = 1 << 60
 _TOLD_BY_ITSELF = {"n", "at", "what", "prev", "mac", "connection", "request"}

@@ -9,8 +9,6 @@ from outlive.keeper.common.cgroups import group_of, mount_point
 from outlive.keeper.supervisor.starts.launcher import most_processes
 from outlive.keeper.supervisor.starts.prepared_folders import descriptors_of_folders
 
-__all__ = ["probe_capacity"]
-
 _TASKS_EACH = 2  # the command and its shim
 # The keeper's own memory for a live command: its shim and its part of the supervisor (decision 126). The command's own comes on top.
 _BYTES_EACH = {"program": 86 << 10, "fork": 489 << 10}

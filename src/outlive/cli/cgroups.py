@@ -5,8 +5,6 @@ import os
 
 from outlive.keeper.common.cgroups import group_of, mount_point
 
-__all__ = ["probe_cgroup_v1", "probe_cgroup_v2"]
-
 
 def probe_cgroup_v2() -> tuple[bool, str]:
     """Tell whether a child group with freeze and kill can be made below our own (cgroups(7))."""

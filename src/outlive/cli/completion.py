@@ -11,8 +11,6 @@ from outlive.cli.file_change import FileChange, read_text
 from outlive.cli.output import show, show_diff, show_json
 from outlive.core.errors import ConfigInvalid
 
-__all__ = ["SHELLS", "completion_script", "install_completion", "script_path", "show_candidates"]
-
 _READABLE = 0o644
 
 # Each script passes the words up to the cursor as they are, and gets one candidate a line. Where there is none the

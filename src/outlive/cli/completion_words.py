@@ -9,8 +9,6 @@ from typing import Any
 
 from typer.core import TyperArgument, TyperGroup, TyperOption
 
-__all__ = ["candidates"]
-
 
 def candidates(command: Any, words: Sequence[str]) -> list[tuple[str, str]]:  # noqa: ANN401 -- typer names no type for it
     """Return (word, help) for everything that the last of `words` may become; nothing means a file, or anything.

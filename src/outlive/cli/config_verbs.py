@@ -8,8 +8,6 @@ from outlive.config import OPTIONS, Option, Origin, resolve
 from outlive.discovery.config_files import read_config_files
 from outlive.discovery.state_folder import working_folder
 
-__all__ = ["show_config"]
-
 _HIDDEN = "(hidden)"
 
 

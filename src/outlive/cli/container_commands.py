@@ -6,8 +6,6 @@ import typer
 
 from outlive.cli.flags import Json, StateDir
 
-__all__ = ["add_container_verbs"]
-
 
 def add_container_verbs(app: typer.Typer) -> None:
     """Add the verbs to the program."""

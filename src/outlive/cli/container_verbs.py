@@ -18,8 +18,6 @@ from outlive.core.layout import Layout
 from outlive.discovery.state_folder import layout_of
 from outlive.protocols.keeper import decode_spec
 
-__all__ = ["list_containers", "remove_containers"]
-
 _FAILED = 1
 _SHOWN = 4  # processes of one container that a line names
 

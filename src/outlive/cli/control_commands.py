@@ -7,8 +7,6 @@ import typer
 
 from outlive.cli.flags import Group, Json, NoStart, OptionalNames, StateDir, Tags
 
-__all__ = ["add_control_verbs"]
-
 _Do = Callable[[Any], None]  # with a process; the client is imported when a verb is called
 
 

@@ -4,8 +4,6 @@ from outlive import __version__
 from outlive.cli.output import show, show_json
 from outlive.cli.probes import ProbeResult, find_out
 
-__all__ = ["run_doctor"]
-
 
 def run_doctor(state_dir: str, *, as_json: bool) -> int:
     """Print the findings; return the exit code: 1 when something that outlive cannot do without is missing."""

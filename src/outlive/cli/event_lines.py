@@ -10,8 +10,6 @@ from outlive.cli.process_verbs import parse_tags, view
 from outlive.cli.tables import outcome, shown_command
 from outlive.client import ProcessEvent
 
-__all__ = ["Wanted", "event_line", "show_events"]
-
 _PATIENCE_S = 24 * 3600.0  # who follows events stays, however long the server is away
 _ENDS = frozenset({"ended", "closed", "removed"})  # told with how it ended
 

@@ -11,8 +11,6 @@ from outlive.client import Client
 from outlive.config.web_address import websocket_url
 from outlive.core.errors import ConfigInvalid, InvalidRequest
 
-__all__ = ["a_client", "check_verb", "far_url", "take_host"]
-
 HOST, TOKEN_FILE, CA_FILE = "OUTLIVE_HOST", "OUTLIVE_TOKEN_FILE", "OUTLIVE_CA"
 _FLAGS = {"--host": HOST, "--token-file": TOKEN_FILE, "--ca": CA_FILE}
 _PATIENCE_S = 30.0

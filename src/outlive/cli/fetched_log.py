@@ -13,8 +13,6 @@ from outlive.client import Gap, Output, Process
 from outlive.core.layout import Layout
 from outlive.keeper.common.kernel import punch_hole
 
-__all__ = ["Keep", "fetched"]
-
 Keep = Callable[[Output | Gap], None]
 
 

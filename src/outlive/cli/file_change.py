@@ -8,8 +8,6 @@ from dataclasses import dataclass
 
 from outlive.core.errors import ConfigInvalid
 
-__all__ = ["FileChange", "read_text"]
-
 _MAX_BYTES = 64 << 20  # ~/.claude.json grows with every conversation; beyond this it is something else
 
 

@@ -8,8 +8,6 @@ import typer
 from outlive.config import Option
 from outlive.discovery.state_folder import STATE_DIR
 
-__all__ = ["DryRun", "Group", "Json", "NoStart", "OptionalNames", "StateDir", "Tags", "choice", "help_of"]
-
 
 def help_of(option: Option) -> str:
     """Return an option's sentence with its default and its environment variables."""

@@ -6,8 +6,6 @@ import gc
 import time
 from collections.abc import Iterator
 
-__all__ = ["collect_sometimes", "collecting_when_quiet"]
-
 # Reference counts free nearly everything here; at the usual thresholds (700, 10, 10) looking for cycles takes 4 % of
 # a busy server. So many objects that wait for the next look are some megabytes at most, and the look is 10 ms.
 _THRESHOLDS = (25_000, 10, 5)

@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from outlive.cli.json_members import member, put_member, remove_member
 from outlive.core.errors import ConfigInvalid
 
-__all__ = ["HOSTS", "Host", "config_path", "is_name", "with_entry", "without_entry"]
-
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")  # what Claude Code takes; the others take more
 _OTHER_TRANSPORTS = ("url", "headers")
 

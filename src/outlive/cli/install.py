@@ -11,8 +11,6 @@ from outlive.cli.output import show, show_diff, show_json
 from outlive.core.errors import ConfigInvalid
 from outlive.discovery.state_folder import working_folder
 
-__all__ = ["install_host"]
-
 _SECRET = 0o600  # a user's file may come to hold keys of other servers
 _SHARED = 0o666  # a project's is committed
 

@@ -8,8 +8,6 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-__all__ = ["NotJson", "member", "put_member", "remove_member"]
-
 _BLANKS = " \t\r\n"
 _UNIT = "  "
 _DECODER = json.JSONDecoder()

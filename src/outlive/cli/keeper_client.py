@@ -14,8 +14,6 @@ from outlive.keeper.common.locks import holder_of
 from outlive.keeper.common.sockets import connect_unix, receive, send
 from outlive.protocols.keeper import VERSION, decode_message, encode_message
 
-__all__ = ["KeeperClient"]
-
 _CONNECT_PATIENCE_S = 3.0  # a supervisor that has just died is back within 0.2 s
 _RETRY_S = 0.01
 _CANNOT_CONNECT = (FileNotFoundError, ConnectionRefusedError, BlockingIOError)

@@ -22,8 +22,6 @@ from outlive.discovery.keeper import ensure_keeper
 from outlive.discovery.state_folder import layout_of, open_state_folder
 from outlive.keeper.common.locks import has_ended, holder_of, take_lock
 
-__all__ = ["run_keeper"]
-
 _ATTEMPTS = 5  # somebody else may launch one at the same moment
 _LOOK_S = 0.02
 _GUARDIAN_PATIENCE_S = 5.0  # it comes up a moment after the supervisor

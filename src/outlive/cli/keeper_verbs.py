@@ -14,8 +14,6 @@ from outlive.discovery.keeper import ensure_keeper
 from outlive.keeper.common.disk import look_at
 from outlive.keeper.common.journal import read_journal
 
-__all__ = ["read_status", "stop_keeper", "upgrade_keeper"]
-
 _ATTEMPTS = 3
 _GONE_PATIENCE_S = 10.0
 _LOOK_S = 0.01

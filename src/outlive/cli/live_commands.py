@@ -6,8 +6,6 @@ import typer
 
 from outlive.cli.flags import Group, Json, NoStart, OptionalNames, StateDir, Tags
 
-__all__ = ["add_live_verbs"]
-
 _EVENT_WORDS = "queued|approval_requested|approval_decided|started|recovered|paused|resumed|stopping|ended|closed|removed|rejected|keeper_connected|keeper_disconnected|node_connected|node_away|missed"
 _STATE_WORDS = "queued|starting|running|paused|stopping|exited|signaled|failed_to_start|lost"
 

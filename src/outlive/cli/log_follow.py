@@ -5,8 +5,6 @@ from collections.abc import Callable
 from outlive.cli.log_view import LogShower
 from outlive.client import Gap, Output, Process
 
-__all__ = ["Keep", "follow"]
-
 Keep = Callable[[Output | Gap], None]
 
 

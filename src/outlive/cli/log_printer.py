@@ -11,8 +11,6 @@ from outlive.cli.output import say
 from outlive.core.redactions import redacted_member
 from outlive.store.log_search import LogLine
 
-__all__ = ["JsonPrinter", "Printer", "RawPrinter"]
-
 _NAMES = ("stdout", "stderr")
 
 

@@ -14,8 +14,6 @@ from outlive.store.log_search import LogSearch, tail_start
 from outlive.store.output_log import OutputChunk, OutputLog
 from outlive.store.secret_values import hiding_of_folder
 
-__all__ = ["LogShower", "LogView"]
-
 _STREAMS = {"stdout": frozenset({0}), "stderr": frozenset({1}), "both": frozenset({0, 1})}
 _READ_BYTES = 256 * 1024
 _MATCHES = 1000  # found in one turn before they are printed

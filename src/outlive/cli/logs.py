@@ -11,8 +11,6 @@ from outlive.core.errors import InvalidRequest
 from outlive.core.identity import is_process_id
 from outlive.core.layout import Layout
 
-__all__ = ["show_logs"]
-
 
 def show_logs(layout: Layout, name: str, view: LogView, *, state_dir: str | None, no_start: bool) -> int:
     """Print output; return 1 when a text was looked for and not found.

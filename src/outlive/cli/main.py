@@ -9,8 +9,6 @@ import gc
 import os
 import sys
 
-__all__ = ["main", "refusal"]
-
 _INTERRUPTED = 130  # 128 + SIGINT, as shells count
 
 

@@ -6,8 +6,6 @@ from outlive.discovery.state_folder import layout_of, open_state_folder
 from outlive.frontends.mcp.stdio.pipes import Pipes
 from outlive.frontends.mcp.stdio.relay import Relay
 
-__all__ = ["relay_mcp"]
-
 
 def relay_mcp(state_dir: str | None) -> int:
     """Relay between the host on stdin and stdout and the server until stdin ends; return the exit code.

@@ -6,8 +6,6 @@ from outlive.config.values import parse_seconds
 from outlive.core.cursor import Cursor
 from outlive.core.errors import InvalidRequest
 
-__all__ = ["parse_since"]
-
 _HINT = "For example 10m, 2h, 14:30, 2026-01-31T12:00, 2026-01-31T12:00Z, or the cursor 1024.0."
 
 

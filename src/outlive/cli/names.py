@@ -4,8 +4,6 @@ from outlive.client import Client, InvalidRequest, Process, ProcessNotFound
 from outlive.client.results import ProcessInfo
 from outlive.core.identity import is_process_id
 
-__all__ = ["find_process", "matching", "short_name"]
-
 _SHORT = 6  # the random end of an id; a thousand processes rarely share one
 _RECENT = 1000
 

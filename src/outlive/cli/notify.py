@@ -4,8 +4,6 @@ import contextlib
 import socket
 from collections.abc import MutableMapping
 
-__all__ = ["Notifier"]
-
 _VARIABLE = "NOTIFY_SOCKET"
 _PATIENCE_S = 2.0  # systemd empties the socket at once; a hung one must not keep us from serving
 

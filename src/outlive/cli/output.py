@@ -13,8 +13,6 @@ from outlive.core.errors import OutliveError
 from outlive.core.hints import hint_for
 from outlive.core.redactions import hidden_words
 
-__all__ = ["plain", "say", "show", "show_diff", "show_error", "show_json", "tell_hidden"]
-
 _COLOURS = {"+": "32", "-": "31", "@": "36"}  # ECMA-48: green, red, cyan
 
 

@@ -7,8 +7,6 @@ import typer
 from outlive.cli.flags import Json, NoStart, StateDir
 from outlive.discovery.state_folder import layout_of
 
-__all__ = ["add_policy_verbs"]
-
 _Names = Annotated[
     list[str], typer.Argument(metavar="ID...", help="Ids, or ends of ids, of what waits for an approval.")
 ]

@@ -22,8 +22,6 @@ from outlive.policy.patterns import CommandPatterns
 from outlive.policy.program_file import ProgramFile
 from outlive.policy.starters import reason_for
 
-__all__ = ["EXIT_CODES", "check_policy"]
-
 # 1 and 2 are what goes wrong with the verb itself.
 EXIT_CODES = {Verdict.ALLOW: 0, Verdict.ASK: 3, Verdict.DENY: 4}
 _LISTS = ("deny", "ask", "allow", "policy_default", "policy_opaque", "allowed_commands")

@@ -25,8 +25,6 @@ from outlive.keeper.common.disk import look_at
 from outlive.keeper.common.kernel import become_subreaper, pidfd_exit_status, punch_hole
 from outlive.keeper.sandbox.capabilities import Capabilities, ask_offers
 
-__all__ = ["ProbeResult", "existing_folder", "find_out"]
-
 _Importance = Literal["required", "optional", "fact"]
 _FEW_COMMANDS = 100  # fewer at a time is worth a word
 _CANNOT_WRITE = (

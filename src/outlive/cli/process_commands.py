@@ -7,8 +7,6 @@ import typer
 from outlive.cli.flags import Group, Json, NoStart, StateDir, Tags
 from outlive.discovery.state_folder import layout_of
 
-__all__ = ["add_process_verbs"]
-
 _Name = Annotated[str, typer.Argument(metavar="ID", help="An id, the end of one, or a pid.")]
 
 

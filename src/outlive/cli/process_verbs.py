@@ -21,21 +21,6 @@ from outlive.client.results import ProcessInfo, ProcessStats
 from outlive.core.error_meanings import MEANINGS
 from outlive.core.errors import error_from_slug
 
-__all__ = [
-    "Selection",
-    "act",
-    "act_on",
-    "connected",
-    "every",
-    "inspect",
-    "list_processes",
-    "parse_tags",
-    "say_degraded",
-    "send_input",
-    "view",
-    "wait_for",
-]
-
 _T = TypeVar("_T")
 
 _FAILED = 1

@@ -4,8 +4,6 @@ import os
 import shutil
 import sys
 
-__all__ = ["program_words"]
-
 _COMMAND = "outlive"
 
 

@@ -7,8 +7,6 @@ import gc
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-__all__ = ["list_quickly", "show_quickly"]
-
 _LIMIT = 50
 _Kind = Literal["switch", "text", "count"]
 _COMMON: Mapping[str, tuple[str, _Kind]] = {

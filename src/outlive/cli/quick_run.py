@@ -5,8 +5,6 @@ Whatever it does not understand at once it leaves to typer, which explains mista
 
 from collections.abc import Callable, Sequence
 
-__all__ = ["run_quickly"]
-
 _SWITCHES: dict[str, tuple[str, object]] = {
     "-d": ("is_detached", True),
     "--detach": ("is_detached", True),

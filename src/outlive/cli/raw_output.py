@@ -20,8 +20,6 @@ from outlive.policy.access import Scope
 from outlive.policy.tokens import find_token
 from outlive.store.token_file import TokenFile
 
-__all__ = ["check_raw", "may_show_raw", "record_raw"]
-
 _OUTSIDE = "Ask from a terminal outside of what outlive runs."
 _TOKEN = "Set OUTLIVE_TOKEN to a token of that scope: `outlive token create --scope admin`."  # noqa: S105 -- a hint
 

@@ -7,8 +7,6 @@ from outlive.core.errors import ConfigInvalid
 from outlive.core.layout import Layout
 from outlive.store.token_file import TokenFile
 
-__all__ = ["check_reach"]
-
 _LOOPBACK = frozenset({"127.0.0.1", "::1"})
 
 

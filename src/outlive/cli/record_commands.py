@@ -7,8 +7,6 @@ import typer
 from outlive.cli.flags import Group, Json, NoStart, OptionalNames, StateDir, Tags
 from outlive.discovery.state_folder import layout_of
 
-__all__ = ["add_record_verbs"]
-
 _Force = Annotated[
     bool,
     typer.Option("--force", "-f", help="End what still runs (KILL at once), too.", show_default=False),

@@ -21,8 +21,6 @@ from outlive.config.values import parse_seconds
 from outlive.core.layout import Layout
 from outlive.core.lifecycle import ENDED
 
-__all__ = ["Pruning", "change_tags", "prune"]
-
 _FAILED = 1
 _STATES = tuple(sorted(state.value for state in ENDED))
 _SHOWN = 20  # of what would go; the rest is counted

@@ -6,8 +6,6 @@ import typer
 
 from outlive.cli.flags import Json, StateDir
 
-__all__ = ["add_run_verbs"]
-
 _NoStart = Annotated[
     bool,
     typer.Option(

@@ -25,8 +25,6 @@ from outlive.keeper.common.kernel import set_dumpable
 from outlive.keeper.common.spawn import remember_soft_limit
 from outlive.server.http.listeners import Listeners
 
-__all__ = ["serve"]
-
 _DECIDED = frozenset({"flag", "environment", "project"})  # the user's and the system's files are read again
 _OF_THIS_START = frozenset({"state_dir", "print_json"})  # no rule, and no door
 _PORTS = ("jsonrpc_port", "mcp_port", "rest_port", "bridge_port")

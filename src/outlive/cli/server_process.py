@@ -34,8 +34,6 @@ from outlive.server.http.http_server import serving
 from outlive.server.http.listeners import Listeners
 from outlive.server.http.tls import server_context
 
-__all__ = ["run_server"]
-
 _Service = Callable[[ASGIApp, Sequence[socket]], AbstractAsyncContextManager[None]]
 
 _LOOK_S = 1.0  # between looks at where the state folder lies

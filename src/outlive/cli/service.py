@@ -15,8 +15,6 @@ from outlive.core.errors import ConfigInvalid, OutliveError
 from outlive.core.layout import Layout
 from outlive.discovery.state_folder import layout_of
 
-__all__ = ["ACCOUNT", "install_service", "service_status", "uninstall_service"]
-
 ACCOUNT = "outlive"
 _SYSTEM_FOLDER = "/etc/systemd/system"
 _SYSTEM_STATE = "/var/lib/outlive"

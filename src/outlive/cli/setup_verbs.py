@@ -11,8 +11,6 @@ from outlive.cli.completion import SHELLS, install_completion
 from outlive.cli.flags import DryRun, Json, StateDir, choice
 from outlive.cli.hosts import HOSTS, is_name
 
-__all__ = ["add_setup_verbs"]
-
 _System = Annotated[
     bool,
     typer.Option(

@@ -9,8 +9,6 @@ from outlive.core.layout import Layout
 from outlive.discovery.keeper import find_shim
 from outlive.keeper.common.shim_program import SHIM_VARIABLE
 
-__all__ = ["keeper_status", "probe_shims"]
-
 _PATIENCE_S = 5.0
 
 

@@ -13,8 +13,6 @@ from outlive.cli.tables import outcome, shown_command, shown_size, table
 from outlive.client import Client, InvalidRequest, Process, ProcessInfo, ProcessNotFound
 from outlive.core.redactions import redacted_member
 
-__all__ = ["Look", "Looking", "Sample", "show_stats"]
-
 _HEAD = ("ID", "STATE", "CPU", "MEMORY", "PIDS", "PORTS", "WAITS FOR", "COMMAND")
 _FIRST_S = 0.5  # between the two looks that the first CPU figures need
 _REDRAW = (

@@ -9,8 +9,6 @@ from collections.abc import Mapping, Sequence
 from outlive.cli.units import Scope
 from outlive.core.errors import BackendUnavailable, StartFailed
 
-__all__ = ["Systemd"]
-
 _PATIENCE_S = 120.0  # longer than a unit's start may take (90 s)
 _BOOTED = "/run/systemd/system"  # sd_booted(3)
 _PROPERTIES = ("LoadState", "ActiveState", "SubState", "UnitFileState", "MainPID")

@@ -7,17 +7,6 @@ from outlive.cli.names import short_name
 from outlive.cli.output import plain
 from outlive.client.results import ProcessInfo
 
-__all__ = [
-    "age",
-    "describe",
-    "exit_status",
-    "outcome",
-    "process_rows",
-    "shown_command",
-    "shown_size",
-    "table",
-]
-
 _HEAD = ("ID", "STATE", "PID", "AGE", "TIME", "OUTPUT", "COMMAND")
 _COMMAND_WIDTH = 60
 _SIGNALED = 128  # how shells count an end by a signal

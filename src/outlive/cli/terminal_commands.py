@@ -6,8 +6,6 @@ import typer
 
 from outlive.cli.flags import Json, NoStart, StateDir
 
-__all__ = ["add_terminal_verbs"]
-
 _Which = Annotated[str, typer.Argument(metavar="TERMINAL", help="An id, the end of one, or a name.")]
 
 

@@ -12,16 +12,6 @@ from outlive.cli.process_verbs import connected
 from outlive.cli.tables import table
 from outlive.client import Client, InvalidRequest, ProcessNotFound
 
-__all__ = [
-    "attach_terminal",
-    "close_terminals",
-    "execute_there",
-    "list_terminals",
-    "new_terminal",
-    "read_terminal",
-    "send_to",
-]
-
 _STILL_RUNS = 124  # as timeout(1), and as `outlive wait`
 _UNKNOWN = 125  # as `outlive run`: nobody can know how it ended
 _Terminal = Mapping[str, Any]

@@ -6,8 +6,6 @@ import typer
 
 from outlive.cli.flags import Json, StateDir
 
-__all__ = ["add_token_verbs"]
-
 _SCOPES = "read|run|admin|bridge"
 
 

@@ -10,9 +10,6 @@ from outlive.policy.access import Scope
 from outlive.policy.tokens import Token
 from outlive.store.token_file import TokenFile
 
-__all__ = ["create_token", "list_tokens", "parse_scope", "revoke_token"]
-
-
 _SCOPES = {one.name.lower(): one for one in Scope if one is not Scope.HELLO}  # that one needs no token
 
 

@@ -7,8 +7,6 @@ from typing import Literal
 from outlive.core.errors import ConfigInvalid
 from outlive.keeper.common.launch import EXTERNAL_VARIABLE, SERVICE_VARIABLE
 
-__all__ = ["KEEPER_UNIT", "MARK", "SERVER_UNIT", "Scope", "UnitPlan", "unit_texts"]
-
 SERVER_UNIT = "outlive.service"
 KEEPER_UNIT = "outlive-keeper.service"
 MARK = "# Written by `outlive service install`; `systemctl edit` keeps what you add.\n"

@@ -28,8 +28,6 @@ from outlive.config import OPTIONS, Option
 from outlive.core.errors import InvalidState
 from outlive.discovery.state_folder import layout_of
 
-__all__ = ["complete_words", "run_verbs"]
-
 _COMMAND = "outlive"
 
 _app = typer.Typer(

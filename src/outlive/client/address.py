@@ -9,8 +9,6 @@ from outlive.discovery.own_token import own_token, token_headers
 from outlive.discovery.server import Server
 from outlive.discovery.state_folder import layout_of, open_state_folder
 
-__all__ = ["Address", "say_nothing"]
-
 _PATH = "/ws/mcp"
 
 

@@ -4,8 +4,6 @@ from outlive.client.link import Link
 from outlive.client.messages import read_approval, read_info
 from outlive.client.results import PendingApproval, ProcessInfo
 
-__all__ = ["AsyncApprovals"]
-
 
 class AsyncApprovals:
     """One part of `AsyncClient`."""

@@ -14,8 +14,6 @@ from outlive.client.handshake import OPTIONS, keep_alive, refusal, secured
 from outlive.client.local_wire import widen
 from outlive.client.runtime import ConnectionLost
 
-__all__ = ["AsyncioRuntime"]
-
 _T = TypeVar("_T")
 
 

@@ -29,8 +29,6 @@ from outlive.client.thread_runtime import ThreadRuntime
 from outlive.core.cursor import BEGINNING, Cursor
 from outlive.core.identity import ProcessId
 
-__all__ = ["Client", "Events", "Follow", "Process"]
-
 # Spelled out here because inside the class `list` is the method.
 _Infos = list[ProcessInfo]
 _Approvals = list[PendingApproval]

@@ -14,8 +14,6 @@ from outlive.client.runtime import ConnectionLost, Runtime, Transport, Unreachab
 from outlive.core.cursor import Cursor
 from outlive.core.errors import BackendUnavailable, OutliveError, ProtocolViolation
 
-__all__ = ["ClientConnection", "greet"]
-
 _TEXT_INPUT_BYTES = (
     64 * 1024
 )  # what an earlier server hands over at once: of less nothing needs to be counted

@@ -21,8 +21,6 @@ from outlive.core.cursor import BEGINNING, Cursor
 from outlive.core.identity import RANDOM_BYTES, ProcessId, new_process_id
 from outlive.discovery.own_kind import own_nice, own_umask
 
-__all__ = ["AsyncClient"]
-
 # Spelled out here because inside the class `list` is the method.
 _Infos = list[ProcessInfo]
 

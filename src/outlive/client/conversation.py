@@ -21,8 +21,6 @@ from outlive.client.messages import (
 from outlive.client.results import ProcessEvent
 from outlive.core.cursor import Cursor
 
-__all__ = ["FOLLOWER", "Conversation"]
-
 FOLLOWER = 0  # who hears what is told of the followed process; requests count from 1
 
 # What is told while nobody takes it, because another caller of this connection waits for an answer that comes behind it.

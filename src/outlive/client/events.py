@@ -10,8 +10,6 @@ from outlive.client.results import ProcessEvent
 from outlive.client.runtime import ConnectionLost
 from outlive.core.errors import OutliveError
 
-__all__ = ["AsyncEvents"]
-
 
 class AsyncEvents:
     """An asynchronous iterator over events from now on, for one consumer. It does not end by itself.

@@ -14,8 +14,6 @@ from outlive.client.runtime import ConnectionLost
 from outlive.core.cursor import Cursor
 from outlive.core.errors import AccessDenied, BackendUnavailable
 
-__all__ = ["AsyncFeed", "FeedListener"]
-
 _T = TypeVar("_T")
 
 _ANSWER_S = 20.0

@@ -14,8 +14,6 @@ from outlive.client.runtime import ConnectionLost
 from outlive.core.cursor import Cursor
 from outlive.core.errors import AccessDenied, OutliveError, ProtocolViolation
 
-__all__ = ["AsyncFollow", "silence"]
-
 
 class AsyncFollow:
     """An asynchronous iterator over a process's output, for one consumer. It ends with the process.

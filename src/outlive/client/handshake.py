@@ -10,8 +10,6 @@ from outlive.client.refusals import CONNECTING_S, refused
 from outlive.client.runtime import Unreachable
 from outlive.core.errors import AccessDenied
 
-__all__ = ["OPTIONS", "keep_alive", "refusal", "secured"]
-
 
 class _ConnectOptions(TypedDict):
     compression: None

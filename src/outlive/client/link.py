@@ -9,8 +9,6 @@ from outlive.client.patience import Patience, is_passing
 from outlive.client.runtime import ConnectionLost, Runtime, Unreachable
 from outlive.core.errors import BackendUnavailable, OutliveError
 
-__all__ = ["ANSWER_S", "Link"]
-
 _T = TypeVar("_T")
 
 ANSWER_S = 60.0  # longer than any deadline inside the server

@@ -17,8 +17,6 @@ from urllib.parse import urlsplit
 from outlive.client.refusals import CONNECTING_S, refused
 from outlive.client.runtime import ConnectionLost, Unreachable
 
-__all__ = ["LocalWire", "open_local", "widen"]
-
 _TEXT, _BINARY, _CLOSE, _PING, _PONG = 0x1, 0x2, 0x8, 0x9, 0xA
 _FIN, _MASKED = 0x80, 0x80
 _SHORT_MAX, _MEDIUM, _LONG = 125, 126, 127

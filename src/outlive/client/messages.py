@@ -26,25 +26,6 @@ from outlive.core.errors import OutliveError, ProtocolViolation, error_from_slug
 from outlive.core.identity import ProcessId
 from outlive.core.location import LOCAL
 
-__all__ = [
-    "Attached",
-    "Ended",
-    "Heard",
-    "Message",
-    "OutputMissing",
-    "OutputPiece",
-    "ServerAnswer",
-    "ServerHello",
-    "Told",
-    "encode_input",
-    "encode_request",
-    "read_approval",
-    "read_error",
-    "read_frame",
-    "read_info",
-    "read_page",
-]
-
 # A megabyte is copied in a millisecond, beside which a question and its answer are nothing; the server holds it twice.
 _MAX_INPUT_BYTES = 1024 * 1024
 _INPUT_HEAD_BYTES = 4096  # more than the line of JSON before the bytes can take

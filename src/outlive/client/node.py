@@ -19,8 +19,6 @@ from outlive.core.cursor import Cursor
 from outlive.core.errors import BackendUnavailable
 from outlive.core.identity import ProcessId
 
-__all__ = ["NodeClient"]
-
 _ANSWER_S = 45.0  # longer than any deadline over there; a start's is 25 s, a write's 30 s
 _PAGE_BYTES = 256 * 1024  # the largest page
 _PATIENCE_S = 3.0  # a connection that was cut is opened again; a node that is away is its owner's matter

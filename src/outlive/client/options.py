@@ -7,8 +7,6 @@ from typing import Literal, TypedDict
 
 from outlive.core.umask import umask_text
 
-__all__ = ["StartOptions", "execute_params"]
-
 
 class StartOptions(TypedDict, total=False):
     """Everything a start takes besides the command; what is left out is the server's default.

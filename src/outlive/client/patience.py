@@ -2,8 +2,6 @@
 
 from outlive.core.errors import BackendUnavailable, LimitExceeded, OutliveError
 
-__all__ = ["Patience", "is_passing"]
-
 _FIRST_S = 0.02  # a server that was started again may listen already
 _LONGEST_S = 0.5
 _FACTOR = 1.6

@@ -4,8 +4,6 @@ from typing import Any
 
 from outlive.client.link import Link
 
-__all__ = ["Backends"]
-
 _Nodes = list[dict[str, Any]]
 
 

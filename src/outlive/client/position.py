@@ -5,8 +5,6 @@ from outlive.client.results import Gap, Output, Stream
 from outlive.core.cursor import Cursor
 from outlive.core.errors import ProtocolViolation
 
-__all__ = ["Position"]
-
 
 class Position:
     """The cursor behind everything that was passed on.

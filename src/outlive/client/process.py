@@ -13,8 +13,6 @@ from outlive.core.cursor import BEGINNING, Cursor
 from outlive.core.errors import AccessDenied
 from outlive.core.identity import ProcessId
 
-__all__ = ["AsyncProcess", "Until", "position_of"]
-
 _WAIT_S = 45.0  # of one question; a process that takes longer is asked about again
 _PAGE_BYTES = 256 * 1024  # the largest page
 

@@ -6,9 +6,6 @@ from outlive.core.cursor import Cursor
 from outlive.core.errors import LimitExceeded
 from outlive.core.identity import ProcessId
 
-__all__ = ["AsyncPlumbing"]
-
-
 _FULL_PAUSE_S = 0.25
 
 

@@ -5,8 +5,6 @@ import json
 from outlive.client.runtime import Unreachable
 from outlive.core.errors import SLUGS, OutliveError, error_from_slug
 
-__all__ = ["CONNECTING_S", "refused"]
-
 CONNECTING_S = 30.0  # a server that has just started lets its callers wait until it has recovered
 
 _STATUS_SLUGS = {401: "key_missing", 403: "foreign_origin", 421: "foreign_host"}

@@ -8,18 +8,6 @@ from typing import Literal
 from outlive.core.cursor import Cursor
 from outlive.core.identity import ProcessId
 
-__all__ = [
-    "Completion",
-    "Gap",
-    "Output",
-    "Page",
-    "PendingApproval",
-    "ProcessEvent",
-    "ProcessInfo",
-    "ProcessStats",
-    "Stream",
-]
-
 Stream = Literal["stdout", "stderr"]
 
 

@@ -9,8 +9,6 @@ from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from typing import Any, Protocol, TypeVar, cast
 
-__all__ = ["ConnectionLost", "Runtime", "Transport", "Unreachable", "WakeEvent", "run"]
-
 _T = TypeVar("_T")
 
 

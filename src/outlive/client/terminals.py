@@ -5,8 +5,6 @@ from typing import Any, Literal
 
 from outlive.client.link import ANSWER_S, Link
 
-__all__ = ["AsyncTerminals", "TerminalCall"]
-
 TerminalCall = Literal["list", "create", "execute", "read", "write", "resize", "close"]
 _REPEATABLE = frozenset({"list", "read", "resize"})  # the others would open, type or close something twice
 _DEFAULT_WAIT_S = 45.0  # of `execute`, where neither the caller nor the server's operator says more

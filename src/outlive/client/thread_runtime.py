@@ -10,8 +10,6 @@ from typing import Self, TypeVar
 from outlive.client.local_wire import open_local
 from outlive.client.runtime import Transport
 
-__all__ = ["ThreadRuntime"]
-
 _T = TypeVar("_T")
 
 

@@ -9,8 +9,6 @@ from websockets.sync.client import ClientConnection, connect
 from outlive.client.handshake import OPTIONS, keep_alive, refusal, secured
 from outlive.client.runtime import ConnectionLost
 
-__all__ = ["ThreadWire", "open_wire"]
-
 
 class ThreadWire:
     """An open WebSocket. See `Wire` for what the methods promise."""

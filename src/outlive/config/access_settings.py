@@ -5,8 +5,6 @@ from dataclasses import dataclass
 from outlive.config.declaration import option
 from outlive.config.values import parse_folder, parse_names, parse_origins, parse_switch, parse_text
 
-__all__ = ["AccessSettings"]
-
 
 def _parse_callbacks(text: str) -> str:
     """Return off, read or run."""

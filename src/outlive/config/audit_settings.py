@@ -5,8 +5,6 @@ from dataclasses import dataclass
 from outlive.config.declaration import option
 from outlive.config.values import parse_count, parse_hiding, parse_lines, parse_size, parse_switch
 
-__all__ = ["AuditSettings"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class AuditSettings:

@@ -5,8 +5,6 @@ from dataclasses import dataclass
 from outlive.config.declaration import option
 from outlive.config.values import parse_addresses, parse_wait
 
-__all__ = ["BridgeOptions"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class BridgeOptions:

@@ -7,8 +7,6 @@ from typing import Any
 from outlive.config.options import Tightening
 from outlive.config.values import parse_port
 
-__all__ = ["option", "port"]
-
 
 def option(
     kind: str,

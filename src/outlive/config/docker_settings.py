@@ -21,8 +21,6 @@ from outlive.config.values import (
     parse_wait,
 )
 
-__all__ = ["ContainerOptions"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class ContainerOptions:

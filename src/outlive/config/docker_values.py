@@ -6,15 +6,6 @@ from outlive.config.values import parse_switch
 from outlive.core.errors import InvalidRequest
 from outlive.core.location import DOCKER, LOCAL, parse_isolation
 
-__all__ = [
-    "parse_backend",
-    "parse_isolation_name",
-    "parse_mounts",
-    "parse_network",
-    "parse_transport",
-    "parse_user",
-]
-
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 _VOLUME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{1,127}")  # of a daemon on another machine
 _USER = re.compile(r"[0-9]{1,10}(:[0-9]{1,10})?")

@@ -5,8 +5,6 @@ from dataclasses import dataclass
 from outlive.config.declaration import option, port
 from outlive.config.values import parse_count, parse_folder, parse_host, parse_seconds, parse_size
 
-__all__ = ["PortOptions"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class PortOptions:

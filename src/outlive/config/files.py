@@ -12,8 +12,6 @@ from outlive.config.options import Option
 from outlive.config.settings import OPTIONS
 from outlive.core.errors import ConfigInvalid
 
-__all__ = ["ConfigFile", "FileEntry", "FileKind", "read_entries"]
-
 FileKind = Literal["project", "user", "system"]
 _KEYS = {option.key: option for option in OPTIONS}
 

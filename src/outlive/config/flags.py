@@ -8,8 +8,6 @@ from collections.abc import Iterable, Sequence
 
 from outlive.config.options import Option
 
-__all__ = ["read_flags"]
-
 
 def read_flags(words: Sequence[str], options: Iterable[Option]) -> dict[str, str] | None:
     """Return option name -> text; None when a word is no plain `--flag value`, `--flag=value` or `--switch`."""

@@ -8,8 +8,6 @@ from outlive.config.values import parse_folder, parse_words
 from outlive.config.web_address import websocket_url
 from outlive.core.location import DOCKER, LOCAL
 
-__all__ = ["NODE_TOKEN", "NodeSettings", "parse_nodes"]
-
 NODE_TOKEN = "OUTLIVE_NODE_TOKEN_"  # noqa: S105 -- the beginning of variables' names
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,62}")

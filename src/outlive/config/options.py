@@ -4,8 +4,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ["Option", "Tightening"]
-
 # How a project's file may change a value: a smaller number, fewer or more words, a switch to one side, a smaller set,
 # a stricter verdict, a stronger profile, more that is hidden.
 Tightening = Literal["lower", "subset", "superset", "on", "off", "narrower", "stricter", "stronger", "hides"]

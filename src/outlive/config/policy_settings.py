@@ -5,8 +5,6 @@ from dataclasses import dataclass
 from outlive.config.declaration import option
 from outlive.config.values import parse_seconds, parse_switch, parse_verdict, parse_words
 
-__all__ = ["PolicySettings"]
-
 _MAX_PATIENCE_S = 30 * 86400.0  # a person who has not answered by then has forgotten what it was
 
 

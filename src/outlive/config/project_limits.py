@@ -6,8 +6,6 @@ from outlive.config.options import Tightening
 from outlive.config.values import HIDING
 from outlive.core.sandbox import Profile
 
-__all__ = ["is_tighter"]
-
 # What stands further behind allows less: verdicts, and who shares a container.
 _STRICTNESS = {
     word: place for row in (("allow", "ask", "deny"), ("session", "strict")) for place, word in enumerate(row)

@@ -3,8 +3,6 @@
 from outlive.config.options import Option
 from outlive.config.settings import OPTIONS
 
-__all__ = ["render_reference"]
-
 _HEAD = """# Settings
 
 Every option of `outlive serve`. Strongest first: the flag, the environment (an empty variable counts as unset), the

@@ -16,8 +16,6 @@ from outlive.config.project_limits import is_tighter
 from outlive.config.settings import OPTIONS, Settings
 from outlive.core.errors import ConfigInvalid
 
-__all__ = ["Origin", "Resolution", "Source", "misspelt_names", "resolve"]
-
 Source = Literal["flag", "environment", "operator", "project", "user", "system", "default"]
 
 

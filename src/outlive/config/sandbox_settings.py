@@ -12,8 +12,6 @@ from outlive.config.values import (
     parse_words,
 )
 
-__all__ = ["SandboxOptions"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class SandboxOptions:

@@ -23,8 +23,6 @@ from outlive.config.values import (
     parse_tool_set,
 )
 
-__all__ = ["OPTIONS", "Settings"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings(

@@ -9,36 +9,6 @@ import re
 
 from outlive.core.sandbox import MIN_CPUS, Profile
 
-__all__ = [
-    "HIDING",
-    "LOG_LEVELS",
-    "parse_addresses",
-    "parse_bound",
-    "parse_count",
-    "parse_cpus",
-    "parse_cpus_bound",
-    "parse_folder",
-    "parse_hiding",
-    "parse_host",
-    "parse_level",
-    "parse_lines",
-    "parse_log_form",
-    "parse_names",
-    "parse_origins",
-    "parse_port",
-    "parse_profile_name",
-    "parse_seconds",
-    "parse_seconds_bound",
-    "parse_size",
-    "parse_size_bound",
-    "parse_switch",
-    "parse_text",
-    "parse_tool_set",
-    "parse_verdict",
-    "parse_wait",
-    "parse_words",
-]
-
 _VERDICTS = ("allow", "ask", "deny")
 _TOOL_SETS = ("lean", "documents", "terminals", "all")
 

@@ -2,8 +2,6 @@
 
 from urllib.parse import urlsplit
 
-__all__ = ["JSONRPC_PATH", "web_url", "websocket_url"]
-
 JSONRPC_PATH = "/ws/mcp"
 _SCHEMES = {"http": "ws", "https": "wss", "ws": "ws", "wss": "wss"}
 _WEB = {"ws": "http", "wss": "https"}

@@ -1,3 +1,1 @@
 """Nouns and rules of the product: pure values and decisions, no I/O, standard library only."""
-
-__all__: list[str] = []

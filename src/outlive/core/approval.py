@@ -3,8 +3,6 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-__all__ = ["ApprovalState"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApprovalState:

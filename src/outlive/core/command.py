@@ -10,8 +10,6 @@ from outlive.core.location import Isolation
 from outlive.core.sandbox import NO_LIMITS, Limits
 from outlive.core.terminal import TerminalNote
 
-__all__ = ["AfterExit", "Command", "OnLimit", "Stdin", "Stdio"]
-
 Stdio = Literal["pipes", "merge", "pty"]
 Stdin = Literal["none", "pipe", "lent"]
 OnLimit = Literal["truncate", "block", "kill"]

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 
 from outlive.core.errors import InvalidRequest
 
-__all__ = ["BEGINNING", "Cursor"]
-
 _MAX_DIGITS = 18  # keeps every offset below 2**63, which pread and SQLite accept
 
 

@@ -6,7 +6,5 @@ The words are slugs of errors, too: `errors` has their hints, `error_meanings` t
 
 from typing import Literal, get_args
 
-__all__ = ["DEGRADED", "Degraded"]
-
 Degraded = Literal["disk_full", "read_only", "folder_gone"]
 DEGRADED: frozenset[str] = frozenset(get_args(Degraded))

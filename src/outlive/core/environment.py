@@ -2,8 +2,6 @@
 
 from collections.abc import Mapping
 
-__all__ = ["SharedEnvironment"]
-
 
 class SharedEnvironment:
     """Variables that stand in the environment of many commands, and their NAME=VALUE words, joined by NUL once for all of them.

@@ -6,8 +6,6 @@ Apart from `errors`, which every keeper and every short program loads; nobody ne
 from collections.abc import Mapping
 from types import MappingProxyType
 
-__all__ = ["MEANINGS"]
-
 MEANINGS: Mapping[str, str] = MappingProxyType(
     {
         "command_not_allowed": "A program of the command line is not on the operator's list.",

@@ -6,24 +6,6 @@ Each protocol owns one table from slug to its own number; this module knows no p
 from collections.abc import Mapping
 from types import MappingProxyType
 
-__all__ = [
-    "SLUGS",
-    "AccessDenied",
-    "BackendUnavailable",
-    "CommandRefused",
-    "ConfigInvalid",
-    "CursorExpired",
-    "InvalidRequest",
-    "InvalidState",
-    "LimitExceeded",
-    "OutliveError",
-    "ProcessNotFound",
-    "ProtocolViolation",
-    "StartFailed",
-    "StoreCorrupt",
-    "error_from_slug",
-]
-
 
 class OutliveError(Exception):
     """The root: `code` is the stable slug, `message` is safe to show, `hint` says what to do next."""

@@ -10,25 +10,6 @@ from typing import Literal
 
 from outlive.core.process import Owner, ProcessRecord
 
-__all__ = [
-    "ApprovalDecided",
-    "ApprovalRequested",
-    "AuditEvent",
-    "Decision",
-    "Event",
-    "KeeperConnected",
-    "KeeperDisconnected",
-    "NodeAway",
-    "NodeConnected",
-    "ProcessClosed",
-    "ProcessCompleted",
-    "ProcessRecovered",
-    "ProcessRemoved",
-    "ProcessStarted",
-    "StartRejected",
-    "StateChanged",
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessStarted:

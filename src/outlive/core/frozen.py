@@ -8,8 +8,6 @@ subclass without that guard, and is frozen by becoming one of its own class. Sta
 from dataclasses import MISSING, Field, fields
 from typing import Any, TypeVar
 
-__all__ = ["frozen", "made_quickly", "thawed"]
-
 _T = TypeVar("_T")
 _THAW = "_thaw"
 

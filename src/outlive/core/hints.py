@@ -10,8 +10,6 @@ from typing import Literal
 
 from outlive.core.errors import SLUGS, OutliveError
 
-__all__ = ["HINTS", "Door", "hint_for", "worded"]
-
 Door = Literal["cli", "rest", "mcp"]
 
 _NOT_UNDERSTOOD = "Check the address; if it is right, upgrade the older one of client and server."

@@ -6,16 +6,6 @@ Owns the format (a ULID in lower case). Never reads a clock or a random source: 
 import re
 from typing import NewType
 
-__all__ = [
-    "ID_LENGTH",
-    "RANDOM_BYTES",
-    "ProcessId",
-    "id_from_bytes",
-    "id_to_bytes",
-    "is_process_id",
-    "new_process_id",
-]
-
 ProcessId = NewType("ProcessId", str)
 
 ID_LENGTH = 26

@@ -5,8 +5,6 @@ Each file has one writer: `out`, `err`, `idx`, `done`, `stop`, `paused`, `gaps`,
 that was withdrawn the server.
 """
 
-__all__ = ["STREAM_FILES", "Layout"]
-
 STREAM_FILES = ("out", "err")
 
 

@@ -8,8 +8,6 @@ from enum import StrEnum
 
 from outlive.core.errors import InvalidState
 
-__all__ = ["ACTIVE", "ENDED", "NOT_ENDED", "Cause", "State", "Trigger", "advance"]
-
 
 class State(StrEnum):
     """Where a process is in its life."""

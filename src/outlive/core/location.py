@@ -7,8 +7,6 @@ from typing import Literal, get_args
 
 from outlive.core.errors import InvalidRequest
 
-__all__ = ["DOCKER", "HERE", "LOCAL", "ContainerPlan", "Isolation", "Location", "parse_isolation"]
-
 LOCAL = "local"
 DOCKER = "docker"
 

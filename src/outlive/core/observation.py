@@ -3,8 +3,6 @@
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ["NOTHING", "Observation", "Waiting"]
-
 # For nothing that could be seen; for input (a read of the input is under way); for a secret (a terminal without echo).
 Waiting = Literal["no", "input", "password"]
 

@@ -15,8 +15,6 @@ from outlive.core.location import HERE, Location
 from outlive.core.sandbox import Sandbox
 from outlive.core.terminal import TerminalNote
 
-__all__ = ["Owner", "ProcessRecord"]
-
 _UNBOUND = Sandbox()
 
 

@@ -7,15 +7,6 @@ shown are one secret: where two touch nobody can see that they are two, and one 
 from bisect import bisect_left
 from collections.abc import Sequence
 
-__all__ = [
-    "HiddenSpans",
-    "Redactions",
-    "hidden_words",
-    "joined_spans",
-    "redacted_member",
-    "spans_within",
-]
-
 HiddenSpans = Sequence[tuple[int, int]]
 """Where bytes of one stream are hidden: offsets (begin, end), in order, apart from each other."""
 

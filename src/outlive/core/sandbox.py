@@ -7,8 +7,6 @@ from typing import Any
 
 from outlive.core.errors import InvalidRequest
 
-__all__ = ["MIN_CPUS", "NO_LIMITS", "Limits", "Profile", "Sandbox", "listed_environment", "parse_profile"]
-
 # What a guarded command finds of an environment that nobody chose for it.
 _LISTED = frozenset(
     {"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TERM", "COLORTERM", "NO_COLOR", "TZ"}

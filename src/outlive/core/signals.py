@@ -4,8 +4,6 @@ import signal
 
 from outlive.core.errors import InvalidRequest
 
-__all__ = ["signal_number"]
-
 
 def signal_number(wanted: int | str) -> int:
     """Return the number of a signal: 2, "INT" or "SIGINT", in either case.

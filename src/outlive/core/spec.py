@@ -6,8 +6,6 @@ from dataclasses import dataclass, field
 from outlive.core.environment import SharedEnvironment
 from outlive.core.frozen import made_quickly
 
-__all__ = ["Spec"]
-
 
 @made_quickly
 @dataclass(frozen=True, slots=True, kw_only=True)

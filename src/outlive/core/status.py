@@ -5,8 +5,6 @@ from typing import Literal
 from outlive.core.lifecycle import Cause
 from outlive.core.process import ProcessRecord
 
-__all__ = ["Status", "status_of", "termination_signal"]
-
 Status = Literal["running", "completed", "failed", "timeout", "terminated"]
 
 _KILL = 9

@@ -4,8 +4,6 @@ from collections.abc import Mapping
 
 from outlive.core.errors import InvalidRequest
 
-__all__ = ["MAX_TAGS", "MAX_TAG_NAME", "MAX_TAG_VALUE", "check_tags", "merge_tags"]
-
 MAX_TAGS = 64
 MAX_TAG_NAME = 128  # characters
 MAX_TAG_VALUE = 1024  # characters

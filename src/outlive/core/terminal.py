@@ -7,21 +7,6 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = [
-    "ENGINE",
-    "VSCODE",
-    "Executed",
-    "Form",
-    "ShellKind",
-    "Target",
-    "TerminalInfo",
-    "TerminalNote",
-    "TerminalState",
-    "TerminalText",
-    "Waiting",
-    "default_name",
-]
-
 Target = Literal["engine", "vscode"]
 TerminalState = Literal["ready", "busy", "closed", "unknown"]
 Waiting = Literal["none", "input", "password"]

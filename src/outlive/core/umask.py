@@ -1,7 +1,5 @@
 """A umask as callers write it: three octal digits, "022". Pure."""
 
-__all__ = ["UMASK_PATTERN", "parse_umask", "umask_text"]
-
 UMASK_PATTERN = r"^0?[0-7]{3}$"  # for schemas, in the dialect of JSON Schema
 
 

@@ -2,5 +2,3 @@
 
 Below everything that talks to a running server (the MCP relay, the client, the command line); knows no protocol.
 """
-
-__all__: list[str] = []

@@ -9,8 +9,6 @@ from collections.abc import Callable, Mapping
 from outlive.config import ConfigFile
 from outlive.core.errors import ConfigInvalid
 
-__all__ = ["PROJECT_FILE", "SYSTEM_FILE", "read_config_files", "user_file"]
-
 SYSTEM_FILE = "/etc/outlive/config.toml"
 PROJECT_FILE = ".outlive.toml"
 _VARIABLE = "OUTLIVE_CONFIG"

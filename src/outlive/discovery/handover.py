@@ -13,8 +13,6 @@ from collections.abc import Callable
 from outlive.core.layout import Layout
 from outlive.keeper.common.locks import holder_of, take_lock
 
-__all__ = ["HAND_OVER", "SELF_STARTED", "take_over"]
-
 SELF_STARTED = "--self-started"
 HAND_OVER = signal.SIGUSR1
 _PATIENCE_S = 5.0  # an orderly stop takes a tenth of a second; what must survive one that hangs is on disk or the keeper's

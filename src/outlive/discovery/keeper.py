@@ -5,8 +5,6 @@ from pathlib import Path
 
 from outlive.keeper.common import launch
 
-__all__ = ["ensure_keeper", "find_shim"]
-
 
 def ensure_keeper(state_dir: str, *, deadline_s: float = 8.0) -> None:
     """Return when a supervisor listens on the state folder's socket, starting the keeper if nobody does (blocks).

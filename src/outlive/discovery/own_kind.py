@@ -2,8 +2,6 @@
 
 import os
 
-__all__ = ["own_nice", "own_umask"]
-
 _USUAL_UMASK = 0o022
 
 

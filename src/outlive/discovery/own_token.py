@@ -3,8 +3,6 @@
 import os
 from collections.abc import Mapping
 
-__all__ = ["TOKEN_VARIABLE", "own_token", "token_headers"]
-
 TOKEN_VARIABLE = "OUTLIVE_TOKEN"  # noqa: S105 -- the variable's name
 
 

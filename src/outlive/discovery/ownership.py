@@ -17,8 +17,6 @@ from outlive.keeper.common.files import write_whole
 from outlive.keeper.common.kernel import BOOT_ID
 from outlive.keeper.common.launch import SERVICE_VARIABLE
 
-__all__ = ["OperatorSettings", "Ownership", "OwningUnit"]
-
 _SYSTEM_UNITS = "/etc/systemd/system/"
 # They decide which configuration files count.
 _CONFIG_VARIABLES = ("OUTLIVE_CONFIG", "XDG_CONFIG_HOME", "HOME")

@@ -19,8 +19,6 @@ from outlive.discovery.ownership import Ownership, OwningUnit
 from outlive.keeper.common.locks import holder_of
 from outlive.keeper.common.sockets import connect_unix
 
-__all__ = ["Server"]
-
 _START_PATIENCE_S = 20.0  # ten times what a start takes on a busy machine
 _RETURN_PATIENCE_S = 1.0  # whoever looks after a server that was there before starts it again within that
 _SERVICE_PATIENCE_S = 10.0  # ten times what systemd needs to start a server that died

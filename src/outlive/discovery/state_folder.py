@@ -16,8 +16,6 @@ from outlive.keeper.common.disk import Reserve
 from outlive.keeper.common.folder_identity import claim_folder
 from outlive.keeper.common.locks import holder_of, take_lock
 
-__all__ = ["STATE_DIR", "ServerLock", "layout_of", "open_state_folder", "working_folder"]
-
 STATE_DIR = next(option for option in OPTIONS if option.name == "state_dir")
 _PRIVATE = 0o700
 

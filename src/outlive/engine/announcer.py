@@ -19,8 +19,6 @@ from outlive.core.events import (
 from outlive.engine.process import Process
 from outlive.engine.told import Change
 
-__all__ = ["Announcer"]
-
 _logger = logging.getLogger(__name__)
 
 _Entry = tuple[Callable[[Event], None], frozenset[type[Event]]]

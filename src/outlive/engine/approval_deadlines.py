@@ -8,8 +8,6 @@ from outlive.engine.process import Process
 from outlive.store.queue_store import WaitingCommand
 from outlive.store.rows import to_ns
 
-__all__ = ["ApprovalDeadlines"]
-
 
 class ApprovalDeadlines:
     """Who waits for an approval. On the engine's loop only."""

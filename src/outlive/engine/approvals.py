@@ -33,8 +33,6 @@ from outlive.protocols.keeper import decode_spec, encode_spec
 from outlive.store.folder import encode_meta
 from outlive.store.queue_store import QueueStore, WaitingCommand
 
-__all__ = ["Approvals", "WaitingApproval"]
-
 _MAX_SCRIPT_BYTES = 64 * 1024  # of a script that is shown
 _MASKED = "****"
 _MAX_ASKED = 1000  # a person does not read more; each is a file and some 10 KB of memory

@@ -16,8 +16,6 @@ from outlive.engine.process import Process
 from outlive.engine.queries import Queries
 from outlive.engine.records import Records
 
-__all__ = ["AuditedControls"]
-
 
 class AuditedControls:
     """The verbs of `Engine` that change something, for one caller; each does what its namesake there does.

@@ -14,8 +14,6 @@ from outlive.engine.settings import EngineSettings
 from outlive.store.folder import encode_meta
 from outlive.store.rows import at_time
 
-__all__ = ["new_record", "new_spec"]
-
 _MAX_TEXT = 100 * 1024  # characters of a command that records keep; the whole line is in the folder
 
 

@@ -5,8 +5,6 @@ The counter is reserved in blocks: a crash skips numbers, it never repeats one.
 
 from outlive.store.registry import Registry
 
-__all__ = ["CommandIds"]
-
 _COUNTER = "command_id"
 _BLOCK = 1000
 

@@ -14,8 +14,6 @@ from outlive.policy.redaction import Redactor
 from outlive.policy.wanted_grant import GRANTED_SCOPES
 from outlive.store.retention import Retention
 
-__all__ = ["engine_settings"]
-
 # What systemd (systemd.exec(5)), our unit and the server itself have noted for the server and its keeper: none of a
 # command's business.
 _OF_THE_SERVER = frozenset(

@@ -19,8 +19,6 @@ from outlive.core.sandbox import NO_LIMITS, Limits, Profile, Sandbox
 from outlive.engine.resolve import DEFAULT_TERM, Resolved, as_bytes, check_words, shell_line
 from outlive.engine.sandbox import Confined
 
-__all__ = ["ContainerSettings", "ContainerStarts"]
-
 # Where the runner leaves the script of a command: in memory, for it alone.
 _SCRIPT = "/proc/self/fd/3"
 _SHELL = "bash"

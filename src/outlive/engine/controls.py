@@ -22,8 +22,6 @@ from outlive.engine.process_waits import until
 from outlive.engine.settings import EngineSettings
 from outlive.store.window_sizes import WindowSize, note_size
 
-__all__ = ["Controls"]
-
 _GONE_S = 10.0  # a tree is gone this soon after KILL, or something holds it in the kernel
 _DECIDED_S = 25.0  # as long as the backend waits for the keeper's answer to a start
 _PIECE_BYTES = 1024 * 1024  # of an input; what a backend takes at once

@@ -14,8 +14,6 @@ from outlive.core.errors import OutliveError, StoreCorrupt, error_from_slug
 from outlive.keeper.common.disk import look_at, probe
 from outlive.store.registry import Registry
 
-__all__ = ["DiskWatch"]
-
 _logger = logging.getLogger(__name__)
 
 _LOOK_S = 1.0  # one system call in a thread

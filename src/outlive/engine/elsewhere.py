@@ -15,8 +15,6 @@ from outlive.core.sandbox import Profile, Sandbox
 from outlive.engine.resolve import Resolved, as_bytes, check_words
 from outlive.engine.sandbox import Confined
 
-__all__ = ["ASKED", "resolve_elsewhere"]
-
 ASKED = "asked"  # the member of a spec's `meta`
 
 

@@ -56,8 +56,6 @@ from outlive.protocols.keeper import encode_spec
 from outlive.store.queue_store import QueueStore, WaitingCommand
 from outlive.store.registry import Registry
 
-__all__ = ["Engine"]
-
 _ENDING = int(Change.COMPLETED | Change.CLOSED)
 
 

@@ -12,8 +12,6 @@ from outlive.engine.inside import check_raw
 from outlive.engine.queries import Queries
 from outlive.engine.queue import Queueing
 
-__all__ = ["Announcing"]
-
 
 class Announcing(Queueing, Queries):
     """One part of `Engine`: events."""

@@ -11,8 +11,6 @@ from outlive.core.cursor import Cursor
 from outlive.engine.process import Process
 from outlive.store.output_log import MAX_PREAD_BYTES, OutputChunk
 
-__all__ = ["follow"]
-
 
 async def follow(
     process: Process, cursor: Cursor, *, limit_bytes: int = 65536

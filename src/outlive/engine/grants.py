@@ -23,8 +23,6 @@ from outlive.policy.access import Scope
 from outlive.policy.tokens import PREFIX, Token, digest_of
 from outlive.policy.wanted_grant import GRANTED_SCOPES, WantedGrant, parse_grant
 
-__all__ = ["Grants"]
-
 _SECRET_BYTES = 32  # 256 bits
 
 

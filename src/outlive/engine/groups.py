@@ -15,8 +15,6 @@ from outlive.engine.pending_starts import PendingStarts
 from outlive.engine.process import Process
 from outlive.store.queue_store import GroupKey, QueueStore, WaitingCommand
 
-__all__ = ["ConcurrencyLimits"]
-
 _Waiting = tuple[Process, WaitingCommand]
 
 

@@ -5,8 +5,6 @@ from collections.abc import Collection
 from outlive.core.errors import LimitExceeded
 from outlive.engine.process import Process
 
-__all__ = ["check_headcount"]
-
 
 def check_headcount(live: Collection[Process], most: int | None) -> None:
     """Let a principal that has `live` start one more process, or wait for its turn.

@@ -12,8 +12,6 @@ from outlive.core.sandbox import Profile
 from outlive.engine.process import Process
 from outlive.engine.queries import Queries
 
-__all__ = ["check_raw", "check_reach", "check_request", "record_inside"]
-
 _HINT = "Act on processes of the caller's own profile or a stronger one; from outside of outlive every one can be reached."
 
 

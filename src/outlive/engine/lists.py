@@ -10,8 +10,6 @@ from outlive.policy.judgement import CommandPolicy, Verdict
 from outlive.policy.openness import open_names, open_rules
 from outlive.policy.rules import Rule
 
-__all__ = ["command_policy", "log_openness", "writable_folders"]
-
 _logger = logging.getLogger(__name__)
 
 

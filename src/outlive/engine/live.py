@@ -8,8 +8,6 @@ from collections.abc import Collection
 from outlive.engine.process import Process
 from outlive.store.rows import ProcessFilter
 
-__all__ = ["LiveTable"]
-
 
 class LiveTable:
     """Processes that can still change. Used on the event loop; no I/O.

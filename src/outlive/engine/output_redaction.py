@@ -17,8 +17,6 @@ from outlive.policy.redaction import Redactor
 from outlive.store.log_mask import Hiding, write_masks
 from outlive.store.output_log import OutputLog
 
-__all__ = ["OutputRedactor", "TextMask", "hide_error"]
-
 _logger = logging.getLogger(__name__)
 
 

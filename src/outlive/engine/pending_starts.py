@@ -15,8 +15,6 @@ from outlive.core.lifecycle import Cause
 from outlive.engine.process import Process
 from outlive.store.queue_store import QueueStore, WaitingCommand
 
-__all__ = ["PendingStarts"]
-
 _logger = logging.getLogger(__name__)
 
 

@@ -4,8 +4,6 @@ import asyncio
 import os
 from weakref import WeakValueDictionary
 
-__all__ = ["StartSlots"]
-
 # Each start on its way holds a shim and becomes a process that wants a core. More than a few for each core are needed to
 # keep it busy; beyond that they take nothing but turns from everybody else: at 64 on two cores this server itself waited
 # most of the time for one (decision 91).

@@ -14,8 +14,6 @@ from outlive.policy.command_reader import Reading, read_command
 from outlive.policy.judgement import CommandPolicy, Decision
 from outlive.policy.program_file import ProgramFile
 
-__all__ = ["Policing"]
-
 _BELIEVED_S = 1.0
 _MAX_BELIEVED = 512
 _Files = dict[str, ProgramFile | None]

@@ -17,8 +17,6 @@ from outlive.engine.sandbox import Confined, Sandboxes
 from outlive.engine.secrets import check_secrets
 from outlive.engine.settings import EngineSettings
 
-__all__ = ["Preparation"]
-
 
 class Preparation:
     """Asks everybody who has a say in a start."""

@@ -18,7 +18,7 @@ from outlive.core.process import ProcessRecord
 from outlive.core.terminal import TerminalNote
 from outlive.engine.output_redaction import OutputRedactor
 from outlive.engine.retention_time import boot_time
-from outlive.engine.told import CAUSES, Change
+from outlive.engine.told import CAUSES
 from outlive.engine.watched import Watched
 from outlive.policy.redaction import Redactor
 from outlive.store.end_sentences import ended_sentence, loss_sentence
@@ -26,8 +26,6 @@ from outlive.store.log_mask import REST_S, Hiding
 from outlive.store.output_log import OutputLog
 from outlive.store.retention_clock import BootTime
 from outlive.store.rows import StoredProcess, at_time
-
-__all__ = ["Change", "Process"]
 
 _PATTERNS = Redactor()
 

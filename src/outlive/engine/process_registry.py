@@ -15,8 +15,6 @@ from outlive.engine.engine import Engine
 from outlive.engine.process import Process
 from outlive.store.rows import ProcessFilter
 
-__all__ = ["ProcessInfo", "ProcessRegistry", "Termination"]
-
 # The tag that a name given by `register` is kept in; an empty one says that the process was unregistered.
 _NAME_TAG = "registry.request_id"
 

@@ -15,8 +15,6 @@ from outlive.engine.live import LiveTable
 from outlive.engine.process import Process
 from outlive.protocols.keeper import Flags
 
-__all__ = ["ProcessTable"]
-
 _SYNC = int(Flags.SYNC)
 
 

@@ -5,8 +5,6 @@ from collections.abc import Callable
 
 from outlive.engine.process import Process
 
-__all__ = ["until"]
-
 
 async def until(process: Process, claim: Callable[[Process], bool]) -> None:
     """Return when `claim` holds for a process; it is asked whenever something about the process has changed.

@@ -6,8 +6,6 @@ import stat
 from outlive.core.errors import StartFailed
 from outlive.policy.program_file import ProgramFile
 
-__all__ = ["check_folder", "find_program", "look_up"]
-
 _MAX_LINKS = 40  # as the kernel follows (path_resolution(7))
 
 

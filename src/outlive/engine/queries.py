@@ -24,8 +24,6 @@ from outlive.store.output_log import MAX_PREAD_BYTES, OutputChunk
 from outlive.store.registry import Registry
 from outlive.store.rows import ProcessFilter, StoredProcess
 
-__all__ = ["Queries"]
-
 # Spelled out here because inside the class `list` is the method.
 _Chunks = list[OutputChunk]
 _Processes = list[Process]

@@ -26,8 +26,6 @@ from outlive.store.queue_store import WaitingCommand
 from outlive.store.registry import Registry
 from outlive.store.rows import ProcessFilter, StoredProcess
 
-__all__ = ["Queueing"]
-
 _RETRY_S = 1.0
 _CANCELLED = "Cancelled before it was started."
 _SECRETS_LOST = "Its secrets were in the server's memory only, and the server ended before its turn: it never ran (secrets_lost)."

@@ -22,8 +22,6 @@ from outlive.engine.upkeep import Upkeep
 from outlive.store.registry import Registry
 from outlive.store.rows import StoredProcess
 
-__all__ = ["Progress", "Reconciliation"]
-
 _logger = logging.getLogger(__name__)
 
 # A keeper that lives tells everything within milliseconds. After that long a question is answered by what the files tell.

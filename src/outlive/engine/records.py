@@ -25,8 +25,6 @@ from outlive.store.labels import write_labels
 from outlive.store.registry import Registry
 from outlive.store.schema import AUDIT_LOG
 
-__all__ = ["Records"]
-
 _CLOSED_S = 5.0  # when the tree is gone its streams have ended, unless a descriptor was handed to a stranger
 _FINDING_S = 1.0
 _PROBE = "ready"  # a counter that is written to see whether the registry can be

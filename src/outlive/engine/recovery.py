@@ -25,8 +25,6 @@ from outlive.store.folder import read_folder
 from outlive.store.registry import Registry
 from outlive.store.rows import StoredProcess
 
-__all__ = ["Recovery"]
-
 _logger = logging.getLogger(__name__)
 
 _SLICE = 200  # folders read at once: the loop has its turns between

@@ -11,8 +11,6 @@ from outlive.engine.process_table import ProcessTable
 from outlive.store.registry import Registry
 from outlive.store.rows import StoredProcess
 
-__all__ = ["RegistryFeed"]
-
 _PAUSE_S = 0.2
 _SLICE = 100  # snapshots in one turn of the loop: about 2 ms
 

@@ -22,17 +22,6 @@ from outlive.core.sandbox import listed_environment
 from outlive.core.tags import check_tags
 from outlive.engine.programs import check_folder, find_program
 
-__all__ = [
-    "DEFAULT_TERM",
-    "Resolved",
-    "Resolver",
-    "as_bytes",
-    "check_words",
-    "clean_environment",
-    "find_shell",
-    "shell_line",
-]
-
 # execve(2): MAX_ARG_STRLEN is 32 pages (131072 bytes) with the final NUL, for each word of argv and environment.
 _MAX_WORD_BYTES = 131_071
 _MAX_LINE_BYTES = 100 * 1024  # longer lines run from a script file

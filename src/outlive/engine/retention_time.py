@@ -16,8 +16,6 @@ from outlive.store.registry import Registry
 from outlive.store.retention_clock import BootTime, ClockReading, RetentionClock
 from outlive.store.rows import ProcessFilter, StoredProcess, to_ns
 
-__all__ = ["RetentionTime", "boot_time"]
-
 _logger = logging.getLogger(__name__)
 
 _NEWEST = 50  # records that are read where no clock was kept: one of this boot is enough

@@ -18,8 +18,6 @@ from outlive.core.sandbox import NO_LIMITS, Limits, Profile, Sandbox, parse_prof
 from outlive.keeper.sandbox.capabilities import Capabilities, ask_offers, read_offers
 from outlive.keeper.sandbox.steps import SandboxPlace, bounds_of
 
-__all__ = ["Confined", "SandboxSettings", "Sandboxes"]
-
 _TEMPORARY = ("/tmp", "/var/tmp", "/dev/shm")  # noqa: S108 - folders that commands may write to, not ours
 _HOMES = ("/root", "/home")
 _PRIVATE = (*_HOMES, "/run/user")

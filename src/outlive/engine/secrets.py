@@ -10,8 +10,6 @@ from outlive.core.errors import InvalidRequest
 from outlive.core.process import ProcessRecord
 from outlive.store.secret_values import read_values
 
-__all__ = ["TOKEN_NAME", "Secrets", "check_secrets"]
-
 _MAX_COUNT = 64
 _MAX_BYTES = 64 * 1024  # together; they travel in one packet to the keeper (208 KiB)
 _MAX_KEPT_BYTES = 4 * 1024 * 1024  # of all processes; beyond it those of the oldest starts are forgotten

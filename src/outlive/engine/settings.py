@@ -11,8 +11,6 @@ from outlive.policy.judgement import CommandPolicy
 from outlive.policy.redaction import Redactor
 from outlive.store.retention import Retention
 
-__all__ = ["EngineSettings"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineSettings:

@@ -11,8 +11,6 @@ from outlive.core.process import ProcessRecord
 from outlive.protocols.keeper import Flags, Phase
 from outlive.store.rows import to_ns
 
-__all__ = ["CAUSES", "Change", "Told"]
-
 CAUSES = tuple(Cause)  # indexed by protocols.keeper.CauseCode
 _STATES = (State.STARTING, State.RUNNING, State.PAUSED, State.STOPPING)  # indexed by the phases before EXITED
 _QUEUED = -1  # before the keeper knows of it: its group is full

@@ -11,8 +11,6 @@ from typing import Protocol
 from outlive.core.errors import OutliveError
 from outlive.engine.process import Process
 
-__all__ = ["Unread"]
-
 _LOOK_S = 0.5
 
 

@@ -19,8 +19,6 @@ from outlive.store.registry import Registry
 from outlive.store.retention import Retention, select_removable
 from outlive.store.rows import StoredProcess
 
-__all__ = ["Upkeep"]
-
 _logger = logging.getLogger(__name__)
 
 _SLICE = 200  # folders read at once

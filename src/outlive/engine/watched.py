@@ -6,8 +6,6 @@ from collections.abc import Callable
 from outlive.core.process import ProcessRecord
 from outlive.engine.told import Told
 
-__all__ = ["Watched"]
-
 _logger = logging.getLogger(__name__)
 
 

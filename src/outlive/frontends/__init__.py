@@ -2,5 +2,3 @@
 
 `listeners`, `http_server`, `raw_websocket`, `guard` and `front_page` are what all of them stand on.
 """
-
-__all__: list[str] = []

@@ -3,5 +3,3 @@
 They outlive the server. Nothing here imports asyncio, a third-party package, or anything of ours above `core`
 and the two standard-library modules of `protocols`.
 """
-
-__all__: list[str] = []

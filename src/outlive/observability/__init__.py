@@ -1,3 +1,1 @@
 """Watching the engine: logs now, metrics and audit later; subscribers of its events, connected by `app`."""
-
-__all__: list[str] = []

@@ -21,8 +21,6 @@ from outlive.core.events import AuditEvent, Event
 from outlive.observability.audit_entries import Entries, Entry
 from outlive.store.audit_trail import AuditTrail
 
-__all__ = ["AuditLog"]
-
 _logger = logging.getLogger(__name__)
 
 _Happened = tuple[int, Event | Entry]  # nanoseconds, what

@@ -17,8 +17,6 @@ from outlive.core.events import (
 from outlive.core.process import Owner, ProcessRecord
 from outlive.observability.tally import Tally
 
-__all__ = ["Entries", "Entry", "audited_kinds"]
-
 Entry = dict[str, object]
 
 _MOST_SHOWN = 4096  # characters of a command

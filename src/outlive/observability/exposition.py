@@ -9,8 +9,6 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from outlive.core.lifecycle import State
 from outlive.observability.metrics import Histogram, LiveView, Metrics
 
-__all__ = ["CONTENT_TYPE", "render"]
-
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 
 

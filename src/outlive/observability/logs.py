@@ -17,8 +17,6 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Literal, TextIO
 
-__all__ = ["Damper", "JsonFormatter", "LineFormatter", "LogForm", "LogWriter", "log_each", "logging_to"]
-
 LogForm = Literal["console", "json"]
 _Fields = Mapping[str, object]
 

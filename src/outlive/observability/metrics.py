@@ -19,8 +19,6 @@ from outlive.core.events import (
     StartRejected,
 )
 
-__all__ = ["LATENCY_BOUNDS_S", "Histogram", "LiveView", "Metrics", "counted_kinds"]
-
 # From an answer out of memory to a call that waits for a command's end.
 LATENCY_BOUNDS_S = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0)
 _RECOVERY_BOUNDS_S = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)

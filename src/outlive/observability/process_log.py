@@ -19,8 +19,6 @@ from outlive.core.events import (
 from outlive.core.process import ProcessRecord
 from outlive.observability.logs import log_each
 
-__all__ = ["ProcessLog", "log_event", "logged_kinds"]
-
 _logger = logging.getLogger(__name__)
 
 _PAUSE_S = 0.05

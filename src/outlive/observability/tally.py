@@ -5,8 +5,6 @@ from dataclasses import replace
 
 from outlive.core.events import AuditEvent
 
-__all__ = ["Tally"]
-
 _QUIET_NS = 10 * 1_000_000_000
 _MOST_KEYS = 1024
 _TYPED = frozenset({"write", "resize"})

@@ -2,5 +2,3 @@
 
 `grammar` reads a shell line, `commands` holds it against the operator's list.
 """
-
-__all__: list[str] = []

@@ -9,8 +9,6 @@ from enum import IntEnum
 
 from outlive.core.errors import AccessDenied
 
-__all__ = ["PAGE_HINT", "Access", "Scope"]
-
 PAGE_HINT = (
     "Let the page show a token (`outlive token create`), or start the server with --allow-origin ORIGIN, "
     "which lets pages of that origin act as you."

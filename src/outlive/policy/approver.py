@@ -6,8 +6,6 @@ Not the command itself: a caller within a process tree of ours may not, whatever
 from outlive.core.errors import AccessDenied
 from outlive.policy.access import Access, Scope
 
-__all__ = ["approver_of"]
-
 
 def approver_of(access: Access) -> str:
     """Return who approves or denies, for the record.

@@ -15,8 +15,6 @@ from outlive.policy.grammar import parse_line
 from outlive.policy.rules import JudgedCommand
 from outlive.policy.starters import LINE_STARTERS, SHELLS, WORD_STARTERS
 
-__all__ = ["Reading", "read_command"]
-
 _MAX_WORDS = 256  # of a command that is looked through: each of them could be a program
 _MAX_DEPTH = 8  # of lines within lines
 _MAX_READ = 128 * 1024  # characters of lines, those within lines again: some 50 ms of the event loop at worst

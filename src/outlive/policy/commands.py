@@ -13,8 +13,6 @@ from outlive.core.errors import CommandRefused
 from outlive.policy.decisive_variables import is_deciding
 from outlive.policy.grammar import parse_line
 
-__all__ = ["AllowedCommands"]
-
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 

@@ -8,8 +8,6 @@ from collections.abc import Mapping
 
 from outlive.core.command import Command
 
-__all__ = ["deciding_variables", "is_deciding"]
-
 _NAMES = frozenset(
     {
         "BASHOPTS",

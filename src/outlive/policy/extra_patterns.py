@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from outlive.core.errors import ConfigInvalid
 from outlive.policy.secret_patterns import REACH_BYTES
 
-__all__ = ["MOST_PATTERNS", "ExtraPattern", "parse_pattern", "parse_patterns"]
-
 MOST_PATTERNS = 100  # each costs a search of what has any beginning of a secret in it
 _LEAST_ANCHOR_BYTES = 3  # shorter beginnings are in every line
 _MOST_PARTS = 50

@@ -14,8 +14,6 @@ from typing import Literal, NamedTuple
 
 from outlive.policy.starters import reason_for
 
-__all__ = ["Joint", "SimpleCommand", "parse_line"]
-
 Joint = Literal["", "&&", "||", ";", "|", "&"]
 
 

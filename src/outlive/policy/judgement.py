@@ -13,8 +13,6 @@ from outlive.policy.command_reader import Reading
 from outlive.policy.program_file import ProgramFile
 from outlive.policy.rules import JudgedCommand, Rule
 
-__all__ = ["CommandPolicy", "Decision", "Finding", "Verdict", "refusal"]
-
 _CHECK = "`outlive policy check` explains it; ask the operator to change the rules."
 
 

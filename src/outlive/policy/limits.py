@@ -6,8 +6,6 @@ Our own thirty lines, because the packages for this cost half a second of start-
 
 from collections import OrderedDict
 
-__all__ = ["Rates", "TokenBucket"]
-
 _BURST_S = 4.0  # who was quiet for so long may ask for all of that time at once
 _MOST_NAMES = (
     4096  # beyond, whoever was not heard of for the longest time is forgotten: a full bucket, at worst

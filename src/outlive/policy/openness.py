@@ -10,8 +10,6 @@ from fnmatch import fnmatchcase
 from outlive.policy.judgement import CommandPolicy
 from outlive.policy.starters import STARTERS, reason_for
 
-__all__ = ["OpenRule", "open_names", "open_rules"]
-
 
 @dataclass(frozen=True, slots=True)
 class OpenRule:

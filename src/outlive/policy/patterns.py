@@ -12,8 +12,6 @@ from fnmatch import fnmatchcase
 from outlive.core.errors import CommandRefused
 from outlive.policy.grammar import SimpleCommand, parse_line
 
-__all__ = ["CommandPatterns"]
-
 _EVERYTHING = "*"
 _SHELLS = frozenset({"ash", "bash", "dash", "ksh", "sh", "zsh"})
 _SUPERUSERS = frozenset({"sudo", "sudoedit"})

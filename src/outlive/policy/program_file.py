@@ -2,8 +2,6 @@
 
 from dataclasses import dataclass, field
 
-__all__ = ["ProgramFile"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgramFile:

@@ -16,8 +16,6 @@ from ahocorasick_rs import BytesAhoCorasick, MatchKind
 from outlive.policy.extra_patterns import ExtraPattern
 from outlive.policy.secret_patterns import PASSWORD_IN_ADDRESS, PATTERNS, REACH_BYTES
 
-__all__ = ["LEAST_VALUE_BYTES", "REACH_BYTES", "Redactor", "blank", "merged"]
-
 LEAST_VALUE_BYTES = 4  # shorter values ("1", "yes") occur everywhere: hiding them would show what they are
 _SHORT_BYTES = 32
 _BEGINNING_BYTES = 32  # an automaton of longer words that repeat themselves takes minutes to build

@@ -12,8 +12,6 @@ from fnmatch import fnmatchcase, translate
 from outlive.policy.program_file import ProgramFile
 from outlive.policy.starters import SHELL_BUILTINS, is_multi_call
 
-__all__ = ["JudgedCommand", "Rule"]
-
 _GLOB = re.compile(r"[*?\[]")
 _QUOTES = re.compile(r"['\"`\\]")
 _OPERATORS = frozenset({"&", "&&", "|", "||", ";"})

@@ -8,8 +8,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-__all__ = ["PASSWORD_IN_ADDRESS", "PATTERNS", "REACH_BYTES", "SecretPattern"]
-
 REACH_BYTES = 16 * 1024  # the longest secret, an RSA key of 16 384 bits in PEM, is 12.7 KB
 _PEM_BYTES = 15 * 1024
 _TOKEN = r"[A-Za-z0-9_-]"  # noqa: S105 -- a class of characters

@@ -7,16 +7,6 @@ import re
 from collections.abc import Mapping
 from types import MappingProxyType
 
-__all__ = [
-    "LINE_STARTERS",
-    "SHELLS",
-    "SHELL_BUILTINS",
-    "STARTERS",
-    "WORD_STARTERS",
-    "is_multi_call",
-    "reason_for",
-]
-
 SHELLS = frozenset("ash bash dash ksh mksh rbash sh yash zsh".split())  # noqa: SIM905 -- a table of words
 _OTHER_SHELLS = frozenset("busybox csh elvish fish nu oksh pwsh rc tcsh xonsh".split())  # noqa: SIM905 -- a table of words
 

@@ -12,8 +12,6 @@ from typing import Any
 from outlive.core.errors import StoreCorrupt
 from outlive.policy.access import Scope
 
-__all__ = ["NAME", "PREFIX", "Token", "decode_tokens", "digest_of", "encode_tokens", "find_token"]
-
 PREFIX = "olv_"  # people and secret scanners know one when they see it
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
 

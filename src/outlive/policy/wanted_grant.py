@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from outlive.core.errors import InvalidRequest
 from outlive.policy.access import Scope
 
-__all__ = ["GRANTED_SCOPES", "WantedGrant", "parse_grant"]
-
 GRANTED_SCOPES = {scope.name.lower(): scope for scope in (Scope.READ, Scope.RUN, Scope.ADMIN)}
 _FORM = re.compile(r"([a-z]+)(?::([0-9]{1,9}(?:\.[0-9]{1,3})?)(s|m|h|d)?)?", re.ASCII)
 _UNIT_S = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}

@@ -1,3 +1,1 @@
 """Bytes to messages and back, no I/O: one module for each protocol, named like its frontend."""
-
-__all__: list[str] = []

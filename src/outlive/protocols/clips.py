@@ -3,8 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-__all__ = ["Clip", "continuation_bytes", "join_pieces", "shown_ranges", "unfinished_bytes"]
-
 
 @dataclass(frozen=True, slots=True)
 class Clip:

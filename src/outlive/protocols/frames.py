@@ -10,37 +10,6 @@ module, and what an image holds, shims copy (dataclasses and json alone made the
 import struct
 from collections.abc import Iterator, Mapping
 
-__all__ = [
-    "BEGINS",
-    "COPIED",
-    "EXTENDED",
-    "IDX",
-    "OUT_OF_MEMORY",
-    "SPEC_VERSION",
-    "USUAL_UMASK",
-    "WITHDRAWN",
-    "ExitRecord",
-    "IdxRecord",
-    "PidRecord",
-    "decode_end",
-    "decode_exec",
-    "decode_exit",
-    "decode_identity",
-    "decode_idx",
-    "decode_pid",
-    "encode_exec",
-    "encode_exit",
-    "encode_identity",
-    "encode_pid",
-    "encode_secrets",
-    "exit_from_wait",
-    "has_steps",
-    "pid_line",
-    "spec_exec_block",
-    "split_extended",
-    "take_begins",
-]
-
 SPEC_VERSION = b"outlive-spec-1"
 # In the program's place: what follows is more than a program, its words and its environment. A path that no shim can
 # execute, so that one of an earlier version starts nothing rather than a part of it.

@@ -21,24 +21,6 @@ from outlive.protocols.frames import (
     take_begins,
 )
 
-__all__ = [
-    "DOORBELLS_PER_PACKET",
-    "MAX_INLINE_BYTES",
-    "RECORD",
-    "VERSION",
-    "CauseCode",
-    "Doorbell",
-    "Flags",
-    "Phase",
-    "decode_doorbells",
-    "decode_message",
-    "decode_spec",
-    "encode_doorbells",
-    "encode_message",
-    "encode_spec",
-    "to_json",
-]
-
 VERSION = 1
 MAX_INLINE_BYTES = 96 * 1024  # below the default send buffer (208 KiB); more travels in a memfd
 RECORD = struct.Struct("<16sQQiiBBHI")  # 48 bytes

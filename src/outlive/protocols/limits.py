@@ -7,8 +7,6 @@ from msgspec import Meta
 
 from outlive.core.sandbox import MIN_CPUS, NO_LIMITS, Limits
 
-__all__ = ["LimitParams", "to_limits"]
-
 _Count = Annotated[int, Meta(ge=1, le=2**31)]
 _Bytes = Annotated[int, Meta(ge=1, le=2**62)]
 _Seconds = Annotated[int, Meta(ge=1, le=2**31)]

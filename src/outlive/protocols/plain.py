@@ -11,8 +11,6 @@ from dataclasses import dataclass, replace
 from outlive.core.cursor import Cursor
 from outlive.core.redactions import HiddenSpans, Redactions
 
-__all__ = ["Line", "LineSplitter", "collapse", "plain_text", "strip_ansi"]
-
 # ECMA-48 control sequences, OSC and other strings, two-character escapes; then control characters but \b \t \n \r.
 _ANSI = re.compile(
     r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[PX^_][^\x1b]*(?:\x1b\\)?|[ -/]*[0-~]?)"

@@ -5,8 +5,6 @@ Every payload is JSON, so that no line break can stand inside `data`.
 
 import msgspec
 
-__all__ = ["COMMENT", "encode_event", "encode_line_event", "encode_line_events", "encode_part_event"]
-
 COMMENT = b": \n\n"  # tells proxies and clients that the stream lives; readers skip it
 
 _JSON = msgspec.json.Encoder()

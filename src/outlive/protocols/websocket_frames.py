@@ -8,17 +8,6 @@ frame built here some 0.1 us). In the other direction only the usual frame is re
 import struct
 from collections.abc import Iterator
 
-__all__ = [
-    "BINARY",
-    "TEXT",
-    "LargeBinary",
-    "binary_frame",
-    "frame_header",
-    "lone_text",
-    "split_frames",
-    "text_frame",
-]
-
 TEXT = 0x81  # FIN + opcode 1
 BINARY = 0x82  # FIN + opcode 2
 

@@ -1,3 +1,1 @@
 """What all frontends stand on: HTTP and WebSocket service, access, limits, error formats. Knows no frontend."""
-
-__all__: list[str] = []

@@ -15,8 +15,6 @@ import orjson
 
 from outlive.store.audit_key import AuditKey
 
-__all__ = ["FIRST", "ChainCheck", "digest", "make_line", "read_line"]
-
 _GONE = {
     "log_missing": "the log was removed",
     "key_missing": "the log's key was removed",

@@ -14,8 +14,6 @@ import secrets
 from dataclasses import dataclass, replace
 from typing import Self
 
-__all__ = ["AuditKey"]
-
 _SEALED = re.compile(rb'\A(.*),"mac":"([0-9a-f]{64})"}\n?\Z', re.DOTALL)
 
 

@@ -18,8 +18,6 @@ from typing import Any
 from outlive.store.audit_chain import FIRST, ChainCheck, digest, make_line, read_line
 from outlive.store.audit_key import AuditKey
 
-__all__ = ["AuditReport", "AuditTrail"]
-
 _SUFFIX = ".jsonl"
 _HEAD_BYTES = 512  # written in place and in one piece, padded: never longer nor shorter
 _DIGITS = 12

@@ -4,8 +4,6 @@ import os
 
 from outlive.core.lifecycle import Cause, State
 
-__all__ = ["NEVER_RAN", "WAS_COPIED", "ended_sentence", "loss_sentence"]
-
 NEVER_RAN = "The command was never started: server and keeper ended before they could."
 WAS_COPIED = "It was running, or waited, when this state folder was copied: what became of it is known where the original lies."
 

@@ -28,8 +28,6 @@ from outlive.store.losses import with_loss, with_missing
 from outlive.store.retention_clock import BootTime
 from outlive.store.rows import StoredProcess, at_time, encode_terminal, read_sandbox, read_terminal, to_ns
 
-__all__ = ["base_record", "encode_meta", "read_folder"]
-
 _CAUSES = tuple(Cause)  # in the order of protocols.keeper.CauseCode
 _ENDED = {
     "exited": State.EXITED,

@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterator
 
 from outlive.protocols.frames import IDX, IdxRecord, decode_idx
 
-__all__ = ["IdxReader", "totals"]
-
 _BLOCK_RECORDS = 128  # one page a read
 _BLOCK_BYTES = _BLOCK_RECORDS * IDX.size
 

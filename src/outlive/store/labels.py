@@ -9,8 +9,6 @@ import os
 import time
 from collections.abc import Mapping
 
-__all__ = ["Labels", "read_labels", "write_labels"]
-
 Labels = tuple[dict[str, str], str | None]
 _FILE = "labels"
 

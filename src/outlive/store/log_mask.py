@@ -24,8 +24,6 @@ from outlive.core.redactions import HiddenSpans, spans_within
 from outlive.policy.redaction import LEAST_VALUE_BYTES, Redactor, blank, merged
 from outlive.policy.secret_patterns import REACH_BYTES
 
-__all__ = ["NOTHING_HIDDEN", "REST_S", "Hiding", "LogMask", "RawLog", "read_masks", "write_masks"]
-
 REST_S = 0.3  # longer than between two writes of one line, shorter than a person waits for a prompt
 _MOST_SPANS = 100_000  # in one file; behind them everything is hidden
 _PIECE_BYTES = 256 * 1024

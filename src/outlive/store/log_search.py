@@ -12,8 +12,6 @@ from outlive.core.errors import InvalidRequest
 from outlive.core.redactions import HiddenSpans, Redactions
 from outlive.store.output_log import MAX_PREAD_BYTES, OutputChunk, OutputLog
 
-__all__ = ["MAX_TAIL_BYTES", "LogLine", "LogSearch", "tail_start"]
-
 MAX_TAIL_BYTES = 16 * 1024 * 1024  # the last lines are looked for within this much
 _BLOCK_BYTES = 64 * 1024
 _SHOWN_BYTES = 8192  # of a line; where it begins and ends is told, so that all of it can be read

@@ -13,8 +13,6 @@ from outlive.core.process import ProcessRecord
 from outlive.store.end_sentences import ended_sentence, loss_sentence
 from outlive.store.rows import StoredProcess
 
-__all__ = ["missing_bytes", "with_loss", "with_missing"]
-
 
 def missing_bytes(folder: str, complete: Cursor) -> int:
     """Return by how many bytes the logs are shorter than they were at completion; 0 of a folder that was removed. Blocks."""

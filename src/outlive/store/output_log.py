@@ -17,8 +17,6 @@ from outlive.protocols.frames import IDX, IdxRecord
 from outlive.store.idx_reader import IdxReader, totals
 from outlive.store.log_mask import Hiding, LogMask
 
-__all__ = ["MAX_PREAD_BYTES", "OutputChunk", "OutputLog"]
-
 MAX_PREAD_BYTES = 256 * 1024
 _IDX = len(STREAM_FILES)  # the idx's place in the list of descriptors
 _FILES = (*STREAM_FILES, "idx")

@@ -22,8 +22,6 @@ from outlive.protocols.frames import COPIED, WITHDRAWN, ExitRecord, encode_exit
 from outlive.protocols.keeper import CauseCode
 from outlive.store.spent_ids import SpentIds
 
-__all__ = ["GroupKey", "QueueStore", "WaitingCommand"]
-
 GroupKey = tuple[str, str]  # principal, name: everybody's groups are his own
 _LIMITS = "limits.json"
 _SPENT = "spent-ids"  # of what has waited for an approval

@@ -24,8 +24,6 @@ from outlive.store.schema import open_in_memory, open_registry
 from outlive.store.selection import select_processes
 from outlive.store.writer import RegistryWriter
 
-__all__ = ["Registry"]
-
 # Spelled out here because inside the class `list` is the method.
 _Stored = list[StoredProcess]
 _Candidates = list[Candidate]

@@ -3,8 +3,6 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-__all__ = ["Candidate", "Retention", "select_removable"]
-
 _DAY_S = 86400.0
 
 

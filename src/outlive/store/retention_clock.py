@@ -9,8 +9,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Self
 
-__all__ = ["BootTime", "ClockReading", "RetentionClock"]
-
 _MAX_LEAP_NS = 86_400 * 10**9  # what an unproven wall clock may make of a reboot
 _PROOF_NS = 3_600 * 10**9
 _SAME_NS = 60 * 10**9  # NTP corrects 1.8 s an hour by slewing (adjtimex(2), 500 ppm); a step is larger

@@ -18,17 +18,6 @@ from outlive.core.tags import check_tags
 from outlive.core.terminal import ShellKind, TerminalNote
 from outlive.store.retention_clock import BootTime
 
-__all__ = [
-    "COLUMNS",
-    "ProcessFilter",
-    "StoredProcess",
-    "at_time",
-    "encode_terminal",
-    "read_sandbox",
-    "read_terminal",
-    "to_ns",
-]
-
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _UNCOUNTED = -1  # in `lost_bytes`: output is lost, and how much is not known

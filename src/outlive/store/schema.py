@@ -10,8 +10,6 @@ import sqlite3
 from collections.abc import Callable
 from urllib.parse import quote
 
-__all__ = ["AUDIT_LOG", "MIGRATIONS", "open_in_memory", "open_registry", "peek_counter", "set_counter"]
-
 AUDIT_LOG = "audit_log"  # the counter that names the audit log (`AuditTrail.log_number`)
 
 # One script for each version; released ones never change. The columns are `rows.COLUMNS`, in that order.

@@ -11,8 +11,6 @@ from outlive.policy.redaction import Redactor
 from outlive.store.folder import read_folder
 from outlive.store.log_mask import Hiding
 
-__all__ = ["hiding_of_folder", "read_values"]
-
 
 def read_values(pid: int, names: Iterable[str]) -> dict[str, str]:
     """Return variables of a process that runs (proc(5), environ); none where it has ended. Blocking."""

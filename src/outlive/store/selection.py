@@ -11,8 +11,6 @@ from itertools import product
 from outlive.core.lifecycle import NOT_ENDED, State
 from outlive.store.rows import COLUMNS, ProcessFilter
 
-__all__ = ["select_processes"]
-
 _Query = tuple[str, list[object]]
 _Walk = tuple[str, str, list[object]]
 

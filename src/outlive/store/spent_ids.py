@@ -10,8 +10,6 @@ import os
 from outlive.core.errors import InvalidRequest
 from outlive.core.identity import is_process_id
 
-__all__ = ["SpentIds"]
-
 _PRIVATE = 0o600
 
 

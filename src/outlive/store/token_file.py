@@ -15,8 +15,6 @@ from outlive.core.layout import Layout
 from outlive.policy.access import Scope
 from outlive.policy.tokens import NAME, PREFIX, Token, decode_tokens, digest_of, encode_tokens
 
-__all__ = ["TokenFile"]
-
 _SECRET_BYTES = 32  # 256 bits
 _PRIVATE = 0o600
 

@@ -7,8 +7,6 @@ out. Blocking: for a thread.
 import os
 from dataclasses import dataclass
 
-__all__ = ["WindowSize", "note_size", "read_sizes"]
-
 _FILE = "sizes"
 _MAX_BYTES = 64 * 1024  # some thousand changes: of more the newer half is kept
 

@@ -15,8 +15,6 @@ from typing import Literal
 from outlive.store.rows import COLUMNS, StoredProcess
 from outlive.store.schema import AUDIT_LOG
 
-__all__ = ["RegistryWriter"]
-
 _logger = logging.getLogger(__name__)
 
 _PLACES = ", ".join("?" * len(COLUMNS))

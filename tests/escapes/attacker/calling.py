@@ -4,8 +4,6 @@ import ctypes
 import errno
 import os
 
-__all__ = ["Kept", "Missing", "Told", "call", "reach"]
-
 Told = dict[str, object]
 
 _COLUMN = {"x86_64": 0, "aarch64": 1}[os.uname().machine]

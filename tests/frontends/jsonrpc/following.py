@@ -24,17 +24,6 @@ from outlive.protocols.keeper import Flags, Phase
 from outlive.protocols.websocket_frames import split_frames
 from outlive.server.views.sender import Sender
 
-__all__ = [
-    "PROCESS_ID",
-    "Tasks",
-    "TestOutbox",
-    "WrittenProcess",
-    "follower",
-    "line_readers",
-    "messages_of",
-    "piece_readers",
-]
-
 PROCESS_ID = ProcessId("01arz3ndektsv4rrffq69g5fav")
 _OWNER = Owner(principal="p", connection_id="c")
 _HEADS = FrameHeads()

@@ -25,8 +25,6 @@ from outlive.server.access.guard import ACCESS
 from outlive.store.registry import Registry
 from tests.frontends.jsonrpc.following import WrittenProcess
 
-__all__ = ["SETTINGS", "Client", "House", "PlayedEngine", "opened"]
-
 SETTINGS = JsonRpcSettings(version="1", reconnect_grace_s=0.05)
 
 Message = MutableMapping[str, Any]

@@ -18,8 +18,6 @@ from tests.house.sources import ROOT
 from tests.support.server import free_port
 from tests.vscode.installed import Installed, skip_or_fail
 
-__all__ = ["Editor", "editor", "required_programs"]
-
 _FOLDER = ROOT / ".code-server"
 _ENTRY = _FOLDER / "node_modules/code-server/out/node/entry.js"
 _READY = _FOLDER / "ready"  # the script's last word

@@ -2,5 +2,3 @@
 
 The daemon is asked to make, inspect and remove containers and for nothing else: no output passes through it.
 """
-
-__all__: list[str] = []

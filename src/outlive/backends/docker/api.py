@@ -17,8 +17,6 @@ from typing import Any, Self, TypeVar
 from outlive.backends.docker.settings import DockerSettings
 from outlive.core.errors import BackendUnavailable, OutliveError, StartFailed
 
-__all__ = ["DockerApi", "NoSuchContainer", "image_missing"]
-
 _T = TypeVar("_T")
 
 _NOT_FOUND = 404

@@ -19,8 +19,6 @@ from outlive.backends.docker.settings import DockerSettings
 from outlive.core.errors import OutliveError
 from outlive.core.layout import Layout
 
-__all__ = ["Collector", "is_strict"]
-
 _logger = logging.getLogger(__name__)
 
 _SWEEPS_PER_IDLE = 4

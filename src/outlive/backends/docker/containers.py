@@ -21,8 +21,6 @@ from outlive.core.errors import OutliveError, StartFailed, error_from_slug
 from outlive.core.layout import Layout
 from outlive.core.location import ContainerPlan
 
-__all__ = ["Containers"]
-
 # The runner needs 2 ms. Who does not answer for so long is looked at through the daemon, and loses nothing by that.
 _ANSWERS_S = 2.0
 

@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-__all__ = ["ContainerGone", "StreamSettings", "open_stream"]
-
 _ANSWER_S = 15.0
 _SWITCHING = 101
 _OK = 200

@@ -9,8 +9,6 @@ import struct
 import time
 from collections.abc import Callable
 
-__all__ = ["Connect", "Door"]
-
 Connect = Callable[[str], socket.socket]
 
 _UCRED = struct.Struct("3i")

@@ -21,8 +21,6 @@ from outlive.core.errors import BackendUnavailable, OutliveError, StartFailed
 from outlive.core.layout import Layout
 from outlive.core.location import ContainerPlan
 
-__all__ = ["Again", "Entrance", "Replaced", "has_commands", "remove_quietly"]
-
 _logger = logging.getLogger(__name__)
 
 _LISTENS_S = 15.0  # the runner needs 2 ms; a machine that swaps needs seconds

@@ -18,8 +18,6 @@ from pathlib import Path
 from outlive.backends.docker.daemon_stream import ContainerGone, StreamSettings, open_stream
 from outlive.backends.docker.frames import Frames, Type, Unpacker, encode
 
-__all__ = ["FERRY_FILE", "LINKED_FILE", "Ferry", "KeyOf", "ferry_argv", "is_owner_alive", "stand_argv"]
-
 FERRY_FILE = "ferry.json"  # what `StreamSettings` holds, and "runner": the runner's file for this machine
 LINKED_FILE = "linked"  # the container's id, while a stream leads into it
 _SOCKET = "run/ferry.sock"

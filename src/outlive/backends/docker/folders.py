@@ -15,21 +15,6 @@ from outlive.core.layout import Layout
 from outlive.core.location import ContainerPlan
 from outlive.protocols.frames import decode_identity
 
-__all__ = [
-    "check_owner",
-    "hand_folder",
-    "known_way",
-    "label_of",
-    "list_names",
-    "prepare_hand",
-    "read_init",
-    "read_plan",
-    "remove_folder",
-    "was_used",
-    "write_init",
-    "write_plan",
-]
-
 _PRIVATE = 0o700
 _SEEN = 0o755
 

@@ -8,8 +8,6 @@ import struct
 from collections.abc import Iterator
 from enum import IntEnum
 
-__all__ = ["Frame", "Frames", "Type", "Unpacker", "encode"]
-
 _HEAD = struct.Struct("<III")
 _DAEMONS_HEAD = struct.Struct(">B3xI")
 _MOST = 32768 + 64

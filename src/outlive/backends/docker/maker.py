@@ -32,8 +32,6 @@ from outlive.core.errors import BackendUnavailable, CommandRefused, OutliveError
 from outlive.core.layout import Layout
 from outlive.core.location import ContainerPlan
 
-__all__ = ["Maker"]
-
 _logger = logging.getLogger(__name__)
 
 # A container may go away under us: somebody removes it, or another server makes it anew; and its name is taken a while

@@ -14,17 +14,6 @@ from outlive.backends.docker.places import PathIdentity, is_within
 from outlive.core.errors import CommandRefused, OutliveError, StartFailed
 from outlive.core.location import ContainerPlan
 
-__all__ = [
-    "HAND_FOLDER",
-    "RUNNER_FOLDER",
-    "RUNNER_PATH",
-    "TEMPORARY",
-    "Mount",
-    "check_mounts",
-    "remote_mounts",
-    "still_there",
-]
-
 HAND_FOLDER = "/run/outlive"  # where the server hands the runner its socket; read-only, and empty afterwards
 RUNNER_PATH = "/run/outlive-runner"
 RUNNER_FOLDER = "/run/outlive-bin"  # a volume with the runner, where no file of this machine can be mounted

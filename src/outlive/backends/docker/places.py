@@ -6,8 +6,6 @@ A folder that is mounted a second time elsewhere has another path, but the same 
 import re
 from collections.abc import Iterator
 
-__all__ = ["PathIdentity", "is_within"]
-
 _ESCAPED = re.compile(r"\\([0-7]{3})")
 
 

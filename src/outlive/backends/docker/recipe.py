@@ -14,23 +14,6 @@ from outlive.backends.docker.mounts import HAND_FOLDER, RUNNER_FOLDER, RUNNER_PA
 from outlive.core.errors import InvalidRequest, OutliveError, StartFailed
 from outlive.core.location import ContainerPlan
 
-__all__ = [
-    "HAND_NAME",
-    "HUB",
-    "ContainerOwner",
-    "Labels",
-    "aside_name",
-    "check_plan",
-    "container_name",
-    "is_current",
-    "is_set_aside",
-    "lender_recipe",
-    "machine_of",
-    "owner_of",
-    "recipe",
-    "state_label",
-]
-
 _IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@-]{0,254}")
 _NETWORK = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _USER = re.compile(r"([0-9]{1,10})(?::([0-9]{1,10}))?")

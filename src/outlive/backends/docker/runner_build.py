@@ -17,18 +17,6 @@ from pathlib import Path
 
 from outlive.core.errors import StartFailed
 
-__all__ = [
-    "MACHINES",
-    "RUNNER_FLAGS",
-    "cache_folder",
-    "compile_runner",
-    "compiled_runner",
-    "present_runner",
-    "runner_binary",
-    "runner_sources",
-    "shipped_name",
-]
-
 MACHINES = ("x86_64", "aarch64")
 RUNNER_FLAGS = ("-std=c11", "-D_GNU_SOURCE", "-Os", "-Wall", "-Wextra", "-Werror")
 # Static: the container's image may hold another C library, or none. Without build id: the same bytes from the same sources.

@@ -4,8 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ["DEFAULT_HOST", "DockerSettings", "Endpoint", "Transport"]
-
 # How commands in containers are reached: by a socket that container and server share, by a stream through the daemon, or
 # by whichever works.
 Transport = Literal["sockets", "stream", "auto"]

@@ -17,8 +17,6 @@ from outlive.backends.docker import folders
 from outlive.backends.docker.recipe import HAND_NAME
 from outlive.core.layout import Layout
 
-__all__ = ["Handing", "LockToHand", "mark_of", "ready_to_hand"]
-
 # Returns the path of the supervisor's lock; None where the supervisor is too old to prove that it holds it. May block.
 LockToHand = Callable[[], str | None]
 

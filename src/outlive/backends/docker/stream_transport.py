@@ -25,8 +25,6 @@ from outlive.backends.docker.socket_handover import LockToHand
 from outlive.core.errors import BackendUnavailable, OutliveError
 from outlive.core.layout import Layout
 
-__all__ = ["Streaming", "archive_of"]
-
 _LINKS_S = 20.0
 _PAUSE_S = 0.01
 _DETACHES_S = 5.0

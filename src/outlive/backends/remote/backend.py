@@ -34,8 +34,6 @@ from outlive.core.identity import ProcessId
 from outlive.core.layout import Layout
 from outlive.protocols.keeper import decode_spec
 
-__all__ = ["RemoteBackend"]
-
 _logger = logging.getLogger(__name__)
 _AGAIN_S = 0.1  # between two attempts while the node is there, and its connection for requests is not
 _SECRETS_LOST = (

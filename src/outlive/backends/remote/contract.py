@@ -6,8 +6,6 @@ from typing import Any, Protocol
 
 from outlive.core.cursor import Cursor
 
-__all__ = ["NodeConnection", "NodeFeed", "NodeItem", "NodeListener", "NodePage", "NodeStats", "NodeView"]
-
 
 class NodeStats(Protocol):
     """What a process's tree looks like there (see `core.observation`)."""

@@ -15,8 +15,6 @@ from outlive.core.cursor import Cursor
 from outlive.core.layout import STREAM_FILES
 from outlive.protocols.frames import IDX, ExitRecord, IdxRecord, encode_exit, pid_line
 
-__all__ = ["MirrorFolder", "Punch", "make_folder", "read_small", "write_paused", "write_stop"]
-
 Punch = Callable[[int, int, int], None]  # descriptor, offset, length: releases a range of a file
 _CLOSED = -1
 _RUN_NS = 100_000_000  # the longest run that one idx record stands for (`keeper.pump`)

@@ -9,8 +9,6 @@ import os
 from outlive.core.identity import is_process_id
 from outlive.core.layout import Layout
 
-__all__ = ["NodeJournal", "known_nodes"]
-
 _LIVE = "live"
 
 

@@ -11,8 +11,6 @@ from datetime import UTC, datetime
 from outlive.backends.remote.contract import NodeConnection, NodeFeed
 from outlive.core.errors import BackendUnavailable, OutliveError, ProtocolViolation
 
-__all__ = ["NodeLink", "Pauses"]
-
 _logger = logging.getLogger(__name__)
 _LOOK_FIRST = "When the node is back, look at the process before you repeat this."
 

@@ -19,8 +19,6 @@ from outlive.core.spec import Spec
 from outlive.protocols.frames import decode_exit, decode_pid
 from outlive.protocols.keeper import Flags, Phase
 
-__all__ = ["RemoteProcess"]
-
 _CAUSES = tuple(Cause)  # indexed by protocols.keeper.CauseCode
 _PHASES = {
     State.QUEUED: Phase.STARTING,

@@ -15,8 +15,6 @@ from outlive.backends.remote.write_batches import Writing
 from outlive.core.cursor import Cursor
 from outlive.core.errors import BackendUnavailable
 
-__all__ = ["NodeFollower"]
-
 _SILENT = "It says nothing any more"
 _AT_ONCE = 16  # processes that are asked about side by side after a reconnect
 

@@ -19,8 +19,6 @@ from outlive.core.errors import (
 from outlive.core.identity import ProcessId
 from outlive.core.observation import NOTHING, Observation, Waiting
 
-__all__ = ["NodeLooking"]
-
 _T = TypeVar("_T")
 _AWAY = frozenset({"server_unavailable", "connection_limit"})
 

@@ -16,8 +16,6 @@ from outlive.backends.remote.records import end_here, put_down_closed, put_down_
 from outlive.core.cursor import Cursor
 from outlive.core.errors import BackendUnavailable, OutliveError, ProcessNotFound
 
-__all__ = ["Pursuing"]
-
 _logger = logging.getLogger(__name__)
 _LATE_S, _LATEST_S = 0.1, 3.0  # between two looks for what descendants write
 _RETRY_S = 0.5

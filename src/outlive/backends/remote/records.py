@@ -7,8 +7,6 @@ from outlive.backends.remote.contract import NodeConnection
 from outlive.backends.remote.mirror import RemoteProcess
 from outlive.core.cursor import Cursor
 
-__all__ = ["end_here", "put_down_closed", "put_down_end", "put_down_state", "read_late"]
-
 
 async def put_down_end(mirror: RemoteProcess, end: Cursor) -> None:
     """Put down how a process has ended, and that its output is whole up to `end`; the mirror knows both then.

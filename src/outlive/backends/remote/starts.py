@@ -8,8 +8,6 @@ from outlive.backends.remote.link import NodeLink
 from outlive.core.errors import BackendUnavailable, OutliveError
 from outlive.core.identity import ProcessId
 
-__all__ = ["UnansweredStarts"]
-
 _START_S = 25.0  # as long as the keeper of this machine has
 _Outcome = StartOutcome | OutliveError
 

@@ -15,8 +15,6 @@ from outlive.core.identity import ProcessId
 from outlive.core.lifecycle import Cause
 from outlive.protocols.keeper import CauseCode
 
-__all__ = ["NodeVerbs"]
-
 _PIECE_BYTES = 256 * 1024  # of an input in one request: on a slow line another request waits for no more
 _NEWS_S = 5.0  # how long the feed may take to tell of what was acknowledged
 

@@ -4,8 +4,6 @@ from collections.abc import Mapping
 
 from outlive.core.spec import Spec
 
-__all__ = ["execute_words"]
-
 
 def execute_words(spec: Spec, script: bytes, secrets: Mapping[str, str]) -> dict[str, object]:
     """Return the parameters of `execute`, by the names of the client's `StartOptions`.

@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from outlive.backends.remote.mirror import RemoteProcess
 from outlive.core.errors import ProtocolViolation
 
-__all__ = ["Writing"]
-
 _logger = logging.getLogger(__name__)
 _FULL_S = 0.25
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG})

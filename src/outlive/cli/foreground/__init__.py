@@ -4,5 +4,3 @@
 of `delivery` (its output to ours), `signals` (ours to it), `keyboard` and `terminal`, `suspension` (Ctrl-Z); `exit_status` ends
 as it did.
 """
-
-__all__: list[str] = []

@@ -23,8 +23,6 @@ from outlive.discovery.state_folder import layout_of
 from outlive.store.log_search import tail_start
 from outlive.store.output_log import OutputLog
 
-__all__ = ["attach_command", "feed"]
-
 _LINES = 10  # shown of what was before, where there is no screen to fill
 _READ_BYTES = 64 * 1024
 

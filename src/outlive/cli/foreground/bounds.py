@@ -5,8 +5,6 @@ from collections.abc import Callable, Mapping, Sequence
 
 from outlive.core.errors import InvalidRequest
 
-__all__ = ["parse_limits"]
-
 _EXAMPLES = "cpu=10m, cpus=1.5, memory=2G, files=256, processes=50"
 
 

@@ -13,8 +13,6 @@ from outlive.cli.output import say, tell_hidden
 from outlive.client import BEGINNING, Cursor, Gap, OutliveError, Output, Process
 from outlive.client.results import Stream
 
-__all__ = ["LOG_BYTES", "Delivery"]
-
 # The log of a command in the foreground: at least the last 24 MiB stay for `outlive logs`, and while whoever reads our output
 # is slow, 32 MiB more wait on the disk before the command does.
 LOG_BYTES = 64 << 20

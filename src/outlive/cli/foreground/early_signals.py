@@ -8,8 +8,6 @@ from outlive.cli.foreground.exit_status import die_here
 from outlive.cli.foreground.signals import ENDING, Received, Signals
 from outlive.cli.foreground.terminal import OwnTerminal
 
-__all__ = ["EarlySignals"]
-
 _PATIENCE_S = 3.0  # a start takes milliseconds, unless the server has to be started or hangs
 
 

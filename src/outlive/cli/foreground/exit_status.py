@@ -10,17 +10,6 @@ import threading
 from outlive.client import Completion, OutliveError, Process
 from outlive.core.hints import hint_for
 
-__all__ = [
-    "CANNOT_EXECUTE",
-    "NOT_FOUND",
-    "OURS_FAILED",
-    "TIMED_OUT",
-    "die_here",
-    "die_of",
-    "exit_as",
-    "failed_start",
-]
-
 TIMED_OUT = 124  # as timeout(1)
 OURS_FAILED = 125  # as timeout(1), docker-run(1): not the command failed, but what was to run it
 CANNOT_EXECUTE = 126  # as shells (POSIX, 2.8.2)

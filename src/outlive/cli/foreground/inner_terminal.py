@@ -5,8 +5,6 @@ import signal
 import termios
 from dataclasses import dataclass
 
-__all__ = ["InnerTerminal", "ignores_stop", "look_at"]
-
 _LFLAG, _CC = 3, 6
 _STOP_BIT = 1 << (signal.SIGTSTP - 1)
 

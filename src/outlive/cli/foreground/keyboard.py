@@ -15,8 +15,6 @@ from outlive.cli.foreground.suspension import Suspension
 from outlive.cli.foreground.terminal import OwnTerminal
 from outlive.client import OutliveError, Process
 
-__all__ = ["Keyboard"]
-
 _LOOK_S = 0.2  # whether we are in the foreground (again): nothing tells that
 _READ_BYTES = 16 * 1024
 _LEAVES_S = 0.5  # a program that suspends itself has left its screen by then

@@ -2,8 +2,6 @@
 
 from outlive.core.errors import InvalidRequest
 
-__all__ = ["DetachKeys"]
-
 _CTRL_MARKS = {"@": 0, "[": 27, "\\": 28, "]": 29, "^": 30, "_": 31}
 
 

@@ -15,8 +15,6 @@ from outlive.cli.foreground.signals import ENDING, Signals
 from outlive.client import Cursor, OutliveError, Process
 from outlive.client.results import Stream
 
-__all__ = ["leave_behind", "main"]
-
 _SETTLES_S = 0.02  # the last processes of a pipeline end one after the other
 _LOOK_S = 0.2
 _OUTPUTS = frozenset({"stdout", "stderr"})

@@ -5,8 +5,6 @@ of its own, with no shell above it, it cannot stop (the kernel does not stop orp
 anew at once. That part is held back until we are in the foreground again.
 """
 
-__all__ = ["LeaveWatch"]
-
 _LEAVES = (b"\x1b[?1049l", b"\x1b[?1047l", b"\x1b[?47l")  # xterm: back from the alternate screen
 _ENTERS = (b"\x1b[?1049h", b"\x1b[?1047h", b"\x1b[?47h")
 _LONGEST = max(map(len, _LEAVES))

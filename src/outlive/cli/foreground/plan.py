@@ -5,8 +5,6 @@ from typing import Literal
 
 from outlive.core.errors import InvalidRequest
 
-__all__ = ["Descriptors", "Plan", "RunOptions", "plan_run"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:

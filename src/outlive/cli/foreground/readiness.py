@@ -4,8 +4,6 @@ from collections.abc import Callable
 
 from outlive.client import Completion, Gap, InvalidRequest, Output, Process
 
-__all__ = ["Readiness"]
-
 _LOOK_S = 0.1
 _MAX_PORT = 65535
 

@@ -26,8 +26,6 @@ from outlive.client.results import Stream
 from outlive.core.location import DOCKER, LOCAL
 from outlive.discovery.state_folder import layout_of
 
-__all__ = ["run_command"]
-
 _NOT_READY = 1
 
 

@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterator
 
 from outlive.cli.foreground.leave_watch import LeaveWatch
 
-__all__ = ["Screen"]
-
 
 class Screen:
     """Passes output on to `show`, through a `LeaveWatch` while there is one. Used by two threads."""

@@ -16,8 +16,6 @@ from outlive.cli.foreground.suspension import Suspension
 from outlive.cli.foreground.terminal import OwnTerminal
 from outlive.client import BEGINNING, Completion, Cursor, Gap, InvalidState, OutliveError, Output, Process
 
-__all__ = ["ForegroundSession", "own_terminal"]
-
 _TYPED = frozenset({signal.SIGINT, signal.SIGQUIT})  # what keys make
 
 

@@ -5,8 +5,6 @@ import signal
 import threading
 from collections.abc import Callable
 
-__all__ = ["ENDING", "Received", "Signals", "stop_here"]
-
 ENDING = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT})
 
 # What ends or wakes a program when somebody sends it, besides what cannot be caught. Left alone: SIGCHLD, the signals of

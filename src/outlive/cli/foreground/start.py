@@ -27,8 +27,6 @@ from outlive.core.layout import Layout
 from outlive.core.location import DOCKER, parse_isolation
 from outlive.core.sandbox import Profile, listed_environment
 
-__all__ = ["start", "start_elsewhere"]
-
 _TITLE = 1000  # characters
 _TRIES = 5  # a keeper that is killed while it has our stdin in its hands has started nothing
 _NO_PROGRAM_FORMAT = "Exec format error"  # ENOEXEC

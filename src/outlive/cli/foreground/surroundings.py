@@ -10,8 +10,6 @@ from collections.abc import Mapping, Sequence
 
 from outlive.discovery.own_token import TOKEN_VARIABLE
 
-__all__ = ["Surroundings"]
-
 _REDIRECTIONS = ("<&-", ">&-", "2>&-")
 # Python ignores these itself: whether they were ignored before nobody knows any more.
 _NOT_KNOWN = {signal.SIGPIPE, signal.SIGXFSZ}

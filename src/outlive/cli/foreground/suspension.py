@@ -8,8 +8,6 @@ from outlive.cli.foreground.signals import stop_here
 from outlive.cli.foreground.terminal import OwnTerminal
 from outlive.client import OutliveError, Process
 
-__all__ = ["Suspension"]
-
 
 class Suspension:
     """Stops us together with the command. Any thread may ask for it; one stops, the others return at once."""

@@ -6,8 +6,6 @@ import signal
 import termios
 import threading
 
-__all__ = ["OwnTerminal"]
-
 _CC = 6  # place of the control characters in what tcgetattr returns
 
 

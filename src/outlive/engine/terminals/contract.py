@@ -7,8 +7,6 @@ from typing import Protocol, runtime_checkable
 from outlive.core.process import Owner
 from outlive.core.terminal import Executed, Form, Target, TerminalInfo, TerminalText
 
-__all__ = ["KnowsTerminals", "NewTerminal", "TerminalHost"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewTerminal:

@@ -8,8 +8,6 @@ from outlive.core.process import Owner
 from outlive.core.terminal import ENGINE, VSCODE, Target, TerminalInfo
 from outlive.engine.terminals.contract import KnowsTerminals, TerminalHost
 
-__all__ = ["Terminals", "no_host"]
-
 _REMEMBERED = (
     1000  # principals whose last terminal is known; beyond it the one is forgotten that was idle longest
 )

@@ -13,8 +13,6 @@ from outlive.protocols.plain import plain_text
 from outlive.protocols.terminal.marks import MarkReader
 from outlive.protocols.terminal.run import CommandRun
 
-__all__ = ["Execution", "waiting_of"]
-
 _TAKEN_S = 10.0  # a shell at its prompt takes what is typed this soon, or nobody knows what it does
 _INTERRUPTED_S = 2.0  # and is at its prompt again this soon after Ctrl-C
 _INTERRUPTS = 3  # one may come while the shell is between two states

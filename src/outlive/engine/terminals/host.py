@@ -48,8 +48,6 @@ from outlive.engine.terminals.text_reader import read_text
 from outlive.protocols.terminal.typed import typed_command
 from outlive.store.window_sizes import WindowSize, note_size
 
-__all__ = ["EngineTerminals", "terminals_of"]
-
 _READY_S = 15.0  # what the user's own start files may take before a terminal is handed over all the same
 _HUNG_UP_S = 1.0  # what heeds SIGHUP is gone this soon
 _GRACE_S = 2.0  # and TERM; then KILL

@@ -10,8 +10,6 @@ from outlive.protocols.clips import Clip, join_pieces, shown_ranges
 from outlive.protocols.terminal.marks import Mark, MarkReader
 from outlive.protocols.terminal.run import ShellState, newest_state
 
-__all__ = ["end_of", "next_marks", "shell_state", "text_of"]
-
 _TURN_BYTES = 256 * 1024  # what the event loop may read in one turn
 # The newest output that is looked at for marks: more than a prompt and what may be typed behind it.
 _NEWEST_BYTES = 64 * 1024

@@ -11,8 +11,6 @@ from outlive.core.terminal import ShellKind
 from outlive.engine.programs import find_program
 from outlive.protocols.terminal.typed import prompts
 
-__all__ = ["Shell", "distant_terminal_shell", "find_terminal_shell"]
-
 _FILES = Path(__file__).with_name("start_files")
 _KINDS: Mapping[str, ShellKind] = {"bash": "bash", "zsh": "zsh", "fish": "fish"}
 _START_FILES: Mapping[ShellKind, str] = {"bash": "start.bash", "zsh": "zsh", "fish": "start.fish"}

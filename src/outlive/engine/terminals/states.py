@@ -8,8 +8,6 @@ from outlive.core.terminal import TerminalNote, TerminalState
 from outlive.engine.process import Process
 from outlive.engine.terminals.output import end_of, shell_state
 
-__all__ = ["States"]
-
 _TAKEN_S = 15.0  # what was typed is taken this soon, or it was something that leaves no trace
 
 

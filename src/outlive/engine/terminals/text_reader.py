@@ -15,8 +15,6 @@ from outlive.protocols.plain import Line, LineSplitter, collapse, strip_ansi
 from outlive.protocols.terminal.screen import draw
 from outlive.store.window_sizes import read_sizes
 
-__all__ = ["TerminalExtent", "read_text"]
-
 _TURN_BYTES = 256 * 1024  # what the event loop may read in one turn
 _SCREEN_BYTES = 64 * 1024  # the newest output, of which a screen is drawn: a full redraw has some 10 KB
 _SEQUENCE_BYTES = 32  # of an escape sequence at the end of a piece

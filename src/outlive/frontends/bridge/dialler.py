@@ -17,8 +17,6 @@ from websockets.protocol import State
 from outlive.frontends.bridge.settings import BridgeSettings
 from outlive.frontends.bridge.transport import CLOSE_PATIENCE_S, BridgeTransport, LineClosed
 
-__all__ = ["DialledLine", "Dialler", "Serve"]
-
 _logger = logging.getLogger(__name__)
 _OPEN_S = 10.0
 _OWN_HEADER = "Outlive-Extension"  # of the answer to the handshake

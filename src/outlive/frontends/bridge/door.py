@@ -26,8 +26,6 @@ from outlive.server.access.guard import access_of
 from outlive.server.access.peers import PEER, Peer
 from outlive.server.limits.rate_limiter import Take
 
-__all__ = ["OWN_HEADER", "PATH", "BridgeFrontend"]
-
 _logger = logging.getLogger(__name__)
 
 PATH = "/"  # promise S3.1

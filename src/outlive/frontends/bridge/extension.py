@@ -20,8 +20,6 @@ from outlive.protocols.bridge.answers import Broken, Pong, TerminalWanted, Unkno
 from outlive.protocols.bridge.exchange import Answer, Asking, Ignored, RequestMatcher
 from outlive.server.limits.rate_limiter import Take
 
-__all__ = ["Extension", "Gone", "NotSent", "Outcome", "Silent"]
-
 _logger = logging.getLogger(__name__)
 
 # WebSocket close codes (RFC 6455, section 7.4.1).

@@ -33,8 +33,6 @@ from outlive.frontends.bridge.terminal_owners import BridgeTerminal, OwnedTermin
 from outlive.protocols.bridge import requests
 from outlive.protocols.bridge.answers import Failure, Success, TerminalCreated
 
-__all__ = ["VsCodeTerminals"]
-
 _logger = logging.getLogger(__name__)
 
 

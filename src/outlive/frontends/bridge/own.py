@@ -18,8 +18,6 @@ from outlive.policy.access import Access, Scope
 from outlive.protocols.bridge import requests
 from outlive.protocols.bridge.answers import TerminalWanted
 
-__all__ = ["OwnExtensions", "owner_of"]
-
 
 class OwnExtensions:
     """Follows the engine's terminals for every extension of ours that is connected."""

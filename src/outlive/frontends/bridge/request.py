@@ -14,8 +14,6 @@ from outlive.frontends.bridge.terminal_owners import OwnedTerminals
 from outlive.protocols.bridge.answers import Broken, Failure, Pong, Success, TerminalCreated
 from outlive.protocols.bridge.exchange import Asking
 
-__all__ = ["ask_seat", "away", "failure_of", "new_request_id"]
-
 
 def new_request_id() -> str:
     """Return an id that was never used and never will be; a terminal is called so, too (promise S3.5)."""

@@ -5,8 +5,6 @@ from typing import Self
 
 from outlive.config import Settings
 
-__all__ = ["BridgeSettings"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BridgeSettings:

@@ -6,8 +6,6 @@ import logging
 import os
 from collections.abc import Callable
 
-__all__ = ["StateFile"]
-
 _logger = logging.getLogger(__name__)
 _MAX_BYTES = 4 * 1024**2
 

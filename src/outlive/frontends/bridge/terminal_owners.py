@@ -15,8 +15,6 @@ import msgspec
 from outlive.core.identity import is_process_id
 from outlive.frontends.bridge.extension import Extension
 
-__all__ = ["BridgeTerminal", "OwnedTerminals", "TerminalOwners"]
-
 _MAX_SEATS = 256  # of those that are away the oldest go first
 
 

@@ -13,8 +13,6 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from outlive.protocols.websocket_frames import text_frame
 from outlive.server.http.raw_websocket import EXTENSION
 
-__all__ = ["CLOSE_PATIENCE_S", "BridgeTransport", "LineClosed", "ServedLine"]
-
 CLOSE_PATIENCE_S = 1.0  # for an extension that does not read: the connection is then cut
 
 

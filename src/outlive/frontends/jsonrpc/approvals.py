@@ -6,8 +6,6 @@ from outlive.protocols.jsonrpc.params import ApprovalsParams, ApproveParams, Den
 from outlive.protocols.jsonrpc.views import process_view
 from outlive.server.views.pending_approvals import pending_approvals
 
-__all__ = ["approvals", "approve", "deny"]
-
 
 async def approvals(context: Context, params: ApprovalsParams, _label: str | None) -> Result:
     """List what waits for an approval, oldest first, whoever asked."""

@@ -33,8 +33,6 @@ from outlive.server.http.outbox import Outbox
 from outlive.server.limits.rate_limiter import Take
 from outlive.server.views.terminal_calls import TerminalCalls
 
-__all__ = ["Session"]
-
 _logger = logging.getLogger(__name__)
 
 # WebSocket close codes (RFC 6455, section 7.4; 1013 is IANA's "try again later"; 4000-4999 are ours to define).

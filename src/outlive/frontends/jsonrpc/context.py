@@ -17,8 +17,6 @@ from outlive.policy.access import Access, Scope
 from outlive.protocols.jsonrpc.params import OutputMode
 from outlive.server.views.terminal_calls import TerminalCalls
 
-__all__ = ["Context", "Observe", "Result"]
-
 Observe = Callable[[str, float], None]  # a method that was answered, and the seconds that took
 
 

@@ -11,8 +11,6 @@ from outlive.frontends.jsonrpc.followers import OutputFormat
 from outlive.protocols.jsonrpc.resumption import Resumption
 from outlive.server.views.positions import check_within
 
-__all__ = ["Continuation", "continuations"]
-
 
 @dataclass(frozen=True, slots=True)
 class Continuation:

@@ -20,8 +20,6 @@ from outlive.server.http.outbox import open_outbox
 from outlive.server.limits.rate_limiter import Take
 from outlive.server.views.terminal_calls import TerminalCalls
 
-__all__ = ["JsonRpcFrontend"]
-
 _PATH = "/ws/mcp"  # promise S0.1
 
 

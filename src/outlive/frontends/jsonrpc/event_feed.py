@@ -34,8 +34,6 @@ from outlive.protocols.websocket_frames import text_frame
 from outlive.server.http.outbox import Outbox
 from outlive.server.views.sender import Spawn
 
-__all__ = ["EventFeed"]
-
 _KEPT_BYTES = 1024 * 1024
 _NAMES: dict[type[Event], EventName] = {
     ProcessStarted: "started",

@@ -40,8 +40,6 @@ from outlive.protocols.jsonrpc.params import (
 from outlive.protocols.terminal import requests
 from outlive.server.views.terminal_calls import TerminalCalls
 
-__all__ = ["METHODS", "BoundCall", "Concurrency", "prepare"]
-
 _Params = TypeVar("_Params", bound=msgspec.Struct)
 
 

@@ -20,8 +20,6 @@ from outlive.protocols.jsonrpc.views import Piece, page_view, process_view, stat
 from outlive.server.views.positions import check_within
 from outlive.store.output_log import OutputChunk
 
-__all__ = ["attach", "events", "get", "list_processes", "nodes", "read", "wait"]
-
 
 async def attach(context: Context, params: AttachParams, _label: str | None) -> Result:
     """Follow a process from a cursor on: the answer, output, `process.completed` (promise S0.19)."""

@@ -18,8 +18,6 @@ from outlive.protocols.jsonrpc.output import (
 )
 from outlive.store.output_log import MAX_PREAD_BYTES, OutputLog
 
-__all__ = ["LineReader", "PieceReader", "SilentReader", "StreamReader"]
-
 _UNFINISHED_MAX = 3  # the longest unfinished UTF-8 sequence
 _NEWLINE = 0x0A  # a number is looked for more quickly than a string of one byte
 _BEYOND = 1 << 62  # behind every offset that a log can have

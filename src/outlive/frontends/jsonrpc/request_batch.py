@@ -16,8 +16,6 @@ from outlive.protocols.jsonrpc.answers import encode_batch, encode_error, encode
 from outlive.protocols.jsonrpc.requests import Batch, Request, RequestRefusal
 from outlive.protocols.websocket_frames import text_frame
 
-__all__ = ["WORK_A_TURN", "Answer", "RequestBatch", "work_of"]
-
 WORK_A_TURN = 32  # requests, of which most take some 0.1 ms: then others are looked at
 _logger = logging.getLogger(__name__)
 

@@ -9,8 +9,6 @@ from outlive.core.process import ProcessRecord
 from outlive.engine import Engine, Process
 from outlive.frontends.jsonrpc.followers import Followers, OutputFormat
 
-__all__ = ["Holder", "Session"]
-
 
 class Holder(Protocol):
     """The open channel of a connection, as far as the connection needs it."""

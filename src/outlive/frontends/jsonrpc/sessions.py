@@ -18,8 +18,6 @@ from outlive.engine.places import StartSlots
 from outlive.frontends.jsonrpc.session import Holder, Session
 from outlive.frontends.jsonrpc.settings import JsonRpcSettings
 
-__all__ = ["Sessions"]
-
 _logger = logging.getLogger(__name__)
 
 _RETRY_S = 1.0

@@ -11,8 +11,6 @@ from outlive.protocols.jsonrpc.answers import encode_gap, encode_notification, e
 from outlive.protocols.websocket_frames import text_frame
 from outlive.store.output_log import OutputLog
 
-__all__ = ["Subscription"]
-
 
 class Subscription:
     """Output from a cursor on, then `process.completed` once, then `process.closed` if the streams were still open.

@@ -12,8 +12,6 @@ from outlive.core.process import Owner
 from outlive.frontends.jsonrpc.context import Context, Result
 from outlive.server.views.terminal_calls import TerminalCalls
 
-__all__ = ["terminal_method"]
-
 _Params = TypeVar("_Params", bound=msgspec.Struct)
 
 

@@ -39,20 +39,6 @@ from outlive.protocols.jsonrpc.params import (
 from outlive.protocols.jsonrpc.views import process_view
 from outlive.server.views.positions import check_within
 
-__all__ = [
-    "close_output",
-    "close_stdin",
-    "control",
-    "execute",
-    "relabel",
-    "release",
-    "remove",
-    "resize",
-    "signal",
-    "write",
-    "write_bytes",
-]
-
 _WORDS = {"PAUSE": "paused", "RESUME": "resumed", "CANCEL": "cancelled"}
 _START_S = 25.0  # what a start may take (`Engine.start`)
 

@@ -1,3 +1,1 @@
 """MCP: `http` and `stdio` are its two transports, `tools` what both offer."""
-
-__all__: list[str] = []

@@ -12,8 +12,6 @@ from outlive.protocols.rest.requests import Approving, Denial
 from outlive.protocols.rest.views import process_view
 from outlive.server.views.pending_approvals import pending_approvals
 
-__all__ = ["ApprovalRoutes"]
-
 _Raw = Annotated[bool, Query(description="Hide no secrets in the words, and no values of variables.")]
 
 

@@ -6,8 +6,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from outlive.frontends.rest.problems import HttpRefusal
 
-__all__ = ["BodyLimit"]
-
 # What is passed on piece by piece and never held: nothing needs a limit there, and half of an input is worse than none.
 _STREAMED = re.compile(r"/v1/processes/[^/]+/stdin")
 

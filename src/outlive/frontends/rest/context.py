@@ -21,8 +21,6 @@ from outlive.frontends.rest.slugs import MEDIA_TYPE
 from outlive.policy.access import Access, Scope
 from outlive.store.output_log import OutputLog
 
-__all__ = ["ProcessIdPath", "RestContext", "json_answer", "problems"]
-
 ProcessIdPath = Annotated[
     str,
     Path(

@@ -15,8 +15,6 @@ from outlive.protocols.rest.answers import Finished, Started, Terminated, Tracke
 from outlive.protocols.rest.requests import BackgroundRequest, SyncRequest
 from outlive.server.views.shown_output import duration_s, local_time, shown_output
 
-__all__ = ["DocumentRoutes"]
-
 _MAX_PID = 2**31 - 1  # pid_t
 _Name = Annotated[
     str, Path(description="A process id, or the request id it is listed under.", max_length=256)

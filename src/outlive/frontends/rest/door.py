@@ -23,18 +23,6 @@ from outlive.server.errors.answers import send_json
 from outlive.server.errors.error_formats import SendError
 from outlive.server.http.front_page import refuse_method
 
-__all__ = [
-    "ALIVE",
-    "PATH",
-    "PROBE_PATHS",
-    "READY",
-    "LoadedRest",
-    "RestFrontend",
-    "RestPaths",
-    "dialect",
-    "found_so_far",
-]
-
 PATH = "/v1"
 ALIVE = {"status": "alive"}
 READY = {"status": "ready", "keeper": "reachable", "registry": "writable"}

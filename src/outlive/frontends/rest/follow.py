@@ -24,8 +24,6 @@ from outlive.protocols.jsonrpc.views import Encoding
 from outlive.protocols.sse import COMMENT
 from outlive.server.views.positions import check_within
 
-__all__ = ["FollowRoutes"]
-
 _EVENTS = "text/event-stream"
 _200: dict[str, Any] = {
     "description": "Events `output` {type, data, end, and redacted where secrets are stars in it}, `gap` {type, from, to, end}, `completed` (the process) and "

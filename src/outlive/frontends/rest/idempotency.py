@@ -14,8 +14,6 @@ from outlive.engine import Process, ProcessFilter
 from outlive.frontends.rest.context import RestContext
 from outlive.frontends.rest.problems import HttpRefusal
 
-__all__ = ["IdempotentStarts"]
-
 _MARK = "key:"
 
 

@@ -29,8 +29,6 @@ from outlive.protocols.rest.answers import MatchPage, OutputPage
 from outlive.server.views.positions import check_within
 from outlive.store.output_log import OutputLog
 
-__all__ = ["OutputRoutes"]
-
 _RAW = "application/octet-stream"
 _MAX_OFFSET = 2**62  # pread and SQLite accept less than 2**63
 _PAGE_BYTES = 65536

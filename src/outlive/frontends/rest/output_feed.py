@@ -18,8 +18,6 @@ from outlive.protocols.jsonrpc.views import Encoding, Piece, page_view
 from outlive.protocols.rest.views import process_view
 from outlive.store.output_log import OutputLog
 
-__all__ = ["Event", "FeedPlace", "OutputFeed"]
-
 _TURN_BYTES = 64 * 1024
 _Word = Literal["completed", "closed"]
 

@@ -17,20 +17,6 @@ from outlive.protocols.rest.views import match_view
 from outlive.store.log_search import LogLine, LogSearch, tail_start
 from outlive.store.output_log import MAX_PREAD_BYTES, OutputLog
 
-__all__ = [
-    "Extent",
-    "Matches",
-    "end_of",
-    "gaps_within",
-    "raw_pieces",
-    "read_pieces",
-    "redacted_in",
-    "search",
-    "start_of",
-    "stream_number",
-    "tail_of",
-]
-
 _NUMBERS: dict[str, int] = {name: number for number, name in enumerate(STREAM_NAMES)}
 _TURNS = 32  # of 256 KiB each, in one visit to a thread: some ms, and it can be stopped between two
 # One request searches at most this much; then the cursor tells where to go on.

@@ -24,8 +24,6 @@ from outlive.frontends.rest.slugs import DOCS_PATH, MEDIA_TYPE, as_shown_at, pro
 from outlive.server.errors.answers import CLOSE
 from outlive.server.errors.boundary import ErrorBoundary
 
-__all__ = ["HttpRefusal", "install", "problem_response"]
-
 _CLOSE = {name.decode(): value.decode() for name, value in CLOSE}
 _JSON_TYPE = re.compile(r"application/(?:[\w.-]+\+)?json", re.IGNORECASE)
 

@@ -17,8 +17,6 @@ from outlive.protocols.rest.answers import Acknowledgement, ProcessPage, Process
 from outlive.protocols.rest.requests import Changes, StartRequest
 from outlive.protocols.rest.views import process_view
 
-__all__ = ["ProcessRoutes"]
-
 _StateName = Literal[
     "active",
     "ended",

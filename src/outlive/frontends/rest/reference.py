@@ -7,8 +7,6 @@ from typing import Any
 
 from outlive.frontends.rest.slugs import known_problems
 
-__all__ = ["render_page"]
-
 _Schema = Mapping[str, Any]
 _Row = tuple[str, str, str]
 

@@ -8,8 +8,6 @@ from starlette.types import Scope, Send
 from outlive.frontends.rest.slugs import MEDIA_TYPE, as_shown_at, problem
 from outlive.server.errors.answers import Headers, send_json
 
-__all__ = ["send_problem"]
-
 
 async def send_problem(
     scope: Scope,

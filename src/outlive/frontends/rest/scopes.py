@@ -11,8 +11,6 @@ from fastapi.requests import HTTPConnection
 from outlive.policy.access import Scope
 from outlive.server.access.guard import access_of
 
-__all__ = ["SCOPES", "check_scope", "scope_of"]
-
 _ONE = "/v1/processes/{process_id}"
 _TERMINAL = "/v1/terminals/{terminal_id}"
 _ASYNC = "/api/async"

@@ -32,8 +32,6 @@ from outlive.protocols.rest.answers import Alive, MatchPage, OutputPage, Problem
 from outlive.server.access.guard import access_of
 from outlive.server.views.terminal_calls import TerminalCalls
 
-__all__ = ["RestService"]
-
 _ABOUT = (
     "Runs commands that outlive whoever asked for them. A process belongs to its principal: it is found again after "
     "every disconnect and restart, with all of its output."

@@ -7,8 +7,6 @@ from outlive.core.errors import SLUGS
 from outlive.core.hints import worded
 from outlive.server.errors.answers import STATUS
 
-__all__ = ["DOCS_PATH", "HTTP_SLUGS", "MEDIA_TYPE", "as_shown_at", "known_problems", "problem"]
-
 DOCS_PATH = "/docs"
 MEDIA_TYPE = "application/problem+json"
 _DOCUMENTED = "/api/"  # promise S4.7

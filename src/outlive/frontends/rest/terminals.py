@@ -27,8 +27,6 @@ from outlive.protocols.rest.terminals import (
 from outlive.protocols.terminal import requests
 from outlive.server.views.terminal_calls import TerminalCalls
 
-__all__ = ["TerminalRoutes"]
-
 _NEW = {
     "description": "It shows its prompt.",
     "headers": {"Location": {"description": "Where the terminal is.", "schema": {"type": "string"}}},

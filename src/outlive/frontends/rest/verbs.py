@@ -13,8 +13,6 @@ from outlive.protocols.rest.answers import ProcessView, Waited, Written
 from outlive.protocols.rest.requests import ControlRequest, Resize, SignalRequest
 from outlive.protocols.rest.views import process_view
 
-__all__ = ["VerbRoutes"]
-
 _BYTES = {
     "requestBody": {
         "description": "The bytes themselves, whatever type they claim to be.",

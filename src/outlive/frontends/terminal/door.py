@@ -24,8 +24,6 @@ from outlive.server.limits.rate_limiter import Take
 from outlive.server.views.positions import check_within
 from outlive.store.rows import ProcessFilter
 
-__all__ = ["PATH", "TerminalFrontend", "send_refusal"]
-
 PATH = "/ws/terminal/"
 _MOST_VIEWERS = 256  # of one principal; each may leave 128 KiB in our send buffers and 64 KiB of input
 _MOST_DIGITS = 10  # of a pid (proc_pid_max in the kernel: 2**22)

@@ -4,8 +4,6 @@ from outlive.core.cursor import Cursor
 from outlive.protocols.terminal_socket.history_start import CONTEXT_BYTES, LOOK_BYTES, sane_start
 from outlive.store.output_log import OutputLog
 
-__all__ = ["HISTORY_BYTES", "newest_history"]
-
 HISTORY_BYTES = 256 * 1024  # some thousand lines: about what a terminal emulator scrolls back
 
 

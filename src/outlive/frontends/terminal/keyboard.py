@@ -11,8 +11,6 @@ from collections.abc import Callable
 from outlive.core.errors import LimitExceeded, OutliveError
 from outlive.engine import AuditedControls, Process
 
-__all__ = ["TypedInput"]
-
 _MOST_BYTES = 64 * 1024  # what one write to the backend carries
 _LEAVING_S = 1.0  # half of what a server that stops waits for its connections
 _AGAIN_S = 0.5  # between two looks at what stands still

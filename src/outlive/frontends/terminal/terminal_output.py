@@ -23,8 +23,6 @@ from outlive.protocols.terminal_socket.messages import (
 from outlive.protocols.websocket_frames import binary_frame, text_frame
 from outlive.store.output_log import OutputChunk, OutputLog
 
-__all__ = ["TerminalOutput"]
-
 _TURN_BYTES = 64 * 1024  # what a viewer that stops reading leaves in our send buffer, at most
 _TOLD_BYTES = 256 * 1024  # of output between two cursor messages
 _MOST_NOTICES = 16  # that wait for a viewer that does not read

@@ -33,8 +33,6 @@ from outlive.server.limits.rate_limiter import Take
 from outlive.server.views.sender import Sender
 from outlive.store.output_log import OutputLog
 
-__all__ = ["View", "Viewer"]
-
 # WebSocket close codes (RFC 6455, section 7.4.1).
 _NORMAL = 1000
 _INTERNAL_ERROR = 1011

@@ -1,3 +1,1 @@
 """What all programs of the keeper use: files, locks, sockets, kernel calls, process trees. Standard library only."""
-
-__all__: list[str] = []

@@ -9,8 +9,6 @@ session. Nothing of another process's memory is read: a process could make that 
 import os
 from collections.abc import Callable, Collection
 
-__all__ = ["Ancestor", "Ancestry", "Descent", "ancestry", "lineage"]
-
 # O_NONBLOCK says what is true: procfs does not wait for anybody here.
 _LOOK = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
 _MAX_DEPTH = 256  # deeper than any tree of people; a chain that changes while it is walked must end

@@ -14,8 +14,6 @@ from collections.abc import Iterator
 from outlive.keeper.common.kernel import start_ticks
 from outlive.keeper.common.sockets import has_exited, peer_of, peer_pidfd
 
-__all__ = ["AcceptTurns", "PeerProcess", "sockets_of"]
-
 # linux/netlink.h, linux/sock_diag.h, linux/unix_diag.h
 _NETLINK_SOCK_DIAG, _SOCK_DIAG_BY_FAMILY, _NLM_F_REQUEST = 4, 20, 1
 _UNIX_DIAG_PEER, _SHOW_PEER, _ALL_STATES = 2, 4, 0xFFFFFFFF

@@ -10,8 +10,6 @@ from collections.abc import Iterable
 
 from outlive.keeper.common.files import read_small
 
-__all__ = ["LEAF", "find_limits", "group_of", "mount_point", "ran_out_of_memory", "remove_groups"]
-
 # Controller: its file of version 2, and of version 1.
 _FILES = {
     "cpu": ("cpu.max", "cpu.cfs_quota_us"),  # each takes a quota alone, and keeps its period

@@ -13,8 +13,6 @@ from typing import TypeVar
 
 from outlive.core.degraded import Degraded
 
-__all__ = ["FULL", "Reserve", "look_at", "probe"]
-
 _Result = TypeVar("_Result")
 
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT})

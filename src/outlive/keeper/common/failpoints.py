@@ -7,8 +7,6 @@ the successor does not die at the same place again. Never armed in normal operat
 import os
 import signal
 
-__all__ = ["armed", "hit"]
-
 armed, _, _TOKEN = os.environ.get("OUTLIVE_FAILPOINT", "").partition("@")
 
 

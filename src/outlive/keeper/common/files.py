@@ -8,16 +8,6 @@ import contextlib
 import errno
 import os
 
-__all__ = [
-    "is_written",
-    "read_any",
-    "read_small",
-    "remove_folder",
-    "write_once",
-    "write_prepared",
-    "write_whole",
-]
-
 _SMALL_BYTES = 1 << 16
 _BIG_BYTES = 1 << 20
 

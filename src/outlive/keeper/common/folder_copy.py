@@ -16,8 +16,6 @@ from outlive.keeper.common.journal import read_journal
 from outlive.keeper.common.records import read_end
 from outlive.protocols.frames import COPIED, ExitRecord, encode_exit
 
-__all__ = ["let_go"]
-
 
 def let_go(layout: Layout) -> None:
     """Call lost what lived when the copy was made, and remove what leads to the original. The journal goes last."""

@@ -18,8 +18,6 @@ from outlive.keeper.common.files import read_small, write_whole
 from outlive.keeper.common.locks import holder_of
 from outlive.protocols.frames import decode_identity, encode_identity
 
-__all__ = ["claim_folder", "moved_to"]
-
 _ID_BYTES = 16
 
 

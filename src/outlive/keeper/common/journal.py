@@ -12,8 +12,6 @@ import os
 
 from outlive.core.identity import is_process_id
 
-__all__ = ["Journal", "read_journal"]
-
 _END_OF_TORN = b"#\n"  # no id ends like that, so the line counts for nothing, whatever the disk took of it
 
 

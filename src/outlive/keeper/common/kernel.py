@@ -10,24 +10,6 @@ import os
 import select
 import time
 
-__all__ = [
-    "BOOT_ID",
-    "become_subreaper",
-    "boottime_ns",
-    "die_with",
-    "exit_status_of_zombie",
-    "has_no_writer",
-    "open_pidfd",
-    "pid_behind",
-    "pidfd_exit_status",
-    "punch_hole",
-    "set_dumpable",
-    "spread_folders",
-    "start_ticks",
-    "stat_fields",
-    "unread_bytes",
-]
-
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _PR_SET_PDEATHSIG = 1
 _PR_SET_DUMPABLE = 4

@@ -20,8 +20,6 @@ from outlive.keeper.common.shim_program import SHIM_VARIABLE
 from outlive.keeper.common.sockets import connect_unix
 from outlive.keeper.common.spawn import keeper_argv, keeper_environment
 
-__all__ = ["EXTERNAL_VARIABLE", "SERVICE_VARIABLE", "ensure_keeper"]
-
 # Set in the server's unit: the keeper is somebody else's to start, always.
 EXTERNAL_VARIABLE = "OUTLIVE_KEEPER_EXTERNAL"
 # There, too: the path of the unit's file (`presence.ownership`).

@@ -20,8 +20,6 @@ from outlive.keeper.common.files import read_small
 from outlive.keeper.common.pid_lock import open_pid_lock, pid_of_holder
 from outlive.keeper.common.sockets import has_exited, peer_of, peer_pidfd
 
-__all__ = ["WatchedLock", "is_bound", "is_lock_holder"]
-
 _MARK = b"\nNoNewPrivs:\t"
 _READ_BYTES = 4096
 _WANTS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})

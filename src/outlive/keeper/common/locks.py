@@ -17,17 +17,6 @@ import fcntl
 import os
 import struct
 
-__all__ = [
-    "forget_retirement",
-    "has_ended",
-    "holder_behind",
-    "holder_of",
-    "is_in_place",
-    "is_retired",
-    "retire_lock",
-    "take_lock",
-]
-
 _RETIRED = b"retired   \n"  # both as long as a pid's line
 _ENDED = b"ended     \n"
 _FLOCK = struct.Struct("hhqqi")

@@ -11,8 +11,6 @@ import fcntl
 import os
 import struct
 
-__all__ = ["open_pid_lock", "pid_of_holder", "take_pid_lock"]
-
 _FLOCK = struct.Struct("hhqqi")
 _WHOLE_FILE = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
 _GET, _SET, _FREE = fcntl.F_GETLK, fcntl.F_SETLK, fcntl.F_UNLCK

@@ -3,8 +3,6 @@
 import os
 import signal
 
-__all__ = ["spawn"]
-
 # What Python ignores must not be inherited by commands (signal(7): ignored dispositions survive exec).
 _DEFAULT_SIGNALS = tuple(
     number for number in range(1, 65) if number not in {9, 19, 32, 33} and number in signal.valid_signals()

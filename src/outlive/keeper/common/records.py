@@ -3,8 +3,6 @@
 from outlive.keeper.common.files import read_small
 from outlive.protocols.frames import ExitRecord, PidRecord, decode_end, decode_exit, decode_pid
 
-__all__ = ["read_end", "read_exit", "read_pid"]
-
 
 def read_pid(folder: str) -> PidRecord | None:
     """Return the command's identity; None when it was not recorded (yet)."""

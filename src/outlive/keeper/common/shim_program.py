@@ -8,8 +8,6 @@ import signal
 
 from outlive.keeper.common.spawn import LOCK_FLAG
 
-__all__ = ["SHIM_LINK", "SHIM_VARIABLE", "ShimProgram"]
-
 # In the environment of the keeper's processes: the absolute path of the program, or anything else for none ("off").
 SHIM_VARIABLE = "OUTLIVE_KEEPER_SHIM"
 SHIM_LINK = 3  # the descriptor that its link to the supervisor has

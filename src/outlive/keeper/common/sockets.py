@@ -12,21 +12,6 @@ import stat
 import struct
 from collections.abc import Iterator, Sequence
 
-__all__ = [
-    "accept",
-    "accept_from",
-    "connect_own",
-    "connect_unix",
-    "has_exited",
-    "listen_unix",
-    "peek",
-    "peer_of",
-    "peer_pidfd",
-    "receive",
-    "receive_named",
-    "send",
-]
-
 _SUN_PATH_BYTES = 107
 _MAX_FDS = 16
 _MAX_PACKET = 256 * 1024  # above the largest SEQPACKET message the default send buffer allows

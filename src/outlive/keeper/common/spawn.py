@@ -4,18 +4,6 @@ import os
 import resource
 import sys
 
-__all__ = [
-    "LOCK_FLAG",
-    "SOFT_LIMIT_VARIABLE",
-    "keeper_argv",
-    "keeper_environment",
-    "remember_soft_limit",
-    "restore_soft_limit",
-    "spawn_detached",
-    "spawn_with_lock",
-    "take_handed_lock",
-]
-
 _ENTRY = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "__main__.py")
 _PASSED_ON = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR")
 _PASSED_PREFIX = "OUTLIVE_KEEPER_"

@@ -7,8 +7,6 @@ import time
 
 from outlive.core.layout import Layout
 
-__all__ = ["keep_log_short", "log", "use_standard_files"]
-
 _KEEPER_LOG = "/keeper.log"
 _OLD, _DELETED = ".old", " (deleted)"
 _LOG_BYTES = 1024 * 1024  # of a log; then it becomes the old one, in place of the one before

@@ -7,8 +7,6 @@ from outlive.core.layout import Layout
 from outlive.keeper.common import sockets
 from outlive.protocols.keeper import decode_message, encode_message
 
-__all__ = ["ask_status"]
-
 
 def ask_status(layout: Layout, *, within_s: float, with_commands: bool = False) -> dict[str, object] | None:
     """Return what `Presence.status` tells, None where no answer comes in time, or a refusal. Blocks.

@@ -11,8 +11,6 @@ import time
 
 from outlive.keeper.common.kernel import stat_fields
 
-__all__ = ["carriers_of", "children", "descendants", "freeze", "is_dead", "send_all", "signal_one"]
-
 _MAX_ROUNDS = 64
 _EAGER_ROUNDS = 8
 _ROUND_S = 0.0005

@@ -1,3 +1,1 @@
 """The guardian and the shims that it makes. Standard library only."""
-
-__all__: list[str] = []

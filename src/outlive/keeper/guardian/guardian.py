@@ -34,8 +34,6 @@ from outlive.keeper.guardian import shim
 from outlive.keeper.guardian.shim_maker import ShimMaker
 from outlive.protocols.frames import ExitRecord, encode_exit
 
-__all__ = ["Guardian", "main"]
-
 _TICK_MS = 1000
 # Unanswered pings before the supervisor counts as hung. Ticks, not seconds: a suspended machine kills nobody.
 _HUNG_TICKS = int(os.environ.get("OUTLIVE_KEEPER_HUNG_TICKS", "5"))

@@ -54,8 +54,6 @@ from outlive.protocols.frames import (
     take_begins,
 )
 
-__all__ = ["Holdings", "Shim", "ignore_child_signal"]
-
 _POLLIN = select.POLLIN
 _COMMAND_ENDS = "IOETS"
 _HELD_LETTERS = "oeimrwp"

@@ -2,8 +2,6 @@
 
 import os
 
-__all__ = ["add_line", "add_secrets", "open_empty", "read_whole"]
-
 _READ = os.O_RDONLY | os.O_CLOEXEC
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC
 _ADD = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC

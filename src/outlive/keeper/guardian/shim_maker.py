@@ -8,8 +8,6 @@ from outlive.keeper.common.failpoints import hit
 from outlive.keeper.common.shim_program import ShimProgram
 from outlive.keeper.guardian import shim
 
-__all__ = ["ShimMaker"]
-
 # fork(2): the limit of a user or of a control group is reached, or memory is.
 _NO_ROOM = frozenset({errno.EAGAIN, errno.ENOMEM})
 

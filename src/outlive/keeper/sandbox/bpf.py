@@ -8,8 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
-__all__ = ["Branch", "Decision", "Kind", "Return", "assemble", "by_ranges"]
-
 # Codes of linux/bpf_common.h: load the 32-bit word at k; jump; return k.
 _LOAD, _JUMP, _RETURN = 0x20, 0x05, 0x06
 _FARTHEST = 255  # instructions: what a conditional jump reaches, 8 bits

@@ -20,8 +20,6 @@ from outlive.keeper.sandbox import confine
 from outlive.keeper.sandbox import kernel_calls as calls
 from outlive.keeper.sandbox.steps import MIN_LANDLOCK, Machine, SandboxPlace, bounds_of
 
-__all__ = ["Capabilities", "ask_offers", "main", "read_offers"]
-
 _DEADLINE_S = 20.0
 _NEWNS, _NEWIPC, _NEWUSER, _NEWNET = 0x20000, 0x08000000, 0x10000000, 0x40000000
 _TRUE = next((path for path in ("/bin/true", "/usr/bin/true") if os.path.exists(path)), "/bin/true")

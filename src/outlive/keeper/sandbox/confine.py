@@ -41,8 +41,6 @@ from outlive.keeper.common.kernel import set_dumpable
 from outlive.keeper.sandbox import kernel_calls as calls
 from outlive.keeper.sandbox.seal import Seal, mount_proc
 
-__all__ = ["Refused", "become", "spawn"]
-
 _CLONE_NEWUSER = 0x10000000
 _SIOCGIFFLAGS, _SIOCSIFFLAGS, _IFF_UP = 0x8913, 0x8914, 1  # netdevice(7)
 _MS_REC, _MS_SLAVE = 0x4000, 0x80000  # mount(2)

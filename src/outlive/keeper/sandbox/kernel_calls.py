@@ -14,27 +14,6 @@ import struct
 
 from outlive.keeper.sandbox.syscalls import ARCHITECTURES, filter_program, numbers
 
-__all__ = [
-    "LANDLOCK_DEVICE",
-    "LANDLOCK_READ",
-    "LANDLOCK_WRITE",
-    "add_landlock_rule",
-    "clone_for_parent",
-    "drop_capabilities",
-    "forbid_new_privileges",
-    "install_filter",
-    "join_keyring",
-    "landlock_ruleset",
-    "landlock_version",
-    "make_read_only",
-    "mount",
-    "move_tree",
-    "open_place",
-    "open_tree",
-    "restrict_self",
-    "unshare",
-]
-
 # A test's way to a lesser machine: OUTLIVE_DEGRADE=landlock,namespaces,seccomp,keyring in the environment.
 _MISSING = os.environ.get("OUTLIVE_DEGRADE", "").split(",")
 _LIBC = ctypes.CDLL(None, use_errno=True)

@@ -12,8 +12,6 @@ from typing import NoReturn
 
 from outlive.keeper.sandbox import kernel_calls as calls
 
-__all__ = ["Seal", "mount_proc"]
-
 _MS_RDONLY, _MS_NOSUID, _MS_NODEV, _MS_NOEXEC, _MS_BIND, _MS_REC, _MS_PRIVATE = (
     1,
     2,

@@ -5,8 +5,6 @@ from dataclasses import dataclass
 
 from outlive.core.sandbox import NO_LIMITS, Limits, Profile
 
-__all__ = ["DEVICES", "MIN_LANDLOCK", "Machine", "SandboxPlace", "SandboxSteps", "bounds_of"]
-
 _NEWNS, _NEWCGROUP, _NEWUTS, _NEWIPC = 0x20000, 0x02000000, 0x04000000, 0x08000000
 _NEWUSER, _NEWPID, _NEWNET = 0x10000000, 0x20000000, 0x40000000  # clone(2)
 _PERIOD_US = 100_000  # in which a new group may use its quota, in both versions of control groups

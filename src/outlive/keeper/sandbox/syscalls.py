@@ -14,8 +14,6 @@ from typing import Protocol
 
 from outlive.keeper.sandbox.bpf import Branch, Decision, Kind, Return, assemble, by_ranges
 
-__all__ = ["ARCHITECTURES", "filter_program", "numbers"]
-
 # AUDIT_ARCH_X86_64 and AUDIT_ARCH_AARCH64 (linux/audit.h), by what uname(2) calls the machine.
 ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 _NUMBER, _ARCHITECTURE = 0, 4  # offsets in struct seccomp_data

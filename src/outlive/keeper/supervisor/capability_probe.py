@@ -11,8 +11,6 @@ from outlive.keeper.common.spawn import keeper_argv, keeper_environment
 from outlive.keeper.supervisor.loop import Loop, Timer
 from outlive.keeper.supervisor.managed_process import Answer
 
-__all__ = ["CapabilityProbe"]
-
 _DEADLINE_S = 20.0
 _PIECE_BYTES = 65536
 

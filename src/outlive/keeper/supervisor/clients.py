@@ -22,8 +22,6 @@ from outlive.protocols.keeper import (
     encode_message,
 )
 
-__all__ = ["ControlClient", "ControlClients", "Handle", "Lend"]
-
 _SYNC = RECORD.pack(bytes(16), 0, 0, 0, 0, 0, 0, int(Flags.SYNC), 0)
 # Connections of commands, which may only lend: they must not take all our descriptors. The first one of each command's tree
 # is always taken: the command itself costs us more.

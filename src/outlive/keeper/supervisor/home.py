@@ -8,8 +8,6 @@ from outlive.keeper.common.folder_identity import moved_to
 from outlive.keeper.common.locks import is_in_place
 from outlive.keeper.common.spawn import keeper_argv, keeper_environment, spawn_detached
 
-__all__ = ["Home"]
-
 _GUARDIAN_PATIENCE_MS = 5000  # it has been told to end, and its lock goes with it
 
 

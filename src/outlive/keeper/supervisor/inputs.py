@@ -10,8 +10,6 @@ from outlive.keeper.common import sockets
 from outlive.keeper.supervisor.loop import Loop
 from outlive.keeper.supervisor.managed_process import Answer, ManagedProcess
 
-__all__ = ["Inputs"]
-
 _MAX_WAITING_BYTES = 4 << 20
 # An input in full flow gets a larger pipe: one of the usual 64 KiB would wake us for each piece.
 _BUSY_BYTES = 256 * 1024

@@ -25,8 +25,6 @@ from outlive.keeper.supervisor.process_table import ManagedProcesses
 from outlive.keeper.supervisor.starts.shim_pool import GuardianLink, ShimPool
 from outlive.protocols.keeper import VERSION, Flags
 
-__all__ = ["Lifecycle"]
-
 _IDLE_S = float(os.environ.get("OUTLIVE_KEEPER_IDLE_S", "10"))
 _LOOK_S = 1.0
 _REFILL_S = 0.01

@@ -19,8 +19,6 @@ from outlive.keeper.common import sockets
 from outlive.keeper.common.status import ask_status
 from outlive.keeper.supervisor.loop import Loop, Timer
 
-__all__ = ["PROVES", "Heard", "LockChallenge", "lock_to_hand"]
-
 PROVES = "proves_lock"  # in a supervisor's status: it does what is here
 
 # Gets the first packet that is no question, and its descriptors, which are the hearer's; b"": the end.

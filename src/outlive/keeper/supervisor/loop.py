@@ -10,8 +10,6 @@ import select
 import time
 from collections.abc import Callable
 
-__all__ = ["Loop", "Timer"]
-
 _MAX_ERRORS = 200
 _MAX_EVENTS = 512
 _TIMERS_S = 0.1  # in a turn: thousands that are due at once do not keep descriptors waiting for seconds

@@ -9,8 +9,6 @@ from outlive.core.spec import Spec
 from outlive.keeper.supervisor.loop import Timer
 from outlive.protocols.keeper import RECORD, Flags, Phase
 
-__all__ = ["Answer", "ManagedProcess", "ShimLink", "Stream"]
-
 # Answers a request: keyword fields of the reply; an "error" field makes it a failure.
 Answer = Callable[[dict[str, object]], None]
 

@@ -13,8 +13,6 @@ from outlive.keeper.supervisor.managed_process import Answer
 from outlive.keeper.supervisor.process_table import ManagedProcesses
 from outlive.protocols.keeper import CauseCode
 
-__all__ = ["MassStop", "still_running"]
-
 _SLICE_S = 0.02  # of stops in one turn: about a hundred on an idle machine
 _LOOK_S = 0.01
 _MOST_IDS = 1000  # in an answer: 30 KB, well below what a packet holds

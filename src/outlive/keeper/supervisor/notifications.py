@@ -3,8 +3,6 @@
 from outlive.keeper.supervisor.loop import Loop
 from outlive.keeper.supervisor.managed_process import ManagedProcess
 
-__all__ = ["Notifications"]
-
 _LATER_S = 0.05
 _BULK_S = 0.004
 

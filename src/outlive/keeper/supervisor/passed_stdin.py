@@ -12,8 +12,6 @@ outside, nor that of another command, however many children it has.
 
 from collections.abc import Callable
 
-__all__ = ["PassedStdin"]
-
 _MAX_LENT = 256  # more starts than that are not on their way at once
 _MAX_INSIDE = 64
 _MAX_EACH = 16  # of a process outside, and of a tree

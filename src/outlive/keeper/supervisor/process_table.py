@@ -12,8 +12,6 @@ from outlive.keeper.supervisor.starts.shim_pool import ShimPool
 from outlive.keeper.supervisor.unrecovered import Unrecovered
 from outlive.protocols.keeper import Phase
 
-__all__ = ["ManagedProcesses"]
-
 
 class ManagedProcesses:
     """Processes that are alive or not yet let go of; `unrecovered` has those of them that are not taken over yet."""

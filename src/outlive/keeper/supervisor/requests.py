@@ -24,8 +24,6 @@ from outlive.keeper.supervisor.starts.launcher import Launcher, known_start
 from outlive.protocols.frames import encode_secrets
 from outlive.protocols.keeper import VERSION, CauseCode, Phase
 
-__all__ = ["Requests"]
-
 _Message = Mapping[str, object]
 _PATIENCE_S = 10.0
 _START_PATIENCE_S = 30.0

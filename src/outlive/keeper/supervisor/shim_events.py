@@ -19,8 +19,6 @@ from outlive.keeper.supervisor.starts.launcher import failed_start
 from outlive.protocols.frames import ExitRecord, encode_exit
 from outlive.protocols.keeper import Phase
 
-__all__ = ["ShimEvents"]
-
 
 class ShimEvents:
     """Reads one packet of a busy shim at a time (the words are listed in `keeper.shim`)."""

@@ -45,8 +45,6 @@ from outlive.keeper.supervisor.starts.shim_pool import GuardianLink, ShimPool
 from outlive.keeper.supervisor.unrecovered import Unrecovered
 from outlive.protocols.keeper import CauseCode
 
-__all__ = ["Supervisor", "main"]
-
 _LOCK_PATIENCE_S = 2.0
 _T = TypeVar("_T")
 

@@ -15,8 +15,6 @@ from outlive.keeper.supervisor.loop import Loop, Timer
 from outlive.protocols.frames import PidRecord
 from outlive.protocols.keeper import RECORD, Phase
 
-__all__ = ["Unrecovered"]
-
 _MAX_WAITING_BYTES = 32 << 20  # of all requests that wait; a server's inputs are the large ones
 _REQUEST_BYTES = 1024  # what a request takes beside its payload
 

@@ -8,22 +8,6 @@ from dataclasses import dataclass
 
 import msgspec
 
-__all__ = [
-    "MAX_ERROR",
-    "MAX_ID",
-    "MAX_NAME",
-    "MAX_OUTPUT",
-    "Broken",
-    "Failure",
-    "Message",
-    "Pong",
-    "Success",
-    "TerminalCreated",
-    "TerminalWanted",
-    "Unknown",
-    "parse_message",
-]
-
 MAX_ID = 256  # characters of an id; an id that is longer is no id
 MAX_NAME = 200  # characters; what is longer is cut, here and below
 MAX_ERROR = 2000

@@ -10,8 +10,6 @@ from typing import Literal
 
 from outlive.protocols.bridge.answers import Broken, Failure, Pong, Success, TerminalCreated
 
-__all__ = ["Answer", "Asking", "Ignored", "RequestMatcher", "Settled"]
-
 Asking = Literal["ping", "create_terminal", "execute", "close_terminal"]
 Answer = Pong | TerminalCreated | Success | Failure | Broken
 _Why = Literal["again", "late", "unasked", "not a pong"]

@@ -9,18 +9,6 @@ import msgspec
 
 from outlive.core.terminal import TerminalInfo
 
-__all__ = [
-    "close_terminal",
-    "create_terminal",
-    "execute",
-    "failed",
-    "ping",
-    "show_terminal",
-    "terminal_closed",
-    "terminal_created",
-    "terminals",
-]
-
 _ENCODER = msgspec.json.Encoder()
 _Value = str | list[dict[str, str]]
 

@@ -2,5 +2,3 @@
 
 Source: promises S0.1-S0.21. Sockets and tasks are `frontends/jsonrpc`.
 """
-
-__all__: list[str] = []

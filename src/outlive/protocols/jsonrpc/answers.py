@@ -9,16 +9,6 @@ from outlive.core.process import ProcessRecord
 from outlive.protocols.jsonrpc.numbers import ERROR_NUMBERS
 from outlive.protocols.jsonrpc.output import STREAM_NAMES
 
-__all__ = [
-    "encode_batch",
-    "encode_error",
-    "encode_gap",
-    "encode_notification",
-    "encode_process_notification",
-    "encode_queued",
-    "encode_result",
-]
-
 
 def encode_result(request_id: bytes, result: Mapping[str, object]) -> bytes:
     """Return a success; `request_id` is the JSON text of the request's id, echoed as it came."""

@@ -10,8 +10,6 @@ from outlive.core.process import ProcessRecord
 from outlive.protocols.jsonrpc.answers import encode_notification
 from outlive.protocols.jsonrpc.views import process_view
 
-__all__ = ["EVENT_NAMES", "EventFilter", "EventName", "encode_event"]
-
 EventName = Literal[
     "queued",
     "approval_requested",

@@ -19,8 +19,6 @@ from outlive.core.identity import ID_LENGTH
 from outlive.protocols.jsonrpc.output import STREAM_NAMES, line_frame
 from outlive.protocols.websocket_frames import TEXT, frame_header
 
-__all__ = ["MAX_LINES", "FrameHeads", "LineFramer"]
-
 MAX_LINES = 4096
 
 _CLOSING = b"}}"

@@ -6,8 +6,6 @@ What makes them is `answers`, `output` and `happenings`; a test has the door sen
 from collections.abc import Mapping
 from types import MappingProxyType
 
-__all__ = ["DEGRADED", "NOTIFICATIONS", "OPTIONAL_MEMBERS"]
-
 DEGRADED = '"disk_full", "read_only" or "folder_gone"'
 
 _STATUS: Mapping[str, str] = {

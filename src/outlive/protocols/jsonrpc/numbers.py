@@ -3,8 +3,6 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
-__all__ = ["ERROR_NUMBERS"]
-
 _CONNECTION_LIMIT = -32001
 _NOT_ALLOWED = -32002
 _NO_PROCESS = -32003

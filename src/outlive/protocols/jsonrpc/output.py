@@ -11,17 +11,6 @@ import orjson
 
 from outlive.protocols.websocket_frames import binary_frame, text_frame
 
-__all__ = [
-    "STREAM_NAMES",
-    "binary_output_frame",
-    "cut_line",
-    "decode_whole",
-    "line_frame",
-    "output_message",
-    "shortened_line_frame",
-    "text_output_frame",
-]
-
 _StreamName = Literal["stdout", "stderr"]
 STREAM_NAMES: tuple[_StreamName, _StreamName] = ("stdout", "stderr")
 

@@ -19,33 +19,6 @@ from outlive.protocols.jsonrpc.happenings import EventName
 from outlive.protocols.jsonrpc.views import Encoding
 from outlive.protocols.limits import LimitParams, to_limits
 
-__all__ = [
-    "MAX_LINE_BYTES",
-    "ApprovalsParams",
-    "ApproveParams",
-    "AttachParams",
-    "CloseOutputParams",
-    "ControlParams",
-    "DenyParams",
-    "EventsParams",
-    "ExecuteParams",
-    "GetParams",
-    "ListParams",
-    "NodesParams",
-    "OutputMode",
-    "ProcessIdParams",
-    "ProcessParams",
-    "ReadParams",
-    "RelabelParams",
-    "ReleaseParams",
-    "RemoveParams",
-    "ResizeParams",
-    "SignalParams",
-    "WaitParams",
-    "WriteParams",
-    "decode_params",
-]
-
 OutputMode = Literal["lines", "chunk", "binary", "none"]
 MAX_LINE_BYTES = 16 * 1024 * 1024  # one line is one message in memory; longer ones are read back from the log
 _MAX_PAGE_BYTES = 256 * 1024  # what the event loop may read from a log in one turn

@@ -10,8 +10,6 @@ import msgspec
 
 from outlive.core.errors import OutliveError, ProtocolViolation
 
-__all__ = ["MAX_BATCH", "NULL_ID", "Batch", "Request", "RequestRefusal", "parse_binary", "parse_frame"]
-
 MAX_BATCH = 1000  # requests in one array; the frame's size bounds their bytes
 NULL_ID = b"null"
 _VERSION = b'"2.0"'

@@ -8,8 +8,6 @@ from types import MappingProxyType
 
 from outlive.protocols.jsonrpc.notifications import DEGRADED
 
-__all__ = ["OPTIONAL_OF_A_PROCESS", "OPTIONAL_RESULTS", "PROCESS", "RESULTS"]
-
 _TEXT, _MAYBE_TEXT = "string", "string or null"
 _COUNT, _MAYBE_COUNT = "integer", "integer or null"
 _TIME = "string (ISO 8601, UTC)"

@@ -9,8 +9,6 @@ from outlive.core.cursor import BEGINNING, Cursor
 from outlive.core.errors import InvalidRequest
 from outlive.protocols.jsonrpc.params import OutputMode
 
-__all__ = ["Resumption"]
-
 _MODES: tuple[OutputMode, ...] = get_args(OutputMode)
 _MAX_CURSORS = 1000
 

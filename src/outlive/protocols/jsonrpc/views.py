@@ -14,17 +14,6 @@ from outlive.core.process import ProcessRecord
 from outlive.core.redactions import redacted_member
 from outlive.protocols.jsonrpc.output import STREAM_NAMES
 
-__all__ = [
-    "Encoding",
-    "Piece",
-    "approval_view",
-    "page_view",
-    "place_view",
-    "process_view",
-    "stats_view",
-    "status_word",
-]
-
 Encoding = Literal["utf-8", "base64"]
 _WORDS = {State.PAUSED: "paused", State.QUEUED: "queued"}
 

@@ -1,3 +1,1 @@
 """The shapes of the MCP tools: schemas as data, argument checks, results and every literal text. Pure."""
-
-__all__: list[str] = []

@@ -13,8 +13,6 @@ from outlive.core.sandbox import Profile
 from outlive.protocols.mcp.results import error_sentence
 from outlive.protocols.plain import Line
 
-__all__ = ["Circumstances", "body", "header", "redacted_in"]
-
 _MIN_CUT = 40  # characters of a cut line's ends: less would tell nothing
 
 

@@ -15,22 +15,6 @@ from outlive.core.location import Isolation
 from outlive.core.umask import UMASK_PATTERN
 from outlive.protocols.limits import LimitParams
 
-__all__ = [
-    "ExecuteArguments",
-    "GroupLimit",
-    "HistoryArguments",
-    "NoArguments",
-    "ScriptArguments",
-    "Seconds",
-    "ShellArguments",
-    "StatusArguments",
-    "TerminateArguments",
-    "Umask",
-    "WaitSeconds",
-    "WorkspaceName",
-    "read_arguments",
-]
-
 _MAX_S = 10 * 365 * 86400  # ten years: beyond it timers overflow, and nobody means it
 Seconds = Annotated[float, Meta(ge=0, le=_MAX_S)]
 WaitSeconds = Annotated[float, Meta(ge=0, le=3600)]

@@ -12,17 +12,6 @@ from outlive.protocols.mcp.arguments import GroupLimit, Seconds, Umask, WaitSeco
 from outlive.protocols.mcp.schemas import Schema, describe_tool
 from outlive.protocols.terminal.keys import check_keys
 
-__all__ = [
-    "LEAN_TOOLS",
-    "ControlArguments",
-    "ListArguments",
-    "ReadArguments",
-    "RunArguments",
-    "SendArguments",
-    "WaitArguments",
-    "WaitFor",
-]
-
 _Budget = Annotated[int, Meta(ge=100, le=1_000_000)]
 
 

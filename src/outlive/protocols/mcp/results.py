@@ -7,8 +7,6 @@ from outlive.core.process import ProcessRecord
 from outlive.core.redactions import redacted_member
 from outlive.core.status import status_of
 
-__all__ = ["command_status", "error_sentence", "history_entry", "refusal", "status_word", "still_running"]
-
 
 def command_status(
     record: ProcessRecord,

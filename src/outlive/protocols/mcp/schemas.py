@@ -7,8 +7,6 @@ from outlive.core.location import Isolation
 from outlive.core.sandbox import MIN_CPUS, Profile
 from outlive.core.umask import UMASK_PATTERN
 
-__all__ = ["COMMAND_TOOLS", "PROCESS_TOOLS", "Schema", "describe_tool"]
-
 Schema = dict[str, object]
 
 _STRING: Schema = {"type": "string"}

@@ -16,17 +16,6 @@ from outlive.core.lifecycle import Cause, State
 from outlive.core.process import ProcessRecord
 from outlive.protocols.mcp.results import error_sentence
 
-__all__ = [
-    "REQUIRED_CAPABILITY",
-    "TASKS_EXTENSION",
-    "Task",
-    "TaskCall",
-    "TaskStatus",
-    "TaskTool",
-    "task_of",
-    "tool_result",
-]
-
 TASKS_EXTENSION = "io.modelcontextprotocol/tasks"
 # `data` of the error -32021 (Missing Required Client Capability).
 REQUIRED_CAPABILITY: Mapping[str, object] = {"requiredCapabilities": {"extensions": {TASKS_EXTENSION: {}}}}

@@ -6,8 +6,6 @@ from outlive.core.redactions import hidden_words
 from outlive.core.sandbox import Profile
 from outlive.protocols.mcp.schemas import Schema, describe_tool
 
-__all__ = ["TERMINAL_TOOLS", "executed_text", "read_text", "terminals_text"]
-
 _STRING: Schema = {"type": "string"}
 _NULLABLE: Schema = {"type": ["string", "null"]}
 _CODE: Schema = {"type": ["integer", "null"]}

@@ -6,22 +6,6 @@ from dataclasses import dataclass
 from outlive.core.errors import OutliveError
 from outlive.core.hints import hint_for
 
-__all__ = [
-    "EXECUTION_DISABLED",
-    "SCRIPTS_DISABLED",
-    "TERMINATED",
-    "Block",
-    "command_not_found",
-    "error_text",
-    "interpreter_not_found",
-    "join_streams",
-    "list_text",
-    "started_text",
-    "still_running_text",
-    "terminated_text",
-    "unknown_pid",
-]
-
 EXECUTION_DISABLED = "Command execution is disabled"
 SCRIPTS_DISABLED = "Script execution is disabled"
 TERMINATED = "[Process was terminated]"  # how the result of a cancelled command begins (promise S4.6)

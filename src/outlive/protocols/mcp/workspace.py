@@ -7,8 +7,6 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-__all__ = ["WorkspaceState", "parse_state"]
-
 _END = b"end"
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 # execve(2): MAX_ARG_STRLEN with the final NUL. A longer variable reaches no program, from no shell.

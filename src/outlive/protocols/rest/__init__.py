@@ -3,5 +3,3 @@
 `requests` is what callers send, `answers` describes what they get (both as models, which the OpenAPI document is made
 from), `views` makes the answers themselves.
 """
-
-__all__: list[str] = []

@@ -10,32 +10,6 @@ from outlive.core.lifecycle import State
 from outlive.core.sandbox import Profile
 from outlive.core.status import Status
 
-__all__ = [
-    "REDACTED",
-    "Acknowledgement",
-    "Alive",
-    "Approval",
-    "Approvals",
-    "Chunk",
-    "Finished",
-    "GapView",
-    "LocationView",
-    "Match",
-    "MatchPage",
-    "OutputPage",
-    "Problem",
-    "ProcessPage",
-    "ProcessView",
-    "Ready",
-    "SandboxView",
-    "Started",
-    "Terminated",
-    "TrackedProcess",
-    "TrackedProcesses",
-    "Waited",
-    "Written",
-]
-
 _DEGRADED = "Why nothing can be started now; absent while everything can be written."
 REDACTED = "How many secrets are stars in it; left out where there are none."
 _REACHABLE = (

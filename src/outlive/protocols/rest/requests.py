@@ -14,19 +14,6 @@ from outlive.core.sandbox import MIN_CPUS, NO_LIMITS, Limits
 from outlive.core.tags import MAX_TAG_NAME, MAX_TAG_VALUE, MAX_TAGS
 from outlive.core.umask import UMASK_PATTERN, parse_umask
 
-__all__ = [
-    "Approving",
-    "BackgroundRequest",
-    "Changes",
-    "ControlRequest",
-    "Denial",
-    "LimitsRequest",
-    "Resize",
-    "SignalRequest",
-    "StartRequest",
-    "SyncRequest",
-]
-
 _MAX_S = 10 * 365 * 86400  # ten years: beyond it timers overflow, and nobody means it
 _MAX_CELLS = 65535  # struct winsize holds 16 bits (ioctl_tty(2))
 

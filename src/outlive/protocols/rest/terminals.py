@@ -9,20 +9,6 @@ from outlive.core.errors import InvalidRequest
 from outlive.core.terminal import Form, Target, TerminalState, Waiting
 from outlive.protocols.rest.answers import REDACTED
 
-__all__ = [
-    "ClosedTerminal",
-    "ExecuteRequest",
-    "ExecutedView",
-    "InputRequest",
-    "NewTerminalRequest",
-    "ResizedTerminal",
-    "TerminalPage",
-    "TerminalTextView",
-    "TerminalView",
-    "TypedView",
-    "asked",
-]
-
 _Cells = Annotated[int, Field(ge=1, le=65535)]  # struct winsize holds 16 bits (ioctl_tty(2))
 _Name = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f\x7f]*$")]
 _ProfileName = Literal["open", "guarded", "workspace", "offline", "sealed"]

@@ -5,8 +5,6 @@ from outlive.core.status import status_of
 from outlive.protocols.jsonrpc.output import STREAM_NAMES
 from outlive.protocols.jsonrpc.views import process_view as jsonrpc_view
 
-__all__ = ["STREAM_NAMES", "match_view", "process_view"]
-
 _NOT_SHOWN = ("pgid", "session_id")  # words of the JSON-RPC door
 
 

@@ -2,8 +2,6 @@
 
 from collections.abc import Sequence
 
-__all__ = ["KEYS", "check_keys", "typed_keys"]
-
 KEYS = {
     "enter": "\r",
     "tab": "\t",

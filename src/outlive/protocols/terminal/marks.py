@@ -9,8 +9,6 @@ import re
 from dataclasses import dataclass
 from typing import Literal, cast
 
-__all__ = ["Kind", "Mark", "MarkReader"]
-
 # A: a prompt is about to come, B: it has been shown, C: a command begins, D: it has ended, P: the shell wants more lines,
 # E: a D that is part of the prompt, which a line editor may draw several times, L: the shell has taken what was typed (it
 # ends bracketed paste; anybody may write that).

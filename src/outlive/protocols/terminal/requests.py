@@ -12,17 +12,6 @@ from outlive.core.tags import MAX_TAG_NAME, MAX_TAG_VALUE, MAX_TAGS
 from outlive.core.terminal import ENGINE, Form, Target
 from outlive.protocols.terminal.keys import check_keys
 
-__all__ = [
-    "DEFAULT_BUDGET",
-    "CloseTerminal",
-    "CreateTerminal",
-    "ExecuteInTerminal",
-    "ListTerminals",
-    "ReadTerminal",
-    "ResizeTerminal",
-    "WriteToTerminal",
-]
-
 DEFAULT_BUDGET = 8000
 _Cells = Annotated[int, Meta(ge=1, le=65535)]  # struct winsize holds 16 bits (ioctl_tty(2))
 _Name = Annotated[str, Meta(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f\x7f]*$")]  # shown in a line

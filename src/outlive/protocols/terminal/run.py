@@ -5,8 +5,6 @@ from dataclasses import dataclass
 
 from outlive.protocols.terminal.marks import Mark
 
-__all__ = ["CommandRun", "ShellState", "newest_state"]
-
 
 class CommandRun:
     """One command from when it was typed to the next prompt.

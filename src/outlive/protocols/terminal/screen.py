@@ -4,8 +4,6 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-__all__ = ["draw"]
-
 # Strings to the terminal that pyte would print (DCS, SOS, PM, APC), and private sequences that it would take for others.
 _STRINGS = re.compile(rb"\x1b[PX^_][^\x1b]*(?:\x1b\\)?|\x1b\[[<=>][0-?]*[ -/]*[@-~]|\x1b\[[0-?]*[ -/]+[@-~]")
 _SEQUENCE = re.compile(rb"(\x1b\[[0-?]*[@-~])")  # ECMA-48, 5.4

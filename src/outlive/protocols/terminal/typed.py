@@ -3,8 +3,6 @@
 from outlive.core.errors import InvalidRequest
 from outlive.core.terminal import ShellKind
 
-__all__ = ["prompts", "typed_command"]
-
 # Keys that no keyboard has; the start files bind them.
 _CLEAR = b"\x1b[133;1~"  # what is typed already goes
 _SUBMIT = {"fish": b"\x1b[133;2~"}

@@ -3,8 +3,6 @@
 from outlive.core.redactions import redacted_member
 from outlive.core.terminal import Executed, TerminalInfo, TerminalText
 
-__all__ = ["executed_view", "terminal_view", "text_view"]
-
 # Spelled out: what a class gets for our own use is not told by itself.
 _TERMINAL = ("terminal_id", "terminal_name", "target", "state", "process_id", "cwd")
 _EXECUTED = ("terminal_id", "output", "exit_code", "cursor", "is_complete", "waiting", "is_closed")

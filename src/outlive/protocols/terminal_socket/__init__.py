@@ -3,5 +3,3 @@
 Output and input are binary frames of raw bytes, as @xterm/addon-attach sends and takes them; `messages` are the text
 frames of the subprotocol outlive.terminal.v1. Sockets and tasks are `frontends/terminal`; docs/ws-terminal.md has it all.
 """
-
-__all__: list[str] = []

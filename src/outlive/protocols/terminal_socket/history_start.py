@@ -5,8 +5,6 @@ Sequences as in ECMA-48 (5th edition, sections 5.3 to 5.6) and as terminals read
 
 import re
 
-__all__ = ["CONTEXT_BYTES", "LOOK_BYTES", "sane_start"]
-
 CONTEXT_BYTES = (
     32 * 1024
 )  # before the wanted place: what begins there may reach beyond it; longer strings are pictures

@@ -7,25 +7,6 @@ from msgspec import Meta
 
 from outlive.core.errors import ProtocolViolation
 
-__all__ = [
-    "ClientMessage",
-    "Closed",
-    "CursorTold",
-    "EndOfFile",
-    "Exited",
-    "GapMessage",
-    "HelloMessage",
-    "Notice",
-    "Redacted",
-    "ResizeMessage",
-    "SendSignal",
-    "ServerMessage",
-    "Where",
-    "decode_message",
-    "encode_message",
-    "kind_of",
-]
-
 _Cells = Annotated[int, Meta(ge=1, le=65535)]  # struct winsize holds 16 bits (ioctl_tty(2))
 
 

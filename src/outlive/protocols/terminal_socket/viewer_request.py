@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from outlive.core.cursor import Cursor
 from outlive.core.errors import InvalidRequest
 
-__all__ = ["CONTROLLED", "PLAIN", "Opening", "chosen_subprotocol"]
-
 CONTROLLED = "outlive.terminal.v1"  # text frames are control messages
 PLAIN = (
     "outlive.terminal.plain"  # as without any: a browser that offers a token must be answered with something

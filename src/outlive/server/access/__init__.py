@@ -1,3 +1,1 @@
 """Which caller is let in, and with which rights: each request and upgrade passes here before any route."""
-
-__all__: list[str] = []

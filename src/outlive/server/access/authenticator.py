@@ -21,8 +21,6 @@ from outlive.server.access.peers import PEER, Peer, PeerCredentials, PeerPlace, 
 from outlive.server.access.token_book import TokenBook
 from outlive.server.access.web_pages import is_from_page, is_navigation, local_origin, values_of
 
-__all__ = ["AccessRefusal", "Admission", "Authenticator", "credentials", "is_forwarded", "without_tokens"]
-
 # A subprotocol that is a token: this, and the token behind it (any HTTP token is a name, RFC 6455, section 4.1).
 _OFFERED = "outlive.token."
 

@@ -31,8 +31,6 @@ from outlive.server.access.web_pages import (
 from outlive.server.errors.answers import CLOSE, STATUS, Headers, send_error
 from outlive.server.errors.error_formats import SendError
 
-__all__ = ["ACCESS", "Guard", "Names", "access_of", "judge"]
-
 ACCESS = "outlive.access"  # in scope["state"]: who asks, as the guard found out
 
 _LATER: Headers = (*CLOSE, (b"retry-after", b"1"))  # RFC 9110, section 10.2.3

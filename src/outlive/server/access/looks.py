@@ -7,8 +7,6 @@ import threading
 from collections.abc import Callable
 from typing import TypeVar
 
-__all__ = ["Looks"]
-
 # What blocks for ever (reading a process's memory can) keeps one of them; the line goes on with the others.
 _MOST_THREADS = 8
 

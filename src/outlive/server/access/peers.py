@@ -24,8 +24,6 @@ from outlive.server.access.looks import Looks
 from outlive.server.access.socket_holders import Holders, is_held_by
 from outlive.server.access.socket_table import Address, SocketOwner, SocketTable
 
-__all__ = ["PEER", "Living", "Peer", "PeerCredentials", "PeerPlace", "Peers", "still_lives"]
-
 PEER = "outlive.peer"  # in scope["state"]; set by `http_server` for each connection
 
 # What lives of ours now: the pid of each command (None while it starts) and its process id.

@@ -12,8 +12,6 @@ from collections.abc import Iterable, Iterator
 
 from outlive.keeper.common.callers import sockets_of
 
-__all__ = ["Holders", "is_held_by"]
-
 _EACH_TURN = 2000  # descriptors, 4 us each: most searches end in the turn in which they begin
 _FEW = 64
 _MOST_SEEN = 65_536  # sockets of a walk: 10 MB

@@ -10,8 +10,6 @@ import socket
 import struct
 from dataclasses import dataclass
 
-__all__ = ["Address", "SocketOwner", "SocketTable", "find_in_proc"]
-
 Address = tuple[str, int]
 
 # linux/netlink.h, linux/sock_diag.h, linux/inet_diag.h

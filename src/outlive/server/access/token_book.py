@@ -16,8 +16,6 @@ from outlive.core.errors import StoreCorrupt
 from outlive.policy.tokens import Token, digest_of, find_token
 from outlive.store.token_file import TokenFile
 
-__all__ = ["TokenBook"]
-
 _logger = logging.getLogger(__name__)
 _LOOK_S = 0.25  # four looks a second at a descriptor, only while somebody has something open
 _Mark = tuple[int, int, int]

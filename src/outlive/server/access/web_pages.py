@@ -9,21 +9,6 @@ from collections.abc import Sequence
 
 from starlette.types import Message, Scope, Send
 
-__all__ = [
-    "AUTHORITY",
-    "LOCAL",
-    "STATIC_PAGES",
-    "is_cross_site",
-    "is_from_page",
-    "is_local",
-    "is_navigation",
-    "is_preflight",
-    "local_origin",
-    "preflight_headers",
-    "readable_by_page",
-    "values_of",
-]
-
 # uri-host [":" port] of RFC 9110, section 7.2.
 AUTHORITY = re.compile(
     r"(?P<host>[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?|\[[0-9a-f:.]+\])(?::(?P<port>[0-9]{1,5}))?",

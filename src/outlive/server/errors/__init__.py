@@ -1,3 +1,1 @@
 """Errors that no frontend has answered, in the format that the path's callers expect."""
-
-__all__: list[str] = []

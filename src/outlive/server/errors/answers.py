@@ -9,8 +9,6 @@ from types import MappingProxyType
 
 from starlette.types import Scope, Send
 
-__all__ = ["CLOSE", "STATUS", "Headers", "send_error", "send_json"]
-
 Headers = Sequence[tuple[bytes, bytes]]
 CLOSE: Headers = ((b"connection", b"close"),)  # ends the HTTP connection after the answer
 

@@ -9,8 +9,6 @@ from outlive.core.process import Owner
 from outlive.server.errors.answers import Headers
 from outlive.server.errors.error_formats import SendError
 
-__all__ = ["AuditedErrors"]
-
 _MOST_SHOWN = 200  # characters of a path
 
 

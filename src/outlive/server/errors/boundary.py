@@ -10,8 +10,6 @@ from outlive.server.errors.answers import CLOSE, send_error
 from outlive.server.errors.error_formats import SendError
 from outlive.server.http.uvicorn_parts import ClientDisconnected
 
-__all__ = ["ErrorBoundary"]
-
 _logger = logging.getLogger(__name__)
 _INTERNAL_ERROR = 1011  # WebSocket close code (RFC 6455, section 7.4.1)
 

@@ -11,8 +11,6 @@ from starlette.types import Scope, Send
 
 from outlive.server.errors.answers import Headers, send_error
 
-__all__ = ["ErrorFormats", "SendError"]
-
 
 class SendError(Protocol):
     """Answers a request or an upgrade with an error, as `answers.send_error` does."""

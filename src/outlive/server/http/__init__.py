@@ -1,3 +1,1 @@
 """Sockets, HTTP and WebSocket connections, and the pages that the server itself answers."""
-
-__all__: list[str] = []

@@ -10,8 +10,6 @@ from typing import Any
 from outlive.server.access.peers import PEER, Peer
 from outlive.server.http.uvicorn_parts import ClientDisconnected, WebSocketsSansIOProtocol
 
-__all__ = ["ClosingWebSocketProtocol"]
-
 _LAST = {"websocket.close", "websocket.http.response.body"}
 _INVALID_DATA = 1007  # RFC 6455, section 7.4.1
 _POLICY_VIOLATION = 1008

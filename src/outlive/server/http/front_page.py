@@ -10,8 +10,6 @@ from outlive.server.access.guard import access_of
 from outlive.server.errors.answers import send_error, send_json
 from outlive.server.errors.error_formats import SendError
 
-__all__ = ["HEALTH_PATH", "front_routes", "refuse_method", "unknown_path"]
-
 HEALTH_PATH = "/health"
 _ALIVE = {"status": "ok"}
 

@@ -27,8 +27,6 @@ from outlive.server.http.uvicorn_parts import (
 )
 from outlive.server.limits.connection_limiter import SWEEP_S, ConnectionLimiter, ConnectionPhase
 
-__all__ = ["HttpProtocol", "serving"]
-
 _PING_INTERVAL_S = 20.0  # keep-alive by ping frames alone (promise S0.21)
 _CLOSE_PATIENCE_S = 2.0  # for clients that do not read their last messages
 _POLL_S = 0.01

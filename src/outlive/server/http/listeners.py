@@ -15,8 +15,6 @@ from outlive.core.errors import ConfigInvalid
 from outlive.keeper.common.disk import Reserve
 from outlive.keeper.common.sockets import listen_unix
 
-__all__ = ["BACKLOG", "Listeners", "open_port", "open_unix"]
-
 # Clients that dial while the server still imports, or is kept from a processor, wait in the backlog: beyond it the kernel drops what
 # they send, and after a while the connection. It caps it at net.core.somaxconn, which is this (Linux 5.4).
 BACKLOG = 4096

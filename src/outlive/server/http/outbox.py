@@ -13,8 +13,6 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from outlive.protocols.websocket_frames import TEXT, split_frames
 
-__all__ = ["MessageOutbox", "Outbox", "RawOutbox", "open_outbox"]
-
 _EXTENSION = "outlive.send_raw"  # frontends/raw_websocket.py
 
 

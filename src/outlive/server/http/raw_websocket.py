@@ -26,8 +26,6 @@ from outlive.protocols.websocket_frames import BINARY, LargeBinary, lone_text
 from outlive.server.access.peers import PEER, Peer
 from outlive.server.http.closing_websocket import ClosingWebSocketProtocol
 
-__all__ = ["EXTENSION", "Inbox", "RawWebSocketProtocol"]
-
 EXTENSION = "outlive.send_raw"
 _PIECE_BYTES = 4096  # parsed in one go: 700 of the smallest frames, 20 ms
 _TURN_S = 0.005  # for larger messages: piece after piece, then others have their turn

@@ -5,8 +5,6 @@ from collections.abc import Callable, Mapping
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-__all__ = ["Observe", "Timed"]
-
 Observe = Callable[[str, str, float], None]  # door, what, seconds
 _OTHER = "page"
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})

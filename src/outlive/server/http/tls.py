@@ -6,8 +6,6 @@ from typing import NoReturn
 
 from outlive.core.errors import ConfigInvalid
 
-__all__ = ["certificate_names", "server_context"]
-
 _MISMATCH = "KEY_VALUES_MISMATCH"  # OpenSSL's reason
 
 

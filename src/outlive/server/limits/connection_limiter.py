@@ -13,8 +13,6 @@ from typing import Protocol
 
 from outlive.keeper.common.callers import AcceptTurns
 
-__all__ = ["SWEEP_S", "ConnectionLimiter", "ConnectionPhase", "LimitedConnection"]
-
 SWEEP_S = 1.0  # between two sweeps of a loop that is not late
 
 _HEAD_S = 10.0  # from the connection, or a request's first byte, to the end of its head

@@ -7,8 +7,6 @@ looked at. So only a few begin in each turn, one principal's after another's: wh
 import asyncio
 from collections import deque
 
-__all__ = ["FairQueue"]
-
 _EACH_TURN = (
     2  # requests of a millisecond of work each: the loop sees to everything else some hundred times a second
 )

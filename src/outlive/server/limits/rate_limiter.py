@@ -18,8 +18,6 @@ from outlive.server.errors.answers import STATUS, send_error
 from outlive.server.errors.error_formats import SendError
 from outlive.server.limits.fair_queue import FairQueue
 
-__all__ = ["RateLimiter", "Take", "counting"]
-
 Take = Callable[
     [str, int], float
 ]  # counts a principal's requests: 0.0, or the seconds that they are too early

@@ -1,3 +1,1 @@
 """What several frontends answer alike: pending approvals, terminals, output that is sent as it comes."""
-
-__all__: list[str] = []

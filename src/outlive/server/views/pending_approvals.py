@@ -6,8 +6,6 @@ from outlive.policy.access import Access
 from outlive.policy.approver import approver_of
 from outlive.protocols.jsonrpc.views import approval_view
 
-__all__ = ["pending_approvals"]
-
 
 async def pending_approvals(
     engine: Engine, access: Access, by: Owner, *, raw: bool

@@ -4,8 +4,6 @@ from outlive.core.cursor import Cursor
 from outlive.core.errors import InvalidRequest
 from outlive.engine import Process
 
-__all__ = ["check_within"]
-
 
 def check_within(process: Process, cursor: Cursor) -> None:
     """Refuse a cursor behind the end of the output.

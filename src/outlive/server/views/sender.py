@@ -16,8 +16,6 @@ from typing import Generic, Protocol, TypeVar
 from outlive.engine import Process
 from outlive.server.http.outbox import Outbox
 
-__all__ = ["Sendable", "Sender", "Spawn"]
-
 _logger = logging.getLogger(__name__)
 
 Spawn = Callable[[Coroutine[None, None, None]], None]

@@ -10,8 +10,6 @@ from outlive.core.redactions import Redactions
 from outlive.engine import Process
 from outlive.protocols.clips import Clip, join_pieces, shown_ranges
 
-__all__ = ["ShownOutput", "duration_s", "local_time", "shown_output"]
-
 _TURN_BYTES = 256 * 1024  # what the event loop may read in one turn
 
 

@@ -10,8 +10,6 @@ from outlive.protocols.terminal import requests
 from outlive.protocols.terminal.keys import typed_keys
 from outlive.protocols.terminal.views import executed_view, terminal_view, text_view
 
-__all__ = ["TerminalCalls"]
-
 _Members = dict[str, object]
 
 

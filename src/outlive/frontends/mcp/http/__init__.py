@@ -6,5 +6,3 @@ cancels tools, `plain_calls` answers what needs no SDK, `raw_stream` and `output
 (arriving late through `sdk_loader`, with `sdk_tasks` for the tasks extension) speaks to official clients. The tools
 are `frontends.mcp.tools`.
 """
-
-__all__: list[str] = []

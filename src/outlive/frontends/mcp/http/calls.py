@@ -13,8 +13,6 @@ from outlive.engine import Engine, Process, ProcessFilter
 from outlive.frontends.mcp.tools.calls import Caller, Outcome, Progress
 from outlive.frontends.mcp.tools.contract import Toolbox
 
-__all__ = ["Calls", "InFlight", "terminated"]
-
 _TERMINATED = "[Process was terminated]"  # promise S4.6
 _Key = tuple[str, str | None, str | None]
 

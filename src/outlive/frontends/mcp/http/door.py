@@ -13,8 +13,6 @@ from typing import Protocol, Self
 from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
 
-__all__ = ["PATH", "McpHttpFrontend", "McpService"]
-
 PATH = "/mcp"  # promise S4.1
 _SERVICE = "outlive.frontends.mcp.http.service"
 

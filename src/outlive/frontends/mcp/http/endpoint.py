@@ -34,8 +34,6 @@ from outlive.policy.access import Scope
 from outlive.protocols.sse import COMMENT
 from outlive.server.access.guard import access_of
 
-__all__ = ["McpEndpoint"]
-
 _INVALID_REQUEST = -32600
 _HEADER_MISMATCH = -32020  # MCP revision 2026-07-28, "Transports"
 

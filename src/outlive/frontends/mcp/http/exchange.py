@@ -9,8 +9,6 @@ from outlive.frontends.mcp.http.responses import EventStream, Headers, error_bod
 from outlive.policy.access import Access
 from outlive.protocols.sse import encode_event
 
-__all__ = ["HttpExchange"]
-
 _INVALID_REQUEST = -32600
 
 

@@ -26,8 +26,6 @@ from outlive.frontends.mcp.tools.contract import Toolbox
 from outlive.protocols.mcp.texts import error_text
 from outlive.protocols.sse import encode_event
 
-__all__ = ["HandshakeMessages"]
-
 _RAW_REVISION = HANDSHAKE_REVISIONS[-1]  # what a raw initialize without a protocolVersion gets
 _RAW_INITIALIZE = {
     "protocolVersion": _RAW_REVISION,

@@ -9,8 +9,6 @@ from outlive.frontends.mcp.http.exchange import HttpExchange
 from outlive.frontends.mcp.http.requests import Message, parse_message
 from outlive.policy.access import PAGE_HINT
 
-__all__ = ["greeting"]
-
 # `server/discover` is what 2026-07-28 has in the place of initialize; the notification ends the handshake of the others.
 _METHODS = frozenset({"initialize", "notifications/initialized", "ping", "server/discover", "tools/list"})
 _INVALID_REQUEST = -32600

@@ -14,8 +14,6 @@ from outlive.core.redactions import HiddenSpans, Redactions, joined_spans, spans
 from outlive.engine import OutputChunk, Process
 from outlive.protocols.sse import encode_event, encode_line_event, encode_line_events, encode_part_event
 
-__all__ = ["OutputEvents"]
-
 _NAMES = ("stdout", "stderr")
 _TURN_BYTES = 64 * 1024  # 32 768 lines of one character: 3 ms, before it is anybody else's turn
 _MAX_LINE_BYTES = 256 * 1024  # a longer line comes in several events, marked as parts

@@ -17,8 +17,6 @@ from outlive.frontends.mcp.http.requests import Message
 from outlive.frontends.mcp.tools.calls import Caller, Outcome
 from outlive.frontends.mcp.tools.contract import Toolbox
 
-__all__ = ["PlainCalls", "result_of", "unexpected"]
-
 _logger = logging.getLogger(__name__)
 _INTERNAL_ERROR = -32603
 _PARAMS = frozenset({"name", "arguments", "_meta"})

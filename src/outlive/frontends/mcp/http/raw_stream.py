@@ -22,8 +22,6 @@ from outlive.frontends.mcp.tools.contract import Toolbox
 from outlive.protocols.mcp.texts import error_text
 from outlive.protocols.sse import COMMENT, encode_event
 
-__all__ = ["BACKGROUND_TOOL", "stream_background"]
-
 _logger = logging.getLogger(__name__)
 
 BACKGROUND_TOOL = "execute_background_linux_shell_command"

@@ -5,8 +5,6 @@ from starlette.types import Scope, Send
 from outlive.core.hints import worded
 from outlive.server.errors.answers import Headers, send_json
 
-__all__ = ["send_rpc_error"]
-
 _INVALID_REQUEST = -32600  # JSON-RPC 2.0, section 5.1
 
 

@@ -6,8 +6,6 @@ from typing import Any, Literal
 
 import orjson
 
-__all__ = ["HANDSHAKE_REVISIONS", "Bad", "Message", "Wants", "header", "parse_message", "wants_of"]
-
 # The revisions with an initialize handshake; whatever else a header names is the SDK's to judge.
 HANDSHAKE_REVISIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 _ENVELOPE_KEY = "io.modelcontextprotocol/protocolVersion"  # in `_meta` of every request from 2026-07-28 on

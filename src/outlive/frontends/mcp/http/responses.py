@@ -12,8 +12,6 @@ from starlette.types import Receive, Send
 
 from outlive.protocols.sse import COMMENT
 
-__all__ = ["EventStream", "Headers", "error_body", "gone", "send_body"]
-
 Headers = Sequence[tuple[bytes, bytes]]
 
 # MCP revision 2025-11-25, "Transports": proxies must neither store nor hold back events.

@@ -44,8 +44,6 @@ from outlive.frontends.mcp.http.server_requests import Ask
 from outlive.frontends.mcp.tools.calls import Caller, Outcome, UnknownTool
 from outlive.frontends.mcp.tools.contract import Toolbox
 
-__all__ = ["Sdk"]
-
 _INVALID_PARAMS = -32602
 
 

@@ -8,8 +8,6 @@ from mcp.server.context import ServerRequestContext
 from outlive.frontends.mcp.tools.calls import Caller
 from outlive.protocols.mcp.tasks import TASKS_EXTENSION
 
-__all__ = ["CALLER", "Context", "caller_of"]
-
 CALLER = "outlive.mcp_caller"  # in the ASGI scope: who asks, without the request's id
 
 Context = ServerRequestContext[dict[str, Any], Any]

@@ -12,8 +12,6 @@ from outlive.frontends.mcp.http.requests import Message
 from outlive.frontends.mcp.http.server_requests import Ask
 from outlive.frontends.mcp.tools.calls import Caller
 
-__all__ = ["Extend", "SdkLoading", "SdkServer"]
-
 # Adds handlers to the SDK's server (`mcp.server.lowlevel.Server`) after ours; the product itself passes none.
 Extend = Callable[[Any], None]
 

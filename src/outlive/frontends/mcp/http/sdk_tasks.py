@@ -27,8 +27,6 @@ from outlive.frontends.mcp.tools.calls import Caller
 from outlive.frontends.mcp.tools.tasks import Tasks
 from outlive.protocols.mcp.tasks import REQUIRED_CAPABILITY, TASKS_EXTENSION
 
-__all__ = ["TaskParams", "offer_tasks", "require_tasks"]
-
 _Result = dict[str, Any] | EmptyResult
 
 

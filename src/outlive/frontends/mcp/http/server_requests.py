@@ -14,8 +14,6 @@ import orjson
 from outlive.frontends.mcp.http.requests import Message
 from outlive.frontends.mcp.tools.calls import Caller
 
-__all__ = ["Ask", "Asking"]
-
 # (method, params, seconds) -> the client's response: an object with `result` or `error`.
 Ask = Callable[[str, Mapping[str, Any] | None, float | None], Awaitable[Mapping[str, Any]]]
 

@@ -13,8 +13,6 @@ from outlive.frontends.mcp.http.sessions import McpSessions
 from outlive.frontends.mcp.http.settings import McpHttpSettings
 from outlive.frontends.mcp.tools.contract import Toolbox
 
-__all__ = ["McpHttpService"]
-
 _INSTRUCTIONS = (
     "Runs commands that outlive whoever asked for them. A call that takes long answers with an id: read, wait and "
     "list find the command again, also after a restart."

@@ -18,8 +18,6 @@ from dataclasses import dataclass
 
 from outlive.core.layout import Layout
 
-__all__ = ["McpSession", "McpSessions"]
-
 _KEY_BYTES = 32
 _TAG_BYTES = 18  # 144 bits: nobody guesses it, and it is 24 characters of base64 without padding
 # 2 MB of names. At fifty ended sessions a day the first ones are forgotten after three and a half years.

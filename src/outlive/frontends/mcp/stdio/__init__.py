@@ -4,5 +4,3 @@
 one POST over the Unix socket of the server that `discovery` finds, `pipes` holds stdin and stdout. Standard
 library and threads only: a host waits for the first answer, and asyncio alone takes as long to import as all of this.
 """
-
-__all__: list[str] = []

@@ -13,8 +13,6 @@ from typing import Self
 
 from outlive.discovery.own_token import own_token, token_headers
 
-__all__ = ["RelayedAnswer", "RelayedRequest"]
-
 _PIECE_BYTES = 64 * 1024
 _HEAD_LINES = 100  # the server sends about ten
 

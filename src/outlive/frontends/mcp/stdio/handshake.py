@@ -7,8 +7,6 @@ from outlive.discovery.server import Server
 from outlive.frontends.mcp.stdio.exchange import RelayedAnswer, RelayedRequest
 from outlive.frontends.mcp.stdio.messages import Envelope, RelaySession
 
-__all__ = ["Handshake"]
-
 
 class Handshake:
     """The session of this relay. Safe to use from any thread.

@@ -6,17 +6,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-__all__ = [
-    "Envelope",
-    "Malformed",
-    "MessageId",
-    "RelaySession",
-    "encode_empty_result",
-    "encode_error",
-    "is_answer",
-    "read_envelope",
-]
-
 MessageId = str | int | None
 
 _REVISION_KEY = "io.modelcontextprotocol/protocolVersion"  # in `_meta` of every request from 2026-07-28 on

@@ -4,8 +4,6 @@ import os
 import threading
 from collections.abc import Iterator
 
-__all__ = ["Pipes"]
-
 
 class Pipes:
     """The host's two pipes, taken away from everybody else in this process.

@@ -25,8 +25,6 @@ from outlive.frontends.mcp.stdio.messages import (
     read_envelope,
 )
 
-__all__ = ["Relay"]
-
 _SERVER_ERROR = -32000  # JSON-RPC 2.0, section 5.1: for the implementation to define
 _INTERNAL_ERROR = -32603
 _MAX_IN_FLIGHT = 512  # a thread each

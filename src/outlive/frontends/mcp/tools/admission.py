@@ -7,8 +7,6 @@ from outlive.frontends.mcp.tools.settings import ToolSettings
 from outlive.policy.patterns import CommandPatterns
 from outlive.protocols.mcp.texts import EXECUTION_DISABLED, SCRIPTS_DISABLED
 
-__all__ = ["ToolPolicy"]
-
 
 class ToolPolicy:
     """Decides from the settings alone; raises CommandRefused with a text of promise S1.7."""

@@ -9,8 +9,6 @@ from outlive.engine import Process
 from outlive.policy.access import Access, Scope
 from outlive.protocols.mcp.tasks import Task, TaskCall
 
-__all__ = ["Answer", "Caller", "Outcome", "Progress", "Tool", "Unfinished", "UnknownTool"]
-
 # New output as text, for notifications/progress; awaited, so that a slow client holds nobody else.
 Progress = Callable[[str], Awaitable[None]]
 

@@ -27,8 +27,6 @@ from outlive.protocols.mcp.tasks import TaskCall
 from outlive.protocols.mcp.texts import command_not_found, interpreter_not_found
 from outlive.server.views.shown_output import duration_s, local_time, shown_output
 
-__all__ = ["CommandTools"]
-
 _Arguments = Mapping[str, object]
 
 

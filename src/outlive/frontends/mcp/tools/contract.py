@@ -16,7 +16,7 @@ from outlive.frontends.mcp.tools.lean import LeanTools
 from outlive.frontends.mcp.tools.processes import ProcessTools
 from outlive.frontends.mcp.tools.runner import Runner
 from outlive.frontends.mcp.tools.scopes import SCOPES
-from outlive.frontends.mcp.tools.settings import ToolSet, ToolSettings
+from outlive.frontends.mcp.tools.settings import ToolSettings
 from outlive.frontends.mcp.tools.tasks import ProcessTasks, Tasks
 from outlive.frontends.mcp.tools.terminals import TerminalTools
 from outlive.frontends.mcp.tools.workspaces import Workspaces
@@ -25,8 +25,6 @@ from outlive.protocols.mcp.schemas import COMMAND_TOOLS, PROCESS_TOOLS, Schema
 from outlive.protocols.mcp.terminal_tools import TERMINAL_TOOLS
 from outlive.protocols.mcp.texts import error_text
 from outlive.server.views.terminal_calls import TerminalCalls
-
-__all__ = ["Caller", "Outcome", "Progress", "Tasks", "ToolSet", "ToolSettings", "Toolbox", "UnknownTool"]
 
 
 class Toolbox:

@@ -38,8 +38,6 @@ from outlive.protocols.mcp.texts import error_text
 from outlive.protocols.terminal.keys import typed_keys
 from outlive.server.views.shown_output import duration_s
 
-__all__ = ["LeanTools"]
-
 _Arguments = Mapping[str, object]
 # The tag that makes a key findable again, after a restart too.
 _KEY_TAG = "key"

@@ -5,8 +5,6 @@ import codecs
 from outlive.core.cursor import BEGINNING, Cursor
 from outlive.engine import OutputChunk, Process
 
-__all__ = ["News"]
-
 # A progress message is for watching; the result and the log have everything. What is more is skipped, and said.
 _MOST_BYTES = 16 * 1024
 

@@ -9,8 +9,6 @@ from outlive.engine import Process
 from outlive.protocols.mcp.answers import body, redacted_in
 from outlive.protocols.plain import Line, LineSplitter, collapse, strip_ansi
 
-__all__ = ["LeanPage", "read_matches", "read_page", "read_tail"]
-
 _TURN_BYTES = 256 * 1024  # what the event loop may read in one turn
 # A page is made from at most this much at each end; what lies between is named by the omission mark.
 _END_BYTES = 128 * 1024

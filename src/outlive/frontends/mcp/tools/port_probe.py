@@ -3,8 +3,6 @@
 import asyncio
 import contextlib
 
-__all__ = ["is_listening"]
-
 _LISTEN = "0A"  # the state's number in /proc/net/tcp (include/net/tcp_states.h)
 
 

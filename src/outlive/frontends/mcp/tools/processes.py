@@ -30,8 +30,6 @@ from outlive.protocols.mcp.texts import (
 )
 from outlive.server.views.shown_output import ShownOutput, local_time, shown_output
 
-__all__ = ["ProcessTools"]
-
 _Arguments = Mapping[str, object]
 
 

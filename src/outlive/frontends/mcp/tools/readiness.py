@@ -8,8 +8,6 @@ from outlive.engine import OutputChunk, Process
 from outlive.frontends.mcp.tools.port_probe import is_listening
 from outlive.protocols.mcp.lean import WaitFor
 
-__all__ = ["wait_ready"]
-
 _LOOK_S = 0.1  # a port has no event; ten looks a second cost a hundredth of a core
 
 

@@ -18,8 +18,6 @@ from outlive.frontends.mcp.tools.calls import Caller, Progress
 from outlive.frontends.mcp.tools.news import News
 from outlive.frontends.mcp.tools.settings import ToolSettings
 
-__all__ = ["Runner", "is_visible"]
-
 _logger = logging.getLogger(__name__)
 
 # Between two progress messages: ten a second read as live, and a chatty command does not flood the client.

@@ -5,8 +5,6 @@ from types import MappingProxyType
 
 from outlive.policy.access import Scope
 
-__all__ = ["SCOPES"]
-
 SCOPES: Mapping[str, Scope] = MappingProxyType(
     {
         "command_execute": Scope.RUN,

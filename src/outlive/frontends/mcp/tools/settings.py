@@ -3,8 +3,6 @@
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ["ToolSet", "ToolSettings"]
-
 ToolSet = Literal["lean", "documents", "terminals", "all"]
 
 

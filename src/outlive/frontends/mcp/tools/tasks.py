@@ -21,8 +21,6 @@ from outlive.frontends.mcp.tools.runner import Runner, is_visible
 from outlive.policy.access import Scope
 from outlive.protocols.mcp.tasks import Task, TaskCall, TaskTool, task_of, tool_result
 
-__all__ = ["ProcessTasks", "RenderedBy", "Tasks"]
-
 _logger = logging.getLogger(__name__)
 
 # What each tool answers for a process that its call has started.

@@ -16,8 +16,6 @@ from outlive.protocols.mcp.texts import error_text
 from outlive.protocols.terminal import requests
 from outlive.server.views.terminal_calls import TerminalCalls
 
-__all__ = ["TerminalTools"]
-
 _Members = dict[str, object]
 _Asked = TypeVar("_Asked", bound=msgspec.Struct)
 

@@ -20,8 +20,6 @@ from outlive.engine import Engine, Process, ProcessFilter
 from outlive.frontends.mcp.tools.calls import Caller
 from outlive.protocols.mcp.workspace import WorkspaceState, parse_state
 
-__all__ = ["Workspaces"]
-
 _TAG = "workspace"
 _PRELUDE = str(Path(__file__).with_name("workspace.bash"))
 _PAGE = 100

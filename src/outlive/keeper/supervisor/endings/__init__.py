@@ -1,3 +1,1 @@
 """How processes are stopped, end, and are taken over by the next supervisor. Standard library only."""
-
-__all__: list[str] = []

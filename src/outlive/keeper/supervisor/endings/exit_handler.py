@@ -25,8 +25,6 @@ from outlive.keeper.supervisor.output.pump import Pump
 from outlive.protocols.frames import OUT_OF_MEMORY, ExitRecord, encode_exit
 from outlive.protocols.keeper import CauseCode, Flags, Phase, to_json
 
-__all__ = ["EXIT_FLAGS", "ExitHandler"]
-
 _ORPHAN_LOOK_S = 0.05
 _RETRY_S = 0.25
 _SHUTDOWN_NOTE = "Ended by a shutdown: of the machine, or of the unit that the keeper runs in."

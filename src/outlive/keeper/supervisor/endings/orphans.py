@@ -38,8 +38,6 @@ from outlive.protocols.frames import (
 )
 from outlive.protocols.keeper import Flags, Phase
 
-__all__ = ["Orphans"]
-
 _LOOK_S = 0.004
 _LOOKS = 250  # one second: a zombie may wait for a guardian that is being started again
 _HOLDER_RETRY_S = 0.01

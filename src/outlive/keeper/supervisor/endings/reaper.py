@@ -15,8 +15,6 @@ from outlive.keeper.common.kernel import exit_status_of_zombie, stat_fields
 from outlive.keeper.supervisor.loop import Loop
 from outlive.protocols.frames import encode_exit, exit_from_wait
 
-__all__ = ["Reaper"]
-
 _LOOK_S = 1.0
 
 

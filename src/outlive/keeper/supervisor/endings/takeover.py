@@ -32,8 +32,6 @@ from outlive.keeper.supervisor.starts.shim_pool import ShimPool
 from outlive.protocols.frames import IDX, PidRecord
 from outlive.protocols.keeper import Flags, Phase
 
-__all__ = ["Takeover"]
-
 _RETRY_S = 0.02
 _SLICE_S = 0.01  # of asking in one turn: some hundred shims; their answers take as long in the next ones
 _MOST_REFUSED = 50  # by a minder that lives: the socket of one that died refuses connections

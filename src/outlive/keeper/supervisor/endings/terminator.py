@@ -19,8 +19,6 @@ from outlive.keeper.supervisor.loop import Loop
 from outlive.keeper.supervisor.managed_process import ManagedProcess
 from outlive.protocols.keeper import CauseCode, Phase
 
-__all__ = ["Terminator"]
-
 _KILL_ROUND_S = 0.005
 _MAX_KILL_ROUND_S = 0.2
 

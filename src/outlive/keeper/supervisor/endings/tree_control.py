@@ -12,8 +12,6 @@ from outlive.keeper.common.kernel import start_ticks
 from outlive.keeper.supervisor.managed_process import ManagedProcess
 from outlive.protocols.keeper import Phase
 
-__all__ = ["TreeControl"]
-
 _WHOLE_GROUP = 1 << 2  # PIDFD_SIGNAL_PROCESS_GROUP, Linux 6.9
 
 

@@ -1,3 +1,1 @@
 """How output gets from pipes and terminals into the logs. Standard library only."""
-
-__all__: list[str] = []

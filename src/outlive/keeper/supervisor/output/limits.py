@@ -17,8 +17,6 @@ from outlive.keeper.supervisor.output.pump import Pump
 from outlive.protocols.frames import decode_idx
 from outlive.protocols.keeper import CauseCode, Flags, Phase
 
-__all__ = ["OutputLimits", "read_gaps", "unbind"]
-
 _PAGE = 4096
 _STEP_BYTES = 8 << 20  # punch seldom: one call for so many bytes
 

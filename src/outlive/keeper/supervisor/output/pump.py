@@ -30,8 +30,6 @@ from outlive.keeper.supervisor.output.staging import (
 from outlive.protocols.frames import IdxRecord
 from outlive.protocols.keeper import Flags, Phase
 
-__all__ = ["Pump"]
-
 _splice, _NONBLOCK = os.splice, os.SPLICE_F_NONBLOCK
 _SPLICE_BYTES = 1 << 20
 _RUN_NS = 100_000_000

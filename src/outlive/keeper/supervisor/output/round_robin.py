@@ -13,8 +13,6 @@ from itertools import islice
 from outlive.keeper.supervisor.loop import Loop
 from outlive.keeper.supervisor.managed_process import Stream
 
-__all__ = ["RoundRobin"]
-
 # A round of several streams, of many, and how often some are taken (bench: many streams).
 _ROUND_S = 0.001
 _LONG_ROUND_S = 0.006

@@ -16,8 +16,6 @@ from outlive.keeper.common.failpoints import hit
 from outlive.keeper.common.kernel import unread_bytes
 from outlive.keeper.supervisor.managed_process import ManagedProcess, Stream
 
-__all__ = ["BIG_PIPE_BYTES", "FULL_FLOW_BYTES", "fill_relay", "offer_relay", "unread_of", "use_relay"]
-
 BIG_PIPE_BYTES = 1 << 20
 FULL_FLOW_BYTES = BIG_PIPE_BYTES >> 3  # waiting at once: more follows soon
 _OFFERED_AFTER = 1 << 20  # bytes of a stream

@@ -1,3 +1,1 @@
 """How a command is started: a prepared folder, an idle shim, one message with the descriptors. Standard library only."""
-
-__all__: list[str] = []

@@ -27,8 +27,6 @@ from outlive.keeper.supervisor.starts.descriptors import in_memory, lost_of, ope
 from outlive.keeper.supervisor.starts.shim_pool import ShimPool
 from outlive.protocols.frames import pid_line
 
-__all__ = ["ContainerLinks", "stands_in", "take_birth"]
-
 _RETRY_S = 0.01
 _PATIENCE_S = 10.0  # for a runner whose backlog is full: a crowd of starts, or it was stopped
 

@@ -5,8 +5,6 @@ import termios
 
 from outlive.keeper.supervisor.managed_process import ManagedProcess
 
-__all__ = ["in_memory", "lost_of", "open_ends", "set_window_size"]
-
 _IUTF8 = 0o040000  # termios(3); Python has no name for it
 
 

@@ -29,16 +29,6 @@ from outlive.keeper.supervisor.starts.shim_pool import ShimPool
 from outlive.protocols.frames import WITHDRAWN, has_steps
 from outlive.protocols.keeper import decode_spec
 
-__all__ = [
-    "INTERRUPTED",
-    "Launcher",
-    "failed_start",
-    "known_start",
-    "most_processes",
-    "open_logs",
-    "remembered_spec",
-]
-
 INTERRUPTED: dict[str, object] = {
     "error": "start_failed",
     "message": "The start was interrupted; whether the command ran is not known.",

@@ -17,8 +17,6 @@ from outlive.keeper.common.kernel import spread_folders
 from outlive.keeper.common.sockets import listen_unix
 from outlive.keeper.supervisor.loop import Loop
 
-__all__ = ["PreparedFolder", "PreparedFolders", "descriptors_of_folders"]
-
 # Written during a start or an end, when there is no time to make a file; empty ones are no records yet.
 _LATER_FILES = ("spec", "pid", "done")
 _SHELF_FOLDERS = 512

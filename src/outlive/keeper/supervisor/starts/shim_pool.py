@@ -19,8 +19,6 @@ from outlive.keeper.common.spawn import spawn_with_lock
 from outlive.keeper.supervisor.loop import Loop
 from outlive.keeper.supervisor.managed_process import ShimLink
 
-__all__ = ["GuardianLink", "ShimPool"]
-
 _RECONNECT_S = 0.01
 _RESPAWN_EVERY = 25  # reconnects, for a guardian to take its lock (30 ms; more on a busy machine)
 _MAX_ATTEMPTS = 1000  # ten seconds
