@@ -34,7 +34,7 @@ def event_loop_watch() -> Iterator[None]:
     """Fail a test in which our code blocks the event loop; tests themselves may block it."""
     with blockbuster_ctx("outlive") as watch:
         holders = (
-            "outlive/server/access/socket_holders.py"  # in /proc, where nothing waits (decisions 70 and 91)
+            "outlive/server/access/socket_table.py"  # in /proc, where nothing waits (decisions 70 and 91)
         )
         watch.functions["os.listdir"].can_block_in(holders, "_sockets")
         for name in ("os.scandir", "os.readlink"):

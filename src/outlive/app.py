@@ -20,15 +20,14 @@ from outlive.config import Settings
 from outlive.core.events import Event, KeeperConnected
 from outlive.core.layout import Layout
 from outlive.docker_mode import remove_when_closed
-from outlive.engine.lists import log_openness
+from outlive.engine.policy_check import log_openness
 from outlive.engine.terminals import terminals_of
 from outlive.execution import engine_and_containers
 from outlive.frontends.bridge import BRIDGE_PATH, BridgeFrontend, BridgeSettings
 from outlive.frontends.jsonrpc.door import JsonRpcFrontend
-from outlive.frontends.jsonrpc.settings import JsonRpcSettings
+from outlive.frontends.jsonrpc.sessions import JsonRpcSettings
 from outlive.frontends.mcp.http.door import PATH as MCP_PATH
-from outlive.frontends.mcp.http.door import McpHttpFrontend
-from outlive.frontends.mcp.http.refusals import send_rpc_error
+from outlive.frontends.mcp.http.door import McpHttpFrontend, send_rpc_error
 from outlive.frontends.rest.door import PATH as REST_PATH
 from outlive.frontends.rest.door import PROBE_PATHS, RestFrontend, found_so_far
 from outlive.frontends.rest.door import dialect as rest_dialect
@@ -47,13 +46,12 @@ from outlive.server.access.authenticator import Authenticator
 from outlive.server.access.guard import Guard, Names
 from outlive.server.access.peers import PEER, Peers, still_lives
 from outlive.server.access.token_book import TokenBook
-from outlive.server.errors.audited_errors import AuditedErrors
-from outlive.server.errors.boundary import ErrorBoundary
-from outlive.server.errors.error_formats import ErrorFormats
+from outlive.server.error_formats import ErrorFormats
+from outlive.server.http.boundary import AuditedErrors, ErrorBoundary
 from outlive.server.http.front_page import HEALTH_PATH, front_routes, unknown_path
-from outlive.server.http.timing import Timed
+from outlive.server.http.http_server import Timed
 from outlive.server.http.tls import certificate_names
-from outlive.server.limits.rate_limiter import RateLimiter, counting
+from outlive.server.rate_limiter import RateLimiter, counting
 from outlive.store.audit_trail import AuditTrail
 from outlive.store.token_file import TokenFile
 

@@ -19,10 +19,9 @@ from pathlib import Path
 
 from outlive.backends.docker.ferry import FERRY_FILE, Ferry, stand_argv
 from outlive.core.layout import Layout
-from outlive.keeper.common.ancestry import Ancestor, ancestry
-from outlive.keeper.common.callers import AcceptTurns, PeerProcess
+from outlive.keeper.common.callers import AcceptTurns, Ancestor, PeerProcess, ancestry
 from outlive.keeper.common.kernel import BOOT_ID
-from outlive.keeper.common.status import ask_status
+from outlive.keeper.common.launch import ask_status
 
 _PATIENCE_S = 10.0  # for a keeper that does not answer: the relay connects again afterwards
 _PAUSE_S = 0.1

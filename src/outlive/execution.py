@@ -17,7 +17,7 @@ from outlive.discovery.keeper import ensure_keeper
 from outlive.discovery.own_kind import own_nice, own_umask
 from outlive.docker_mode import container_settings, docker_containers, living_containers
 from outlive.engine import Engine
-from outlive.engine.configured import engine_settings
+from outlive.engine.settings import engine_settings
 from outlive.keeper.common.sockets import connect_unix
 from outlive.policy.redaction import Redactor
 

@@ -21,10 +21,10 @@ def mcp_service(
 ) -> McpService:
     """Build the MCP service; called at the first MCP request."""
     # Start-up time: a quarter of the whole start, which only MCP callers have to wait for.
+    from outlive.frontends.mcp.http.door import McpHttpSettings  # noqa: PLC0415
     from outlive.frontends.mcp.http.service import McpHttpService  # noqa: PLC0415
-    from outlive.frontends.mcp.http.settings import McpHttpSettings  # noqa: PLC0415
+    from outlive.frontends.mcp.tools.calls import ToolSet, ToolSettings  # noqa: PLC0415
     from outlive.frontends.mcp.tools.contract import Toolbox  # noqa: PLC0415
-    from outlive.frontends.mcp.tools.settings import ToolSet, ToolSettings  # noqa: PLC0415
 
     tools = ToolSettings(
         enabled=not settings.tools_disabled,
@@ -50,8 +50,8 @@ def mcp_service(
 def rest_service(engine: Engine, terminals: Terminals, settings: Settings) -> LoadedRest:
     """Build the REST service; called at the first REST request."""
     # Start-up time: FastAPI takes longer to import than everything else together.
+    from outlive.frontends.rest.door import RestSettings  # noqa: PLC0415
     from outlive.frontends.rest.service import RestService as FastApiService  # noqa: PLC0415
-    from outlive.frontends.rest.settings import RestSettings  # noqa: PLC0415
 
     return FastApiService(
         engine,

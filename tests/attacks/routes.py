@@ -9,9 +9,8 @@ from outlive.app import Application
 from outlive.config import resolve
 from outlive.core.layout import Layout
 from outlive.engine import Engine
-from outlive.frontends.rest.door import RestPaths
+from outlive.frontends.rest.door import RestPaths, RestSettings
 from outlive.frontends.rest.service import RestService
-from outlive.frontends.rest.settings import RestSettings
 
 _PLACEHOLDERS = {
     "{process_id}": "01k9zq3v8d4t6r2m5x7b1n0c9f",

@@ -12,7 +12,7 @@ import pytest
 import websockets
 
 from outlive.frontends.jsonrpc.methods import METHODS
-from outlive.frontends.mcp.tools import scopes as mcp_scopes
+from outlive.frontends.mcp.tools import calls as mcp_scopes
 from outlive.frontends.rest import scopes as rest_scopes
 from outlive.policy.access import Scope
 from outlive.protocols.mcp.tasks import TaskCall

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from outlive.cli.foreground.keys import DetachKeys
+from outlive.cli.foreground.keyboard import DetachKeys
 from outlive.client import Client, InvalidRequest, Process
 from tests.cli.screens import Screen, Stages, needs
 from tests.support.processes import Gate

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outlive.client.patience import Patience, is_passing
+from outlive.client.link import Patience, is_passing
 from outlive.core.errors import SLUGS, error_from_slug
 
 

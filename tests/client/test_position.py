@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from outlive.client.follow import Position
 from outlive.client.messages import OutputMissing, OutputPiece
-from outlive.client.position import Position
 from outlive.client.results import Gap, Output, Stream
 from outlive.core.cursor import BEGINNING, Cursor
 from outlive.core.errors import ProtocolViolation

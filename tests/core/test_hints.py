@@ -7,8 +7,8 @@ import pytest
 
 from outlive.core.errors import SLUGS, InvalidRequest, error_from_slug
 from outlive.core.hints import HINTS, Door, hint_for, worded
+from outlive.frontends.rest.door import RestSettings
 from outlive.frontends.rest.service import RestService
-from outlive.frontends.rest.settings import RestSettings
 from tests.cli.launching import run
 
 # What only a JSON-RPC caller can follow.

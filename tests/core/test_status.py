@@ -8,10 +8,8 @@ import pytest
 
 from outlive.core.errors import InvalidRequest
 from outlive.core.identity import ProcessId
-from outlive.core.lifecycle import NOT_ENDED, Cause, State
-from outlive.core.process import Owner, ProcessRecord
-from outlive.core.signals import signal_number
-from outlive.core.status import Status, status_of, termination_signal
+from outlive.core.lifecycle import NOT_ENDED, Cause, State, signal_number
+from outlive.core.process import Owner, ProcessRecord, Status, status_of, termination_signal
 
 _RUNNING = ProcessRecord(
     process_id=ProcessId("0" * 26),

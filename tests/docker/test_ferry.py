@@ -15,8 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from outlive.backends.docker.ferry import FERRY_FILE
-from outlive.backends.docker.frames import Type, encode
+from outlive.backends.docker.ferry import FERRY_FILE, Type, encode
 from outlive.core.layout import Layout
 from outlive.docker_ferry import RelayCheck
 from outlive.keeper.common.kernel import BOOT_ID, start_ticks

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outlive.backends.docker.mounts import Mount, check_mounts, still_there
-from outlive.backends.docker.places import PathIdentity
+from outlive.backends.docker.mounts import Mount, PathIdentity, check_mounts, still_there
 from outlive.core.errors import CommandRefused, OutliveError, StartFailed
 from outlive.core.location import ContainerPlan
 

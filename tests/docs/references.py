@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 
 from outlive.cli.foreground.exit_status import failed_start
-from outlive.core.error_meanings import MEANINGS
 from outlive.core.errors import SLUGS, error_from_slug
+from outlive.core.hints import MEANINGS
 from outlive.frontends.jsonrpc.methods import METHODS
 from outlive.frontends.rest.slugs import HTTP_SLUGS
 from outlive.protocols.jsonrpc.notifications import NOTIFICATIONS, OPTIONAL_MEMBERS
@@ -19,7 +19,7 @@ from outlive.protocols.jsonrpc.results import OPTIONAL_OF_A_PROCESS, OPTIONAL_RE
 from outlive.protocols.mcp.lean import LEAN_TOOLS
 from outlive.protocols.mcp.schemas import COMMAND_TOOLS, PROCESS_TOOLS
 from outlive.protocols.mcp.terminal_tools import TERMINAL_TOOLS
-from outlive.server.errors.answers import STATUS
+from outlive.server.error_formats import STATUS
 from tests.docs.pages import ROOT, table
 
 ALL_TOOLS = (*LEAN_TOOLS, *COMMAND_TOOLS, *PROCESS_TOOLS, *TERMINAL_TOOLS)

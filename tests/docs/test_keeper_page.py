@@ -10,7 +10,7 @@ from anyio import to_thread
 
 from outlive.config import OPTIONS
 from outlive.core.layout import Layout
-from outlive.keeper.common.records import read_end
+from outlive.keeper.common.files import read_end
 from outlive.keeper.supervisor import lifecycle as presence
 from tests.docs.consoles import Console, commands
 from tests.docs.pages import page, section, table_rows, words

@@ -2,8 +2,8 @@
 
 import pytest
 
-from outlive.core.error_meanings import MEANINGS
 from outlive.core.errors import SLUGS
+from outlive.core.hints import MEANINGS
 from outlive.frontends.jsonrpc.methods import METHODS
 from tests.docs.pages import page
 from tests.docs.references import PAGES

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from outlive.protocols.terminal_socket.messages import ClientMessage, ServerMessage
-from outlive.server.errors.answers import STATUS
+from outlive.server.error_formats import STATUS
 from tests.docs.pages import page
 from tests.support.server import OutliveServer
 from tests.terminal_socket.viewing import PATIENCE_S, start

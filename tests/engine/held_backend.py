@@ -13,7 +13,7 @@ from pathlib import Path
 from outlive.backends.contract import BackendListener, NodeState, StartOutcome
 from outlive.core.errors import BackendUnavailable, InvalidState, OutliveError, StartFailed
 from outlive.core.identity import ProcessId, id_to_bytes
-from outlive.core.observation import Observation
+from outlive.core.process import Observation
 from outlive.protocols.keeper import Flags, Phase
 
 _SYNC = (bytes(16), 0, 0, 0, 0, 0, 0, int(Flags.SYNC), 0)

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 
 from outlive.core.command import Command
-from outlive.core.observation import NOTHING, Observation
+from outlive.core.process import NOTHING, Observation
 from outlive.engine import Engine, Process
 from tests.engine.engines import ME, an_engine, run
 from tests.keeper.house import House

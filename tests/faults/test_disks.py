@@ -13,8 +13,7 @@ from typing import Any
 import anyio
 import pytest
 
-from outlive.keeper.common.files import is_written
-from outlive.keeper.common.records import read_end
+from outlive.keeper.common.files import is_written, read_end
 from tests.keeper.client import until
 from tests.keeper.disks import fill_up, read_only, small_disk, take_inodes
 from tests.mcp_http.raw_caller import RawCaller

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from outlive.core.errors import SLUGS
 from outlive.server.access.guard import Names, judge
-from outlive.server.errors.answers import STATUS
+from outlive.server.error_formats import STATUS
 
 _PORT = 8003
 

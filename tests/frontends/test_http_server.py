@@ -20,7 +20,7 @@ from starlette.websockets import WebSocket
 
 from outlive.core.errors import ConfigInvalid
 from outlive.server.access.guard import Guard
-from outlive.server.errors.boundary import ErrorBoundary
+from outlive.server.http.boundary import ErrorBoundary
 from outlive.server.http.front_page import front_routes, unknown_path
 from outlive.server.http.http_server import HttpProtocol
 from outlive.server.http.listeners import Listeners, open_port

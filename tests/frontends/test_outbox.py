@@ -10,7 +10,7 @@ from starlette.websockets import WebSocket, WebSocketState
 
 from outlive.core.cursor import Cursor
 from outlive.frontends.jsonrpc.followers import Followers, OutputFormat
-from outlive.protocols.jsonrpc.lines import FrameHeads
+from outlive.protocols.jsonrpc.output import FrameHeads
 from outlive.protocols.websocket_frames import binary_frame, text_frame
 from outlive.server.http.outbox import MessageOutbox, RawOutbox, open_outbox
 from tests.frontends.jsonrpc.following import TestOutbox, WrittenProcess

@@ -7,11 +7,11 @@ import pytest
 from outlive.core.errors import AccessDenied
 from outlive.engine import Engine
 from outlive.frontends.jsonrpc.methods import METHODS
-from outlive.frontends.mcp.tools.scopes import SCOPES as TOOL_SCOPES
+from outlive.frontends.mcp.tools.calls import SCOPES as TOOL_SCOPES
+from outlive.frontends.rest.door import RestSettings
 from outlive.frontends.rest.scopes import SCOPES as ROUTE_SCOPES
 from outlive.frontends.rest.scopes import scope_of
 from outlive.frontends.rest.service import RestService
-from outlive.frontends.rest.settings import RestSettings
 from outlive.policy.access import Access, Scope
 from outlive.protocols.mcp.lean import LEAN_TOOLS
 from outlive.protocols.mcp.schemas import COMMAND_TOOLS, PROCESS_TOOLS

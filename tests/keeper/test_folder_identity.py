@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from outlive.keeper.common.files import is_written
+from outlive.keeper.common.files import is_written, read_end
 from outlive.keeper.common.kernel import BOOT_ID
+from outlive.keeper.common.lock_proof import open_pid_lock, take_pid_lock
 from outlive.keeper.common.locks import take_lock
-from outlive.keeper.common.pid_lock import open_pid_lock, take_pid_lock
-from outlive.keeper.common.records import read_end
 from outlive.keeper.common.shim_program import SHIM_VARIABLE
 from outlive.keeper.common.sockets import connect_unix, receive
 from outlive.keeper.common.spawn import keeper_argv

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from outlive.keeper.common.records import read_end
+from outlive.keeper.common.files import read_end
 from outlive.protocols.keeper import Flags
 from tests.faults.plans import Plan
 from tests.keeper.client import KeeperRefused, until

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator
 
 import pytest
 
-from outlive.keeper.common.ancestry import Ancestry
+from outlive.keeper.common.callers import Ancestry
 
 # Prints the pid of a process that is N generations below a leader of a POSIX session, and waits there.
 _BELOW = """

@@ -14,8 +14,8 @@ import pytest
 
 from outlive.keeper.common import sockets
 from outlive.keeper.common.kernel import start_ticks
+from outlive.keeper.common.lock_proof import open_pid_lock, pid_of_holder, take_pid_lock
 from outlive.keeper.common.locks import holder_of, take_lock
-from outlive.keeper.common.pid_lock import open_pid_lock, pid_of_holder, take_pid_lock
 
 # The judge is a process of its own: how it asks the kernel is settled when it loads.
 _JUDGE = """
@@ -23,7 +23,7 @@ import os, sys
 sys.path.insert(0, sys.argv[1])
 from outlive.keeper import sockets
 from outlive.keeper.common.lock_proof import is_bound, is_lock_holder
-from outlive.keeper.common.pid_lock import open_pid_lock
+from outlive.keeper.common.lock_proof import open_pid_lock
 lock = open_pid_lock(sys.argv[2])
 listener = sockets.listen_unix(sys.argv[3])
 listener.setblocking(True)

@@ -18,8 +18,7 @@ from outlive.keeper.supervisor.loop import Loop
 from outlive.keeper.supervisor.managed_process import ManagedProcess, Stream
 from outlive.keeper.supervisor.notifications import Notifications
 from outlive.keeper.supervisor.output import pump
-from outlive.keeper.supervisor.output.pump import Pump
-from outlive.keeper.supervisor.output.staging import BIG_PIPE_BYTES, fill_relay
+from outlive.keeper.supervisor.output.pump import BIG_PIPE_BYTES, Pump, fill_relay
 from outlive.protocols.frames import decode_idx
 from outlive.protocols.keeper import Flags
 from tests.keeper.client import new_id, until

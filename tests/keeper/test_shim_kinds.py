@@ -11,8 +11,8 @@ import pytest
 from outlive.backends.tree_inspection import observe_tree
 from outlive.core.layout import Layout
 from outlive.keeper.common import sockets
+from outlive.keeper.common.lock_proof import open_pid_lock, take_pid_lock
 from outlive.keeper.common.locks import take_lock
-from outlive.keeper.common.pid_lock import open_pid_lock, take_pid_lock
 from outlive.keeper.common.shim_program import SHIM_VARIABLE
 from outlive.keeper.common.spawn import keeper_argv, keeper_environment, spawn_detached
 from tests.keeper.client import until

@@ -23,7 +23,7 @@ from outlive.keeper.supervisor.inputs import Inputs
 from outlive.keeper.supervisor.loop import Loop
 from outlive.keeper.supervisor.managed_process import ManagedProcess, Stream
 from outlive.keeper.supervisor.notifications import Notifications
-from outlive.keeper.supervisor.output import staging as relays
+from outlive.keeper.supervisor.output import pump as relays
 from outlive.keeper.supervisor.output.pump import Pump
 from outlive.keeper.supervisor.process_table import ManagedProcesses
 from outlive.keeper.supervisor.unrecovered import Unrecovered

@@ -14,8 +14,8 @@ from outlive.core.command import Command
 from outlive.core.layout import Layout
 from outlive.core.process import Owner
 from outlive.engine import Engine, Process, ProcessFilter
+from outlive.frontends.mcp.http.door import McpHttpSettings
 from outlive.frontends.mcp.http.service import McpHttpService
-from outlive.frontends.mcp.http.settings import McpHttpSettings
 from outlive.frontends.mcp.tools import Caller, Toolbox, ToolSettings
 from outlive.policy.access import Access, Scope
 from outlive.server.access.guard import ACCESS

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from outlive.engine import Engine, ProcessFilter
 from outlive.frontends.mcp.tools import Caller, Outcome, Toolbox, ToolSettings, workspaces
-from outlive.protocols.mcp.workspace import parse_state
+from outlive.protocols.mcp.results import parse_state
 from tests.engine.engines import an_engine, output_of
 from tests.keeper.house import House
 from tests.mcp_tools.calling import a_caller, answer, ask

@@ -20,8 +20,7 @@ from outlive.core.events import (
 )
 from outlive.core.process import Owner
 from outlive.observability.audit import AuditLog
-from outlive.observability.audit_entries import audited_kinds
-from outlive.observability.tally import Tally
+from outlive.observability.audit_entries import Tally, audited_kinds
 from outlive.store.audit_trail import AuditTrail
 from tests.observability.test_logs import EXAMPLE
 

@@ -3,8 +3,7 @@
 import pytest
 
 from outlive.core.errors import AccessDenied
-from outlive.policy.access import Access, Scope
-from outlive.policy.approver import approver_of
+from outlive.policy.access import Access, Scope, approver_of
 
 
 def test_an_administrator_outside_of_our_trees_is_named_with_his_address() -> None:

@@ -4,8 +4,7 @@ import pytest
 
 from outlive.core.command import Command
 from outlive.policy.command_reader import read_command
-from outlive.policy.judgement import CommandPolicy, Decision, Verdict, refusal
-from outlive.policy.openness import open_names, open_rules
+from outlive.policy.judgement import CommandPolicy, Decision, Verdict, open_names, open_rules, refusal
 from outlive.policy.rules import Rule
 from outlive.policy.starters import STARTERS, reason_for
 

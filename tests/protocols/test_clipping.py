@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outlive.protocols.clips import Clip, join_pieces, shown_ranges
+from outlive.protocols.plain import Clip, join_pieces, shown_ranges
 
 
 def _shown(data: bytes, limit_bytes: int) -> str:

@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from outlive.backends.remote.folder import MirrorFolder, make_folder
-from outlive.backends.remote.journal import NodeJournal, known_nodes
+from outlive.backends.remote.folder import MirrorFolder, NodeJournal, known_nodes, make_folder
 from outlive.core.cursor import BEGINNING, Cursor
 from outlive.core.layout import Layout
 from outlive.keeper.common.kernel import punch_hole

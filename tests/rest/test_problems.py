@@ -14,10 +14,10 @@ from anyio import to_thread
 from bench.proc import resident_kb
 from outlive.core.errors import SLUGS, BackendUnavailable, OutliveError
 from outlive.engine import Engine
+from outlive.frontends.rest.door import RestSettings
 from outlive.frontends.rest.service import RestService
-from outlive.frontends.rest.settings import RestSettings
 from outlive.frontends.rest.slugs import HTTP_SLUGS, known_problems
-from outlive.server.errors.answers import STATUS
+from outlive.server.error_formats import STATUS
 from tests.frontends.serving import admitted, served
 from tests.rest.rest_caller import RestCaller
 from tests.support.fixtures import ServerFactory
@@ -89,7 +89,7 @@ async def test_the_unexpected_shows_a_reference_and_the_log_has_the_rest(
             problem = await to_thread.run_sync(lambda: rest.refused("GET", _ONE, status=500))
     assert problem["slug"] == "internal_error"
     assert "secret" not in str(problem)
-    (record,) = [one for one in caplog.records if one.name == "outlive.server.errors.boundary"]
+    (record,) = [one for one in caplog.records if one.name == "outlive.server.http.boundary"]
     assert vars(record)["reference"] in problem["detail"]
     assert record.exc_info is not None
 

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from outlive.keeper.common import sockets
+from outlive.keeper.common.lock_proof import open_pid_lock, take_pid_lock
 from outlive.keeper.common.locks import take_lock
-from outlive.keeper.common.pid_lock import open_pid_lock, take_pid_lock
 from outlive.keeper.common.shim_program import SHIM_LINK
 from outlive.protocols.frames import encode_secrets
 from tests.runner.playing import PATIENCE_S, Supervisor, exec_spec, in_memory

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from outlive.backends.docker.frames import Frame, Frames, Type, Unpacker, encode
+from outlive.backends.docker.ferry import Frame, Frames, Type, Unpacker, encode
 from outlive.keeper.common import sockets
 from tests.keeper.client import until
 from tests.runner.playing import exec_spec

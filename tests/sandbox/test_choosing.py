@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from outlive.config.project_limits import is_tighter
+from outlive.config.files import is_tighter
 from outlive.core.command import Command
 from outlive.core.errors import CommandRefused, InvalidRequest, StartFailed
 from outlive.core.process import Owner

@@ -10,8 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outlive.keeper.sandbox.bpf import Branch, Decision, Kind, Return, assemble, by_ranges
-from outlive.keeper.sandbox.syscalls import ARCHITECTURES, filter_program, numbers
+from outlive.keeper.sandbox.syscalls import (
+    ARCHITECTURES,
+    Branch,
+    Decision,
+    Kind,
+    Return,
+    assemble,
+    by_ranges,
+    filter_program,
+    numbers,
+)
 
 _ALLOW, _EPERM, _ENOSYS = 0x7FFF0000, 0x00050001, 0x00050026
 _WORDS = st.integers(0, 2**32 - 1)

@@ -8,7 +8,7 @@ from outlive.core.cursor import Cursor
 from outlive.core.identity import RANDOM_BYTES, new_process_id
 from outlive.core.lifecycle import Cause, State
 from outlive.core.process import Owner, ProcessRecord
-from outlive.store.retention_clock import BootTime
+from outlive.store.retention import BootTime
 from outlive.store.rows import StoredProcess
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

@@ -20,8 +20,14 @@ from outlive.core.lifecycle import State
 from outlive.core.process import Owner
 from outlive.store import registry as registry_module
 from outlive.store.registry import Registry
-from outlive.store.retention import Candidate, Retention, select_removable
-from outlive.store.retention_clock import BootTime, ClockReading, RetentionClock
+from outlive.store.retention import (
+    BootTime,
+    Candidate,
+    ClockReading,
+    Retention,
+    RetentionClock,
+    select_removable,
+)
 from outlive.store.rows import COLUMNS, ProcessFilter, StoredProcess
 from outlive.store.schema import MIGRATIONS, open_registry
 from tests.store.rows import a_row, stored_processes

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outlive.store.retention_clock import BootTime, ClockReading, RetentionClock
+from outlive.store.retention import BootTime, ClockReading, RetentionClock
 
 pytestmark = pytest.mark.promise("W.retention.clock")
 

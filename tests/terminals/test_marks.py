@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outlive.protocols.terminal.marks import Mark, MarkReader
-from outlive.protocols.terminal.run import CommandRun, newest_state
+from outlive.protocols.terminal.run import CommandRun, Mark, MarkReader, newest_state
 
 _KEY = "0123456789abcdef"
 _OTHER = "fedcba9876543210"

@@ -12,7 +12,7 @@ from outlive.core.errors import InvalidRequest, OutliveError
 from outlive.core.identity import ProcessId
 from outlive.core.lifecycle import Cause
 from outlive.core.location import LOCAL
-from outlive.core.observation import Observation
+from outlive.core.process import Observation
 
 # key, out, err, pid, code, phase, cause, flags, descendants: a doorbell's fields as `protocols.keeper.RECORD`
 # has them. Tuples, because thousands a second are told.

@@ -16,7 +16,7 @@ from outlive.core.identity import ProcessId
 from outlive.core.layout import Layout
 from outlive.core.lifecycle import Cause
 from outlive.core.location import LOCAL
-from outlive.core.observation import Observation
+from outlive.core.process import Observation
 from outlive.protocols.keeper import RECORD, CauseCode
 
 # From here on an input is worth a pipe of the server's own; what is typed is not.

@@ -13,7 +13,7 @@ from outlive.core.errors import BackendUnavailable, OutliveError
 from outlive.core.identity import ProcessId
 from outlive.core.lifecycle import Cause
 from outlive.core.location import LOCAL
-from outlive.core.observation import Observation
+from outlive.core.process import Observation
 from outlive.protocols.keeper import decode_spec
 
 _CANCELLED = "The caller left before its container was ready: it never ran."

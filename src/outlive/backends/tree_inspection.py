@@ -8,7 +8,7 @@ import os
 import termios
 from collections.abc import Iterator
 
-from outlive.core.observation import NOTHING, Observation, Waiting
+from outlive.core.process import NOTHING, Observation, Waiting
 from outlive.protocols.frames import PidRecord, decode_pid
 
 # The number of read(2) by machine: /proc/PID/syscall shows it with the descriptor behind it.

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 
 from outlive.cli.output import say
 from outlive.client import Client
-from outlive.config.web_address import websocket_url
+from outlive.config.values import websocket_url
 from outlive.core.errors import ConfigInvalid, InvalidRequest
 
 HOST, TOKEN_FILE, CA_FILE = "OUTLIVE_HOST", "OUTLIVE_TOKEN_FILE", "OUTLIVE_CA"

@@ -80,7 +80,7 @@ def _dispatch_plain(words: list[str]) -> int | None:
     """Run a verb that lasts or is asked often, without typer; None where typer has to understand the words."""
     if words[:1] == ["serve"]:
         from outlive.config import OPTIONS, read_flags  # noqa: PLC0415 -- as above
-        from outlive.discovery.handover import SELF_STARTED  # noqa: PLC0415 -- as above
+        from outlive.discovery.ownership import SELF_STARTED  # noqa: PLC0415 -- as above
 
         is_self_started = words[1:2] == [SELF_STARTED]
         flags = read_flags(words[1 + is_self_started :], OPTIONS)

@@ -11,15 +11,12 @@ from outlive.core.command import Command
 from outlive.core.errors import CommandRefused, InvalidRequest
 from outlive.discovery.config_files import read_config_files
 from outlive.discovery.state_folder import working_folder
-from outlive.engine.lists import command_policy, writable_folders
-from outlive.engine.policy_check import Policing
+from outlive.engine.policy_check import Policing, command_policy, writable_folders
 from outlive.engine.resolve import clean_environment
 from outlive.policy.command_reader import Reading
-from outlive.policy.commands import AllowedCommands
-from outlive.policy.judgement import CommandPolicy, Decision, Finding, Verdict
-from outlive.policy.openness import open_names, open_rules
+from outlive.policy.commands import AllowedCommands, ProgramFile
+from outlive.policy.judgement import CommandPolicy, Decision, Finding, Verdict, open_names, open_rules
 from outlive.policy.patterns import CommandPatterns
-from outlive.policy.program_file import ProgramFile
 from outlive.policy.starters import reason_for
 
 # 1 and 2 are what goes wrong with the verb itself.

@@ -18,8 +18,8 @@ from outlive.cli.progress import progress
 from outlive.cli.tables import describe, exit_status, process_rows, table
 from outlive.client import Client, InvalidRequest, OutliveError, Process
 from outlive.client.results import ProcessInfo, ProcessStats
-from outlive.core.error_meanings import MEANINGS
 from outlive.core.errors import error_from_slug
+from outlive.core.hints import MEANINGS
 
 _T = TypeVar("_T")
 

@@ -13,9 +13,9 @@ from outlive.cli.far import far_url
 from outlive.core.cursor import Cursor
 from outlive.core.errors import AccessDenied, BackendUnavailable
 from outlive.core.layout import Layout
-from outlive.keeper.common.ancestry import Ancestry
+from outlive.keeper.common.callers import Ancestry
+from outlive.keeper.common.files import read_pid
 from outlive.keeper.common.journal import read_journal
-from outlive.keeper.common.records import read_pid
 from outlive.policy.access import Scope
 from outlive.policy.tokens import find_token
 from outlive.store.token_file import TokenFile

@@ -22,8 +22,7 @@ from outlive.cli.notify import Notifier
 from outlive.cli.output import say, show_json
 from outlive.config import Settings
 from outlive.core.layout import Layout
-from outlive.discovery.handover import HAND_OVER
-from outlive.discovery.ownership import Ownership
+from outlive.discovery.ownership import HAND_OVER, Ownership
 from outlive.keeper.common.disk import Reserve
 from outlive.keeper.common.files import read_small, write_whole
 from outlive.keeper.common.folder_identity import moved_to

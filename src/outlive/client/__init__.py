@@ -13,7 +13,7 @@
 
 from outlive.client.blocking import Client, Events, Follow, Process
 from outlive.client.client import AsyncClient
-from outlive.client.events import AsyncEvents
+from outlive.client.feed import AsyncEvents
 from outlive.client.follow import AsyncFollow
 from outlive.client.options import StartOptions
 from outlive.client.process import AsyncProcess

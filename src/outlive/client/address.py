@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from urllib.parse import urlencode
 
 from outlive.client.runtime import Runtime, Transport, Unreachable
-from outlive.discovery.own_token import own_token, token_headers
+from outlive.discovery.own_kind import own_token, token_headers
 from outlive.discovery.server import Server
 from outlive.discovery.state_folder import layout_of, open_state_folder
 

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self, Unpack
 
 from outlive.client.address import say_nothing
-from outlive.client.client import AsyncClient
-from outlive.client.events import AsyncEvents
+from outlive.client.client import AsyncClient, AsyncTerminals, TerminalCall
+from outlive.client.feed import AsyncEvents
 from outlive.client.follow import AsyncFollow
 from outlive.client.options import StartOptions
 from outlive.client.process import AsyncProcess, Until
@@ -24,7 +24,6 @@ from outlive.client.results import (
     Stream,
 )
 from outlive.client.runtime import run
-from outlive.client.terminals import AsyncTerminals, TerminalCall
 from outlive.client.thread_runtime import ThreadRuntime
 from outlive.core.cursor import BEGINNING, Cursor
 from outlive.core.identity import ProcessId

@@ -1,25 +1,131 @@
-"""The client for asyncio: `AsyncClient`. The blocking one (`blocking`) is this one in a world without an event loop."""
+"""The client for asyncio: `AsyncClient`. The blocking one (`blocking`) is this one in a world without an event loop.
+
+Terminals, as a client asks for them: `AsyncClient.terminals`.
+
+Approvals as the client sees them: what waits for a person, and that person's answer.
+
+What a client may ask about the places where commands run: one part of `AsyncClient`.
+"""
 
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Self, Unpack
+from typing import Any, Literal, Self, Unpack
 
 from outlive.client.address import Address, say_nothing
-from outlive.client.approvals import AsyncApprovals
-from outlive.client.events import AsyncEvents
+from outlive.client.feed import AsyncEvents
 from outlive.client.follow import AsyncFollow, silence
-from outlive.client.link import Link
-from outlive.client.messages import read_info
+from outlive.client.link import ANSWER_S, Link
+from outlive.client.messages import read_approval, read_info
 from outlive.client.options import StartOptions, execute_params
-from outlive.client.places import Backends
 from outlive.client.process import AsyncProcess, position_of
-from outlive.client.results import ProcessInfo
+from outlive.client.results import PendingApproval, ProcessInfo
 from outlive.client.runtime import Runtime
-from outlive.client.terminals import AsyncTerminals
 from outlive.core.cursor import BEGINNING, Cursor
 from outlive.core.identity import RANDOM_BYTES, ProcessId, new_process_id
 from outlive.discovery.own_kind import own_nice, own_umask
+
+TerminalCall = Literal["list", "create", "execute", "read", "write", "resize", "close"]
+_REPEATABLE = frozenset({"list", "read", "resize"})  # the others would open, type or close something twice
+_DEFAULT_WAIT_S = 45.0  # of `execute`, where neither the caller nor the server's operator says more
+
+
+class AsyncTerminals:
+    """The seven calls of docs/terminals.md."""
+
+    def __init__(self, link: Link) -> None:
+        """Ask over the client's own connection."""
+        self._link = link
+
+    async def call(self, call: TerminalCall, **members: Any) -> Mapping[str, Any]:  # noqa: ANN401 -- JSON, as the page has it
+        """Make a call of docs/terminals.md ("execute" for `terminal_execute`) and return the members of its answer.
+
+        Args:
+            call: Which.
+            **members: Its parameters, by name; None leaves one out.
+
+        Raises:
+            ProcessNotFound: `terminal_not_found`.
+            InvalidState: `terminal_busy`: something runs there already.
+            BackendUnavailable: `server_lost`: the server went away meanwhile, and whether it was done is not known.
+            OutliveError: As that page says.
+        """
+        params = {name: value for name, value in members.items() if value is not None}
+        wait_s = float(params.get("wait_s", _DEFAULT_WAIT_S)) if call == "execute" else 0.0
+        return await self._link.request(
+            f"terminal_{call}", params, answer_s=ANSWER_S + wait_s, is_repeatable=call in _REPEATABLE
+        )
+
+
+class AsyncApprovals:
+    """One part of `AsyncClient`."""
+
+    _link: Link
+
+    async def approvals(self, *, raw: bool = False) -> list[PendingApproval]:
+        """Return what waits for an approval, oldest first, whoever asked; `raw` hides no secrets in the words.
+
+        Raises:
+            AccessDenied: `scope_missing`: this needs the scope `admin`.
+        """
+        result = await self._link.request("approvals", {"raw": raw})
+        return [read_approval(view) for view in result["approvals"]]
+
+    async def approve(self, process_id: str, digest: str) -> ProcessInfo:
+        """Let a process start that waits for an approval, if it is what was looked at: `PendingApproval.digest`.
+
+        Raises:
+            AccessDenied: `scope_missing`: this needs the scope `admin`, and nothing that was started here may do it.
+            InvalidState: `approval_settled`: it does not wait (any more). `approval_changed`: it is something else.
+            ProcessNotFound: There is none.
+        """
+        params = {"process_id": process_id, "digest": digest}
+        return read_info(await self._link.request("approve", params, is_repeatable=False))
+
+    async def deny(self, process_id: str, reason: str = "") -> ProcessInfo:
+        """End a process that waits for an approval; it never runs, and `reason` is what its caller reads.
+
+        Raises:
+            AccessDenied, InvalidState, ProcessNotFound: As `approve`.
+        """
+        params = {"process_id": process_id, "reason": reason}
+        return read_info(await self._link.request("deny", params, is_repeatable=False))
+
+
+_Nodes = list[dict[str, Any]]
+
+
+class Backends:
+    """Questions to the server about its backends."""
+
+    _link: Link
+
+    async def default_backend(self) -> str:
+        """Return where commands run that name no backend: "local", "docker", or the name of a node.
+
+        Raises:
+            BackendUnavailable: `server_unavailable`.
+        """
+        return (await self._link.channel()).hello.backend
+
+    async def degraded(self) -> str | None:
+        """Return why the server could start nothing when this connection was made; None: it could.
+
+        "disk_full", "read_only" or "folder_gone", of its state folder.
+
+        Raises:
+            BackendUnavailable: `server_unavailable`.
+        """
+        return (await self._link.channel()).hello.degraded
+
+    async def nodes(self) -> _Nodes:
+        """Return the other servers that run commands for this one, as mappings.
+
+        Of each its `name`, `address`, `state` ("connected" or "away"), `since` (ISO 8601), `reason` and `hint` where it is away,
+        and how many `processes` are followed there.
+        """
+        return [*(await self._link.request("nodes", {}))["nodes"]]
+
 
 # Spelled out here because inside the class `list` is the method.
 _Infos = list[ProcessInfo]

@@ -1,18 +1,56 @@
-"""Output as it comes, each byte once: `AsyncFollow`, from a cursor to the end, over any number of connections."""
+"""Output as it comes, each byte once: `AsyncFollow`, from a cursor to the end, over any number of connections.
+
+Where a reader stands in a process's output: `Position`, which makes exactly-once out of what is told. Pure.
+"""
 
 import contextlib
 from collections.abc import Awaitable, Callable
 from typing import Self
 
 from outlive.client.channel import ClientConnection
-from outlive.client.link import ANSWER_S, Link
-from outlive.client.messages import Attached, Ended, Told
-from outlive.client.patience import is_passing
-from outlive.client.position import Position
-from outlive.client.results import Completion, Gap, Output, ProcessEvent
+from outlive.client.link import ANSWER_S, Link, is_passing
+from outlive.client.messages import Attached, Ended, OutputMissing, OutputPiece, Told
+from outlive.client.results import Completion, Gap, Output, ProcessEvent, Stream
 from outlive.client.runtime import ConnectionLost
 from outlive.core.cursor import Cursor
 from outlive.core.errors import AccessDenied, OutliveError, ProtocolViolation
+
+
+class Position:
+    """The cursor behind everything that was passed on.
+
+    Whatever connections came and went: bytes before it are never passed on again, and a hole is never passed over.
+    """
+
+    __slots__ = ("cursor",)
+
+    def __init__(self, cursor: Cursor) -> None:
+        """Begin at `cursor`."""
+        self.cursor = cursor
+
+    def take(self, told: OutputPiece | OutputMissing) -> Output | Gap | None:
+        """Return what of this is new, and stand behind it; None when nothing is.
+
+        Raises:
+            ProtocolViolation: It begins behind the position: bytes in between were never told.
+        """
+        here = self.cursor.stdout if told.stream == "stdout" else self.cursor.stderr
+        start = told.end - len(told.data) if isinstance(told, OutputPiece) else told.start
+        if start > here:
+            text = f"The server left out bytes {here} to {start} of {told.stream}."
+            raise ProtocolViolation("invalid_request", text, hint="Follow again from the last cursor.")
+        if told.end <= here:
+            return None
+        behind = self._behind(told.stream, told.end)
+        self.cursor = behind
+        if isinstance(told, OutputPiece):
+            return Output(told.stream, told.data[here - start :], behind, told.redacted)
+        return Gap(told.stream, here, told.end, behind)
+
+    def _behind(self, stream: Stream, end: int) -> Cursor:
+        if stream == "stdout":
+            return Cursor(end, self.cursor.stderr)
+        return Cursor(self.cursor.stdout, end)
 
 
 class AsyncFollow:

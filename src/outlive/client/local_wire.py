@@ -14,7 +14,7 @@ import threading
 import time
 from urllib.parse import urlsplit
 
-from outlive.client.refusals import CONNECTING_S, refused
+from outlive.client.handshake import CONNECTING_S, refused
 from outlive.client.runtime import ConnectionLost, Unreachable
 
 _TEXT, _BINARY, _CLOSE, _PING, _PONG = 0x1, 0x2, 0x8, 0x9, 0xA

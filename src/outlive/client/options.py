@@ -5,7 +5,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Literal, TypedDict
 
-from outlive.core.umask import umask_text
+from outlive.core.command import umask_text
 
 
 class StartOptions(TypedDict, total=False):

@@ -5,9 +5,8 @@ resolving the settings stands before everything else in the start-up time (decis
 """
 
 from outlive.config.files import ConfigFile
-from outlive.config.flags import read_flags
 from outlive.config.options import Option
-from outlive.config.resolution import Origin, Resolution, misspelt_names, resolve
+from outlive.config.resolution import Origin, Resolution, misspelt_names, read_flags, resolve
 from outlive.config.settings import OPTIONS, Settings
 
 __all__ = [

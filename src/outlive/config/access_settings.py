@@ -1,9 +1,28 @@
-"""Who may come in: `AccessSettings`."""
+"""Who may come in: `AccessSettings`.
+
+How much a caller may ask for: `LimitSettings`.
+
+What is recorded of who did what, and what is hidden in all that is shown: `AuditSettings`.
+
+How the terminal bridge talks to VS Code: `BridgeOptions`.
+"""
 
 from dataclasses import dataclass
 
-from outlive.config.declaration import option
-from outlive.config.values import parse_folder, parse_names, parse_origins, parse_switch, parse_text
+from outlive.config.options import option
+from outlive.config.values import (
+    parse_addresses,
+    parse_count,
+    parse_folder,
+    parse_hiding,
+    parse_lines,
+    parse_names,
+    parse_origins,
+    parse_size,
+    parse_switch,
+    parse_text,
+    parse_wait,
+)
 
 
 def _parse_callbacks(text: str) -> str:
@@ -84,4 +103,114 @@ class AccessSettings:
         "beside the names in its certificate: other Hosts are refused.",
         flag="--public-name",
         example="box.example.org",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class LimitSettings:
+    """The part of `Settings` that keeps one caller from taking everything."""
+
+    max_http_connections: int = option(
+        "count",
+        parse_count,
+        "1000",
+        "HTTP connections at a time; when there is one more, the one that was idle the longest is closed.",
+        flag="--max-http-connections",
+        project="lower",
+    )
+    max_request_rate: int = option(
+        "count",
+        parse_count,
+        "5000",
+        "Requests a second of one principal; one more is answered with 429, or read later on a WebSocket.",
+        flag="--max-request-rate",
+        project="lower",
+    )
+    max_processes: int = option(
+        "count",
+        parse_count,
+        "2000",
+        "Processes of one principal that run or wait at a time; one more is refused.",
+        flag="--max-processes",
+        project="lower",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditSettings:
+    """The part of `Settings` that decides about the audit log and about secrets in output."""
+
+    redact: str = option(
+        "what",
+        parse_hiding,
+        "all",
+        "What is hidden in output, commands' texts and logs: all (values of env_secrets, and what looks like a key), "
+        "secrets (those values only) or off.",
+        flag="--redact",
+        project="hides",
+    )
+
+    redact_extra: tuple[str, ...] = option(
+        "patterns",
+        parse_lines,
+        "",
+        "More patterns of what is hidden, one in a line: a literal beginning, then what is secret (docs/redaction.md).",
+        flag="--redact-extra",
+        example="acme_[A-Za-z0-9]{32}",
+        project="superset",
+    )
+    audit_off: bool = option(
+        "switch",
+        parse_switch,
+        "off",
+        "Keep no audit log: nobody can tell later who started, controlled or was refused what.",
+        flag="--no-audit",
+        example="on",
+        project="off",
+    )
+    audit_max_bytes: int = option(
+        "size",
+        parse_size,
+        "16M",
+        "Size at which the audit log goes on in a new file.",
+        flag="--audit-max-size",
+        unit="bytes",
+    )
+    audit_files: int = option(
+        "count",
+        parse_count,
+        "8",
+        "How many files of the audit log are kept; beyond it the oldest is removed.",
+        flag="--audit-files",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class BridgeOptions:
+    """The part of `Settings` that is about the terminal bridge (promises S3.4 and S3.9)."""
+
+    bridge_ping_s: float = option(
+        "time",
+        parse_wait,
+        "30",
+        "How often an extension is asked whether it is still there.",
+        flag="--bridge-ping",
+        unit="seconds",
+    )
+    bridge_timeout_s: float = option(
+        "time",
+        parse_wait,
+        "30",
+        "How long an extension may take for an answer.",
+        flag="--bridge-timeout",
+        unit="seconds",
+    )
+    bridge_dial: tuple[str, ...] = option(
+        "addresses",
+        parse_addresses,
+        "",
+        "Where extensions listen that the server connects to by itself (ws:// or wss://), separated by commas. "
+        "Others can read flags: a token belongs into the environment.",
+        flag="--bridge-dial",
+        example="ws://127.0.0.1:3001",
     )

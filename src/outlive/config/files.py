@@ -2,15 +2,19 @@
 
 A key is an option's flag with underscores (`jsonrpc_port = 8003`); a value is text as a flag would have it, or a
 number, true/false, or a list of words. An unknown key is an error: a misspelt limit is no limit.
+
+What a project's configuration file may change: only towards less being allowed. Pure.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal, assert_never
 
-from outlive.config.options import Option
+from outlive.config.options import Option, Tightening
 from outlive.config.settings import OPTIONS
+from outlive.config.values import HIDING
 from outlive.core.errors import ConfigInvalid
+from outlive.core.sandbox import Profile
 
 FileKind = Literal["project", "user", "system"]
 _KEYS = {option.key: option for option in OPTIONS}
@@ -88,3 +92,44 @@ def _text(file: ConfigFile, key: str, value: object) -> str:
                 f"{'line ends' if option.separator == chr(10) else 'commas'}.",
                 hint=f"For example {key} = {option.example!r}.",
             )
+
+
+# What stands further behind allows less: verdicts, and who shares a container.
+_STRICTNESS = {
+    word: place for row in (("allow", "ask", "deny"), ("session", "strict")) for place, word in enumerate(row)
+}
+
+
+def is_tighter(rule: Tightening, value: Any, *, than: Any) -> bool:  # noqa: ANN401 -- one type for each option
+    """Tell whether a value allows at most what another one does (the same value does).
+
+    Args:
+        rule: What tighter means for this option.
+        value: What the project's file says, parsed.
+        than: What is in force without it, parsed.
+    """
+    match rule:
+        case "lower":
+            return than is None or (value is not None and bool(value <= than))
+        case "subset":
+            return _allows_all(than) or (not _allows_all(value) and set(value) <= set(than))
+        case "superset":
+            return set(value) >= set(than)
+        case "on":
+            return bool(value) or not than
+        case "off":
+            return not value or bool(than)
+        case "narrower":
+            return bool(than in {value, "all"})
+        case "stronger":
+            return Profile(value).strength >= Profile(than).strength
+        case "stricter":
+            return _STRICTNESS[value] >= _STRICTNESS[than]
+        case "hides":
+            return HIDING.index(value) >= HIDING.index(than)
+        case _:
+            assert_never(rule)
+
+
+def _allows_all(words: tuple[str, ...]) -> bool:
+    return not words or "*" in words

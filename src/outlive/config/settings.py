@@ -2,17 +2,11 @@
 
 from dataclasses import dataclass, fields
 
-from outlive.config.access_settings import AccessSettings
-from outlive.config.audit_settings import AuditSettings
-from outlive.config.bridge_settings import BridgeOptions
-from outlive.config.declaration import option
+from outlive.config.access_settings import AccessSettings, AuditSettings, BridgeOptions, LimitSettings
 from outlive.config.docker_settings import ContainerOptions
-from outlive.config.door_settings import PortOptions
-from outlive.config.limit_settings import LimitSettings
-from outlive.config.node_settings import NodeSettings
-from outlive.config.options import Option
-from outlive.config.policy_settings import PolicySettings
-from outlive.config.sandbox_settings import SandboxOptions
+from outlive.config.door_settings import NodeSettings, PortOptions
+from outlive.config.options import Option, option
+from outlive.config.policy_settings import PolicySettings, SandboxOptions
 from outlive.config.values import (
     parse_count,
     parse_level,

@@ -1,14 +1,47 @@
-"""What somebody wants to run: `Command`, before anything was resolved or decided."""
+"""What somebody wants to run: `Command`, before anything was resolved or decided.
+
+What a command waits for that policy asks a person about: `ApprovalState`.
+
+What a command may do with the server that runs it: `Grant`.
+
+A umask as callers write it: three octal digits, "022". Pure.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Literal
 
 from outlive.core.frozen import made_quickly
-from outlive.core.grant import Grant
 from outlive.core.location import Isolation
 from outlive.core.sandbox import NO_LIMITS, Limits
 from outlive.core.terminal import TerminalNote
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApprovalState:
+    """An approval that a start needs: why, until when, and by whom it was given (None: nobody yet).
+
+    `variables` are the names that the caller set in the environment, for whoever decides.
+    """
+
+    reason: str
+    expires_at: datetime
+    variables: tuple[str, ...] = ()
+    approved_by: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grant:
+    """A token that counts in one process while that runs; `digest` is the SHA-256 of its secret, in hex.
+
+    `scope` is a scope's name in lower case. `expires_at`: it counts no longer than that (None: to the end of the process).
+    """
+
+    scope: str
+    digest: str
+    expires_at: datetime | None = None
+
 
 Stdio = Literal["pipes", "merge", "pty"]
 Stdin = Literal["none", "pipe", "lent"]
@@ -77,3 +110,16 @@ class Command:
         if self.title is not None:
             return self.title
         return self.line if self.line is not None else " ".join(self.argv or ())
+
+
+UMASK_PATTERN = r"^0?[0-7]{3}$"  # for schemas, in the dialect of JSON Schema
+
+
+def parse_umask(text: str | None) -> int | None:
+    """Return the number of a text that matches the pattern; None stays None."""
+    return None if text is None else int(text, 8)
+
+
+def umask_text(umask: int) -> str:
+    """Return a umask as callers write it."""
+    return f"{umask:03o}"

@@ -3,7 +3,14 @@
 Each file has one writer: `out`, `err`, `idx`, `done`, `stop`, `paused`, `gaps`, `live` the supervisor,
 `pid` the shim, `exit` who learns an end without a shim, `registry.db` and `task` the server; the folder of a command
 that was withdrawn the server.
+
+What may keep a state folder from being written, in the one word that every door says for it (decision 136).
+
+It lies below everything else, for the keeper finds it out, the engine remembers it and the doors' documents describe it.
+The words are slugs of errors, too: `errors` has their hints, `error_meanings` their sentences.
 """
+
+from typing import Literal, get_args
 
 STREAM_FILES = ("out", "err")
 
@@ -197,3 +204,7 @@ class Layout:
     def process(self, process_id: str) -> str:
         """Folder of one process."""
         return f"{self.root}/processes/{process_id}"
+
+
+Degraded = Literal["disk_full", "read_only", "folder_gone"]
+DEGRADED: frozenset[str] = frozenset(get_args(Degraded))

@@ -1,14 +1,18 @@
-"""What is known about one process: `ProcessRecord`, an immutable snapshot for every door."""
+"""What is known about one process: `ProcessRecord`, an immutable snapshot for every door.
+
+What a live process tree looks like from outside at one moment: `Observation`.
+
+The five words for a process's state that the process tools, the registry and REST share (promise W.state.rest).
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
 
-from outlive.core.approval import ApprovalState
+from outlive.core.command import ApprovalState, Grant
 from outlive.core.cursor import Cursor
 from outlive.core.frozen import made_quickly
-from outlive.core.grant import Grant
 from outlive.core.identity import ProcessId
 from outlive.core.lifecycle import ENDED, Cause, State
 from outlive.core.location import HERE, Location
@@ -127,3 +131,53 @@ class ProcessRecord:
     def wire_exit_code(self) -> int | None:
         """The exit code as S0 shows it: 0..255, minus the signal number, or None (promise S0.9)."""
         return -self.exit_signal if self.exit_signal is not None else self.exit_code
+
+
+# For nothing that could be seen; for input (a read of the input is under way); for a secret (a terminal without echo).
+Waiting = Literal["no", "input", "password"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observation:
+    """Sums over a command and everything it started that still lives; best effort, what another user owns is not seen.
+
+    `cpu_s` is processor time with that of children that were waited for, `memory_bytes` what lies in memory (pages that
+    several processes share count for each). `pids`: parents first. `ports`: TCP ports that the tree listens on, ascending.
+    """
+
+    pids: tuple[int, ...] = ()
+    threads: int = 0
+    cpu_s: float = 0.0
+    memory_bytes: int = 0
+    ports: tuple[int, ...] = ()
+    waiting: Waiting = "no"
+
+
+NOTHING = Observation()
+
+
+Status = Literal["running", "completed", "failed", "timeout", "terminated"]
+
+_KILL = 9
+_WAS_ENDED = frozenset({Cause.CANCEL, Cause.TIMEOUT, Cause.SHUTDOWN, Cause.OUTPUT_LIMIT})
+
+
+def status_of(record: ProcessRecord) -> Status:
+    """Return the word: a paused process is still running, one that is lost or has lost output has failed."""
+    if not record.is_ended:
+        return "running"
+    if record.cause is Cause.TIMEOUT:
+        return "timeout"
+    if record.cause in {Cause.CANCEL, Cause.SHUTDOWN}:
+        return "terminated"
+    return "completed" if record.exit_code == 0 and not record.output_lost else "failed"
+
+
+def termination_signal(record: ProcessRecord) -> Literal["SIGTERM", "SIGKILL"] | None:
+    """Return the signal by which we ended a process; None while it runs and when it ended without us.
+
+    One that took TERM as a wish and exited by itself was ended by SIGTERM.
+    """
+    if not record.is_ended or record.cause not in _WAS_ENDED:
+        return None
+    return "SIGKILL" if record.exit_signal == _KILL else "SIGTERM"

@@ -14,8 +14,7 @@ from collections.abc import Callable
 
 from outlive.core.errors import BackendUnavailable, ConfigInvalid
 from outlive.core.layout import Layout
-from outlive.discovery.handover import SELF_STARTED
-from outlive.discovery.ownership import Ownership, OwningUnit
+from outlive.discovery.ownership import SELF_STARTED, Ownership, OwningUnit
 from outlive.keeper.common.locks import holder_of
 from outlive.keeper.common.sockets import connect_unix
 

@@ -11,7 +11,7 @@ from outlive.config import OPTIONS, resolve
 from outlive.core.errors import ConfigInvalid
 from outlive.core.layout import Layout
 from outlive.discovery.config_files import read_config_files
-from outlive.discovery.handover import take_over
+from outlive.discovery.ownership import take_over
 from outlive.keeper.common.disk import Reserve
 from outlive.keeper.common.folder_identity import claim_folder
 from outlive.keeper.common.locks import holder_of, take_lock

@@ -2,36 +2,98 @@
 
 Nobody is asked over the agent's own channel: the answer comes through `approve` and `deny`, which the doors give to
 callers with the scope `admin` only. Under one uid nothing proves that a person has spoken (SECURITY.md).
+
+Which starts wait for a person's approval, and until when: `ApprovalDeadlines`. The files are `store.waiting`'s.
 """
 
 import asyncio
 import hmac
 import os
 import re
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Literal
 
-from outlive.core.approval import ApprovalState
-from outlive.core.command import Command
+from outlive.core.command import ApprovalState, Command
 from outlive.core.errors import CommandRefused, InvalidRequest, InvalidState, LimitExceeded, OutliveError
 from outlive.core.events import ApprovalDecided, ApprovalRequested, StateChanged
 from outlive.core.lifecycle import Cause
 from outlive.core.process import Owner, ProcessRecord
 from outlive.core.redactions import redacted_member
-from outlive.engine.approval_deadlines import ApprovalDeadlines
 from outlive.engine.event_publisher import Announcing
-from outlive.engine.output_redaction import OutputRedactor, TextMask, hide_error
+from outlive.engine.output_redaction import Redaction, Secrets, TextMask, hide_error
 from outlive.engine.policy_check import Policing
 from outlive.engine.preparation import Preparation
 from outlive.engine.process import Process
 from outlive.engine.resolve import Resolved
-from outlive.engine.secrets import Secrets
 from outlive.policy.judgement import CommandPolicy, Verdict, refusal
 from outlive.protocols.keeper import decode_spec, encode_spec
 from outlive.store.folder import encode_meta
 from outlive.store.queue_store import QueueStore, WaitingCommand
+from outlive.store.rows import to_ns
+
+
+class ApprovalDeadlines:
+    """Who waits for an approval. On the engine's loop only."""
+
+    def __init__(self, *, expire: Callable[[Process], None]) -> None:
+        """`expire` is called when a process's time is up."""
+        self._expire = expire
+        self._waiting: dict[Process, WaitingCommand] = {}
+        self._timers: dict[Process, asyncio.TimerHandle] = {}
+        self._is_open = False
+
+    def begin(self) -> None:
+        """Let time pass for those who wait, now and from now on."""
+        self._is_open = True
+        for process in self._waiting:
+            self._wind(process)
+
+    def __contains__(self, process: Process) -> bool:
+        """Tell whether a process waits for an approval."""
+        return process in self._waiting
+
+    def __len__(self) -> int:
+        """Return how many wait."""
+        return len(self._waiting)
+
+    def of(self, process: Process) -> WaitingCommand | None:
+        """Return the command of a process that waits here; None for every other."""
+        return self._waiting.get(process)
+
+    def add(self, process: Process, command: WaitingCommand) -> None:
+        """Note that a process waits until its approval's time is up."""
+        self._waiting[process] = command
+        if self._is_open:
+            self._wind(process)
+
+    def step_out(self, process: Process) -> WaitingCommand | None:
+        """Let a process wait no more, and return its command; None when it did not wait here."""
+        timer = self._timers.pop(process, None)
+        if timer is not None:
+            timer.cancel()
+        return self._waiting.pop(process, None)
+
+    def all(self) -> list[tuple[Process, WaitingCommand]]:
+        """Return who waits, oldest first."""
+        return sorted(self._waiting.items(), key=lambda one: one[0].process_id)
+
+    def close(self) -> None:
+        """Stop the clocks: the next server goes on with them."""
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+        self._is_open = False
+
+    def _wind(self, process: Process) -> None:
+        approval = process.approval
+        if approval is None:
+            raise AssertionError("who waits here has been asked about")
+        rest_s = max(0.0, (to_ns(approval.expires_at) - time.time_ns()) / 1e9)
+        self._timers[process] = asyncio.get_running_loop().call_later(rest_s, self._expire, process)
+
 
 _MAX_SCRIPT_BYTES = 64 * 1024  # of a script that is shown
 _MASKED = "****"
@@ -65,7 +127,7 @@ class Approvals(Announcing):
 
     _room: QueueStore
     _asked: ApprovalDeadlines
-    hider: OutputRedactor
+    redaction: Redaction
     secrets: Secrets
     _policing: Policing
     _preparation: Preparation | None
@@ -80,7 +142,7 @@ class Approvals(Announcing):
         return [self._shown(process.record, command, raw=raw) for process, command in self._asked.all()]
 
     def _shown(self, record: ProcessRecord, command: WaitingCommand, *, raw: bool) -> WaitingApproval:
-        hide = TextMask(None) if raw else self.hider.texts(self.secrets.of(record.process_id))
+        hide = TextMask(None) if raw else self.redaction.texts(self.secrets.of(record.process_id))
         script = command.script[:_MAX_SCRIPT_BYTES].decode("utf-8", "replace")
         spec = decode_spec(command.spec)
         argv = tuple(map(hide, spec.argv))
@@ -120,7 +182,7 @@ class Approvals(Announcing):
         waiting = self._asked.of(process)
         if waiting is not None and not hmac.compare_digest(waiting.digest.encode(), digest.encode()):
             shown = self._shown(process.record, waiting, raw=True)
-            hide = self.hider.texts(self.secrets.of(process.process_id))
+            hide = self.redaction.texts(self.secrets.of(process.process_id))
             text = f"What waits as {process.process_id} is not what was approved: nothing is started."
             details = {
                 "digest": shown.digest,
@@ -164,7 +226,7 @@ class Approvals(Announcing):
                     "command_denied", f"{decision.reason} A terminal cannot wait for that.", hint=hint
                 )
         except OutliveError as error:
-            hide_error(error, TextMask(self.hider.redactor))
+            hide_error(error, TextMask(self.redaction.redactor))
             raise
 
     async def check_elsewhere(self, line: str | None, by: Owner) -> None:

@@ -15,7 +15,7 @@ from outlive.backends.contract import Backend
 from outlive.core.errors import BackendUnavailable, InvalidState, LimitExceeded
 from outlive.core.events import StateChanged
 from outlive.core.lifecycle import Cause, State, Trigger, advance
-from outlive.core.observation import NOTHING, Observation
+from outlive.core.process import NOTHING, Observation
 from outlive.engine.announcer import Announcer
 from outlive.engine.process import Process
 from outlive.engine.process_waits import until

@@ -8,9 +8,9 @@ import asyncio
 import logging
 import os
 
-from outlive.core.degraded import Degraded
-from outlive.core.error_meanings import MEANINGS
 from outlive.core.errors import OutliveError, StoreCorrupt, error_from_slug
+from outlive.core.hints import MEANINGS
+from outlive.core.layout import Degraded
 from outlive.keeper.common.disk import look_at, probe
 from outlive.store.registry import Registry
 

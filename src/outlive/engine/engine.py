@@ -26,31 +26,25 @@ from outlive.core.layout import Layout
 from outlive.core.lifecycle import State
 from outlive.core.process import Owner
 from outlive.engine.announcer import Announcer
-from outlive.engine.approval_deadlines import ApprovalDeadlines
-from outlive.engine.approvals import Approvals
-from outlive.engine.builders import new_record, new_spec
-from outlive.engine.command_ids import CommandIds
+from outlive.engine.approvals import ApprovalDeadlines, Approvals
+from outlive.engine.builders import CommandIds, new_record, new_spec
 from outlive.engine.disk_watch import DiskWatch
 from outlive.engine.grants import Grants
-from outlive.engine.groups import ConcurrencyLimits
-from outlive.engine.headcount import check_headcount
-from outlive.engine.output_redaction import OutputRedactor, hide_error
+from outlive.engine.groups import ConcurrencyLimits, StartSlots, check_headcount
+from outlive.engine.output_redaction import Redaction, Secrets, hide_error
 from outlive.engine.pending_starts import PendingStarts
-from outlive.engine.places import StartSlots
 from outlive.engine.policy_check import Policing
 from outlive.engine.preparation import Preparation
 from outlive.engine.process import Process
 from outlive.engine.process_table import ProcessTable
 from outlive.engine.reconciliation import Reconciliation
 from outlive.engine.recovery import Recovery
-from outlive.engine.registry_feed import RegistryFeed
 from outlive.engine.resolve import clean_environment, find_shell
 from outlive.engine.sandbox import Sandboxes
-from outlive.engine.secrets import Secrets
 from outlive.engine.settings import EngineSettings
 from outlive.engine.told import Change
 from outlive.engine.unread import Unread
-from outlive.engine.upkeep import Upkeep
+from outlive.engine.upkeep import RegistryFeed, Upkeep
 from outlive.keeper.common.disk import Reserve, probe
 from outlive.protocols.keeper import encode_spec
 from outlive.store.queue_store import QueueStore, WaitingCommand
@@ -87,10 +81,8 @@ class Engine(Approvals):
         self._folder_of = self._layout.process
         self.grants = Grants(self.live, settings)
         self._registry.on_committed = self._filing.committed
-        self.hider = OutputRedactor(
-            settings.redactor, secrets := Secrets(), hides_values=settings.hides_secrets
-        )
-        self.secrets = secrets  # values by process id, for whoever hides them in what is shown
+        self.secrets = secrets = Secrets()  # values by process id, to be hidden in what is shown
+        self.redaction = Redaction(settings.redactor, secrets, hides_values=settings.hides_secrets)
         self.sandboxes = Sandboxes(
             settings.sandbox,
             state_dir=settings.state_dir,
@@ -104,7 +96,7 @@ class Engine(Approvals):
             recovered=self._adopted,
             settled=self._changed,
             secrets=secrets,
-            hider=self.hider,
+            redaction=self.redaction,
         )
         self._upkeep = Upkeep(self._layout, self._registry, self._intake, removed=self._removed)
         self.finding = Reconciliation(
@@ -147,7 +139,7 @@ class Engine(Approvals):
         settings = self._settings
         await self._stack.enter_async_context(self._registry)
         self._stack.push_async_callback(self._filing.close)
-        self._stack.push_async_callback(self.hider.close)
+        self._stack.push_async_callback(self.redaction.close)
         await self.disk.open()
         await self._ids.open()
         shell = await asyncio.to_thread(find_shell, clean_environment(settings.environment))
@@ -214,7 +206,8 @@ class Engine(Approvals):
     async def _start(
         self, preparation: Preparation, command: Command, owner: Owner, *, process_id: ProcessId, now_ns: int
     ) -> Process:
-        hide = self.hider.texts(secrets := command.env_secrets)
+        redaction = self.redaction
+        hide = redaction.texts(secrets := command.env_secrets)
         try:
             check_headcount(self._intake.table.of_principal(owner.principal), self._settings.max_processes)
             resolved, confined = await preparation.prepare(command, owner, process_id)
@@ -239,7 +232,7 @@ class Engine(Approvals):
             hide=hide,
         )
         limit = self._settings.output_limit if command.output_limit is None else command.output_limit
-        process = Process(record, self._layout.process(process_id), output_limit=limit, hider=self.hider)
+        process = Process(record, self._layout.process(process_id), output_limit=limit, redaction=redaction)
         self.secrets.keep(process_id, secrets)
         spec = encode_spec(
             new_spec(
@@ -285,7 +278,7 @@ class Engine(Approvals):
 
     def _rejected(self, process: Process, error: OutliveError) -> None:
         """Forget a start that failed; after a timeout it may still come to life and is then a stranger."""
-        hide_error(error, self.hider.texts(self.secrets.of(process.process_id)))
+        hide_error(error, self.redaction.texts(self.secrets.of(process.process_id)))
         self._intake.leave(process)
         self._groups.leave(process)
         record = process.record
@@ -303,7 +296,7 @@ class Engine(Approvals):
     def _changed(self, process: Process, changes: int) -> None:
         """Keep and tell what a doorbell (or the files) changed."""
         if changes & _ENDING and process.has_secrets:
-            self.hider.note_masks(process.record, process.folder)
+            self.redaction.note_masks(process.record, process.folder)
         if process.is_ended:  # what lives is told by the keeper; its row needs no update
             self._filing.note(process)
             self._groups.leave(process)

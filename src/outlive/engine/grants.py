@@ -11,17 +11,15 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from outlive.core.command import Command
+from outlive.core.command import Command, Grant
 from outlive.core.errors import AccessDenied, InvalidRequest
-from outlive.core.grant import Grant
 from outlive.core.location import LOCAL
 from outlive.core.process import Owner
+from outlive.engine.output_redaction import TOKEN_NAME
 from outlive.engine.process import Process
-from outlive.engine.secrets import TOKEN_NAME
 from outlive.engine.settings import EngineSettings
-from outlive.policy.access import Scope
+from outlive.policy.access import GRANTED_SCOPES, Scope, WantedGrant, parse_grant
 from outlive.policy.tokens import PREFIX, Token, digest_of
-from outlive.policy.wanted_grant import GRANTED_SCOPES, WantedGrant, parse_grant
 
 _SECRET_BYTES = 32  # 256 bits
 

@@ -3,11 +3,17 @@
 Counts what runs, whoever started it and whichever server did; who finds the group full waits in line, first come,
 first served, on disk (`store.waiting`), so that a crash of the server costs nobody his place. While no server lives
 nobody is admitted: the keeper knows no groups.
+
+How many starts of one principal are on their way at a time: `StartSlots`.
+
+How many processes one principal may have at a time: `check_headcount`.
 """
 
 import asyncio
+import os
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
+from weakref import WeakValueDictionary
 
 from outlive.core.errors import LimitExceeded
 from outlive.core.lifecycle import State
@@ -166,3 +172,50 @@ def _key(process: Process) -> GroupKey | None:
 def _line(process: Process) -> GroupKey:
     """Return the line that a process stands in: its group's, or one of its own, which nothing limits."""
     return _key(process) or ("", process.process_id)
+
+
+# Each start on its way holds a shim and becomes a process that wants a core. More than a few for each core are needed to
+# keep it busy; beyond that they take nothing but turns from everybody else: at 64 on two cores this server itself waited
+# most of the time for one (decision 91).
+_EACH_CORE = 8
+
+
+def _places() -> int:
+    """Return how many starts keep this machine busy."""
+    return _EACH_CORE * max(2, len(os.sched_getaffinity(0)))
+
+
+class StartSlots:
+    """A semaphore for each name, as long as somebody holds it or waits for it. On one event loop only."""
+
+    def __init__(self, places: int | None = None) -> None:
+        """Let so many in for each name (None: eight for each core); the others wait in line."""
+        self._places = _places() if places is None else places
+        self._semaphores: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
+
+    def of(self, name: str) -> asyncio.Semaphore:
+        """Return the semaphore of a name; whoever enters it keeps it until he leaves."""
+        semaphore = self._semaphores.get(name)
+        if semaphore is None:
+            semaphore = self._semaphores[name] = asyncio.Semaphore(self._places)
+        return semaphore
+
+
+def check_headcount(live: Collection[Process], most: int | None) -> None:
+    """Let a principal that has `live` start one more process, or wait for its turn.
+
+    They are counted only when there are as many: that costs a start nothing until then.
+
+    Raises:
+        LimitExceeded: `process_limit`: `most` of them run or wait already.
+    """
+    if most is None or len(live) < most:
+        return
+    count = sum(not one.is_ended for one in live)
+    if count >= most:
+        raise LimitExceeded(
+            "process_limit",
+            f"{count} processes of this principal run or wait already, and no more than {most} may.",
+            hint="Wait until some end, cancel some, or raise --max-processes.",
+            details={"processes": count, "limit": most},
+        )

@@ -2,17 +2,25 @@
 
 With no lists it costs nothing. What the file system said is believed for a second, as `resolve` does; between the
 decision and the start a file may be replaced by whoever may write to its folder.
+
+From settings to what decides about commands: `command_policy`; and what an operator should know: `log_openness`.
 """
 
 import asyncio
+import logging
+import os
+import stat
 import time
 from collections.abc import Mapping
 
+from outlive.config import Settings
 from outlive.core.command import Command
+from outlive.core.errors import ConfigInvalid
 from outlive.engine.programs import look_up
 from outlive.policy.command_reader import Reading, read_command
-from outlive.policy.judgement import CommandPolicy, Decision
-from outlive.policy.program_file import ProgramFile
+from outlive.policy.commands import ProgramFile
+from outlive.policy.judgement import CommandPolicy, Decision, Verdict, open_names, open_rules
+from outlive.policy.rules import Rule
 
 _BELIEVED_S = 1.0
 _MAX_BELIEVED = 512
@@ -72,3 +80,61 @@ class Policing:
 
 def _is_fresh(known: tuple[float, ProgramFile | None] | None, now: float) -> bool:
     return known is not None and now - known[0] < _BELIEVED_S
+
+
+_logger = logging.getLogger(__name__)
+
+
+def command_policy(settings: Settings) -> CommandPolicy:
+    """Return the policy.
+
+    Raises:
+        ConfigInvalid: A rule is none.
+    """
+    return CommandPolicy(
+        deny=_rules("deny", settings.deny),
+        ask=_rules("ask", settings.ask),
+        allow=_rules("allow", settings.allow),
+        opaque=Verdict(settings.policy_opaque),
+        default=Verdict(settings.policy_default),
+    )
+
+
+def writable_folders(path: str) -> list[str]:
+    """Return the folders of a PATH in which others can plant programs: not absolute, or writable for everybody.
+
+    Asks the file system.
+    """
+    found = []
+    for folder in path.split(":"):
+        try:
+            mode = os.stat(folder).st_mode
+        except (OSError, ValueError):
+            mode = 0
+        if not folder.startswith("/") or mode & stat.S_IWOTH:
+            found.append(folder)
+    return found
+
+
+def log_openness(settings: Settings, policy: CommandPolicy, path: str) -> None:
+    """Say in the log which lists allow more than they seem to. Asks the file system."""
+    for one in (*open_rules(policy), *open_names(settings.allowed_commands)):
+        _logger.warning(
+            "a list allows a program that starts others: it allows everything",
+            extra={"rule": one.text, "program": one.program, "reason": one.reason},
+        )
+    if policy.is_active or settings.allowed_commands:
+        for folder in writable_folders(path):
+            _logger.warning(
+                "everybody can put programs into a folder of PATH: a name on a list means any of them",
+                extra={"folder": folder},
+            )
+
+
+def _rules(name: str, texts: tuple[str, ...]) -> tuple[Rule, ...]:
+    try:
+        return tuple(map(Rule.parse, texts))
+    except ValueError as error:
+        raise ConfigInvalid(
+            "config_invalid", f"{name}: {error}.", hint="docs/policy.md says what a rule looks like."
+        ) from None

@@ -11,10 +11,10 @@ from outlive.core.sandbox import Profile
 from outlive.engine.containers import ContainerStarts
 from outlive.engine.elsewhere import resolve_elsewhere
 from outlive.engine.inside import record_inside
+from outlive.engine.output_redaction import check_secrets
 from outlive.engine.queries import Queries
 from outlive.engine.resolve import Resolved, Resolver, clean_environment
 from outlive.engine.sandbox import Confined, Sandboxes
-from outlive.engine.secrets import check_secrets
 from outlive.engine.settings import EngineSettings
 
 

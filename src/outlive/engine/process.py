@@ -7,8 +7,9 @@ Only the event loop's thread touches it. Some 2 KB each: the server may hold tho
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Self
 
-from outlive.core.approval import ApprovalState
+from outlive.core.command import ApprovalState
 from outlive.core.cursor import Cursor
 from outlive.core.frozen import frozen, thawed
 from outlive.core.identity import ProcessId, id_to_bytes
@@ -16,15 +17,14 @@ from outlive.core.lifecycle import State
 from outlive.core.location import Location
 from outlive.core.process import ProcessRecord
 from outlive.core.terminal import TerminalNote
-from outlive.engine.output_redaction import OutputRedactor
+from outlive.engine.output_redaction import Redaction
 from outlive.engine.retention_time import boot_time
-from outlive.engine.told import CAUSES
-from outlive.engine.watched import Watched
+from outlive.engine.told import CAUSES, Watched
 from outlive.policy.redaction import Redactor
 from outlive.store.end_sentences import ended_sentence, loss_sentence
 from outlive.store.log_mask import REST_S, Hiding
 from outlive.store.output_log import OutputLog
-from outlive.store.retention_clock import BootTime
+from outlive.store.retention import BootTime
 from outlive.store.rows import StoredProcess, at_time
 
 _PATTERNS = Redactor()
@@ -45,10 +45,10 @@ class Process(Watched):
         "__weakref__",
         "_base",
         "_ended_boot",
-        "_hider",
         "_log",
         "_note",
         "_raw_log",
+        "_redaction",
         "_snapshot",
         "_waking",
         "connection_id",
@@ -64,13 +64,9 @@ class Process(Watched):
         folder: str,
         *,
         output_limit: int | None,
-        hider: OutputRedactor | None = None,
+        redaction: Redaction | None = None,
     ) -> None:
-        """Begin with a record whose unchanging fields stay as they are.
-
-        `hider` knows what is hidden of its output; without one, what looks like a secret, and all of it if there are
-        values that nobody knows here.
-        """
+        """Begin with a record whose unchanging fields stay as they are; without `redaction`, `_hide_patterns` hides."""
         super().__init__(base)
         self.process_id: ProcessId = base.process_id
         self.key = id_to_bytes(base.process_id)
@@ -79,7 +75,7 @@ class Process(Watched):
         self.output_limit = output_limit
         self._note = ""
         self._base = base
-        self._hider = hider
+        self._redaction = redaction
         self._log: OutputLog | None = None
         self._raw_log: OutputLog | None = None
         self._waking: asyncio.TimerHandle | None = None
@@ -87,11 +83,9 @@ class Process(Watched):
         self._ended_boot: BootTime | None = None
 
     @classmethod
-    def from_stored(
-        cls, stored: StoredProcess, folder: str, *, hider: OutputRedactor | None = None
-    ) -> "Process":
+    def from_stored(cls, stored: StoredProcess, folder: str, *, redaction: Redaction | None = None) -> Self:
         """Load a process from the registry (or its folder)."""
-        process = cls(stored.record, folder, output_limit=stored.output_limit, hider=hider)
+        process = cls(stored.record, folder, output_limit=stored.output_limit, redaction=redaction)
         if stored.complete is not None:
             process.complete_stdout_bytes = stored.complete.stdout
             process.complete_stderr_bytes = stored.complete.stderr
@@ -241,7 +235,7 @@ class Process(Watched):
 
     def open_log(self) -> OutputLog:
         """Return another reader of what `log` reads, for a thread; the caller closes it."""
-        hide = _hide_patterns if self._hider is None else self._hider.hiding
+        hide = _hide_patterns if self._redaction is None else self._redaction.hiding
         return OutputLog(
             self.folder, hiding=hide(self._base, is_over=lambda: self.is_complete, held=self._held)
         )

@@ -9,8 +9,7 @@ from datetime import datetime
 from typing import Literal, TypedDict
 
 from outlive.core.errors import InvalidRequest, InvalidState, ProcessNotFound
-from outlive.core.process import Owner, ProcessRecord
-from outlive.core.status import Status, status_of, termination_signal
+from outlive.core.process import Owner, ProcessRecord, Status, status_of, termination_signal
 from outlive.engine.engine import Engine
 from outlive.engine.process import Process
 from outlive.store.rows import ProcessFilter

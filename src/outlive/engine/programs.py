@@ -4,7 +4,7 @@ import os
 import stat
 
 from outlive.core.errors import StartFailed
-from outlive.policy.program_file import ProgramFile
+from outlive.policy.commands import ProgramFile
 
 _MAX_LINKS = 40  # as the kernel follows (path_resolution(7))
 

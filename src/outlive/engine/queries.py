@@ -12,14 +12,14 @@ from outlive.core.lifecycle import State
 from outlive.core.location import LOCAL
 from outlive.core.process import ProcessRecord
 from outlive.engine import process_waits as waiting
-from outlive.engine.output_redaction import OutputRedactor
+from outlive.engine.output_redaction import Redaction
 from outlive.engine.process import Process
 from outlive.engine.process_table import ProcessTable
 from outlive.engine.reconciliation import Reconciliation
 from outlive.engine.recovery import Recovery
 from outlive.engine.resolve import clean_environment
 from outlive.engine.settings import EngineSettings
-from outlive.store.losses import with_missing
+from outlive.store.end_sentences import with_missing
 from outlive.store.output_log import MAX_PREAD_BYTES, OutputChunk
 from outlive.store.registry import Registry
 from outlive.store.rows import ProcessFilter, StoredProcess
@@ -42,7 +42,7 @@ class Queries:
     _recovery: Recovery
     finding: Reconciliation
     _recovered: set[str]
-    hider: OutputRedactor
+    redaction: Redaction
     _settings: EngineSettings
 
     @property
@@ -92,7 +92,7 @@ class Queries:
             stored = await self._stored(ProcessId(process_id))
             if stored is not None:
                 stored = (await self._as_they_are([stored]))[0]
-                return Process.from_stored(stored, self._layout.process(process_id), hider=self.hider)
+                return Process.from_stored(stored, self._layout.process(process_id), redaction=self.redaction)
         raise ProcessNotFound("process_not_found", f"No process {process_id[:40]!r} is known.")
 
     async def _stored(self, process_id: ProcessId) -> StoredProcess | None:
@@ -195,7 +195,7 @@ class Queries:
         rows = await self._as_they_are(rows)
         live = {process.process_id for process in self.of_connection(connection_id)}
         return [
-            Process.from_stored(row, self._layout.process(row.record.process_id), hider=self.hider)
+            Process.from_stored(row, self._layout.process(row.record.process_id), redaction=self.redaction)
             for row in reversed(rows)
             if row.record.process_id not in live
         ]

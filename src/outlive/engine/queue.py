@@ -12,14 +12,14 @@ from outlive.core.events import StateChanged
 from outlive.core.lifecycle import Cause, State
 from outlive.core.process import Owner
 from outlive.engine.groups import ConcurrencyLimits
-from outlive.engine.output_redaction import OutputRedactor
+from outlive.engine.output_redaction import Redaction
 from outlive.engine.pending_starts import PendingStarts
 from outlive.engine.process import Process
 from outlive.engine.process_table import ProcessTable
 from outlive.engine.process_waits import until
 from outlive.engine.reconciliation import Reconciliation
 from outlive.engine.records import Records
-from outlive.engine.registry_feed import RegistryFeed
+from outlive.engine.upkeep import RegistryFeed
 from outlive.protocols.keeper import decode_spec
 from outlive.store.folder import base_record
 from outlive.store.queue_store import WaitingCommand
@@ -40,7 +40,7 @@ class Queueing(Records):
     finding: Reconciliation
     _groups: ConcurrencyLimits
     _undecided: PendingStarts
-    hider: OutputRedactor
+    redaction: Redaction
     _changed: Callable[[Process, int], None]
     _started: Callable[[Process, StartOutcome], None]
     _folder_of: Callable[[str], str]
@@ -166,7 +166,10 @@ class Queueing(Records):
             spec = decode_spec(command.spec)
             record = replace(base_record(spec, command.process_id), state=State.QUEUED)
             process = Process(
-                record, self._folder_of(command.process_id), output_limit=spec.output_limit, hider=self.hider
+                record,
+                self._folder_of(command.process_id),
+                output_limit=spec.output_limit,
+                redaction=self.redaction,
             )
             self._intake.enter(process)
             self._rejoin(process, command)

@@ -15,13 +15,12 @@ from outlive.core.process import ProcessRecord
 from outlive.engine.controls import Controls
 from outlive.engine.disk_watch import DiskWatch
 from outlive.engine.groups import ConcurrencyLimits
+from outlive.engine.output_redaction import Secrets
 from outlive.engine.process import Process
 from outlive.engine.process_waits import until
 from outlive.engine.reconciliation import Reconciliation
-from outlive.engine.registry_feed import RegistryFeed
-from outlive.engine.secrets import Secrets
-from outlive.engine.upkeep import Upkeep
-from outlive.store.labels import write_labels
+from outlive.engine.upkeep import RegistryFeed, Upkeep
+from outlive.store.folder import write_labels
 from outlive.store.registry import Registry
 from outlive.store.schema import AUDIT_LOG
 

@@ -15,10 +15,9 @@ from outlive.core.errors import OutliveError
 from outlive.core.identity import ProcessId, id_from_bytes, id_to_bytes
 from outlive.core.layout import Layout
 from outlive.core.lifecycle import State
-from outlive.engine.output_redaction import OutputRedactor
+from outlive.engine.output_redaction import Redaction, Secrets
 from outlive.engine.process import Process
 from outlive.engine.process_table import ProcessTable
-from outlive.engine.secrets import Secrets
 from outlive.engine.told import Change
 from outlive.protocols.keeper import Phase
 from outlive.store.folder import read_folder
@@ -43,7 +42,7 @@ class Recovery:
         recovered: Callable[[Process], None],
         settled: Callable[[Process, int], None],
         secrets: Secrets,
-        hider: OutputRedactor,
+        redaction: Redaction,
     ) -> None:
         """`recovered` hears of adopted live processes, `settled` of ends that were found in files."""
         self._layout = layout
@@ -52,7 +51,7 @@ class Recovery:
         self._recovered = recovered
         self._settled = settled
         self._secrets = secrets
-        self._hider = hider
+        self._redaction = redaction
 
     async def run(self) -> None:
         """Do what the intake leaves to do, for ever."""
@@ -126,7 +125,7 @@ class Recovery:
 
     def _settle_row(self, row: StoredProcess, ended: StoredProcess) -> None:
         folder = self._layout.process(row.record.process_id)
-        process = Process.from_stored(row, folder, hider=self._hider)
+        process = Process.from_stored(row, folder, redaction=self._redaction)
         changes = process.settle_from(ended)
         self._registry.put(process.stored)
         self._settled(process, changes)
@@ -136,7 +135,7 @@ class Recovery:
 
     def _loaded(self, stored: StoredProcess, note: str) -> Process:
         process = Process.from_stored(
-            stored, self._layout.process(stored.record.process_id), hider=self._hider
+            stored, self._layout.process(stored.record.process_id), redaction=self._redaction
         )
         process.note = note
         return process

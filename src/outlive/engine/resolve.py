@@ -12,13 +12,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from outlive.core.command import Command
-from outlive.core.environment import SharedEnvironment
 from outlive.core.errors import InvalidRequest, StartFailed
 from outlive.core.frozen import made_quickly
 from outlive.core.identity import ProcessId
 from outlive.core.layout import Layout
 from outlive.core.location import HERE, Location
 from outlive.core.sandbox import listed_environment
+from outlive.core.spec import SharedEnvironment
 from outlive.core.tags import check_tags
 from outlive.engine.programs import check_folder, find_program
 

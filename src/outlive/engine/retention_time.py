@@ -13,7 +13,7 @@ from outlive.core.layout import Layout
 from outlive.keeper.common.kernel import BOOT_ID, boottime_ns
 from outlive.store.folder import read_folder
 from outlive.store.registry import Registry
-from outlive.store.retention_clock import BootTime, ClockReading, RetentionClock
+from outlive.store.retention import BootTime, ClockReading, RetentionClock
 from outlive.store.rows import ProcessFilter, StoredProcess, to_ns
 
 _logger = logging.getLogger(__name__)

@@ -10,10 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from outlive.core.command import Command
-from outlive.policy.decisive_variables import deciding_variables
 from outlive.policy.grammar import parse_line
 from outlive.policy.rules import JudgedCommand
-from outlive.policy.starters import LINE_STARTERS, SHELLS, WORD_STARTERS
+from outlive.policy.starters import LINE_STARTERS, SHELLS, WORD_STARTERS, deciding_variables
 
 _MAX_WORDS = 256  # of a command that is looked through: each of them could be a program
 _MAX_DEPTH = 8  # of lines within lines

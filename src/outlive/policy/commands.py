@@ -2,16 +2,18 @@
 
 The honest promise: nothing off the list is started by us. A shell, an interpreter or another program that starts
 programs on the list allows everything; what an allowed program does is bounded by a sandbox only.
+
+What the file system said about a program, as a value: `ProgramFile`. Pure; `engine.programs` asks.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from outlive.core.command import Command
 from outlive.core.errors import CommandRefused
-from outlive.policy.decisive_variables import is_deciding
 from outlive.policy.grammar import parse_line
+from outlive.policy.starters import is_deciding
 
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 
@@ -67,3 +69,32 @@ class AllowedCommands:
                 "command_not_allowed", text, hint="Ask the operator for `allow` rules (docs/policy.md)."
             )
         return tuple(simple.argv[0] for simple in commands)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProgramFile:
+    """The file behind a program's name.
+
+    `paths` begin with where it was found (its folder without links), go on with every link that it leads to, and end
+    with the real file; one path where there is no link. `identity` is device and inode: two names of one file have
+    the same. `is_own`: the server's own PATH leads to this very file by its name alone.
+    """
+
+    paths: tuple[str, ...]
+    identity: tuple[int, int]
+    is_own: bool = False
+    names: frozenset[str] = field(init=False)  # every name that it has on the way to the real file
+
+    def __post_init__(self) -> None:
+        """Take the names out of the paths, once."""
+        object.__setattr__(self, "names", frozenset(path.rpartition("/")[2] for path in self.paths))
+
+    @property
+    def found(self) -> str:
+        """Where it was found."""
+        return self.paths[0]
+
+    @property
+    def real(self) -> str:
+        """The file itself."""
+        return self.paths[-1]

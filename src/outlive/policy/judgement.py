@@ -2,16 +2,22 @@
 
 Each simple command gets a verdict of its own, and the whole gets the strictest of them. The promise is that nothing off
 an allow list is started by us; a deny list is no wall, and what an allowed program does only a sandbox bounds.
+
+Which rules allow more than they seem to: `open_rules`. Pure.
+
+A program that starts others, once allowed, starts whatever its caller names: the rule then bounds nothing.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from fnmatch import fnmatchcase
 
 from outlive.core.errors import CommandRefused
 from outlive.policy.command_reader import Reading
-from outlive.policy.program_file import ProgramFile
+from outlive.policy.commands import ProgramFile
 from outlive.policy.rules import JudgedCommand, Rule
+from outlive.policy.starters import STARTERS, reason_for
 
 _CHECK = "`outlive policy check` explains it; ask the operator to change the rules."
 
@@ -160,3 +166,34 @@ def _words(finding: Finding) -> tuple[str, str]:
     if finding.verdict is Verdict.DENY:
         return "command_denied", f"The rule {finding.rule.text!r} denies {program!r} here."
     return "approval_needed", f"The rule {finding.rule.text!r} asks for an approval of {program!r}."
+
+
+@dataclass(frozen=True, slots=True)
+class OpenRule:
+    """A rule (or a listed name) that allows a program which starts others, and how that does it."""
+
+    text: str
+    program: str
+    reason: str
+
+
+def open_rules(policy: CommandPolicy) -> list[OpenRule]:
+    """Return the allow rules that let programs pass which start others."""
+    found = []
+    for rule in policy.allow:
+        name = rule.program.rpartition("/")[2]
+        if rule.names_one_program:
+            reason = reason_for(name)
+            if reason is not None:
+                found.append(OpenRule(rule.text, name, reason))
+            continue
+        known = next((one for one in STARTERS if fnmatchcase(one, name)), None)
+        if known is not None:
+            found.append(OpenRule(rule.text, known, STARTERS[known]))
+    return found
+
+
+def open_names(names: Iterable[str]) -> list[OpenRule]:
+    """Return the names of ALLOWED_COMMANDS that stand for programs which start others."""
+    reasons = ((name, reason_for(name.rpartition("/")[2])) for name in sorted(names))
+    return [OpenRule(name, name.rpartition("/")[2], reason) for name, reason in reasons if reason is not None]

@@ -15,8 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from outlive.store.audit_chain import FIRST, ChainCheck, digest, make_line, read_line
-from outlive.store.audit_key import AuditKey
+from outlive.store.audit_chain import FIRST, AuditKey, ChainCheck, digest, make_line, read_line
 
 _SUFFIX = ".jsonl"
 _HEAD_BYTES = 512  # written in place and in one piece, padded: never longer nor shorter

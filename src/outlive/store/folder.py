@@ -2,17 +2,22 @@
 
 The folders are the truth; the registry is filled from here when it knows less. Reads only. Blocking: run it in a
 thread.
+
+Tags and group of a process after they were changed: the file `labels` in its folder, the server's own.
+
+What the command was started with stays in `spec`; this file, where there is one, stands in its place. Blocking:
+run it in a thread.
 """
 
 import contextlib
 import json
 import os
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 
-from outlive.core.approval import ApprovalState
+from outlive.core.command import ApprovalState, Grant
 from outlive.core.cursor import Cursor
-from outlive.core.grant import Grant
 from outlive.core.identity import ProcessId
 from outlive.core.lifecycle import Cause, State
 from outlive.core.location import Location
@@ -22,11 +27,37 @@ from outlive.core.sandbox import Profile
 from outlive.core.spec import Spec
 from outlive.protocols.frames import COPIED, ExitRecord, PidRecord, decode_end, decode_exit, decode_pid
 from outlive.protocols.keeper import decode_spec
-from outlive.store.end_sentences import NEVER_RAN, WAS_COPIED, ended_sentence
-from outlive.store.labels import Labels, read_labels
-from outlive.store.losses import with_loss, with_missing
-from outlive.store.retention_clock import BootTime
+from outlive.store.end_sentences import NEVER_RAN, WAS_COPIED, ended_sentence, with_loss, with_missing
+from outlive.store.retention import BootTime
 from outlive.store.rows import StoredProcess, at_time, encode_terminal, read_sandbox, read_terminal, to_ns
+
+Labels = tuple[dict[str, str], str | None]
+_FILE = "labels"
+
+
+def write_labels(folder: str, tags: Mapping[str, str], group: str | None) -> None:
+    """Keep tags and group in a process's folder; a crash leaves the old ones or the new ones.
+
+    Raises:
+        OSError: The disk did not take them, or the folder is gone.
+    """
+    new = f"{folder}/{_FILE}.{time.monotonic_ns()}"  # two writers do not meet in one file
+    fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    with open(fd, "w", encoding="utf-8") as file:
+        json.dump({"tags": dict(tags), "group": group}, file)
+    os.rename(new, f"{folder}/{_FILE}")
+
+
+def read_labels(folder: str) -> Labels | None:
+    """Return changed tags and group; None when nobody changed them (or a crash of the machine tore the file)."""
+    try:
+        with open(f"{folder}/{_FILE}", encoding="utf-8") as file:
+            content = json.load(file)
+        tags, group = content["tags"], content["group"]
+        return {str(name): str(value) for name, value in tags.items()}, None if group is None else str(group)
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        return None
+
 
 _CAUSES = tuple(Cause)  # in the order of protocols.keeper.CauseCode
 _ENDED = {

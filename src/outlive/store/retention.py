@@ -1,7 +1,15 @@
-"""Which ended processes may go: the rule (`Retention`) and its decision, pure."""
+"""Which ended processes may go: the rule (`Retention`) and its decision, pure.
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+The time by which records grow old: `RetentionClock`, pure. It follows the clock since boot, and the wall clock reluctantly.
+
+A wall clock that was set wrong must not make a month pass in a moment. So within a boot the time since boot counts. After a
+reboot, when only the wall clock can tell how long the machine was off, it is believed for one day at most until it has gone
+on beside the clock since boot for an hour, neither set nor corrected.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Self
 
 _DAY_S = 86400.0
 
@@ -41,3 +49,151 @@ def select_removable(candidates: Iterable[Candidate], rule: Retention, *, now_ns
             count += 1
             total += candidate.size
     return sorted(removable)
+
+
+_MAX_LEAP_NS = 86_400 * 10**9  # what an unproven wall clock may make of a reboot
+_PROOF_NS = 3_600 * 10**9
+_SAME_NS = 60 * 10**9  # NTP corrects 1.8 s an hour by slewing (adjtimex(2), 500 ppm); a step is larger
+_MAX_BOOTS = 1000  # some 60 bytes each; of an older boot the wall clock of the record has to do
+
+
+@dataclass(frozen=True, slots=True)
+class BootTime:
+    """A moment: nanoseconds since the boot with this id (CLOCK_BOOTTIME, suspend included)."""
+
+    boot_id: str
+    boottime_ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClockReading:
+    """Both clocks at one moment; `wall_ns` is Unix time."""
+
+    boot: BootTime
+    wall_ns: int
+
+    @property
+    def difference_ns(self) -> int:
+        """The wall clock at the boot's beginning; it stays the same while no clock is set."""
+        return self.wall_ns - self.boot.boottime_ns
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetentionClock:
+    """What is known of time after a look at the clocks; `step` takes the next look.
+
+    Its own time is `now_ns`: about Unix nanoseconds, unless the wall clock was wrong.
+
+    Attributes:
+        boot: The newest look.
+        begin_ns: This clock's time at the beginning of the boot.
+        floor_ns: Its time when the boot before was last seen: this boot began no earlier.
+        is_settled: `begin_ns` is final for this boot.
+        difference_ns: Of the wall clock, when it was last found set.
+        since_ns: Time since boot of that look.
+        earlier: `begin_ns` of earlier boots, by their ids, oldest first.
+    """
+
+    boot: BootTime
+    begin_ns: int
+    floor_ns: int | None
+    is_settled: bool
+    difference_ns: int
+    since_ns: int
+    earlier: Mapping[str, int]
+
+    @classmethod
+    def first(cls, reading: ClockReading, *, floor_ns: int | None = None) -> Self:
+        """Begin in a folder without a clock; `floor_ns` is the end of the newest record of an earlier boot."""
+        return cls(
+            boot=reading.boot,
+            begin_ns=_begin(reading, floor_ns),
+            floor_ns=floor_ns,
+            is_settled=False,
+            difference_ns=reading.difference_ns,
+            since_ns=reading.boot.boottime_ns,
+            earlier={},
+        )
+
+    @classmethod
+    def of_boot(cls, reading: ClockReading, *, begin_ns: int) -> Self:
+        """Begin in a folder without a clock that has a record of this very boot, which tells when the boot began."""
+        return replace(cls.first(reading), begin_ns=begin_ns, is_settled=True)
+
+    @property
+    def now_ns(self) -> int:
+        """This clock's time at the newest look."""
+        return self.begin_ns + self.boot.boottime_ns
+
+    def at(self, moment: BootTime | None, *, wall_ns: int) -> int:
+        """Return this clock's time of a record's moment; that of an unknown boot is what the wall clock said."""
+        if moment is not None and moment.boot_id == self.boot.boot_id:
+            return self.begin_ns + moment.boottime_ns
+        if moment is not None and moment.boot_id in self.earlier:
+            return self.earlier[moment.boot_id] + moment.boottime_ns
+        return wall_ns
+
+    def step(self, reading: ClockReading) -> "RetentionClock":
+        """Return what is known after one more look."""
+        if reading.boot.boot_id != self.boot.boot_id:
+            boots = [*self.earlier.items(), (self.boot.boot_id, self.begin_ns)]
+            return replace(
+                RetentionClock.first(reading, floor_ns=self.now_ns), earlier=dict(boots[-_MAX_BOOTS:])
+            )
+        if self.is_settled:
+            return replace(self, boot=reading.boot)
+        if abs(reading.difference_ns - self.difference_ns) > _SAME_NS:  # it was set: from now on, then
+            return replace(
+                self,
+                boot=reading.boot,
+                begin_ns=_begin(reading, self.floor_ns),
+                difference_ns=reading.difference_ns,
+                since_ns=reading.boot.boottime_ns,
+            )
+        if reading.boot.boottime_ns - self.since_ns < _PROOF_NS:
+            return replace(self, boot=reading.boot)
+        begin_ns = max(
+            reading.difference_ns, reading.difference_ns if self.floor_ns is None else self.floor_ns
+        )
+        return replace(self, boot=reading.boot, begin_ns=begin_ns, is_settled=True)
+
+    def view(self) -> dict[str, object]:
+        """Return what `read` reads: JSON."""
+        return {
+            "boot_id": self.boot.boot_id,
+            "boottime_ns": self.boot.boottime_ns,
+            "begin_ns": self.begin_ns,
+            "floor_ns": self.floor_ns,
+            "settled": self.is_settled,
+            "difference_ns": self.difference_ns,
+            "since_ns": self.since_ns,
+            "earlier": dict(self.earlier),
+        }
+
+    @classmethod
+    def read(cls, view: object) -> Self | None:
+        """Return what `view` made; None for anything else."""
+        if not isinstance(view, dict):
+            return None
+        earlier, floor_ns = view.get("earlier"), view.get("floor_ns")
+        try:
+            return cls(
+                boot=BootTime(str(view["boot_id"]), int(view["boottime_ns"])),
+                begin_ns=int(view["begin_ns"]),
+                floor_ns=None if floor_ns is None else int(floor_ns),
+                is_settled=view["settled"] is True,
+                difference_ns=int(view["difference_ns"]),
+                since_ns=int(view["since_ns"]),
+                earlier={str(boot): int(begin) for boot, begin in earlier.items()}
+                if isinstance(earlier, dict)
+                else {},
+            )
+        except (LookupError, TypeError, ValueError):
+            return None
+
+
+def _begin(reading: ClockReading, floor_ns: int | None) -> int:
+    """Return when the boot began, as far as the wall clock is believed before it has proved itself."""
+    if floor_ns is None:
+        return reading.difference_ns
+    return min(max(reading.difference_ns, floor_ns), floor_ns + _MAX_LEAP_NS)

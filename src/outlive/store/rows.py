@@ -16,7 +16,7 @@ from outlive.core.process import Owner, ProcessRecord
 from outlive.core.sandbox import Profile, Sandbox
 from outlive.core.tags import check_tags
 from outlive.core.terminal import ShellKind, TerminalNote
-from outlive.store.retention_clock import BootTime
+from outlive.store.retention import BootTime
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)

@@ -9,9 +9,8 @@ import pytest
 
 from outlive.core.errors import LimitExceeded
 from outlive.frontends.bridge.extension import Extension, Gone, NotSent, Outcome, Silent
-from outlive.frontends.bridge.settings import BridgeSettings
 from outlive.frontends.bridge.terminal_owners import TerminalOwners
-from outlive.frontends.bridge.transport import LineClosed
+from outlive.frontends.bridge.transport import BridgeSettings, LineClosed
 from outlive.policy.access import Access, Scope
 from outlive.protocols.bridge import requests
 from outlive.protocols.bridge.answers import Success

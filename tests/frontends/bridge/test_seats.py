@@ -8,10 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outlive.frontends.bridge.extension import Extension
-from outlive.frontends.bridge.settings import BridgeSettings
-from outlive.frontends.bridge.state_file import StateFile
-from outlive.frontends.bridge.terminal_owners import OwnedTerminals, TerminalOwners
-from outlive.frontends.bridge.transport import LineClosed
+from outlive.frontends.bridge.terminal_owners import OwnedTerminals, StateFile, TerminalOwners
+from outlive.frontends.bridge.transport import BridgeSettings, LineClosed
 from outlive.policy.access import Access, Scope
 
 _ENGINES_ID = "01k9zq3v8d4t6r2m5x7b1n0c9f"

@@ -14,15 +14,14 @@ from outlive.core.identity import ProcessId
 from outlive.core.lifecycle import State
 from outlive.core.process import Owner, ProcessRecord
 from outlive.engine import Process
-from outlive.engine.output_redaction import OutputRedactor
-from outlive.engine.secrets import Secrets
+from outlive.engine.output_redaction import Redaction, Secrets
 from outlive.frontends.jsonrpc.readers import LineReader, PieceReader
 from outlive.frontends.jsonrpc.subscription import Subscription
 from outlive.policy.redaction import Redactor
-from outlive.protocols.jsonrpc.lines import FrameHeads
+from outlive.protocols.jsonrpc.output import FrameHeads
 from outlive.protocols.keeper import Flags, Phase
 from outlive.protocols.websocket_frames import split_frames
-from outlive.server.views.sender import Sender
+from outlive.server.sender import Sender
 
 PROCESS_ID = ProcessId("01arz3ndektsv4rrffq69g5fav")
 _OWNER = Owner(principal="p", connection_id="c")
@@ -62,8 +61,8 @@ class WrittenProcess:
             created_at=datetime(2026, 1, 1, tzinfo=UTC),
         )
         # Nothing is hidden: Hypothesis takes words from our tables of secrets, and what is compared here is the bytes.
-        hider = OutputRedactor(Redactor(patterns=False), Secrets())
-        self.process = Process(record, str(folder), output_limit=None, hider=hider)
+        redaction = Redaction(Redactor(patterns=False), Secrets())
+        self.process = Process(record, str(folder), output_limit=None, redaction=redaction)
 
     def write(self, data: bytes, stream: int = 0, *, told: bool = True) -> None:
         """Append to a stream and tell the process (unless the doorbell is to come later)."""

@@ -13,7 +13,7 @@ from outlive.core.command import Command
 from outlive.core.cursor import BEGINNING, Cursor
 from outlive.core.errors import InvalidRequest
 from outlive.engine import Engine
-from outlive.frontends.rest.output_feed import FeedPlace, OutputFeed
+from outlive.frontends.rest.follow import FeedPlace, OutputFeed
 from tests.engine.engines import ME, an_engine, run
 from tests.keeper.house import House
 

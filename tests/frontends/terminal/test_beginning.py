@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from outlive.core.cursor import BEGINNING
-from outlive.frontends.terminal.history_start import HISTORY_BYTES, newest_history
+from outlive.frontends.terminal.terminal_output import HISTORY_BYTES, newest_history
 from tests.frontends.jsonrpc.following import WrittenProcess
 
 _LINES = b"".join(b"\x1b[3%dmline %06d\x1b[0m\r\n" % (number % 8, number) for number in range(40_000))

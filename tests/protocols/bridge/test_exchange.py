@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from outlive.protocols.bridge.answers import Broken, Failure, Pong, Success, TerminalCreated
-from outlive.protocols.bridge.exchange import Answer, Asking, Ignored, RequestMatcher, Settled
+from outlive.protocols.bridge.requests import Answer, Asking, Ignored, RequestMatcher, Settled
 
 _ASKED: tuple[Asking, ...] = ("ping", "create_terminal", "execute", "close_terminal")
 

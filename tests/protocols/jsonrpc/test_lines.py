@@ -6,8 +6,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from outlive.protocols.jsonrpc.lines import MAX_LINES, FrameHeads, LineFramer
-from outlive.protocols.jsonrpc.output import line_frame
+from outlive.protocols.jsonrpc.output import MAX_LINES, FrameHeads, LineFramer, line_frame
 from outlive.protocols.websocket_frames import TEXT, split_frames
 
 _PROCESS_ID = "01arz3ndektsv4rrffq69g5fav"

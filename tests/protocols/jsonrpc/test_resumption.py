@@ -4,7 +4,7 @@ import pytest
 
 from outlive.core.cursor import BEGINNING, Cursor
 from outlive.core.errors import InvalidRequest
-from outlive.protocols.jsonrpc.resumption import Resumption
+from outlive.protocols.jsonrpc.requests import Resumption
 
 
 def test_nothing_said_is_nothing_to_resume() -> None:

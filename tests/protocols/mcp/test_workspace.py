@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outlive.protocols.mcp.workspace import WorkspaceState, parse_state
+from outlive.protocols.mcp.results import WorkspaceState, parse_state
 
 _NAMES = st.from_regex(r"\A[A-Za-z_][A-Za-z0-9_]{0,10}\Z")
 _VALUES = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=30)

@@ -13,15 +13,13 @@ from collections.abc import Callable, Iterable, Mapping
 
 from outlive.backends.contract import BackendListener, Bell, StartOutcome, unknown_backend
 from outlive.backends.remote.contract import NodeConnection
-from outlive.backends.remote.folder import Punch, make_folder, read_small
-from outlive.backends.remote.journal import NodeJournal
+from outlive.backends.remote.folder import NodeJournal, Punch, make_folder, read_small
 from outlive.backends.remote.link import NodeLink, Pauses
 from outlive.backends.remote.mirror import RemoteProcess
 from outlive.backends.remote.node_follower import NodeFollower
-from outlive.backends.remote.records import end_here, put_down_state
-from outlive.backends.remote.starts import UnansweredStarts
+from outlive.backends.remote.process_follower import end_here, put_down_state
+from outlive.backends.remote.starts import UnansweredStarts, execute_words
 from outlive.backends.remote.verbs import NodeVerbs
-from outlive.backends.remote.words import execute_words
 from outlive.core.errors import (
     BackendUnavailable,
     InvalidRequest,

@@ -2,6 +2,10 @@
 
 Blocking, and for one writer at a time: run it in a thread. A kill between any two system calls leaves a folder that `resume`
 goes on with at the next byte: the sizes of the logs are the position (see `protocols.frames` for `idx`).
+
+Which processes of a node are followed: a file each below `nodes/NAME/live`, there before the node is asked for anything.
+
+Blocking: run it in a thread.
 """
 
 import contextlib
@@ -12,7 +16,8 @@ import time
 from collections.abc import Callable
 
 from outlive.core.cursor import Cursor
-from outlive.core.layout import STREAM_FILES
+from outlive.core.identity import is_process_id
+from outlive.core.layout import STREAM_FILES, Layout
 from outlive.protocols.frames import IDX, ExitRecord, IdxRecord, encode_exit, pid_line
 
 Punch = Callable[[int, int, int], None]  # descriptor, offset, length: releases a range of a file
@@ -269,3 +274,44 @@ def _write_whole(path: str, content: bytes) -> None:
     with open(fd, "wb") as file:
         file.write(content)
     os.rename(new, path)
+
+
+_LIVE = "live"
+
+
+class NodeJournal:
+    """The followed processes of one node."""
+
+    def __init__(self, layout: Layout, name: str) -> None:
+        """Take the state folder and the node's name; nothing is made."""
+        self._folder = f"{layout.nodes}/{name}/{_LIVE}"
+
+    def add(self, process_id: str) -> None:
+        """Follow a process from now on.
+
+        Raises:
+            OSError: The disk does not take it.
+        """
+        os.makedirs(self._folder, mode=0o700, exist_ok=True)
+        fd = os.open(f"{self._folder}/{process_id}", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        os.close(fd)
+
+    def remove(self, process_id: str) -> None:
+        """Follow it no more."""
+        with contextlib.suppress(OSError):
+            os.unlink(f"{self._folder}/{process_id}")
+
+    def read(self) -> list[str]:
+        """Return the ids of all followed processes, oldest first."""
+        with contextlib.suppress(OSError):
+            return sorted(name for name in os.listdir(self._folder) if is_process_id(name))
+        return []
+
+
+def known_nodes(layout: Layout) -> list[str]:
+    """Return the names of the nodes that have followed processes, whatever the settings say now."""
+    try:
+        names = sorted(os.listdir(layout.nodes))
+    except OSError:
+        return []
+    return [name for name in names if NodeJournal(layout, name).read()]

@@ -17,7 +17,7 @@ from outlive.core.errors import (
     ProcessNotFound,
 )
 from outlive.core.identity import ProcessId
-from outlive.core.observation import NOTHING, Observation, Waiting
+from outlive.core.process import NOTHING, Observation, Waiting
 
 _T = TypeVar("_T")
 _AWAY = frozenset({"server_unavailable", "connection_limit"})

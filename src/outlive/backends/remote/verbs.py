@@ -8,7 +8,7 @@ from collections.abc import Callable
 from outlive.backends.remote.contract import NodeConnection
 from outlive.backends.remote.folder import write_stop
 from outlive.backends.remote.node_queries import NodeLooking
-from outlive.backends.remote.records import put_down_state
+from outlive.backends.remote.process_follower import put_down_state
 from outlive.core.cursor import Cursor
 from outlive.core.errors import LimitExceeded
 from outlive.core.identity import ProcessId

@@ -8,10 +8,10 @@ import threading
 from outlive.cli.far import a_client, far_url
 from outlive.cli.fetched_log import fetched
 from outlive.cli.foreground.delivery import Delivery
-from outlive.cli.foreground.early_signals import EarlySignals
 from outlive.cli.foreground.exit_status import OURS_FAILED, die_of
-from outlive.cli.foreground.keys import DetachKeys
+from outlive.cli.foreground.keyboard import DetachKeys
 from outlive.cli.foreground.session import ForegroundSession, own_terminal
+from outlive.cli.foreground.signals import EarlySignals
 from outlive.cli.foreground.surroundings import Surroundings
 from outlive.cli.names import find_process
 from outlive.cli.output import show_error

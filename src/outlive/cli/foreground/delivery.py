@@ -7,7 +7,7 @@ import select
 from collections import deque
 from collections.abc import Callable
 
-from outlive.cli.foreground.screen import Screen
+from outlive.cli.foreground.terminal import Screen
 from outlive.cli.names import short_name
 from outlive.cli.output import say, tell_hidden
 from outlive.client import BEGINNING, Cursor, Gap, OutliveError, Output, Process

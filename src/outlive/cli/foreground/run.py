@@ -9,13 +9,13 @@ from dataclasses import replace
 from outlive.cli.far import a_client, far_url
 from outlive.cli.foreground.attach import feed
 from outlive.cli.foreground.delivery import Delivery
-from outlive.cli.foreground.early_signals import EarlySignals
 from outlive.cli.foreground.exit_status import OURS_FAILED, die_of, exit_as, failed_start
-from outlive.cli.foreground.keys import DetachKeys
+from outlive.cli.foreground.keyboard import DetachKeys
 from outlive.cli.foreground.late_output import leave_behind
 from outlive.cli.foreground.plan import Descriptors, Plan, RunOptions, plan_run
 from outlive.cli.foreground.readiness import Readiness
 from outlive.cli.foreground.session import ForegroundSession, own_terminal
+from outlive.cli.foreground.signals import EarlySignals
 from outlive.cli.foreground.start import start, start_elsewhere
 from outlive.cli.foreground.surroundings import Surroundings
 from outlive.cli.foreground.terminal import OwnTerminal

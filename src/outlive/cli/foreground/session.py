@@ -8,12 +8,9 @@ from collections.abc import Callable
 
 from outlive.cli.foreground.delivery import Delivery
 from outlive.cli.foreground.exit_status import die_here, exit_as
-from outlive.cli.foreground.keyboard import Keyboard
-from outlive.cli.foreground.keys import DetachKeys
-from outlive.cli.foreground.screen import Screen
-from outlive.cli.foreground.signals import ENDING, Received
-from outlive.cli.foreground.suspension import Suspension
-from outlive.cli.foreground.terminal import OwnTerminal
+from outlive.cli.foreground.keyboard import DetachKeys, Keyboard
+from outlive.cli.foreground.signals import ENDING, Received, Suspension
+from outlive.cli.foreground.terminal import OwnTerminal, Screen
 from outlive.client import BEGINNING, Completion, Cursor, Gap, InvalidState, OutliveError, Output, Process
 
 _TYPED = frozenset({signal.SIGINT, signal.SIGQUIT})  # what keys make

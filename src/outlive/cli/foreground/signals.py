@@ -1,9 +1,19 @@
-"""Signals that reach us and are meant for the command: taken one by one in a thread, with who sent them."""
+"""Signals that reach us and are meant for the command: taken one by one in a thread, with who sent them.
 
+Signals between our own start and the command's: `EarlySignals` keeps them for it, and gives up when that takes long.
+
+Ctrl-Z: the command's tree is paused, our terminal put back, we stop; `fg` or `bg` undo all that.
+"""
+
+import contextlib
 import os
 import signal
 import threading
 from collections.abc import Callable
+
+from outlive.cli.foreground.exit_status import die_here
+from outlive.cli.foreground.terminal import OwnTerminal, ignores_stop
+from outlive.client import OutliveError, Process
 
 ENDING = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT})
 
@@ -87,3 +97,87 @@ def stop_here(*, whole_group: bool) -> None:
         signal.pthread_kill(threading.get_ident(), signal.SIGTSTP)
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+_PATIENCE_S = 3.0  # a start takes milliseconds, unless the server has to be started or hangs
+
+
+class EarlySignals:
+    """Takes all signals from now on; what comes before `pass_on` is handed over then.
+
+    Somebody who wants to end us meanwhile waits three seconds at most.
+    """
+
+    def __init__(self, terminal: OwnTerminal | None) -> None:
+        """Take signals; `terminal` is put back before this program dies."""
+        self._terminal = terminal
+        self._lock = threading.Lock()
+        self._waiting: list[Received] = []
+        self._heed: Callable[[Received], None] | None = None
+        signals = Signals()
+        signals.hold()
+        signals.begin(self._take)
+
+    def pass_on(self, heed: Callable[[Received], None]) -> None:
+        """Hand over what has come, and from now on everything, to `heed`."""
+        while True:
+            with self._lock:
+                if not self._waiting:
+                    self._heed = heed
+                    return
+                received = self._waiting.pop(0)
+            heed(received)
+
+    def _take(self, received: Received) -> None:
+        with self._lock:
+            heed = self._heed
+            if heed is None:
+                self._waiting.append(received)
+        if heed is not None:
+            heed(received)
+        elif received.number in ENDING:
+            timer = threading.Timer(_PATIENCE_S, self._give_up, [received.number])
+            timer.daemon = True
+            timer.start()
+
+    def _give_up(self, number: int) -> None:
+        with self._lock:
+            if self._heed is not None:
+                return
+        if self._terminal is not None:
+            self._terminal.restore(for_good=True)
+        die_here(number)
+        os._exit(128 + number)
+
+
+class Suspension:
+    """Stops us together with the command. Any thread may ask for it; one stops, the others return at once."""
+
+    def __init__(self, process: Process, terminal: OwnTerminal | None, *, is_elsewhere: bool = False) -> None:
+        """Suspend `process`; `terminal` is ours, if it may be raw. On another machine nobody sees what it ignores."""
+        self._is_elsewhere = is_elsewhere
+        self._process = process
+        self._terminal = terminal
+        self._turn = threading.Lock()
+
+    def suspend(self, *, whole_group: bool) -> None:
+        """Stop, and return when we go on; a command that ignores SIGTSTP goes on, and so do we."""
+        pid = self._process.pid
+        is_deaf = pid is None or (not self._is_elsewhere and ignores_stop(pid))
+        if is_deaf or not self._turn.acquire(blocking=False):
+            return
+        try:
+            with contextlib.suppress(
+                OutliveError
+            ):  # it has ended: then there is nothing to pause, and we end, too
+                self._process.pause()
+            was_raw = self._terminal is not None and self._terminal.is_raw
+            if self._terminal is not None:
+                self._terminal.restore()
+            stop_here(whole_group=whole_group)
+            if self._terminal is not None and was_raw and self._terminal.is_ours:
+                self._terminal.make_raw()
+            with contextlib.suppress(OutliveError):
+                self._process.resume()
+        finally:
+            self._turn.release()

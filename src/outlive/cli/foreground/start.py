@@ -7,9 +7,8 @@ import shutil
 import time
 from collections.abc import Iterator, Mapping
 
-from outlive.cli.foreground.bounds import parse_limits
 from outlive.cli.foreground.delivery import LOG_BYTES
-from outlive.cli.foreground.plan import Plan, RunOptions
+from outlive.cli.foreground.plan import Plan, RunOptions, parse_limits
 from outlive.cli.foreground.surroundings import Surroundings
 from outlive.cli.keeper_client import KeeperClient
 from outlive.cli.process_verbs import parse_tags

@@ -8,7 +8,7 @@ import os
 import signal
 from collections.abc import Mapping, Sequence
 
-from outlive.discovery.own_token import TOKEN_VARIABLE
+from outlive.discovery.own_kind import TOKEN_VARIABLE
 
 _REDIRECTIONS = ("<&-", ">&-", "2>&-")
 # Python ignores these itself: whether they were ignored before nobody knows any more.

@@ -1,10 +1,19 @@
-"""Our own terminal while a command has one of its own behind it: raw mode, size, and everything as it was before."""
+"""Our own terminal while a command has one of its own behind it: raw mode, size, and everything as it was before.
+
+What a command draws on our terminal: `Screen`, which can hold it back while a Ctrl-Z is looked after.
+
+The command's own terminal, seen from outside: what its Ctrl-Z means now. Reads /proc and the terminal's settings.
+"""
 
 import contextlib
 import os
 import signal
 import termios
 import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from outlive.cli.foreground.leave_watch import LeaveWatch
 
 _CC = 6  # place of the control characters in what tcgetattr returns
 
@@ -86,3 +95,81 @@ class OwnTerminal:
         except OSError:
             return 24, 80
         return found.lines or 24, found.columns or 80
+
+
+class Screen:
+    """Passes output on to `show`, through a `LeaveWatch` while there is one. Used by two threads."""
+
+    def __init__(self, show: Callable[[bytes], bool]) -> None:
+        """Show by `show`, which says whether anybody can see it."""
+        self._show = show
+        self._lock = threading.Lock()
+        self._watch: LeaveWatch | None = None
+
+    def take(self, data: bytes) -> bool:
+        """Show what may be shown."""
+        with self._lock:
+            return self._show(data if self._watch is None else self._watch.take(data))
+
+    @contextlib.contextmanager
+    def watched(self, watch: LeaveWatch) -> Iterator[None]:
+        """Show through `watch` while the block runs, and what it has held back behind it."""
+        with self._lock:
+            self._watch = watch
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._watch = None
+                self._show(watch.rest())
+
+
+_LFLAG, _INNER_TERMINAL_CC = 3, 6
+_STOP_BIT = 1 << (signal.SIGTSTP - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class InnerTerminal:
+    """One look at it.
+
+    `suspend_key`: the byte that suspends, b"" where there is none. `makes_signal`: the terminal makes SIGTSTP of it; else
+    the program reads it as a key. `has_own_jobs`: a shell inside looks after its jobs itself.
+    """
+
+    suspend_key: bytes
+    makes_signal: bool
+    has_own_jobs: bool
+
+
+def look_at(pid: int) -> InnerTerminal | None:
+    """Return what is known of the terminal of the command with that main process; None when it has none (any more)."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            fields = file.read().rpartition(b")")[2].split()
+        group, device, foreground = int(fields[2]), int(fields[4]), int(fields[5])
+        minor = (device & 0xFF) | ((device >> 12) & 0xFFF00)
+        fd = os.open(f"/dev/pts/{minor}", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
+    except (OSError, IndexError, ValueError):
+        return None
+    try:
+        flags = termios.tcgetattr(fd)
+    except termios.error:
+        return None
+    finally:
+        os.close(fd)
+    key = flags[_INNER_TERMINAL_CC][termios.VSUSP]
+    return InnerTerminal(
+        suspend_key=key if isinstance(key, bytes) and key != b"\0" else b"",
+        makes_signal=bool(flags[_LFLAG] & termios.ISIG),
+        has_own_jobs=foreground != group,
+    )
+
+
+def ignores_stop(pid: int) -> bool:
+    """Tell whether a process ignores SIGTSTP, as shells do."""
+    try:
+        with open(f"/proc/{pid}/status", "rb") as file:
+            masks = [line for line in file if line.startswith(b"SigIgn:")]
+    except OSError:
+        return False
+    return any(int(line.split()[1], 16) & _STOP_BIT for line in masks)

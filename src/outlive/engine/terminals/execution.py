@@ -4,14 +4,13 @@ import asyncio
 
 from outlive.core.cursor import Cursor
 from outlive.core.errors import InvalidRequest
-from outlive.core.observation import Waiting as Seen
+from outlive.core.process import Waiting as Seen
 from outlive.core.terminal import Executed, TerminalNote, Waiting
 from outlive.engine.engine import Engine
 from outlive.engine.process import Process
 from outlive.engine.terminals.output import end_of, next_marks, text_of
 from outlive.protocols.plain import plain_text
-from outlive.protocols.terminal.marks import MarkReader
-from outlive.protocols.terminal.run import CommandRun
+from outlive.protocols.terminal.run import CommandRun, MarkReader
 
 _TAKEN_S = 10.0  # a shell at its prompt takes what is typed this soon, or nobody knows what it does
 _INTERRUPTED_S = 2.0  # and is at its prompt again this soon after Ctrl-C

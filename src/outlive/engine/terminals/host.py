@@ -2,6 +2,8 @@
 
 Nothing is remembered here that a terminal depends on: which processes are terminals their records tell, and what a shell
 does its newest output. So terminals outlive the server.
+
+Whether a terminal takes a command: `States`, read from its newest marks, and what was typed a moment ago.
 """
 
 import asyncio
@@ -31,6 +33,7 @@ from outlive.core.terminal import (
     Target,
     TerminalInfo,
     TerminalNote,
+    TerminalState,
     TerminalText,
     default_name,
 )
@@ -41,12 +44,54 @@ from outlive.engine.process_waits import until
 from outlive.engine.terminals.contract import NewTerminal
 from outlive.engine.terminals.directory import Terminals
 from outlive.engine.terminals.execution import Execution, waiting_of
-from outlive.engine.terminals.output import shell_state
+from outlive.engine.terminals.output import end_of, shell_state
 from outlive.engine.terminals.shells import Shell, distant_terminal_shell, find_terminal_shell
-from outlive.engine.terminals.states import States
 from outlive.engine.terminals.text_reader import read_text
 from outlive.protocols.terminal.typed import typed_command
 from outlive.store.window_sizes import WindowSize, note_size
+
+_TAKEN_S = 15.0  # what was typed is taken this soon, or it was something that leaves no trace
+
+
+class States:
+    """The states of one host's terminals. Only what was typed and not taken yet is kept here, for some seconds."""
+
+    def __init__(self) -> None:
+        """Nothing was typed."""
+        # Process id -> where the output ended, and until when that counts.
+        self._typed: dict[str, tuple[int, float]] = {}
+
+    def of(self, process: Process, note: TerminalNote) -> TerminalState:
+        """Return the state of a terminal."""
+        if process.is_ended:
+            self._typed.pop(process.process_id, None)
+            return "closed"
+        if process.state is State.QUEUED:
+            return "unknown"
+        found = shell_state(process, note)
+        typed = self._typed.get(process.process_id)
+        if typed is not None and (
+            found.taken_at >= typed[0] or asyncio.get_running_loop().time() >= typed[1]
+        ):
+            del self._typed[process.process_id]
+            typed = None
+        return "ready" if found.is_ready and typed is None else "busy"
+
+    def check_ready(self, process: Process, note: TerminalNote) -> None:
+        """Let a command pass.
+
+        Raises:
+            InvalidState: `terminal_busy`.
+        """
+        if self.of(process, note) != "ready":
+            more = shell_state(process, note).wants_more
+            what = "an unfinished command waits there for its rest" if more else "something runs there"
+            raise InvalidState("terminal_busy", f"The terminal is busy: {what}.")
+
+    def typed(self, process: Process) -> None:
+        """Remember that a command is being typed: until the shell has taken it, another one is refused."""
+        self._typed[process.process_id] = (end_of(process), asyncio.get_running_loop().time() + _TAKEN_S)
+
 
 _READY_S = 15.0  # what the user's own start files may take before a terminal is handed over all the same
 _HUNG_UP_S = 1.0  # what heeds SIGHUP is gone this soon
@@ -144,7 +189,7 @@ class EngineTerminals:
                 is_bare=engine.is_strict,
             )
         except StartFailed as error:
-            hide_error(error, TextMask(engine.hider.redactor))
+            hide_error(error, TextMask(engine.redaction.redactor))
             raise
 
     async def execute(self, terminal_id: str, command: str, by: Owner, *, wait_s: float) -> Executed:
@@ -280,7 +325,7 @@ class EngineTerminals:
                 decision="allowed" if error is None else "denied" if is_denied else "failed",
                 reason="" if error is None else error.code,
                 process_id=process.process_id,
-                command=self._engine.hider.redactor.mask_text(command),
+                command=self._engine.redaction.redactor.mask_text(command),
             )
         )
 

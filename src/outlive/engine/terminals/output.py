@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from outlive.core.redactions import Redactions
 from outlive.core.terminal import TerminalNote
 from outlive.engine.process import Process
-from outlive.protocols.clips import Clip, join_pieces, shown_ranges
-from outlive.protocols.terminal.marks import Mark, MarkReader
-from outlive.protocols.terminal.run import ShellState, newest_state
+from outlive.protocols.plain import Clip, join_pieces, shown_ranges
+from outlive.protocols.terminal.run import Mark, MarkReader, ShellState, newest_state
 
 _TURN_BYTES = 256 * 1024  # what the event loop may read in one turn
 # The newest output that is looked at for marks: more than a prompt and what may be typed behind it.

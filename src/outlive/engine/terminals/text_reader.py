@@ -10,8 +10,14 @@ from outlive.core.redactions import HiddenSpans, Redactions
 from outlive.core.terminal import Form
 from outlive.engine.process import Process
 from outlive.engine.terminals.output import end_of
-from outlive.protocols.clips import continuation_bytes, unfinished_bytes
-from outlive.protocols.plain import Line, LineSplitter, collapse, strip_ansi
+from outlive.protocols.plain import (
+    Line,
+    LineSplitter,
+    collapse,
+    continuation_bytes,
+    strip_ansi,
+    unfinished_bytes,
+)
 from outlive.protocols.terminal.screen import draw
 from outlive.store.window_sizes import read_sizes
 

@@ -2,6 +2,6 @@
 
 from outlive.frontends.bridge.door import PATH as BRIDGE_PATH
 from outlive.frontends.bridge.door import BridgeFrontend
-from outlive.frontends.bridge.settings import BridgeSettings
+from outlive.frontends.bridge.transport import BridgeSettings
 
 __all__ = ["BRIDGE_PATH", "BridgeFrontend", "BridgeSettings"]

@@ -14,8 +14,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidURI
 from websockets.protocol import State
 
-from outlive.frontends.bridge.settings import BridgeSettings
-from outlive.frontends.bridge.transport import CLOSE_PATIENCE_S, BridgeTransport, LineClosed
+from outlive.frontends.bridge.transport import CLOSE_PATIENCE_S, BridgeSettings, BridgeTransport, LineClosed
 
 _logger = logging.getLogger(__name__)
 _OPEN_S = 10.0

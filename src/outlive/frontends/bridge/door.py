@@ -16,15 +16,13 @@ from outlive.engine.terminals import Terminals
 from outlive.frontends.bridge.extension import Extension
 from outlive.frontends.bridge.host import VsCodeTerminals
 from outlive.frontends.bridge.own import OwnExtensions
-from outlive.frontends.bridge.settings import BridgeSettings
-from outlive.frontends.bridge.state_file import StateFile
-from outlive.frontends.bridge.terminal_owners import TerminalOwners
-from outlive.frontends.bridge.transport import BridgeTransport, ServedLine
+from outlive.frontends.bridge.terminal_owners import StateFile, TerminalOwners
+from outlive.frontends.bridge.transport import BridgeSettings, BridgeTransport, ServedLine
 from outlive.policy.access import Access
 from outlive.policy.access import Scope as AccessScope
 from outlive.server.access.guard import access_of
 from outlive.server.access.peers import PEER, Peer
-from outlive.server.limits.rate_limiter import Take
+from outlive.server.rate_limiter import Take
 
 _logger = logging.getLogger(__name__)
 

@@ -12,13 +12,12 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 
 from outlive.core.errors import LimitExceeded
-from outlive.frontends.bridge.settings import BridgeSettings
-from outlive.frontends.bridge.transport import BridgeTransport, LineClosed
+from outlive.frontends.bridge.transport import BridgeSettings, BridgeTransport, LineClosed
 from outlive.policy.access import Access
 from outlive.protocols.bridge import requests
 from outlive.protocols.bridge.answers import Broken, Pong, TerminalWanted, Unknown, parse_message
-from outlive.protocols.bridge.exchange import Answer, Asking, Ignored, RequestMatcher
-from outlive.server.limits.rate_limiter import Take
+from outlive.protocols.bridge.requests import Answer, Asking, Ignored, RequestMatcher
+from outlive.server.rate_limiter import Take
 
 _logger = logging.getLogger(__name__)
 

@@ -27,9 +27,8 @@ from outlive.engine.terminals import NewTerminal, TerminalHost, Terminals, no_ho
 from outlive.frontends.bridge.extension import Extension, NotSent
 from outlive.frontends.bridge.own import OwnExtensions
 from outlive.frontends.bridge.request import ask_seat, away, failure_of, new_request_id
-from outlive.frontends.bridge.settings import BridgeSettings
-from outlive.frontends.bridge.state_file import StateFile
-from outlive.frontends.bridge.terminal_owners import BridgeTerminal, OwnedTerminals, TerminalOwners
+from outlive.frontends.bridge.terminal_owners import BridgeTerminal, OwnedTerminals, StateFile, TerminalOwners
+from outlive.frontends.bridge.transport import BridgeSettings
 from outlive.protocols.bridge import requests
 from outlive.protocols.bridge.answers import Failure, Success, TerminalCreated
 
@@ -55,7 +54,7 @@ class VsCodeTerminals:
         self._memory = memory
         self._own = own
         self._settings = settings
-        self._hide = engine.hider.redactor.mask_text
+        self._hide = engine.redaction.redactor.mask_text
         self._opening: list[str] = []  # names of terminals on their way
 
     @property
@@ -127,7 +126,7 @@ class VsCodeTerminals:
         if not done:
             return Executed(terminal_id=terminal_id, output="", is_complete=False)
         if isinstance(answer := outcome.result(), Success):
-            output, redacted = self._engine.hider.redactor.mask_counting(answer.output)
+            output, redacted = self._engine.redaction.redactor.mask_counting(answer.output)
             return Executed(terminal_id=terminal_id, output=output, redacted=redacted)
         raise failure_of(answer, "the command ran", self._hide)
 

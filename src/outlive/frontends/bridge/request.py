@@ -9,10 +9,10 @@ from collections.abc import Callable
 
 from outlive.core.errors import BackendUnavailable, InvalidState, OutliveError
 from outlive.frontends.bridge.extension import Extension, Gone, NotSent, Outcome, Silent
-from outlive.frontends.bridge.settings import BridgeSettings
 from outlive.frontends.bridge.terminal_owners import OwnedTerminals
+from outlive.frontends.bridge.transport import BridgeSettings
 from outlive.protocols.bridge.answers import Broken, Failure, Pong, Success, TerminalCreated
-from outlive.protocols.bridge.exchange import Asking
+from outlive.protocols.bridge.requests import Asking
 
 
 def new_request_id() -> str:

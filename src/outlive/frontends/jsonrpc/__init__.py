@@ -6,6 +6,6 @@ into messages. When they are sent, and how, are `frontends.follower` and `fronte
 """
 
 from outlive.frontends.jsonrpc.door import JsonRpcFrontend
-from outlive.frontends.jsonrpc.settings import JsonRpcSettings
+from outlive.frontends.jsonrpc.sessions import JsonRpcSettings
 
 __all__ = ["JsonRpcFrontend", "JsonRpcSettings"]

@@ -1,37 +1,100 @@
-"""One open WebSocket of a client: `Connection` reads requests, sees to their answers, and ends with the socket."""
+"""One open WebSocket of a client: `Connection` reads requests, sees to their answers, and ends with the socket.
+
+What a returning client is told: which of its processes are followed, from where, in which format.
+"""
 
 import asyncio
 import contextlib
 import itertools
 import logging
 import secrets
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass
 from typing import get_args
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from outlive.core.errors import InvalidRequest, LimitExceeded, OutliveError
-from outlive.engine import Engine
+from outlive.core.cursor import Cursor
+from outlive.core.errors import (
+    AccessDenied,
+    BackendUnavailable,
+    InvalidRequest,
+    LimitExceeded,
+    OutliveError,
+    ProcessNotFound,
+)
+from outlive.engine import Engine, Process, ProcessFilter
 from outlive.frontends.jsonrpc.context import Context, Observe
-from outlive.frontends.jsonrpc.continuation import Continuation, continuations
 from outlive.frontends.jsonrpc.event_feed import EventFeed
 from outlive.frontends.jsonrpc.followers import Followers, OutputFormat
 from outlive.frontends.jsonrpc.methods import METHODS, Concurrency
 from outlive.frontends.jsonrpc.request_batch import WORK_A_TURN, Answer, RequestBatch, work_of
 from outlive.frontends.jsonrpc.session import Session
-from outlive.frontends.jsonrpc.sessions import Sessions
-from outlive.frontends.jsonrpc.settings import JsonRpcSettings
+from outlive.frontends.jsonrpc.sessions import JsonRpcSettings, Sessions
 from outlive.policy.access import Access
 from outlive.protocols.jsonrpc.answers import encode_error, encode_notification
-from outlive.protocols.jsonrpc.lines import FrameHeads
+from outlive.protocols.jsonrpc.output import FrameHeads
 from outlive.protocols.jsonrpc.params import OutputMode
-from outlive.protocols.jsonrpc.requests import NULL_ID, parse_binary, parse_frame
-from outlive.protocols.jsonrpc.resumption import Resumption
+from outlive.protocols.jsonrpc.requests import NULL_ID, Resumption, parse_binary, parse_frame
 from outlive.protocols.jsonrpc.views import process_view
 from outlive.protocols.websocket_frames import text_frame
 from outlive.server.http.outbox import Outbox
-from outlive.server.limits.rate_limiter import Take
-from outlive.server.views.terminal_calls import TerminalCalls
+from outlive.server.rate_limiter import Take
+from outlive.server.shown_output import check_within
+from outlive.server.terminal_calls import TerminalCalls
+
+
+@dataclass(frozen=True, slots=True)
+class Continuation:
+    """One process that goes on for the client."""
+
+    process: Process
+    cursor: Cursor
+    form: OutputFormat
+
+
+async def continuations(
+    context: Context, resumption: Resumption, undelivered: Mapping[str, OutputFormat]
+) -> list[Continuation]:
+    """Return what a resumed connection follows, oldest process first.
+
+    That is: what still runs, what ended while the client was away, what it names, and (for a cursor without a
+    name) the process that it started last.
+
+    Raises:
+        InvalidRequest: A cursor lies behind the end of its process's output.
+    """
+    connection = context.connection
+    processes: dict[str, Process] = {process.process_id: process for process in connection.running()}
+    cursors = {process_id: resumption.position(process_id) for process_id in {*processes, *undelivered}}
+    cursors |= resumption.named
+    if resumption.cursor is not None:
+        newest = await context.engine.list(ProcessFilter(connection_id=connection.connection_id), limit=1)
+        cursors |= {record.process_id: resumption.cursor for record in newest}
+    found: list[Continuation] = []
+    for process_id, cursor in sorted(cursors.items()):
+        process = processes.get(process_id) or await _find(context, process_id)
+        if process is None:
+            continue  # removed by retention meanwhile, or never this client's
+        check_within(process, cursor)
+        form = undelivered.get(process_id) or context.output_format("lines", None)
+        if resumption.output is not None:
+            form = OutputFormat(resumption.output, form.max_line_bytes)
+        if form.is_raw:
+            try:
+                await context.engine.read_raw(context.owner(), process.process_id, cursor)
+            except (AccessDenied, BackendUnavailable):  # it may do less than who was here before
+                form = OutputFormat(form.mode, form.max_line_bytes)
+        found.append(Continuation(process, cursor, form))
+    return found
+
+
+async def _find(context: Context, process_id: str) -> Process | None:
+    try:
+        return await context.find(process_id)
+    except ProcessNotFound:
+        return None
+
 
 _logger = logging.getLogger(__name__)
 

@@ -11,11 +11,10 @@ from outlive.engine import AuditedControls, Engine, Process
 from outlive.frontends.jsonrpc.event_feed import EventFeed
 from outlive.frontends.jsonrpc.followers import Followers, OutputFormat
 from outlive.frontends.jsonrpc.session import Session
-from outlive.frontends.jsonrpc.sessions import Sessions
-from outlive.frontends.jsonrpc.settings import JsonRpcSettings
+from outlive.frontends.jsonrpc.sessions import JsonRpcSettings, Sessions
 from outlive.policy.access import Access, Scope
 from outlive.protocols.jsonrpc.params import OutputMode
-from outlive.server.views.terminal_calls import TerminalCalls
+from outlive.server.terminal_calls import TerminalCalls
 
 Observe = Callable[[str, float], None]  # a method that was answered, and the seconds that took
 

@@ -11,14 +11,13 @@ from outlive.engine import Engine
 from outlive.engine.terminals import Terminals, terminals_of
 from outlive.frontends.jsonrpc.connection import Connection
 from outlive.frontends.jsonrpc.context import Observe
-from outlive.frontends.jsonrpc.sessions import Sessions
-from outlive.frontends.jsonrpc.settings import JsonRpcSettings
-from outlive.protocols.jsonrpc.lines import FrameHeads
-from outlive.protocols.jsonrpc.resumption import Resumption
+from outlive.frontends.jsonrpc.sessions import JsonRpcSettings, Sessions
+from outlive.protocols.jsonrpc.output import FrameHeads
+from outlive.protocols.jsonrpc.requests import Resumption
 from outlive.server.access.guard import access_of
 from outlive.server.http.outbox import open_outbox
-from outlive.server.limits.rate_limiter import Take
-from outlive.server.views.terminal_calls import TerminalCalls
+from outlive.server.rate_limiter import Take
+from outlive.server.terminal_calls import TerminalCalls
 
 _PATH = "/ws/mcp"  # promise S0.1
 

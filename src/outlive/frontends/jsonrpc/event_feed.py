@@ -32,7 +32,7 @@ from outlive.frontends.jsonrpc.session import Session
 from outlive.protocols.jsonrpc.happenings import EventFilter, EventName, encode_event
 from outlive.protocols.websocket_frames import text_frame
 from outlive.server.http.outbox import Outbox
-from outlive.server.views.sender import Spawn
+from outlive.server.sender import Spawn
 
 _KEPT_BYTES = 1024 * 1024
 _NAMES: dict[type[Event], EventName] = {

@@ -8,11 +8,11 @@ from outlive.core.cursor import BEGINNING, Cursor
 from outlive.engine import Process
 from outlive.frontends.jsonrpc.readers import LineReader, PieceReader, SilentReader, StreamReader
 from outlive.frontends.jsonrpc.subscription import Subscription
-from outlive.protocols.jsonrpc.lines import FrameHeads
+from outlive.protocols.jsonrpc.output import FrameHeads
 from outlive.protocols.jsonrpc.params import OutputMode
 from outlive.protocols.websocket_frames import text_frame
 from outlive.server.http.outbox import Outbox
-from outlive.server.views.sender import Sender, Spawn
+from outlive.server.sender import Sender, Spawn
 from outlive.store.output_log import OutputLog
 
 # Output read in one turn. Lines: measured CPU per line of 80 bytes is 1.4 : 1.2 : 1.1 : 1 at 16, 32, 64 and 128 KiB; a

@@ -10,9 +10,10 @@ import msgspec
 
 from outlive.core.errors import ProtocolViolation
 from outlive.core.process import Owner
-from outlive.frontends.jsonrpc import approvals, questions, verbs
+from outlive.frontends.jsonrpc import questions, verbs
+from outlive.frontends.jsonrpc import questions as approvals
 from outlive.frontends.jsonrpc.context import Context, Result
-from outlive.frontends.jsonrpc.terminals import terminal_method
+from outlive.frontends.jsonrpc.questions import terminal_method
 from outlive.policy.access import Scope
 from outlive.protocols.jsonrpc.params import (
     ApprovalsParams,
@@ -38,7 +39,7 @@ from outlive.protocols.jsonrpc.params import (
     decode_params,
 )
 from outlive.protocols.terminal import requests
-from outlive.server.views.terminal_calls import TerminalCalls
+from outlive.server.terminal_calls import TerminalCalls
 
 _Params = TypeVar("_Params", bound=msgspec.Struct)
 

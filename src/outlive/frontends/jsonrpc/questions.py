@@ -1,14 +1,30 @@
-"""The methods that change nothing: attach, events, list, get, read, wait."""
+"""The methods that change nothing: attach, events, list, get, read, wait.
+
+The methods of approvals: approvals, approve, deny. For callers with the scope `admin` from outside of our trees.
+
+The methods terminal_list, terminal_create, terminal_execute, terminal_read, terminal_write, terminal_resize, terminal_close.
+
+Promise S3.6: what they take and give is the same at every door.
+"""
 
 import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+import msgspec
 
 from outlive.core.cursor import Cursor
+from outlive.core.process import Owner
 from outlive.core.redactions import Redactions, redacted_member
 from outlive.engine import ProcessFilter
 from outlive.frontends.jsonrpc.context import Context, Result
+from outlive.policy.access import approver_of
 from outlive.protocols.jsonrpc.happenings import EventFilter
 from outlive.protocols.jsonrpc.params import (
+    ApprovalsParams,
+    ApproveParams,
     AttachParams,
+    DenyParams,
     EventsParams,
     GetParams,
     ListParams,
@@ -17,7 +33,8 @@ from outlive.protocols.jsonrpc.params import (
     WaitParams,
 )
 from outlive.protocols.jsonrpc.views import Piece, page_view, process_view, stats_view
-from outlive.server.views.positions import check_within
+from outlive.server.shown_output import check_within
+from outlive.server.terminal_calls import TerminalCalls, pending_approvals
 from outlive.store.output_log import OutputChunk
 
 
@@ -161,3 +178,39 @@ async def events(context: Context, params: EventsParams, _label: str | None) -> 
     )
     await context.engine.known()  # who is paused
     return Result(result={"status": "following"}, then=lambda: context.events.begin(wanted))
+
+
+async def approvals(context: Context, params: ApprovalsParams, _label: str | None) -> Result:
+    """List what waits for an approval, oldest first, whoever asked."""
+    waiting = await pending_approvals(context.engine, context.access, context.owner(), raw=params.raw)
+    return Result(result={"approvals": waiting})
+
+
+async def approve(context: Context, params: ApproveParams, _label: str | None) -> Result:
+    """Let a process start that waits for an approval, if it is what the caller has looked at."""
+    by = approver_of(context.access)
+    process = await context.engine.find(params.process_id)
+    await context.engine.approve(process, digest=params.digest, by=by)
+    return Result(result=process_view(process.record))
+
+
+async def deny(context: Context, params: DenyParams, _label: str | None) -> Result:
+    """End a process that waits for an approval; it never runs."""
+    by = approver_of(context.access)
+    process = await context.engine.find(params.process_id)
+    await context.engine.deny(process, by=by, reason=params.reason)
+    return Result(result=process_view(process.record))
+
+
+_Params = TypeVar("_Params", bound=msgspec.Struct)
+
+
+def terminal_method(
+    call: Callable[[TerminalCalls, _Params, Owner], Awaitable[dict[str, object]]],
+) -> Callable[[Context, _Params, str | None], Awaitable[Result]]:
+    """Return the method that makes a call of `TerminalCalls`."""
+
+    async def method(context: Context, params: _Params, label: str | None) -> Result:
+        return Result(result=await call(context.terminals, params, context.owner(label)))
+
+    return method

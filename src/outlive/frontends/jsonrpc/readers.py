@@ -8,8 +8,10 @@ import codecs
 from typing import Protocol
 
 from outlive.core.redactions import HiddenSpans, Redactions, joined_spans
-from outlive.protocols.jsonrpc.lines import MAX_LINES, FrameHeads, LineFramer
 from outlive.protocols.jsonrpc.output import (
+    MAX_LINES,
+    FrameHeads,
+    LineFramer,
     binary_output_frame,
     decode_whole,
     line_frame,

@@ -2,21 +2,36 @@
 
 The reconnect grace counts only while this server lives: from the disconnect, or from the end of the recovery for
 clients of an earlier server (promise S0.14). Leaving the block ends no process.
+
+What the door must be told: limits, times and its version.
 """
 
 import asyncio
 import logging
 import uuid
 from collections.abc import Callable
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
 from outlive.core.cursor import Cursor
 from outlive.core.errors import BackendUnavailable, InvalidState, LimitExceeded
 from outlive.engine import Engine, Process, ProcessFilter
-from outlive.engine.places import StartSlots
+from outlive.engine.groups import StartSlots
 from outlive.frontends.jsonrpc.session import Holder, Session
-from outlive.frontends.jsonrpc.settings import JsonRpcSettings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JsonRpcSettings:
+    """Times are seconds, sizes bytes. `wait_s`: how long a terminal's command is waited for, if a request does not say."""
+
+    version: str
+    max_connections: int = 100
+    reconnect_grace_s: float = 10.0
+    max_line_bytes: int = 8192
+    max_message_bytes: int = 16 * 1024 * 1024
+    wait_s: float = 45.0
+
 
 _logger = logging.getLogger(__name__)
 

@@ -17,8 +17,7 @@ from outlive.core.errors import (
     StartFailed,
 )
 from outlive.core.identity import RANDOM_BYTES, ProcessId, new_process_id
-from outlive.core.lifecycle import Cause, State
-from outlive.core.signals import signal_number
+from outlive.core.lifecycle import Cause, State, signal_number
 from outlive.core.tags import merge_tags
 from outlive.engine import Process
 from outlive.frontends.jsonrpc.context import Context, Result
@@ -37,7 +36,7 @@ from outlive.protocols.jsonrpc.params import (
     WriteParams,
 )
 from outlive.protocols.jsonrpc.views import process_view
-from outlive.server.views.positions import check_within
+from outlive.server.shown_output import check_within
 
 _WORDS = {"PAUSE": "paused", "RESUME": "resumed", "CANCEL": "cancelled"}
 _START_S = 25.0  # what a start may take (`Engine.start`)

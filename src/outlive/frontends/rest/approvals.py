@@ -6,11 +6,10 @@ from fastapi import APIRouter, Query
 from starlette.responses import Response
 
 from outlive.frontends.rest.context import ProcessIdPath, RestContext, json_answer, problems
-from outlive.policy.approver import approver_of
-from outlive.protocols.rest.answers import Approvals, ProcessView
+from outlive.policy.access import approver_of
+from outlive.protocols.rest.answers import Approvals, ProcessView, process_view
 from outlive.protocols.rest.requests import Approving, Denial
-from outlive.protocols.rest.views import process_view
-from outlive.server.views.pending_approvals import pending_approvals
+from outlive.server.terminal_calls import pending_approvals
 
 _Raw = Annotated[bool, Query(description="Hide no secrets in the words, and no values of variables.")]
 

@@ -16,7 +16,7 @@ from outlive.core.errors import AccessDenied, ProcessNotFound
 from outlive.core.events import AuditEvent
 from outlive.core.process import Owner
 from outlive.engine import AuditedControls, Engine, Process, ProcessRegistry
-from outlive.frontends.rest.settings import RestSettings
+from outlive.frontends.rest.door import RestSettings
 from outlive.frontends.rest.slugs import MEDIA_TYPE
 from outlive.policy.access import Access, Scope
 from outlive.store.output_log import OutputLog

@@ -13,7 +13,7 @@ from outlive.engine import Process, ProcessInfo
 from outlive.frontends.rest.context import RestContext, json_answer, problems
 from outlive.protocols.rest.answers import Finished, Started, Terminated, TrackedProcesses
 from outlive.protocols.rest.requests import BackgroundRequest, SyncRequest
-from outlive.server.views.shown_output import duration_s, local_time, shown_output
+from outlive.server.shown_output import duration_s, local_time, shown_output
 
 _MAX_PID = 2**31 - 1  # pid_t
 _Name = Annotated[

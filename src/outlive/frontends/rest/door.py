@@ -2,25 +2,26 @@
 
 What serves it (`service`, with FastAPI beneath) takes half a second to import; it arrives with the first request, in a
 thread. The probes do without it, so that a server that is only watched never loads it.
+
+What the REST door must be told.
 """
 
 import asyncio
 import importlib
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Protocol, Self
 
 from starlette.routing import BaseRoute, Match, NoMatchFound, Route
 from starlette.types import Receive, Scope, Send
 
-from outlive.core.degraded import DEGRADED
 from outlive.core.errors import OutliveError
 from outlive.core.hints import hint_for
+from outlive.core.layout import DEGRADED
 from outlive.engine import Engine
-from outlive.frontends.rest.refusals import send_problem
-from outlive.frontends.rest.slugs import DOCS_PATH
-from outlive.server.errors.answers import send_json
-from outlive.server.errors.error_formats import SendError
+from outlive.frontends.rest.slugs import DOCS_PATH, send_problem
+from outlive.server.error_formats import SendError, send_json
 from outlive.server.http.front_page import refuse_method
 
 PATH = "/v1"
@@ -171,3 +172,24 @@ class RestPaths(BaseRoute):
         """Serve one request or upgrade."""
         service = await self._service()
         await service(scope, receive, send)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestSettings:
+    """Times are seconds, sizes bytes.
+
+    Attributes:
+        max_body_bytes: What a request may carry.
+        max_output_bytes: What the documented paths show of each stream; the log keeps everything.
+        termination_timeout_s: Between TERM and KILL on the documented paths (promise S4.9).
+        quiet_s: How long a stream of events may be silent before it says that it lives; below every proxy's usual
+            minute of patience.
+        wait_s: How long a terminal's command is waited for, if a request does not say.
+    """
+
+    version: str
+    max_body_bytes: int = 16 * 1024 * 1024
+    max_output_bytes: int = 1024 * 1024
+    termination_timeout_s: float = 30.0
+    quiet_s: float = 15.0
+    wait_s: float = 45.0

@@ -26,7 +26,7 @@ from outlive.frontends.rest.pages import (
 from outlive.protocols.jsonrpc.output import STREAM_NAMES
 from outlive.protocols.jsonrpc.views import Encoding, page_view
 from outlive.protocols.rest.answers import MatchPage, OutputPage
-from outlive.server.views.positions import check_within
+from outlive.server.shown_output import check_within
 from outlive.store.output_log import OutputLog
 
 _RAW = "application/octet-stream"

@@ -13,7 +13,7 @@ from outlive.core.redactions import Redactions
 from outlive.engine import Process
 from outlive.protocols.jsonrpc.output import STREAM_NAMES
 from outlive.protocols.jsonrpc.views import Piece
-from outlive.protocols.rest.views import match_view
+from outlive.protocols.rest.answers import match_view
 from outlive.store.log_search import LogLine, LogSearch, tail_start
 from outlive.store.output_log import MAX_PREAD_BYTES, OutputLog
 

@@ -19,10 +19,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from outlive.core.errors import AccessDenied, OutliveError
 from outlive.core.hints import hint_for
-from outlive.frontends.rest.refusals import send_problem
-from outlive.frontends.rest.slugs import DOCS_PATH, MEDIA_TYPE, as_shown_at, problem
-from outlive.server.errors.answers import CLOSE
-from outlive.server.errors.boundary import ErrorBoundary
+from outlive.frontends.rest.slugs import DOCS_PATH, MEDIA_TYPE, as_shown_at, problem, send_problem
+from outlive.server.error_formats import CLOSE
+from outlive.server.http.boundary import ErrorBoundary
 
 _CLOSE = {name.decode(): value.decode() for name, value in CLOSE}
 _JSON_TYPE = re.compile(r"application/(?:[\w.-]+\+)?json", re.IGNORECASE)

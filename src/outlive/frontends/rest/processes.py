@@ -11,11 +11,10 @@ from outlive.core.identity import RANDOM_BYTES, is_process_id, new_process_id
 from outlive.core.lifecycle import ENDED, NOT_ENDED, State
 from outlive.core.tags import merge_tags
 from outlive.engine import ProcessFilter
+from outlive.frontends.rest.bodies import IdempotentStarts
 from outlive.frontends.rest.context import ProcessIdPath, RestContext, json_answer, problems
-from outlive.frontends.rest.idempotency import IdempotentStarts
-from outlive.protocols.rest.answers import Acknowledgement, ProcessPage, ProcessView
+from outlive.protocols.rest.answers import Acknowledgement, ProcessPage, ProcessView, process_view
 from outlive.protocols.rest.requests import Changes, StartRequest
-from outlive.protocols.rest.views import process_view
 
 _StateName = Literal[
     "active",

@@ -17,20 +17,19 @@ from outlive.frontends.rest.approvals import ApprovalRoutes
 from outlive.frontends.rest.bodies import BodyLimit
 from outlive.frontends.rest.context import RestContext, json_answer, problems
 from outlive.frontends.rest.documents import DocumentRoutes
-from outlive.frontends.rest.door import ALIVE, PATH, READY, found_so_far
+from outlive.frontends.rest.door import ALIVE, PATH, READY, RestSettings, found_so_far
 from outlive.frontends.rest.follow import FollowRoutes
 from outlive.frontends.rest.output import OutputRoutes
 from outlive.frontends.rest.problems import install
 from outlive.frontends.rest.processes import ProcessRoutes
 from outlive.frontends.rest.reference import render_page
 from outlive.frontends.rest.scopes import check_scope
-from outlive.frontends.rest.settings import RestSettings
 from outlive.frontends.rest.slugs import DOCS_PATH
 from outlive.frontends.rest.terminals import TerminalRoutes
 from outlive.frontends.rest.verbs import VerbRoutes
 from outlive.protocols.rest.answers import Alive, MatchPage, OutputPage, Problem, Ready
 from outlive.server.access.guard import access_of
-from outlive.server.views.terminal_calls import TerminalCalls
+from outlive.server.terminal_calls import TerminalCalls
 
 _ABOUT = (
     "Runs commands that outlive whoever asked for them. A process belongs to its principal: it is found again after "

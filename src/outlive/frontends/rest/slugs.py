@@ -1,11 +1,16 @@
-"""The body of a problem (RFC 9457) and the slugs that only HTTP has. Needs no web framework: the probes use it, too."""
+"""The body of a problem (RFC 9457) and the slugs that only HTTP has. Needs no web framework: the probes use it, too.
+
+Problems without the web framework: for the probes, and for who is answered before the door (`frontends.dialects`).
+"""
 
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from starlette.types import Scope, Send
+
 from outlive.core.errors import SLUGS
 from outlive.core.hints import worded
-from outlive.server.errors.answers import STATUS
+from outlive.server.error_formats import STATUS, Headers, send_json
 
 DOCS_PATH = "/docs"
 MEDIA_TYPE = "application/problem+json"
@@ -60,3 +65,21 @@ def as_shown_at(path: str, body: Mapping[str, object]) -> dict[str, object]:
     if path.startswith(_DOCUMENTED):
         shown |= {"success": False, "message": body["detail"]}
     return shown
+
+
+async def send_problem(
+    scope: Scope,
+    send: Send,
+    *,
+    status: int,
+    error: str,
+    message: str,
+    hint: str,
+    headers: Headers = (),
+    details: Mapping[str, object] | None = None,
+    degraded: Mapping[str, str] = MappingProxyType({}),
+) -> None:
+    """Answer with a problem, and with `degraded` as one more member where there is one."""
+    told = problem(error, message, status=status, hint=hint, details=details)
+    body = as_shown_at(scope["path"], {**told, **degraded})
+    await send_json(scope, send, status=status, body=body, headers=headers, media_type=MEDIA_TYPE)

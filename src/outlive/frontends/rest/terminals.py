@@ -25,7 +25,7 @@ from outlive.protocols.rest.terminals import (
     asked,
 )
 from outlive.protocols.terminal import requests
-from outlive.server.views.terminal_calls import TerminalCalls
+from outlive.server.terminal_calls import TerminalCalls
 
 _NEW = {
     "description": "It shows its prompt.",

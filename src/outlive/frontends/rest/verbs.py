@@ -6,12 +6,11 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
-from outlive.core.signals import signal_number
+from outlive.core.lifecycle import signal_number
 from outlive.engine import Process
 from outlive.frontends.rest.context import ProcessIdPath, RestContext, json_answer, problems
-from outlive.protocols.rest.answers import ProcessView, Waited, Written
+from outlive.protocols.rest.answers import ProcessView, Waited, Written, process_view
 from outlive.protocols.rest.requests import ControlRequest, Resize, SignalRequest
-from outlive.protocols.rest.views import process_view
 
 _BYTES = {
     "requestBody": {

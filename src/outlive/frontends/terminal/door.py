@@ -13,15 +13,15 @@ from outlive.core.hints import worded
 from outlive.core.identity import is_process_id
 from outlive.core.process import Owner
 from outlive.engine import Engine, Process
-from outlive.frontends.terminal.history_start import newest_history
+from outlive.frontends.terminal.terminal_output import newest_history
 from outlive.frontends.terminal.viewer import View, Viewer
 from outlive.policy.access import Access, Scope
 from outlive.protocols.terminal_socket.viewer_request import CONTROLLED, Opening, chosen_subprotocol
 from outlive.server.access.guard import access_of
-from outlive.server.errors.answers import STATUS, Headers, send_error
+from outlive.server.error_formats import STATUS, Headers, send_error
 from outlive.server.http.outbox import open_outbox
-from outlive.server.limits.rate_limiter import Take
-from outlive.server.views.positions import check_within
+from outlive.server.rate_limiter import Take
+from outlive.server.shown_output import check_within
 from outlive.store.rows import ProcessFilter
 
 PATH = "/ws/terminal/"

@@ -10,8 +10,8 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from outlive.core.cursor import Cursor
 from outlive.core.errors import AccessDenied, OutliveError
+from outlive.core.lifecycle import signal_number
 from outlive.core.process import ProcessRecord
-from outlive.core.signals import signal_number
 from outlive.engine import AuditedControls, Engine, Process
 from outlive.frontends.terminal.keyboard import TypedInput
 from outlive.frontends.terminal.terminal_output import TerminalOutput
@@ -29,8 +29,8 @@ from outlive.protocols.terminal_socket.messages import (
 )
 from outlive.protocols.websocket_frames import text_frame
 from outlive.server.http.outbox import Outbox
-from outlive.server.limits.rate_limiter import Take
-from outlive.server.views.sender import Sender
+from outlive.server.rate_limiter import Take
+from outlive.server.sender import Sender
 from outlive.store.output_log import OutputLog
 
 # WebSocket close codes (RFC 6455, section 7.4.1).

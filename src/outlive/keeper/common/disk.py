@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable
 from typing import TypeVar
 
-from outlive.core.degraded import Degraded
+from outlive.core.layout import Degraded
 
 _Result = TypeVar("_Result")
 

@@ -2,11 +2,15 @@
 
 A record of a process folder (`pid`, `exit`, `done`) is written once, by one `write` into an empty file that lies
 ready: readers and successors see nothing or all of it. An empty file is no record yet (decision 27).
+
+What a process folder's records tell the keeper: who the command is, and how it ended.
 """
 
 import contextlib
 import errno
 import os
+
+from outlive.protocols.frames import ExitRecord, PidRecord, decode_end, decode_exit, decode_pid
 
 _SMALL_BYTES = 1 << 16
 _BIG_BYTES = 1 << 20
@@ -100,3 +104,25 @@ def write_prepared(path: str, content: bytes, *, mode: int = 0o600) -> None:
             os.ftruncate(fd, len(content))
     finally:
         os.close(fd)
+
+
+def read_pid(folder: str) -> PidRecord | None:
+    """Return the command's identity; None when it was not recorded (yet)."""
+    return decode_pid(read_small(f"{folder}/pid") or b"")
+
+
+def read_end(folder: str) -> ExitRecord | None:
+    """Return how the command ended: the shim's line in `pid`, or else `exit`; None when nobody recorded it."""
+    try:
+        ended = decode_end(read_small(f"{folder}/pid") or b"")
+    except ValueError:
+        ended = None
+    return ended or read_exit(f"{folder}/exit")
+
+
+def read_exit(path: str) -> ExitRecord | None:
+    """Return an exit record that has a file of its own, or a note; None when there is none."""
+    try:
+        return decode_exit(read_small(path) or b"")
+    except ValueError:
+        return None

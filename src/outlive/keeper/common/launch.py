@@ -2,23 +2,28 @@
 
 Where `outlive keeper run` looks after the keeper (in a unit of systemd, for instance) the start is left to it: a keeper
 that a server launches lies in the server's control group, and would end with it.
+
+Asking a supervisor who is there, on a connection of its own: `ask_status`. For programs that have no link to it.
 """
 
 import contextlib
 import math
 import os
+import select
 import subprocess
 import time
 from collections.abc import Callable
 
 from outlive.core.errors import BackendUnavailable
 from outlive.core.layout import Layout
+from outlive.keeper.common import sockets
 from outlive.keeper.common.disk import look_at
 from outlive.keeper.common.folder_identity import claim_folder
 from outlive.keeper.common.locks import holder_of
 from outlive.keeper.common.shim_program import SHIM_VARIABLE
 from outlive.keeper.common.sockets import connect_unix
 from outlive.keeper.common.spawn import keeper_argv, keeper_environment
+from outlive.protocols.keeper import decode_message, encode_message
 
 # Set in the server's unit: the keeper is somebody else's to start, always.
 EXTERNAL_VARIABLE = "OUTLIVE_KEEPER_EXTERNAL"
@@ -94,3 +99,25 @@ def _launch(state_dir: str, find_shim: Callable[[], str | None] | None) -> None:
         check=False,
         timeout=10,
     )
+
+
+def ask_status(layout: Layout, *, within_s: float, with_commands: bool = False) -> dict[str, object] | None:
+    """Return what `Presence.status` tells, None where no answer comes in time, or a refusal. Blocks.
+
+    Args:
+        layout: The state folder of the supervisor.
+        within_s: How long to wait for the answer.
+        with_commands: Ask for `commands`, too, which a supervisor of before does not tell.
+
+    Raises:
+        OSError: No supervisor listens, or its backlog is full.
+    """
+    with sockets.connect_unix(layout.keeper_socket) as link:
+        poll = select.poll()
+        poll.register(link, select.POLLIN)
+        with contextlib.suppress(OSError, ValueError):  # it ends just now
+            sockets.send(link, encode_message({"op": "status", "req": 1, "commands": with_commands}))
+            if poll.poll(within_s * 1000) and (packet := sockets.receive(link)) is not None and packet[0]:
+                reply, _ = decode_message(packet[0])
+                return reply if reply.get("ok") else None
+    return None

@@ -16,7 +16,7 @@ from collections.abc import Callable
 
 from outlive.core.layout import Layout
 from outlive.keeper.common import sockets
-from outlive.keeper.common.status import ask_status
+from outlive.keeper.common.launch import ask_status
 from outlive.keeper.supervisor.loop import Loop, Timer
 
 PROVES = "proves_lock"  # in a supervisor's status: it does what is here

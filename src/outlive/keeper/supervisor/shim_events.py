@@ -13,7 +13,7 @@ from outlive.keeper.supervisor.endings.orphans import Orphans
 from outlive.keeper.supervisor.loop import Loop
 from outlive.keeper.supervisor.managed_process import ManagedProcess, ShimLink
 from outlive.keeper.supervisor.notifications import Notifications
-from outlive.keeper.supervisor.output.staging import use_relay
+from outlive.keeper.supervisor.output.pump import use_relay
 from outlive.keeper.supervisor.starts.container_links import take_birth
 from outlive.keeper.supervisor.starts.launcher import failed_start
 from outlive.protocols.frames import ExitRecord, encode_exit

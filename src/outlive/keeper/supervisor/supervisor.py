@@ -16,18 +16,17 @@ from outlive.keeper.common.disk import Reserve, look_at
 from outlive.keeper.common.folder_identity import claim_folder
 from outlive.keeper.common.journal import Journal, read_journal
 from outlive.keeper.common.kernel import become_subreaper, set_dumpable
+from outlive.keeper.common.lock_proof import open_pid_lock, take_pid_lock
 from outlive.keeper.common.locks import is_retired, take_lock
-from outlive.keeper.common.pid_lock import open_pid_lock, take_pid_lock
 from outlive.keeper.common.spawn import take_handed_lock
 from outlive.keeper.common.standard_files import log, use_standard_files
 from outlive.keeper.supervisor.capability_probe import CapabilityProbe
 from outlive.keeper.supervisor.endings.exit_handler import ExitHandler
-from outlive.keeper.supervisor.endings.orphans import Orphans
-from outlive.keeper.supervisor.endings.reaper import Reaper
+from outlive.keeper.supervisor.endings.orphans import Orphans, Reaper
 from outlive.keeper.supervisor.endings.takeover import Takeover
 from outlive.keeper.supervisor.endings.tree_control import TreeControl
 from outlive.keeper.supervisor.home import Home
-from outlive.keeper.supervisor.inputs import Inputs
+from outlive.keeper.supervisor.inputs import Inputs, PassedStdin
 from outlive.keeper.supervisor.lifecycle import Lifecycle
 from outlive.keeper.supervisor.lock_challenge import LockChallenge
 from outlive.keeper.supervisor.loop import Loop
@@ -35,7 +34,6 @@ from outlive.keeper.supervisor.managed_process import ManagedProcess, ShimLink
 from outlive.keeper.supervisor.notifications import Notifications
 from outlive.keeper.supervisor.output.limits import OutputLimits
 from outlive.keeper.supervisor.output.pump import Pump
-from outlive.keeper.supervisor.passed_stdin import PassedStdin
 from outlive.keeper.supervisor.process_table import ManagedProcesses
 from outlive.keeper.supervisor.requests import Requests
 from outlive.keeper.supervisor.shim_events import ShimEvents

@@ -9,8 +9,8 @@ from collections.abc import Callable, Collection
 
 from outlive.core.identity import id_to_bytes
 from outlive.core.layout import Layout
+from outlive.keeper.common.files import read_pid
 from outlive.keeper.common.kernel import BOOT_ID, start_ticks
-from outlive.keeper.common.records import read_pid
 from outlive.keeper.supervisor.loop import Loop, Timer
 from outlive.protocols.frames import PidRecord
 from outlive.protocols.keeper import RECORD, Phase

@@ -1,15 +1,29 @@
-"""The messages that carry output, encoded the plain way: one by one, obviously right.
+r"""The messages that carry output, encoded the plain way: one by one, obviously right.
 
 `lines` builds the same bytes for many lines at once; a property test compares the two. Every frame carries
 `process_id` and `end`, the bytes of its stream delivered so far (promises S0.6, S0.7, S0.20).
+
+Many lines of output to WebSocket frames at C speed: the one hot function of the product.
+
+`LineFramer.frames` returns exactly the bytes that `output.line_frame` would return line by line, for about a
+twentieth of the price (about 0.16 us a line). It is replaceable: nothing else knows how it works.
+
+How: one `orjson.dumps` of the whole chunk with every newline replaced by a mark that JSON does not escape, split at
+the mark; the `end` integers by one `orjson.dumps` of a list, split at the comma; the frame header from a
+table by length, together with everything constant around it. A frame is then four pieces
+    }} + header + {"jsonrpc":...,"data":"  |  <text>  |  \n","truncated":false,"process_id":"...","end":  |  <end>
+(the closing braces of a frame travel with the next one's header), laid out by slice assignment and joined once.
 """
 
 import codecs
+from bisect import bisect_left
+from itertools import accumulate
 from typing import Literal
 
 import orjson
 
-from outlive.protocols.websocket_frames import binary_frame, text_frame
+from outlive.core.identity import ID_LENGTH
+from outlive.protocols.websocket_frames import TEXT, binary_frame, frame_header, text_frame
 
 _StreamName = Literal["stdout", "stderr"]
 STREAM_NAMES: tuple[_StreamName, _StreamName] = ("stdout", "stderr")
@@ -118,3 +132,135 @@ def binary_output_frame(process_id: str, stream: int, data: bytes, *, end: int, 
     return binary_frame(
         output_message(process_id, stream, data=None, end=end, redacted=redacted) + b"\n" + data
     )
+
+
+MAX_LINES = 4096
+
+_CLOSING = b"}}"
+_MARK = b"\x7f"  # one byte, never escaped by JSON, rare in text
+_MARK_BYTE = _MARK[0]  # looked for more quickly than the string
+_SECOND_MARK = "\uffff".encode()  # a noncharacter, for chunks that contain the first
+_QUOTES = b'""'
+_WITH_NEWLINE = (1).__add__
+_MAX_TABLE = 2048  # different lengths kept per table: some 400 KB at most, refilled in microseconds
+
+
+class _HeadTable(dict[int, bytes]):
+    """Length of the escaped text -> closing braces of the previous frame, frame header, and what precedes the text."""
+
+    __slots__ = ("_extra", "_prefix")
+
+    def __init__(self, stream: int, digits: int) -> None:
+        name = STREAM_NAMES[stream]
+        prefix = f'{{"jsonrpc":"2.0","method":"process.output","params":{{"type":"{name}","data":"'
+        self._prefix = prefix.encode()
+        middle = len(_middle("0" * ID_LENGTH))
+        self._extra = len(prefix) + middle + digits + len(_CLOSING)
+
+    def __missing__(self, length: int) -> bytes:
+        head = _CLOSING + frame_header(TEXT, length + self._extra) + self._prefix
+        if len(self) < _MAX_TABLE:
+            self[length] = head
+        return head
+
+
+class FrameHeads:
+    """The header tables of both streams, one object for the whole server (they do not depend on the process)."""
+
+    __slots__ = ("_tables",)
+
+    def __init__(self) -> None:
+        """Begin with empty tables; they fill with the lengths that occur."""
+        self._tables: dict[tuple[int, int], _HeadTable] = {}
+
+    def table(self, stream: int, digits: int) -> dict[int, bytes]:
+        """Return the table for a stream and for `end` integers of that many digits."""
+        table = self._tables.get((stream, digits))
+        if table is None:
+            table = self._tables[stream, digits] = _HeadTable(stream, digits)
+        return table
+
+
+class LineFramer:
+    """Frames for one stream of one process."""
+
+    __slots__ = ("_bound", "_heads", "_least", "_middle", "_process_id", "_stream", "_table")
+
+    def __init__(self, heads: FrameHeads, process_id: str, stream: int) -> None:
+        """Share `heads`; `process_id` has the permanent form of `core.identity`."""
+        self._heads = heads
+        self._process_id = process_id
+        self._stream = stream
+        self._middle = _middle(process_id)
+        self._take_table(1)
+
+    def frames(self, chunk: bytes, start: int, *, max_line_bytes: int) -> tuple[bytes, int] | None:
+        r"""Return one text frame for each of the first `MAX_LINES` lines of `chunk`, and the offset behind them.
+
+        None when one of these lines is longer than `max_line_bytes`.
+
+        Args:
+            chunk: Whole lines, each with its newline; not empty.
+            start: Offset of the chunk in its stream.
+            max_line_bytes: The caller sends longer lines by another way.
+        """
+        if _MARK_BYTE not in chunk:
+            mark = _MARK
+        elif _SECOND_MARK not in chunk:
+            mark = _SECOND_MARK
+        else:
+            return self._plain_frames(chunk, start, max_line_bytes)
+        escaped = orjson.dumps(chunk.replace(b"\n", mark).decode("utf-8", "replace"))
+        texts = escaped[1 : -1 - len(mark)].split(mark, MAX_LINES)
+        if len(texts) > MAX_LINES:
+            del texts[MAX_LINES:]  # what the split left whole
+        lengths = list(map(len, texts))
+        # Escaping and replacing only ever lengthen: an equal total means that every line has kept its length.
+        is_plain = len(escaped) == len(chunk) + len(_QUOTES)
+        sizes = lengths if is_plain else list(map(len, _contents(chunk)))
+        if len(chunk) > max_line_bytes and max(sizes) > max_line_bytes:
+            return None
+        ends = list(accumulate(map(_WITH_NEWLINE, sizes), initial=start))
+        del ends[0]
+        return self._join(texts, lengths, ends), ends[-1]
+
+    def _join(self, texts: list[bytes], lengths: list[int], ends: list[int]) -> bytes:
+        if ends[0] < self._least or ends[-1] >= self._bound:
+            self._take_table(len(str(ends[0])))
+            if ends[-1] >= self._bound:
+                # Once for each power of ten: the headers' lengths differ from there on.
+                border = bisect_left(ends, self._bound)
+                return self._join(texts[:border], lengths[:border], ends[:border]) + self._join(
+                    texts[border:], lengths[border:], ends[border:]
+                )
+        pieces = [self._middle] * (4 * len(texts))
+        pieces[0::4] = map(self._table.__getitem__, lengths)
+        pieces[1::4] = texts
+        pieces[3::4] = orjson.dumps(ends)[1:-1].split(b",")
+        pieces[0] = pieces[0][len(_CLOSING) :]
+        pieces.append(_CLOSING)
+        return b"".join(pieces)
+
+    def _take_table(self, digits: int) -> None:
+        """Go on with the heads of frames whose `end` has that many digits."""
+        self._table = self._heads.table(self._stream, digits)
+        self._least, self._bound = 10 ** (digits - 1), 10**digits
+
+    def _plain_frames(self, chunk: bytes, start: int, max_line_bytes: int) -> tuple[bytes, int] | None:
+        frames: list[bytes] = []
+        end = start
+        for content in _contents(chunk):
+            if len(content) > max_line_bytes:
+                return None
+            end += len(content) + 1
+            frames.append(line_frame(self._process_id, self._stream, content + b"\n", end=end))
+        return b"".join(frames), end
+
+
+def _contents(chunk: bytes) -> list[bytes]:
+    # Not bytes.splitlines: it takes a carriage return for a line's end too.
+    return chunk[:-1].split(b"\n", MAX_LINES)[:MAX_LINES]
+
+
+def _middle(process_id: str) -> bytes:
+    return f'\\n","truncated":false,"process_id":"{process_id}","end":'.encode()

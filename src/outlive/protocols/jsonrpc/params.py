@@ -10,11 +10,10 @@ from typing import Annotated, Literal, TypeVar
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from outlive.core.command import Command
+from outlive.core.command import UMASK_PATTERN, Command, parse_umask
 from outlive.core.errors import InvalidRequest
 from outlive.core.lifecycle import State
 from outlive.core.location import Isolation
-from outlive.core.umask import UMASK_PATTERN, parse_umask
 from outlive.protocols.jsonrpc.happenings import EventName
 from outlive.protocols.jsonrpc.views import Encoding
 from outlive.protocols.limits import LimitParams, to_limits

@@ -9,8 +9,7 @@ from typing import Literal
 from outlive.core.cursor import Cursor
 from outlive.core.lifecycle import State
 from outlive.core.location import HERE
-from outlive.core.observation import Observation
-from outlive.core.process import ProcessRecord
+from outlive.core.process import Observation, ProcessRecord
 from outlive.core.redactions import redacted_member
 from outlive.protocols.jsonrpc.output import STREAM_NAMES
 

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from outlive.core.cursor import Cursor
 from outlive.core.lifecycle import State
 from outlive.core.location import HERE
-from outlive.core.observation import Waiting
-from outlive.core.process import ProcessRecord
+from outlive.core.process import ProcessRecord, Waiting
 from outlive.core.redactions import hidden_words
 from outlive.core.sandbox import Profile
 from outlive.protocols.mcp.results import error_sentence

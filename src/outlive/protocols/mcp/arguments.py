@@ -10,9 +10,9 @@ import msgspec
 import orjson
 from msgspec import Meta
 
+from outlive.core.command import UMASK_PATTERN
 from outlive.core.errors import InvalidRequest
 from outlive.core.location import Isolation
-from outlive.core.umask import UMASK_PATTERN
 from outlive.protocols.limits import LimitParams
 
 _MAX_S = 10 * 365 * 86400  # ten years: beyond it timers overflow, and nobody means it

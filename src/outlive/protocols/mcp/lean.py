@@ -10,7 +10,7 @@ from outlive.core.sandbox import Profile
 from outlive.protocols.limits import LimitParams
 from outlive.protocols.mcp.arguments import GroupLimit, Seconds, Umask, WaitSeconds, WorkspaceName
 from outlive.protocols.mcp.schemas import Schema, describe_tool
-from outlive.protocols.terminal.keys import check_keys
+from outlive.protocols.terminal.typed import check_keys
 
 _Budget = Annotated[int, Meta(ge=100, le=1_000_000)]
 

@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import get_args
 
+from outlive.core.command import UMASK_PATTERN
 from outlive.core.location import Isolation
 from outlive.core.sandbox import MIN_CPUS, Profile
-from outlive.core.umask import UMASK_PATTERN
 
 Schema = dict[str, object]
 

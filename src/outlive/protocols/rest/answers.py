@@ -1,14 +1,19 @@
-"""The shapes of answers as models: what the OpenAPI document tells of them. `views` makes them."""
+"""The shapes of answers as models: what the OpenAPI document tells of them. `views` makes them.
+
+Processes, output and matches as /v1 shows them.
+"""
 
 from datetime import datetime
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from outlive.core.degraded import Degraded
+from outlive.core.layout import Degraded
 from outlive.core.lifecycle import State
+from outlive.core.process import ProcessRecord, Status, status_of
 from outlive.core.sandbox import Profile
-from outlive.core.status import Status
+from outlive.protocols.jsonrpc.output import STREAM_NAMES
+from outlive.protocols.jsonrpc.views import process_view as jsonrpc_view
 
 _DEGRADED = "Why nothing can be started now; absent while everything can be written."
 REDACTED = "How many secrets are stars in it; left out where there are none."
@@ -292,3 +297,34 @@ class Finished(Started):
     duration: float
     timeout: float | None
     error: str | None
+
+
+_NOT_SHOWN = ("pgid", "session_id")  # words of the JSON-RPC door
+
+
+def process_view(record: ProcessRecord) -> dict[str, object]:
+    """Return everything a caller may know of a process; its members mean what they mean in JSON-RPC's `get`."""
+    view = jsonrpc_view(record)
+    for name in _NOT_SHOWN:
+        del view[name]
+    view["status"] = status_of(record)
+    return view
+
+
+def match_view(
+    stream: int, offset: int, end: int, line: bytes, before: tuple[bytes, ...], after: tuple[bytes, ...]
+) -> dict[str, object]:
+    """Return a line that contains what was looked for."""
+    return {
+        "type": STREAM_NAMES[stream],
+        "offset": offset,
+        "end": end,
+        "line": _text(line),
+        "truncated": len(line) < end - offset,
+        "before": [_text(one) for one in before],
+        "after": [_text(one) for one in after],
+    }
+
+
+def _text(line: bytes) -> str:
+    return line.decode("utf-8", "replace")

@@ -7,12 +7,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from outlive.core.command import Command, Stdio
+from outlive.core.command import UMASK_PATTERN, Command, Stdio, parse_umask
 from outlive.core.errors import InvalidRequest
 from outlive.core.location import Isolation
 from outlive.core.sandbox import MIN_CPUS, NO_LIMITS, Limits
 from outlive.core.tags import MAX_TAG_NAME, MAX_TAG_VALUE, MAX_TAGS
-from outlive.core.umask import UMASK_PATTERN, parse_umask
 
 _MAX_S = 10 * 365 * 86400  # ten years: beyond it timers overflow, and nobody means it
 _MAX_CELLS = 65535  # struct winsize holds 16 bits (ioctl_tty(2))

@@ -1,6 +1,8 @@
 """What callers ask of terminals, checked once for all doors (promise S3.6); unknown members are ignored.
 
 `wait_s` is seconds, `budget` characters, `rows` and `cols` character cells.
+
+Terminals as members of a JSON object, the same at every door (promise S3.6). Pure.
 """
 
 from typing import Annotated
@@ -8,9 +10,10 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from outlive.core.redactions import redacted_member
 from outlive.core.tags import MAX_TAG_NAME, MAX_TAG_VALUE, MAX_TAGS
-from outlive.core.terminal import ENGINE, Form, Target
-from outlive.protocols.terminal.keys import check_keys
+from outlive.core.terminal import ENGINE, Executed, Form, Target, TerminalInfo, TerminalText
+from outlive.protocols.terminal.typed import check_keys
 
 DEFAULT_BUDGET = 8000
 _Cells = Annotated[int, Meta(ge=1, le=65535)]  # struct winsize holds 16 bits (ioctl_tty(2))
@@ -85,3 +88,24 @@ class ResizeTerminal(_OfTerminal, kw_only=True, frozen=True):
 
 class CloseTerminal(_OfTerminal, kw_only=True, frozen=True):
     """`terminal_close`."""
+
+
+# Spelled out: what a class gets for our own use is not told by itself.
+_TERMINAL = ("terminal_id", "terminal_name", "target", "state", "process_id", "cwd")
+_EXECUTED = ("terminal_id", "output", "exit_code", "cursor", "is_complete", "waiting", "is_closed")
+_TEXT = ("terminal_id", "text", "form", "cursor", "state", "waiting", "exit_code", "has_more", "has_gap")
+
+
+def terminal_view(info: TerminalInfo) -> dict[str, object]:
+    """Return what is told of a terminal."""
+    return {name: getattr(info, name) for name in _TERMINAL}
+
+
+def executed_view(executed: Executed) -> dict[str, object]:
+    """Return what a command gave."""
+    return {name: getattr(executed, name) for name in _EXECUTED} | redacted_member(executed.redacted)
+
+
+def text_view(text: TerminalText) -> dict[str, object]:
+    """Return what was read."""
+    return {name: getattr(text, name) for name in _TEXT} | redacted_member(text.redacted)

@@ -1,4 +1,9 @@
-"""A command as it is typed into a shell: `typed_command`, bytes for the terminal. Pure."""
+"""A command as it is typed into a shell: `typed_command`, bytes for the terminal. Pure.
+
+Keys by name, and what terminals send for them (xterm, "PC-Style Function Keys"). Pure.
+"""
+
+from collections.abc import Sequence
 
 from outlive.core.errors import InvalidRequest
 from outlive.core.terminal import ShellKind
@@ -51,3 +56,38 @@ def prompts(key: str) -> dict[str, str]:
     """Return the prompts (PS1) of a shell that reads no start file of ours, with its marks."""
     first, begin, last = (f"\x1b]133;{mark};aid={key}\x07" for mark in ("D;$?;k=p", "A", "B"))
     return {"PS1": f"{first}{begin}$ {last}"}
+
+
+KEYS = {
+    "enter": "\r",
+    "tab": "\t",
+    "esc": "\x1b",
+    "backspace": "\x7f",
+    "up": "\x1b[A",
+    "down": "\x1b[B",
+    "right": "\x1b[C",
+    "left": "\x1b[D",
+    "home": "\x1b[H",
+    "end": "\x1b[F",
+    "pageup": "\x1b[5~",
+    "pagedown": "\x1b[6~",
+    "delete": "\x1b[3~",
+    **{f"ctrl-{chr(code + 96)}": chr(code) for code in range(1, 27)},
+}
+
+
+def check_keys(keys: Sequence[str]) -> None:
+    """Let names of keys pass, in either case.
+
+    Raises:
+        ValueError: One is no key; the message lists those that are.
+    """
+    for key in keys:
+        if key.lower() not in KEYS:
+            raise ValueError(f"keys: {key[:20]!r} is no key; known are {', '.join(KEYS)}")
+
+
+def typed_keys(text: str | None, keys: Sequence[str] | None) -> bytes:
+    """Return what is sent for a text and the keys behind it."""
+    typed = (text or "") + "".join(KEYS[key.lower()] for key in keys or ())
+    return typed.encode("utf-8", "replace")

@@ -28,8 +28,7 @@ from outlive.server.access.web_pages import (
     readable_by_page,
     values_of,
 )
-from outlive.server.errors.answers import CLOSE, STATUS, Headers, send_error
-from outlive.server.errors.error_formats import SendError
+from outlive.server.error_formats import CLOSE, STATUS, Headers, SendError, send_error
 
 ACCESS = "outlive.access"  # in scope["state"]: who asks, as the guard found out
 

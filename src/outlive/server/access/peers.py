@@ -14,15 +14,13 @@ from functools import partial
 
 from outlive.core.errors import LimitExceeded
 from outlive.core.layout import Layout
-from outlive.engine.places import StartSlots
-from outlive.keeper.common.ancestry import Ancestry, Descent
-from outlive.keeper.common.callers import AcceptTurns, PeerProcess
+from outlive.engine.groups import StartSlots
+from outlive.keeper.common.callers import AcceptTurns, Ancestry, Descent, PeerProcess
+from outlive.keeper.common.files import read_pid
 from outlive.keeper.common.kernel import BOOT_ID, start_ticks, stat_fields
 from outlive.keeper.common.locks import holder_of
-from outlive.keeper.common.records import read_pid
 from outlive.server.access.looks import Looks
-from outlive.server.access.socket_holders import Holders, is_held_by
-from outlive.server.access.socket_table import Address, SocketOwner, SocketTable
+from outlive.server.access.socket_table import Address, Holders, SocketOwner, SocketTable, is_held_by
 
 PEER = "outlive.peer"  # in scope["state"]; set by `http_server` for each connection
 

@@ -7,8 +7,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from outlive.policy.access import Scope as AccessScope
 from outlive.server.access.guard import access_of
-from outlive.server.errors.answers import send_error, send_json
-from outlive.server.errors.error_formats import SendError
+from outlive.server.error_formats import SendError, send_error, send_json
 
 HEALTH_PATH = "/health"
 _ALIVE = {"status": "ok"}

@@ -1,6 +1,8 @@
 """HTTP and WebSocket service on sockets that are already open: uvicorn's protocols, without its process handling.
 
 Owns connections from accept to close. Signals, readiness and what is served belong to `cli.serve` and `app`.
+
+How long HTTP requests wait for their answers: `Timed`, an ASGI layer that tells somebody else each duration.
 """
 
 import asyncio
@@ -9,13 +11,14 @@ import re
 import socket
 import ssl
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from email.utils import formatdate
 from typing import Any
 
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from outlive.server.access.peers import PEER, Peer
+from outlive.server.connection_limiter import SWEEP_S, ConnectionLimiter, ConnectionPhase
 from outlive.server.http.listeners import BACKLOG
 from outlive.server.http.raw_websocket import RawWebSocketProtocol
 from outlive.server.http.uvicorn_parts import (
@@ -25,7 +28,6 @@ from outlive.server.http.uvicorn_parts import (
     HttpToolsProtocol,
     ServerState,
 )
-from outlive.server.limits.connection_limiter import SWEEP_S, ConnectionLimiter, ConnectionPhase
 
 _PING_INTERVAL_S = 20.0  # keep-alive by ping frames alone (promise S0.21)
 _CLOSE_PATIENCE_S = 2.0  # for clients that do not read their last messages
@@ -279,3 +281,42 @@ class _Server:
         deadline = time.monotonic() + patience_s
         while (self._state.connections or self._state.tasks) and time.monotonic() < deadline:  # noqa: ASYNC110 -- uvicorn offers no event
             await asyncio.sleep(_POLL_S)
+
+
+Observe = Callable[[str, str, float], None]  # door, what, seconds
+_OTHER = "page"
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+
+
+class Timed:
+    """Runs `app`; tells the time from a request to the first byte of its answer.
+
+    A path counts as the door whose prefix it begins with, a method that HTTP does not know as "other": callers
+    cannot make names up.
+    """
+
+    def __init__(self, app: ASGIApp, observe: Observe, *, doors: Mapping[str, str]) -> None:
+        """Stand around `app`; `doors` maps prefixes of paths to the doors' names."""
+        self._app = app
+        self._observe = observe
+        self._doors = tuple(doors.items())
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request, upgrade or lifespan."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        begun: float | None = time.monotonic()
+
+        async def watch(message: Message) -> None:
+            nonlocal begun
+            if begun is not None:
+                method = scope["method"] if scope["method"] in _METHODS else "other"
+                self._observe(self._door(scope["path"]), method.lower(), time.monotonic() - begun)
+                begun = None
+            await send(message)
+
+        await self._app(scope, receive, watch)
+
+    def _door(self, path: str) -> str:
+        return next((door for prefix, door in self._doors if path.startswith(prefix)), _OTHER)

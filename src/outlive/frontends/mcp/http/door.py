@@ -2,16 +2,24 @@
 
 What serves it (`service`, with all tools) takes 65 ms of processor time to import, a quarter of the server's whole
 start; it arrives with the first request.
+
+What the MCP door over HTTP must be told.
+
+How MCP callers are told that nobody has read their request: a JSON-RPC error without id (MCP 2025-11-25, "Transports").
 """
 
 import asyncio
 import importlib
 from collections.abc import Callable
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Protocol, Self
 
 from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
+
+from outlive.core.hints import worded
+from outlive.server.error_formats import Headers, send_json
 
 PATH = "/mcp"  # promise S4.1
 _SERVICE = "outlive.frontends.mcp.http.service"
@@ -85,3 +93,25 @@ class _Endpoint:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         service = await self._door.service()
         await service(scope, receive, send)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class McpHttpSettings:
+    """Times are seconds, sizes bytes."""
+
+    version: str
+    max_message_bytes: int = 16 * 1024 * 1024
+    termination_timeout_s: float = 30.0
+
+
+_INVALID_REQUEST = -32600  # JSON-RPC 2.0, section 5.1
+
+
+async def send_rpc_error(
+    scope: Scope, send: Send, *, status: int, error: str, message: str, hint: str, headers: Headers = ()
+) -> None:
+    """Answer with a JSON-RPC error whose data has slug and hint, as on the JSON-RPC door."""
+    data = {"reason": error, "hint": worded(error, hint, "mcp")}
+    shown = {"code": _INVALID_REQUEST, "message": message, "data": data}
+    body = {"jsonrpc": "2.0", "id": None, "error": shown}
+    await send_json(scope, send, status=status, body=body, headers=headers)

@@ -12,12 +12,10 @@ from dataclasses import replace
 import orjson
 
 from outlive.core.errors import CommandRefused
-from outlive.frontends.mcp.http.calls import Calls
-from outlive.frontends.mcp.http.exchange import HttpExchange
-from outlive.frontends.mcp.http.plain_calls import PlainCalls
+from outlive.frontends.mcp.http.calls import Calls, PlainCalls
 from outlive.frontends.mcp.http.raw_stream import BACKGROUND_TOOL, stream_background
 from outlive.frontends.mcp.http.requests import HANDSHAKE_REVISIONS, Message
-from outlive.frontends.mcp.http.responses import EventStream, Headers, gone
+from outlive.frontends.mcp.http.responses import EventStream, Headers, HttpExchange, gone
 from outlive.frontends.mcp.http.sdk_loader import SdkLoading
 from outlive.frontends.mcp.http.server_requests import Asking
 from outlive.frontends.mcp.http.sessions import McpSession, McpSessions

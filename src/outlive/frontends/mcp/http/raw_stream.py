@@ -12,9 +12,8 @@ from outlive.core.errors import OutliveError
 from outlive.core.lifecycle import Cause
 from outlive.engine import Process
 from outlive.engine.process_waits import until
-from outlive.frontends.mcp.http.calls import Calls, InFlight, terminated
+from outlive.frontends.mcp.http.calls import Calls, InFlight, result_of, terminated
 from outlive.frontends.mcp.http.output_events import OutputEvents
-from outlive.frontends.mcp.http.plain_calls import result_of
 from outlive.frontends.mcp.http.requests import Message
 from outlive.frontends.mcp.http.responses import EventStream, gone
 from outlive.frontends.mcp.tools.calls import Caller, Outcome

@@ -34,12 +34,10 @@ from mcp.types import (
 from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
 
-from outlive.frontends.mcp.http.calls import Calls
-from outlive.frontends.mcp.http.plain_calls import unexpected
+from outlive.frontends.mcp.http.calls import Calls, unexpected
 from outlive.frontends.mcp.http.requests import Message
-from outlive.frontends.mcp.http.sdk_callers import CALLER, Context, caller_of
 from outlive.frontends.mcp.http.sdk_loader import Extend
-from outlive.frontends.mcp.http.sdk_tasks import offer_tasks
+from outlive.frontends.mcp.http.sdk_tasks import CALLER, Context, caller_of, offer_tasks
 from outlive.frontends.mcp.http.server_requests import Ask
 from outlive.frontends.mcp.tools.calls import Caller, Outcome, UnknownTool
 from outlive.frontends.mcp.tools.contract import Toolbox

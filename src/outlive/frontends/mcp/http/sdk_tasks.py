@@ -2,11 +2,15 @@
 
 Owns what every implementation of `Tasks` shares: the revision, the declared capability, the header Mcp-Name, the
 errors. The extension's specification of 2026-07-28 says "Error Handling" and "Routing Headers".
+
+Who makes a request, read from the SDK's context: the principal our endpoint named, and what the client declares.
 """
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any, TypeVar
 
+from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
 from mcp.shared.inbound import MCP_NAME_HEADER, decode_header_value
@@ -22,10 +26,22 @@ from mcp.types import (
 
 from outlive.core.errors import OutliveError, ProcessNotFound
 from outlive.frontends.mcp.http.requests import HANDSHAKE_REVISIONS
-from outlive.frontends.mcp.http.sdk_callers import Context, caller_of
 from outlive.frontends.mcp.tools.calls import Caller
 from outlive.frontends.mcp.tools.tasks import Tasks
 from outlive.protocols.mcp.tasks import REQUIRED_CAPABILITY, TASKS_EXTENSION
+
+CALLER = "outlive.mcp_caller"  # in the ASGI scope: who asks, without the request's id
+
+Context = ServerRequestContext[dict[str, Any], Any]
+
+
+def caller_of(context: Context) -> Caller:
+    """Return the caller of one request. No handshake revision declares extensions for each request."""
+    known: Caller = context.request.scope[CALLER]  # type: ignore[union-attr] # every request comes over HTTP
+    capabilities = context.session.client_capabilities
+    extensions = (capabilities.extensions if capabilities is not None else None) or {}
+    return replace(known, request_id=str(context.request_id), has_tasks=TASKS_EXTENSION in extensions)
+
 
 _Result = dict[str, Any] | EmptyResult
 

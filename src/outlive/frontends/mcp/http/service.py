@@ -7,10 +7,10 @@ from starlette.types import Receive, Scope, Send
 from outlive.core.layout import Layout
 from outlive.engine import Engine
 from outlive.frontends.mcp.http.calls import Calls
+from outlive.frontends.mcp.http.door import McpHttpSettings
 from outlive.frontends.mcp.http.endpoint import McpEndpoint
 from outlive.frontends.mcp.http.sdk_loader import Extend, SdkLoading, SdkServer
 from outlive.frontends.mcp.http.sessions import McpSessions
-from outlive.frontends.mcp.http.settings import McpHttpSettings
 from outlive.frontends.mcp.tools.contract import Toolbox
 
 _INSTRUCTIONS = (

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from outlive.discovery.own_token import own_token, token_headers
+from outlive.discovery.own_kind import own_token, token_headers
 
 _PIECE_BYTES = 64 * 1024
 _HEAD_LINES = 100  # the server sends about ten

@@ -1,13 +1,24 @@
-"""The nouns of a tool call: `Caller` asks a `Tool`, `Outcome` answers, `Progress` carries output meanwhile."""
+"""The nouns of a tool call: `Caller` asks a `Tool`, `Outcome` answers, `Progress` carries output meanwhile.
 
-from collections.abc import Awaitable, Callable, Mapping
+What the tools must be told: `ToolSettings` (promise S1.8), filled in by the composition root.
+
+How much a caller must be allowed for each tool: `SCOPES`. A tool without a line here cannot be offered.
+
+Whether a tool may run something: `ToolPolicy`, the settings of promise S1.8 before every start.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Literal
 
-from outlive.core.errors import InvalidRequest
+from outlive.core.errors import CommandRefused, InvalidRequest
 from outlive.core.process import Owner
 from outlive.engine import Process
 from outlive.policy.access import Access, Scope
+from outlive.policy.patterns import CommandPatterns
 from outlive.protocols.mcp.tasks import Task, TaskCall
+from outlive.protocols.mcp.texts import EXECUTION_DISABLED, SCRIPTS_DISABLED
 
 # New output as text, for notifications/progress; awaited, so that a slow client holds nobody else.
 Progress = Callable[[str], Awaitable[None]]
@@ -85,3 +96,105 @@ class Tool:
 
 class UnknownTool(InvalidRequest):
     """There is no tool of that name, or the setting `mcp_tools` leaves it out."""
+
+
+ToolSet = Literal["lean", "documents", "terminals", "all"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolSettings:
+    """Limits and defaults of the tools. Times are seconds, sizes bytes.
+
+    Attributes:
+        enabled: Whether anything may be run at all.
+        allowed_patterns: Globs; every simple command must match one.
+        blocked_patterns: Globs; no simple command may match one.
+        timeout_s: When a command's tree is ended, if the call names no timeout.
+        max_output_bytes: What a result shows of each stream; the log keeps everything.
+        allow_sudo: Whether commands may begin with sudo.
+        allow_scripts: Whether scripts may be run.
+        termination_timeout_s: Between TERM and KILL (promise S4.6).
+        mcp_tools: Which tools are offered (promise S4.13).
+        wait_s: How long a call waits for the end before it answers "still running" (promise S1.10), where the client
+            is an official one that asked for no progress: many hosts give up after 60 s.
+        heartbeat_s: After this long without output a waiting call reports progress all the same (promise S1.10).
+        kept_s: How long a process is kept after its end, as tasks tell it; None for ever.
+    """
+
+    enabled: bool = True
+    allowed_patterns: tuple[str, ...] = ("*",)
+    blocked_patterns: tuple[str, ...] = ()
+    timeout_s: int = 60
+    max_output_bytes: int = 1024 * 1024
+    allow_sudo: bool = False
+    allow_scripts: bool = True
+    termination_timeout_s: float = 30.0
+    mcp_tools: ToolSet = "all"
+    wait_s: float = 45.0
+    heartbeat_s: float = 20.0
+    kept_s: float | None = None
+
+
+SCOPES: Mapping[str, Scope] = MappingProxyType(
+    {
+        "command_execute": Scope.RUN,
+        "command_execute_script": Scope.RUN,
+        "command_get_status": Scope.READ,
+        "command_list_history": Scope.READ,
+        "execute_linux_shell_command": Scope.RUN,
+        "execute_background_linux_shell_command": Scope.RUN,
+        "terminate_process": Scope.RUN,
+        "list_processes": Scope.READ,
+        "run": Scope.RUN,
+        "read": Scope.READ,
+        "wait": Scope.READ,
+        "send": Scope.RUN,
+        "control": Scope.RUN,
+        "list": Scope.READ,
+        "terminal_list": Scope.READ,
+        "terminal_create": Scope.RUN,
+        "terminal_execute": Scope.RUN,
+        "terminal_read": Scope.READ,
+        "terminal_write": Scope.RUN,
+        "terminal_resize": Scope.RUN,
+        "terminal_close": Scope.RUN,
+    }
+)
+
+
+class ToolPolicy:
+    """Decides from the settings alone; raises CommandRefused with a text of promise S1.7."""
+
+    def __init__(self, settings: ToolSettings) -> None:
+        """Take the settings."""
+        self._settings = settings
+        self._patterns = CommandPatterns(
+            allowed=settings.allowed_patterns,
+            blocked=settings.blocked_patterns,
+            allow_sudo=settings.allow_sudo,
+        )
+
+    def check_line(self, line: str) -> None:
+        """Let a shell line pass."""
+        self._check_enabled()
+        self._patterns.check_line(line)
+
+    def check_argv(self, argv: Sequence[str]) -> None:
+        """Let a command without a shell pass."""
+        self._check_enabled()
+        self._patterns.check_argv(argv)
+
+    def check_script(self, interpreter: str, content: str) -> None:
+        """Let a script pass."""
+        self._check_enabled()
+        if not self._settings.allow_scripts:
+            raise _disabled(SCRIPTS_DISABLED)
+        self._patterns.check_script(interpreter, content)
+
+    def _check_enabled(self) -> None:
+        if not self._settings.enabled:
+            raise _disabled(EXECUTION_DISABLED)
+
+
+def _disabled(text: str) -> CommandRefused:
+    return CommandRefused("command_not_allowed", text, hint="The operator has switched it off.")

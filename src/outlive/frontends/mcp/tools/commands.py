@@ -5,13 +5,11 @@ from collections.abc import Mapping
 
 import orjson
 
-from outlive.core.command import Command
+from outlive.core.command import Command, parse_umask
 from outlive.core.errors import InvalidRequest, OutliveError, ProcessNotFound
 from outlive.core.hints import hint_for
-from outlive.core.umask import parse_umask
 from outlive.engine import Process, ProcessFilter
-from outlive.frontends.mcp.tools.admission import ToolPolicy
-from outlive.frontends.mcp.tools.calls import Caller, Outcome, Progress, Unfinished
+from outlive.frontends.mcp.tools.calls import Caller, Outcome, Progress, ToolPolicy, Unfinished
 from outlive.frontends.mcp.tools.runner import Runner
 from outlive.frontends.mcp.tools.workspaces import Workspaces
 from outlive.protocols.limits import to_limits
@@ -25,7 +23,7 @@ from outlive.protocols.mcp.arguments import (
 from outlive.protocols.mcp.results import command_status, history_entry, refusal, still_running
 from outlive.protocols.mcp.tasks import TaskCall
 from outlive.protocols.mcp.texts import command_not_found, interpreter_not_found
-from outlive.server.views.shown_output import duration_s, local_time, shown_output
+from outlive.server.shown_output import duration_s, local_time, shown_output
 
 _Arguments = Mapping[str, object]
 
@@ -73,7 +71,7 @@ class CommandTools:
             return await self._run(command, asked, caller, progress)
         except OutliveError as error:
             if error.code in {"not_found", "permission_denied"} or not asked.interpreter:
-                named = self._runner.engine.hider.redactor.mask_text(asked.interpreter)
+                named = self._runner.engine.redaction.redactor.mask_text(asked.interpreter)
                 return _answer(refusal(interpreter_not_found(named), None), is_error=True)
             return _refused(error, None)
 

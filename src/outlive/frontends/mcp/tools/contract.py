@@ -9,14 +9,21 @@ from outlive.core.errors import AccessDenied
 from outlive.core.events import AuditEvent
 from outlive.engine import Engine, Process
 from outlive.engine.terminals import Terminals, terminals_of
-from outlive.frontends.mcp.tools.admission import ToolPolicy
-from outlive.frontends.mcp.tools.calls import Answer, Caller, Outcome, Progress, Tool, UnknownTool
+from outlive.frontends.mcp.tools.calls import (
+    SCOPES,
+    Answer,
+    Caller,
+    Outcome,
+    Progress,
+    Tool,
+    ToolPolicy,
+    ToolSettings,
+    UnknownTool,
+)
 from outlive.frontends.mcp.tools.commands import CommandTools
 from outlive.frontends.mcp.tools.lean import LeanTools
 from outlive.frontends.mcp.tools.processes import ProcessTools
 from outlive.frontends.mcp.tools.runner import Runner
-from outlive.frontends.mcp.tools.scopes import SCOPES
-from outlive.frontends.mcp.tools.settings import ToolSettings
 from outlive.frontends.mcp.tools.tasks import ProcessTasks, Tasks
 from outlive.frontends.mcp.tools.terminals import TerminalTools
 from outlive.frontends.mcp.tools.workspaces import Workspaces
@@ -24,7 +31,7 @@ from outlive.protocols.mcp.lean import LEAN_TOOLS
 from outlive.protocols.mcp.schemas import COMMAND_TOOLS, PROCESS_TOOLS, Schema
 from outlive.protocols.mcp.terminal_tools import TERMINAL_TOOLS
 from outlive.protocols.mcp.texts import error_text
-from outlive.server.views.terminal_calls import TerminalCalls
+from outlive.server.terminal_calls import TerminalCalls
 
 
 class Toolbox:

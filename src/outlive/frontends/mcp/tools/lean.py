@@ -8,15 +8,13 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
 
-from outlive.core.command import Command
+from outlive.core.command import Command, parse_umask
 from outlive.core.cursor import BEGINNING, Cursor
 from outlive.core.errors import OutliveError
 from outlive.core.identity import is_process_id
-from outlive.core.signals import signal_number
-from outlive.core.umask import parse_umask
+from outlive.core.lifecycle import signal_number
 from outlive.engine import Process, ProcessFilter
-from outlive.frontends.mcp.tools.admission import ToolPolicy
-from outlive.frontends.mcp.tools.calls import Caller, Outcome, Progress, Unfinished
+from outlive.frontends.mcp.tools.calls import Caller, Outcome, Progress, ToolPolicy, Unfinished
 from outlive.frontends.mcp.tools.pages import LeanPage, read_matches, read_page, read_tail
 from outlive.frontends.mcp.tools.readiness import wait_ready
 from outlive.frontends.mcp.tools.runner import Runner, is_visible
@@ -35,8 +33,8 @@ from outlive.protocols.mcp.lean import (
 )
 from outlive.protocols.mcp.tasks import TaskCall
 from outlive.protocols.mcp.texts import error_text
-from outlive.protocols.terminal.keys import typed_keys
-from outlive.server.views.shown_output import duration_s
+from outlive.protocols.terminal.typed import typed_keys
+from outlive.server.shown_output import duration_s
 
 _Arguments = Mapping[str, object]
 # The tag that makes a key findable again, after a restart too.

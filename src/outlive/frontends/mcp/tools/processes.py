@@ -3,15 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from outlive.core.command import Command
+from outlive.core.command import Command, parse_umask
 from outlive.core.errors import InvalidRequest, InvalidState, OutliveError
 from outlive.core.lifecycle import Cause
 from outlive.core.process import ProcessRecord
 from outlive.core.redactions import hidden_words, redacted_member
-from outlive.core.umask import parse_umask
 from outlive.engine import Process
-from outlive.frontends.mcp.tools.admission import ToolPolicy
-from outlive.frontends.mcp.tools.calls import Caller, Outcome, Progress, Unfinished
+from outlive.frontends.mcp.tools.calls import Caller, Outcome, Progress, ToolPolicy, Unfinished
 from outlive.frontends.mcp.tools.runner import Runner, is_visible
 from outlive.protocols.limits import to_limits
 from outlive.protocols.mcp.arguments import NoArguments, ShellArguments, TerminateArguments, read_arguments
@@ -28,7 +26,7 @@ from outlive.protocols.mcp.texts import (
     terminated_text,
     unknown_pid,
 )
-from outlive.server.views.shown_output import ShownOutput, local_time, shown_output
+from outlive.server.shown_output import ShownOutput, local_time, shown_output
 
 _Arguments = Mapping[str, object]
 

@@ -1,12 +1,34 @@
-"""Waits that end before the process does: `wait_ready` for a text, a port or silence (promise S4.13)."""
+"""Waits that end before the process does: `wait_ready` for a text, a port or silence (promise S4.13).
+
+Whether anything on this machine listens on a port: what `wait_for` asks. Reads /proc in a thread, never connects.
+"""
 
 import asyncio
 import codecs
+import contextlib
 
 from outlive.core.cursor import BEGINNING, Cursor
 from outlive.engine import OutputChunk, Process
-from outlive.frontends.mcp.tools.port_probe import is_listening
 from outlive.protocols.mcp.lean import WaitFor
+
+_LISTEN = "0A"  # the state's number in /proc/net/tcp (include/net/tcp_states.h)
+
+
+async def is_listening(port: int) -> bool:
+    """Tell whether anything on this machine listens on a TCP port; never connects to it."""
+    return await asyncio.to_thread(_is_listening, port)
+
+
+def _is_listening(port: int) -> bool:
+    wanted = f":{port:04X}"
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        with contextlib.suppress(OSError), open(table, encoding="ascii") as file:
+            for row in file:
+                words = row.split(maxsplit=4)
+                if len(words) > 3 and words[3] == _LISTEN and words[1].endswith(wanted):
+                    return True
+    return False
+
 
 _LOOK_S = 0.1  # a port has no event; ten looks a second cost a hundredth of a core
 

@@ -14,9 +14,8 @@ from outlive.core.command import Command
 from outlive.core.errors import OutliveError, ProcessNotFound
 from outlive.core.identity import RANDOM_BYTES, ProcessId, new_process_id
 from outlive.engine import Engine, Process, ProcessFilter
-from outlive.frontends.mcp.tools.calls import Caller, Progress
-from outlive.frontends.mcp.tools.news import News
-from outlive.frontends.mcp.tools.settings import ToolSettings
+from outlive.frontends.mcp.tools.calls import Caller, Progress, ToolSettings
+from outlive.frontends.mcp.tools.pages import News
 
 _logger = logging.getLogger(__name__)
 

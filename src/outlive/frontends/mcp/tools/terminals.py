@@ -8,13 +8,12 @@ import msgspec
 
 from outlive.core.errors import OutliveError
 from outlive.core.process import Owner
-from outlive.frontends.mcp.tools.admission import ToolPolicy
-from outlive.frontends.mcp.tools.calls import Answer, Caller, Outcome, Progress
+from outlive.frontends.mcp.tools.calls import Answer, Caller, Outcome, Progress, ToolPolicy
 from outlive.protocols.mcp.arguments import read_arguments
 from outlive.protocols.mcp.terminal_tools import executed_text, read_text, terminals_text
 from outlive.protocols.mcp.texts import error_text
 from outlive.protocols.terminal import requests
-from outlive.server.views.terminal_calls import TerminalCalls
+from outlive.server.terminal_calls import TerminalCalls
 
 _Members = dict[str, object]
 _Asked = TypeVar("_Asked", bound=msgspec.Struct)

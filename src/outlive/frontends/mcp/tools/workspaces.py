@@ -18,7 +18,7 @@ from outlive.core.process import ProcessRecord
 from outlive.core.sandbox import Profile, parse_profile
 from outlive.engine import Engine, Process, ProcessFilter
 from outlive.frontends.mcp.tools.calls import Caller
-from outlive.protocols.mcp.workspace import WorkspaceState, parse_state
+from outlive.protocols.mcp.results import WorkspaceState, parse_state
 
 _TAG = "workspace"
 _PRELUDE = str(Path(__file__).with_name("workspace.bash"))

@@ -9,19 +9,17 @@ import resource
 from collections import deque
 from collections.abc import Callable
 
-from outlive.core.degraded import Degraded
-from outlive.core.layout import Layout
+from outlive.core.layout import Degraded, Layout
 from outlive.core.spec import Spec
 from outlive.keeper.common import sockets
 from outlive.keeper.common.disk import FULL
 from outlive.keeper.common.failpoints import hit
-from outlive.keeper.common.files import read_any, write_prepared
+from outlive.keeper.common.files import read_any, read_end, read_pid, write_prepared
 from outlive.keeper.common.journal import Journal
-from outlive.keeper.common.records import read_end, read_pid
+from outlive.keeper.supervisor.inputs import PassedStdin
 from outlive.keeper.supervisor.loop import Loop
 from outlive.keeper.supervisor.managed_process import Answer, ManagedProcess, ShimLink, Stream
 from outlive.keeper.supervisor.output.pump import Pump
-from outlive.keeper.supervisor.passed_stdin import PassedStdin
 from outlive.keeper.supervisor.starts.container_links import ContainerLinks
 from outlive.keeper.supervisor.starts.descriptors import lost_of, open_ends
 from outlive.keeper.supervisor.starts.prepared_folders import PreparedFolder, PreparedFolders

@@ -1,14 +1,19 @@
-"""What a result shows of a process: its output as far as the limit allows, how many secrets are hidden in it, and its times."""
+"""What a result shows of a process: its output as far as the limit allows, how many secrets are hidden in it, and its times.
+
+Cursors that callers send: `check_within`.
+"""
 
 import asyncio
 import time
 from dataclasses import dataclass
 from datetime import datetime
 
+from outlive.core.cursor import Cursor
+from outlive.core.errors import InvalidRequest
 from outlive.core.process import ProcessRecord
 from outlive.core.redactions import Redactions
 from outlive.engine import Process
-from outlive.protocols.clips import Clip, join_pieces, shown_ranges
+from outlive.protocols.plain import Clip, join_pieces, shown_ranges
 
 _TURN_BYTES = 256 * 1024  # what the event loop may read in one turn
 
@@ -68,3 +73,15 @@ def duration_s(record: ProcessRecord) -> float:
     begin = (record.started_at or record.created_at).timestamp()
     end = time.time() if record.ended_at is None else record.ended_at.timestamp()
     return max(0.0, end - begin)
+
+
+def check_within(process: Process, cursor: Cursor) -> None:
+    """Refuse a cursor behind the end of the output.
+
+    Raises:
+        InvalidRequest: `invalid_cursor`; the details name the end.
+    """
+    ends = (max(process.stdout_bytes, process.log.size(0)), max(process.stderr_bytes, process.log.size(1)))
+    if cursor.stdout > ends[0] or cursor.stderr > ends[1]:
+        text = f"The cursor {cursor} lies behind the end of the output."
+        raise InvalidRequest("invalid_cursor", text, details={"end": f"{ends[0]}.{ends[1]}"})

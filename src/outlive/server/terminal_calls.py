@@ -1,14 +1,19 @@
 """The seven calls of promise S3.6 for every door: `TerminalCalls`, from a checked request to the members of the answer.
 
 A door names the caller, reads the request by `protocols.terminal.requests`, and writes the answer in its own way.
+
+What waits for a person's approval, as every door shows it: `pending_approvals`.
 """
 
 from outlive.core.process import Owner
 from outlive.core.terminal import ENGINE
+from outlive.engine import Engine
 from outlive.engine.terminals import NewTerminal, Terminals
+from outlive.policy.access import Access, approver_of
+from outlive.protocols.jsonrpc.views import approval_view
 from outlive.protocols.terminal import requests
-from outlive.protocols.terminal.keys import typed_keys
-from outlive.protocols.terminal.views import executed_view, terminal_view, text_view
+from outlive.protocols.terminal.requests import executed_view, terminal_view, text_view
+from outlive.protocols.terminal.typed import typed_keys
 
 _Members = dict[str, object]
 
@@ -94,3 +99,29 @@ class TerminalCalls:
         host, info = await self._terminals.find(asked.terminal_id, by)
         await host.close(info.terminal_id, by)
         return {"terminal_id": info.terminal_id, "closed": True}
+
+
+async def pending_approvals(
+    engine: Engine, access: Access, by: Owner, *, raw: bool
+) -> list[dict[str, object]]:
+    """Return what waits, oldest first; with `raw` with secrets and values of variables.
+
+    Raises:
+        AccessDenied: `scope_missing`: what was started here sees no secrets of what waits.
+        BackendUnavailable: `audit_unavailable`: that it was shown raw cannot be recorded.
+    """
+    if raw:
+        approver_of(access)
+        await engine.read_raw(by, None)
+    return [
+        approval_view(
+            one.record,
+            digest=one.digest,
+            argv=one.argv,
+            script=one.script,
+            script_bytes=one.script_bytes,
+            env=one.env,
+            redacted=one.redacted,
+        )
+        for one in engine.approvals(raw=raw)
+    ]

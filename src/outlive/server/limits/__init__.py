@@ -1,1 +1,0 @@
-"""How many connections there may be, how often a principal may ask, and which request is next."""

@@ -1,1 +1,0 @@
-"""What several frontends answer alike: pending approvals, terminals, output that is sent as it comes."""
