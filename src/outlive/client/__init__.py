@@ -11,7 +11,7 @@
 `outlive.core.errors`, with a stable `code` and a `hint`.
 """
 
-from outlive.client.blocking import Client, Events, Follow, Process
+from outlive.client.blocking_client import Client, Events, Follow, Process
 from outlive.client.client import AsyncClient
 from outlive.client.feed import AsyncEvents
 from outlive.client.follow import AsyncFollow

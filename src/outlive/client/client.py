@@ -1,4 +1,4 @@
-"""The client for asyncio: `AsyncClient`. The blocking one (`blocking`) is this one in a world without an event loop.
+"""The client for asyncio: `AsyncClient`. The blocking one (`blocking_client`) is this one in a world without an event loop.
 
 Terminals, as a client asks for them: `AsyncClient.terminals`.
 

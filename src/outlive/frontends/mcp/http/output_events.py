@@ -20,21 +20,21 @@ _MAX_LINE_BYTES = 256 * 1024  # a longer line comes in several events, marked as
 
 
 @dataclass(frozen=True, slots=True)
-class _Piece:
+class _EventPiece:
     """Bytes of a stream from offset `start` on, and where stars for secrets are among them."""
 
     start: int
     data: bytes
     hidden: HiddenSpans
 
-    def behind(self, size: int) -> "_Piece":
+    def behind(self, size: int) -> "_EventPiece":
         """Return it without its first bytes."""
         start = self.start + size
         end = self.start + len(self.data)
-        return _Piece(start, self.data[size:], spans_within(self.hidden, start, end))
+        return _EventPiece(start, self.data[size:], spans_within(self.hidden, start, end))
 
 
-_NOTHING = _Piece(0, b"", ())
+_NOTHING = _EventPiece(0, b"", ())
 
 
 class OutputEvents:
@@ -99,9 +99,9 @@ class OutputEvents:
             gap = orjson.dumps({"type": name, "from": chunk.offset, "to": chunk.end})
             return self._last(stream) + encode_event("gap", gap)
         held = self._held[stream]
-        piece = _Piece(chunk.offset, chunk.data, chunk.hidden)
+        piece = _EventPiece(chunk.offset, chunk.data, chunk.hidden)
         if held.data:
-            piece = _Piece(held.start, held.data + chunk.data, joined_spans(held.hidden, chunk.hidden))
+            piece = _EventPiece(held.start, held.data + chunk.data, joined_spans(held.hidden, chunk.hidden))
         cut = piece.data.rfind(b"\n") + 1
         events = b""
         if cut:
@@ -115,7 +115,7 @@ class OutputEvents:
         self._held[stream] = piece
         return events
 
-    def _lines(self, stream: int, piece: _Piece, size: int) -> bytes:
+    def _lines(self, stream: int, piece: _EventPiece, size: int) -> bytes:
         """Return the events of the whole lines that are the first `size` bytes of a piece."""
         name, start = _NAMES[stream], piece.start
         if not spans_within(piece.hidden, start, start + size):  # nearly always: all lines at once
@@ -133,4 +133,6 @@ class OutputEvents:
         piece, self._held[stream] = self._held[stream], _NOTHING
         if not piece.data:
             return b""
-        return self._lines(stream, _Piece(piece.start, piece.data + b"\n", piece.hidden), len(piece.data) + 1)
+        return self._lines(
+            stream, _EventPiece(piece.start, piece.data + b"\n", piece.hidden), len(piece.data) + 1
+        )
