@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.contained.house import ContainedHouse
+from tests.runner.conftest import binary
 
 
 @pytest.fixture(scope="session")

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.contract.places import PLACES, Asker, Place, open_place
+from tests.docker.conftest import docker_host
 
 
 @pytest.fixture(scope="session", params=PLACES)

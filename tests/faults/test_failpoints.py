@@ -26,7 +26,7 @@ pytestmark = pytest.mark.thorough
 _SOURCE = Path(outlive.keeper.__file__).parent
 _NOT_CONTAINED = ("shim.", "orphan.", "guardian.", "start.given", "relay.", "identity.")
 _FOUND = sorted(
-    {name for path in _SOURCE.glob("*.py") for name in re.findall(r'hit\("([a-z_.]+)"\)', path.read_text())}
+    {name for path in _SOURCE.rglob("*.py") for name in re.findall(r'hit\("([a-z_.]+)"\)', path.read_text())}
 )
 # identity.*: met by copies of a folder only (tests/keeper/test_folder_identity.py kills there).
 _ELSEWHERE = ("container.", "identity.")

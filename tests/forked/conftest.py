@@ -6,6 +6,7 @@ import pytest
 
 from outlive.keeper.common.shim_program import SHIM_VARIABLE
 from tests.keeper import house as houses_of_tests
+from tests.keeper.conftest import build_house
 from tests.keeper.house import House
 
 

@@ -10,7 +10,7 @@ import pytest
 # What listens, in a process of its own, because the kernel's gifts are looked at when the module is imported.
 _LISTENER = """
 import socket, sys, time
-from outlive.keeper.common.callers import AcceptTurns, Caller
+from outlive.keeper.common.callers import AcceptTurns, PeerProcess
 listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 listener.bind(sys.argv[1])
 listener.listen()
@@ -18,7 +18,7 @@ turns = AcceptTurns()
 print("ready", flush=True)
 for _ in range(3):
     connection = listener.accept()[0]
-    caller = Caller.behind(connection, turns)
+    caller = PeerProcess.behind(connection, turns)
     print(caller.is_there(), flush=True)
     caller.close()
 """

@@ -21,7 +21,7 @@ from outlive.keeper.common.locks import holder_of, take_lock
 _JUDGE = """
 import os, sys
 sys.path.insert(0, sys.argv[1])
-from outlive.keeper import sockets
+from outlive.keeper.common import sockets
 from outlive.keeper.common.lock_proof import is_bound, is_lock_holder
 from outlive.keeper.common.lock_proof import open_pid_lock
 lock = open_pid_lock(sys.argv[2])
@@ -33,7 +33,7 @@ for line in sys.stdin:
     print(is_lock_holder(connection, lock, may_be_bound=is_bound(os.getpid())), flush=True)
     connection.close()
 """
-_SOURCE = str(Path(sockets.__file__).parents[2])
+_SOURCE = str(Path(sockets.__file__).parents[3])
 _LAST_PID = Path("/proc/sys/kernel/ns_last_pid")
 _PRCTL = ctypes.CDLL(None).prctl
 _PR_SET_NO_NEW_PRIVS = 38

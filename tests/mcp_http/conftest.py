@@ -3,6 +3,7 @@
 import pytest
 
 from tests.mcp_http.raw_caller import RawCaller
+from tests.mcp_tools.conftest import engine, shared_house
 from tests.support.server import OutliveServer
 
 

@@ -21,7 +21,7 @@ KINDS = ("program", "python")
 _PYTHON = """
 import os, signal, socket, sys
 sys.path.insert(0, sys.argv[1])
-from outlive.keeper import shim
+from outlive.keeper.guardian import shim
 from outlive.keeper.common.lock_proof import WatchedLock
 signal.signal(signal.SIGCHLD, shim.ignore_child_signal)
 signal.signal(signal.SIGTERM, shim.ignore_child_signal)
@@ -37,7 +37,7 @@ os.close(3)
 lock = WatchedLock(sys.argv[2] + "/supervisor.pid")
 shim.Shim(place, lock=lock, wake=wake, alarm=alarm).run(link)
 """
-_SOURCE = str(Path(sockets.__file__).parents[2])
+_SOURCE = str(Path(sockets.__file__).parents[3])
 
 
 class Shim:

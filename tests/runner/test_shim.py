@@ -299,7 +299,7 @@ _FAILPOINTS = re.compile(r'hit\("(shim\.[a-z_]+)"\)')
 
 
 def _failpoints(folder: Path, suffix: str) -> set[str]:
-    return {name for path in folder.glob(suffix) for name in _FAILPOINTS.findall(path.read_text())}
+    return {name for path in folder.rglob(suffix) for name in _FAILPOINTS.findall(path.read_text())}
 
 
 def test_both_kinds_can_be_killed_at_the_same_places() -> None:

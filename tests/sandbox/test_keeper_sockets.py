@@ -12,6 +12,7 @@ from outlive.keeper.sandbox.capabilities import Capabilities
 from outlive.protocols.keeper import decode_message, encode_message
 from tests.contained.house import HAS_NAMESPACES, ContainedHouse
 from tests.keeper.house import House
+from tests.runner.conftest import binary  # noqa: F401 -- a fixture
 from tests.sandbox.houses import INSIDE_PYTHON, USERS, a_house, a_workspace, offers_of, steps_of
 from tests.sandbox.ordinary import open_folder
 from tests.support.processes import is_alive, stat, wait_state_folder_empty

@@ -1,6 +1,6 @@
 """What one connection has asked and heard: `Conversation`, frames in and values out. Pure.
 
-Knows neither sockets nor who waits: `connection` does.
+Knows neither sockets nor who waits: `channel` does.
 """
 
 from collections import deque

@@ -14,8 +14,7 @@ import threading
 import time
 from urllib.parse import urlsplit
 
-from outlive.client.handshake import CONNECTING_S, refused
-from outlive.client.runtime import ConnectionLost, Unreachable
+from outlive.client.runtime import CONNECTING_S, ConnectionLost, Unreachable, refused
 
 _TEXT, _BINARY, _CLOSE, _PING, _PONG = 0x1, 0x2, 0x8, 0x9, 0xA
 _FIN, _MASKED = 0x80, 0x80
