@@ -15,6 +15,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -72,16 +73,22 @@ class _Killer(threading.Thread):
         )  # one of each before chance decides
         self._living = living
         self._hand = Hand(house, seed, living=living)
+        self._is_over = threading.Event()
         self.report = Report()
         self.error: BaseException | None = None
 
     def run(self) -> None:
         try:
-            while sum(self.report.blows.values()) < self._kills:
+            while sum(self.report.blows.values()) < self._kills and not self._is_over.is_set():
                 self._strike()
-                time.sleep(self._random.expovariate(4.0))
+                self._is_over.wait(self._random.expovariate(4.0))
         except BaseException as error:  # noqa: BLE001 - told by the storm's own task
             self.error = error
+
+    def finish(self) -> None:
+        """Return once the blow that falls just now has fallen, and no other will: what is struck later starts again unseen."""
+        self._is_over.set()
+        self.join()
 
     def _strike(self) -> None:
         weather = self._next_weather()
@@ -161,21 +168,33 @@ class _Killer(threading.Thread):
 
 
 async def _remove(server: OutliveServer, process_id: str) -> None:
-    """Remove a process as a client does that finds the disk full, the server dead, or its streams still open."""
-    with anyio.fail_after(_WHOLE_S):
-        while True:
-            try:
-                async with connect(server.url) as client:
-                    await client.request("remove", process_id=process_id, force=True)
-                    return
-            except RpcFailure as error:
-                if error.reason == "process_not_found":
-                    return
-                if error.reason not in _AWAY:
-                    raise
-            except (OSError, EOFError, WebSocketException, AssertionError, TimeoutError):
-                pass
-            await anyio.sleep(_AGAIN_S)
+    """Remove a process as a client does that finds the disk full, the server dead, or its streams still open.
+
+    Raises:
+        AssertionError: It is still there after a minute; says which answers there were, and the last one.
+    """
+    answers: Counter[str] = Counter()
+    last = "none"
+    try:
+        with anyio.fail_after(_WHOLE_S):
+            while True:
+                try:
+                    async with connect(server.url) as client:
+                        await client.request("remove", process_id=process_id, force=True)
+                        return
+                except RpcFailure as error:
+                    if error.reason == "process_not_found":
+                        return
+                    if error.reason not in _AWAY:
+                        raise
+                    last = str(error)
+                    answers[error.reason] += 1
+                except (OSError, EOFError, WebSocketException, AssertionError, TimeoutError) as error:
+                    last = repr(error)
+                    answers[type(error).__name__] += 1
+                await anyio.sleep(_AGAIN_S)
+    except TimeoutError:
+        raise AssertionError(f"{process_id} cannot be removed: {dict(answers)}, at last {last}") from None
 
 
 def _check(house: House, viewer: Viewer) -> list[str]:
@@ -220,10 +239,12 @@ async def _storm(
     planner = Planner(seed, profiles=walls.profiles)
     began = time.monotonic()
     killer.start()
-    async with anyio.create_task_group() as group:
-        for _ in range(at_once):
-            group.start_soon(_view, server, house, planner, killer, viewers, str(walls.folder))
-    killer.join()
+    try:
+        async with anyio.create_task_group() as group:
+            for _ in range(at_once):
+                group.start_soon(_view, server, house, planner, killer, viewers, str(walls.folder))
+    finally:
+        killer.finish()
     if killer.error is not None:
         raise killer.error
     killer.report.seconds = time.monotonic() - began
