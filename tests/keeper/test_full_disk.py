@@ -1,18 +1,23 @@
 """A full disk blocks the process, loses nothing, and goes on byte-exact when there is space again."""
 
 import contextlib
+import errno
 import hashlib
 import os
+import signal
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from outlive.keeper.common.files import read_end
-from outlive.protocols.keeper import Flags
+from outlive.keeper.common.shim_program import SHIM_VARIABLE
+from outlive.keeper.supervisor.starts.launcher import failed_start
+from outlive.protocols.keeper import Flags, encode_spec
 from tests.faults.plans import Plan
 from tests.keeper.client import KeeperRefused, until
-from tests.keeper.disks import fill, small_disk
+from tests.keeper.disks import fill, read_only, small_disk
 from tests.keeper.house import House, sh
 from tests.support.processes import is_alive
 
@@ -199,3 +204,54 @@ def test_half_made_folders_take_nothing(small: House) -> None:
     for path in inodes:
         path.unlink(missing_ok=True)
     assert small.run(*sh("exit 3"))[0] == 3
+
+
+@pytest.mark.parametrize("shim", ["program", "fork"])
+@pytest.mark.parametrize("lack", ["read_only", "disk_full"])
+def test_a_start_that_the_disk_refuses_halfway_names_the_disk(tmp_path: Path, shim: str, lack: str) -> None:
+    """The folder is in place when the file system takes nothing more: its shim cannot write that it begins."""
+    env = {SHIM_VARIABLE: "off"} if shim == "fork" else {}
+    with (
+        small_disk(tmp_path / "small", _DISK_BYTES) as folder,
+        House(folder / "state", env=env) as house,
+        ExitStack() as spell,
+    ):
+        house.run(*sh("echo warm"))
+        house.wait_redundant()
+        makers = [*house.shims(), house.guardian()]
+        for pid in makers:
+            os.kill(pid, signal.SIGSTOP)
+        process_id, spec = house.spec("/bin/true")
+        raw = encode_spec(spec)
+        number = house.client.send("start", payload=raw, id=process_id, spec_bytes=len(raw))
+        until(lambda: house.folder(process_id).exists(), "the folder")
+        if lack == "read_only":
+            spell.enter_context(read_only(folder))
+        else:
+            spell.callback(_fill(house, leave_bytes=0).unlink)
+        for pid in makers:
+            os.kill(pid, signal.SIGCONT)
+        reply = house.client.reply(number)
+        assert (reply["error"], "cannot be recorded" in str(reply["message"])) == (lack, True)
+        spell.close()
+        ended = until(lambda: read_end(str(house.folder(process_id))), "its record, which was owed")
+        assert ended.kind == "failed"
+        again = house.client.reply(
+            house.client.send("start", payload=raw, id=process_id, spec_bytes=len(raw))
+        )
+        assert again["error"] == lack, "it is remembered as what it was"
+
+
+@pytest.mark.parametrize(
+    ("place", "number", "slug"),
+    [
+        ("pid", errno.EROFS, "read_only"),
+        ("record", errno.EROFS, "read_only"),
+        ("pid", errno.EDQUOT, "disk_full"),
+        ("pid", errno.EIO, "start_failed"),
+        ("program", errno.EROFS, "start_failed"),
+        ("cwd", errno.EROFS, "cwd_missing"),
+    ],
+)
+def test_only_a_file_of_the_state_folder_names_the_disk(place: str, number: int, slug: str) -> None:
+    assert failed_start(number, place)["error"] == slug

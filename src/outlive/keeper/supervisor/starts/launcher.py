@@ -36,6 +36,8 @@ _LACKS = {
     "read_only": "The state folder's file system is read-only: nothing is started before it can be written.",
     "folder_gone": "The state folder is gone: nothing can be started.",
 }
+# The places of a failed start that are files of its process folder; none is named where a file could not even take that.
+_RECORDS = frozenset({"spec", "pid", "record", ""})
 _FDS_PER_PROCESS = 8  # three files, three ends of pipes at most, the shim's link, the pidfd
 _FDS_RESERVED = 200
 
@@ -238,10 +240,15 @@ def open_logs(folder: str) -> tuple[int, int, int]:
     return out, err, os.open(f"{folder}/idx", os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
 
 
+def _lack_behind(number: int | None) -> str | None:
+    """Return what the state folder lacks where one of its files met this error; None: it is another error."""
+    if number in FULL:
+        return "disk_full"
+    return "read_only" if number == errno.EROFS else None
+
+
 def _refusal(error: OSError) -> dict[str, object]:
-    slug = "disk_full" if error.errno in FULL else "start_failed"
-    if error.errno == errno.EROFS:
-        slug = "read_only"
+    slug = _lack_behind(error.errno) or "start_failed"
     if error.errno in {errno.EMFILE, errno.ENFILE}:
         slug = "process_limit"
     return {"error": slug, "message": f"The process folder cannot be made: {os.strerror(error.errno or 0)}."}
@@ -281,6 +288,10 @@ def failed_start(number: int, place: str) -> dict[str, object]:
     elif place == "cwd":
         slug = "cwd_missing"
         text = f"The working folder cannot be entered: {os.strerror(number)}."
+    elif place in _RECORDS and (lack := _lack_behind(number)) is not None:
+        # The state folder took the process folder, and then nothing more: the command is not at fault.
+        slug = lack
+        text = f"The start cannot be recorded: {os.strerror(number)}."
     else:
         slug = {
             errno.ENOENT: "not_found",
