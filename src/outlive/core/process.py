@@ -104,6 +104,11 @@ class ProcessRecord:
         return self.state in ENDED
 
     @property
+    def is_finished(self) -> bool:
+        """Whether nothing about it can change any more: closed, and nothing is left of its tree."""
+        return self.is_closed and not self.descendants
+
+    @property
     def is_reachable(self) -> bool:
         """Whether it can be acted on now, as far as is known: not while its node is away, or not heard of yet."""
         return not (self.is_unknown and self.location.is_node)

@@ -97,7 +97,7 @@ class Queries:
 
     async def _stored(self, process_id: ProcessId) -> StoredProcess | None:
         row = await self._registry.find(process_id)
-        if row is None or not (row.record.is_closed or self.finding.is_over):
+        if row is None or not (row.record.is_finished or self.finding.is_over):
             # Its folder knows more: the row was not written yet, or not brought up to date since the last server.
             found = await self._recovery.look_up(process_id)
             if self._intake.synced.is_set():

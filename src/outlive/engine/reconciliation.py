@@ -120,17 +120,18 @@ class Reconciliation:
         await self._upkeep.run(settings.retention, interval_s=settings.retention_interval_s)
 
     async def _find(self) -> None:
+        unfinished = [*self._rows]
         try:
             async with asyncio.timeout(_SILENCE_S):
                 await self._intake.synced.wait()
         except TimeoutError:
             _logger.warning("the keeper does not tell what lives: until it does, the files are what is known")
-            newest = map(id_to_bytes, await self._upkeep.newest_forgotten())
-            await self._recovery.adopt_untold([*self._rows, *newest])
+            unfinished += map(id_to_bytes, await self._upkeep.newest_forgotten())
+            await self._recovery.adopt_untold(unfinished)
             self._is_listed.set()
             await self._intake.synced.wait()
         await self._recovery.catch_up()
-        await self._recovery.settle_rows(self._rows)
+        await self._recovery.settle_rows(unfinished)
         await self._upkeep.open()
         self._is_found.set()
         self._is_listed.set()

@@ -85,7 +85,7 @@ class Recovery:
         left = [key for key in unfinished if not self._is_told(key)]
         for begin in range(0, len(left), _SLICE):
             rows = [await self._registry.find(id_from_bytes(key)) for key in left[begin : begin + _SLICE]]
-            part = [row for row in rows if row is not None and not row.record.is_closed]
+            part = [row for row in rows if row is not None and not row.record.is_finished]
             found = await self._read([one.record.process_id for one in part], is_live=False)
             for row in part:
                 ended, _ = found.get(row.record.process_id, (None, ""))
@@ -102,10 +102,10 @@ class Recovery:
         for begin in range(0, len(left), _SLICE):
             found = await self._read(part := left[begin : begin + _SLICE], is_live=True)
             await self._recover_secrets(found)
-            closed = await self._registry.known_of(part)
+            finished = await self._registry.known_of(part)
             for process_id in part:
                 loaded = found.get(process_id)
-                if loaded is None or closed.get(process_id):
+                if loaded is None or finished.get(process_id):
                     continue
                 if loaded[0].record.is_closed:  # it has ended, whatever the keeper will say
                     row = await self._registry.find(process_id)
@@ -149,7 +149,7 @@ class Recovery:
         """Load strangers; who was loaded or filed away meanwhile is left alone."""
         found = await self._read(process_ids, is_live=True)
         await self._recover_secrets(found)
-        closed = await self._registry.known_of(process_ids)
+        finished = await self._registry.known_of(process_ids)
         rows = []
         for process_id in process_ids:
             key = id_to_bytes(process_id)
@@ -164,7 +164,7 @@ class Recovery:
                 _logger.warning("the keeper holds a process without a readable folder: %s", process_id)
                 self._intake.strangers.pop(key, None)
                 continue
-            if closed.get(process_id) and _is_over(self._intake.strangers[key]):
+            if finished.get(process_id) and _is_over(self._intake.strangers[key]):
                 # A last word about a process that was filed away already. One that runs counts for more than its row:
                 # its folder was seen before the keeper had told of it, and was taken for what a crash left.
                 self._intake.strangers.pop(key, None)

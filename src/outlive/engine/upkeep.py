@@ -211,7 +211,7 @@ class RegistryFeed:
     def committed(self, rows: list[StoredProcess]) -> None:
         """Let go of the processes whose last state is safe now."""
         for row in rows:
-            if row.record.is_closed and not row.record.descendants:
+            if row.record.is_finished:
                 process = self._intake.live.get(id_to_bytes(row.record.process_id))
                 if process is not None and process.is_finished and process.key not in self._changed:
                     self._intake.release(process)
