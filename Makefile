@@ -25,7 +25,7 @@ help: ## list what can be made
 setup: $(READY) ## make .venv with exactly the locked packages
 	@:
 
-$(READY): pyproject.toml requirements/dev.txt requirements/bootstrap.txt scripts/setup.sh $(wildcard src/outlive/native/*.[ch])
+$(READY): pyproject.toml requirements/dev.txt requirements/bootstrap.txt scripts/setup.sh $(wildcard src/outlive/native/*.[ch] src/outlive/native/*/*.[ch])
 	@echo "setting up $(VENV) (once)" >&2
 	@VENV=$(VENV) PYTHON='$(PYTHON)' scripts/setup.sh
 

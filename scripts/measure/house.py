@@ -37,6 +37,8 @@ _PEOPLE = re.compile(r"\b(who|whoever|whom|nobody|somebody|everybody)\b", re.IGN
 # A definition begins at the margin and opens its body before the next margin.
 _DEFINITION = re.compile(r"^(\w[\w *]*?)\b(\w+)\([^;{}]*\)\s*\{", re.MULTILINE)
 _CALLED = re.compile(r"\b(\w+)\b")
+# A comment names functions for the reader, and a string holds words of a protocol: neither calls anything.
+_NO_CODE = re.compile(r'/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.DOTALL)
 # Words that end in -ing and are nouns of their own.
 _NOUNS = {"string", "ring", "ping", "thing", "setting", "encoding", "timing", "routing"}
 
@@ -189,21 +191,26 @@ def knowing(found: Iterable[Module], word: str) -> list[str]:
     ]
 
 
-def native_rings() -> list[list[str]]:
-    """Return the rings among the C files, by who calls whose functions.
+def native_rings(folder: Path = SOURCE) -> list[list[str]]:
+    """Return the rings among the C files below a folder, by the functions that each file uses of the others.
 
-    Headers tell less: one header may declare what several files define.
+    Files are named by their paths without the suffix. Headers say less: one header may declare what several files define.
     """
-    texts = {path.stem: path.read_text(encoding="utf-8") for path in sorted((ROOT / "src").rglob("*.c"))}
+    texts = {
+        path.relative_to(folder).with_suffix("").as_posix(): _NO_CODE.sub(
+            " ", path.read_text(encoding="utf-8")
+        )
+        for path in sorted(folder.rglob("*.c"))
+    }
     owner = {
-        name: stem
-        for stem, text in texts.items()
+        name: file
+        for file, text in texts.items()
         for kind, name in _DEFINITION.findall(text)
         if not kind.startswith("static")
     }
     edges = {
-        stem: {owner[name] for name in _CALLED.findall(text) if owner.get(name, stem) != stem}
-        for stem, text in texts.items()
+        file: {owner[name] for name in _CALLED.findall(text) if owner.get(name, file) != file}
+        for file, text in texts.items()
     }
     return _rings(edges)
 

@@ -21,9 +21,9 @@ from tests.support.processes import Gate
 _STEPS = ("no_new_privileges",)
 # All that a shim asked before it asked for the lock: whose the peer is.
 _UID_ONLY = """
-#include "holder.h"
+#include "shim/lock_proof.h"
 #include <unistd.h>
-#include "packets.h"
+#include "common/packets.h"
 void read_degrade(void) {}
 enum proof holds_lock(int link, int lock)
 {
@@ -52,11 +52,13 @@ time.sleep(600)
 def older_shim(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A shim that serves every peer of its user, as the first ones did."""
     folder = tmp_path_factory.mktemp("older")
-    (folder / "holder.c").write_text(_UID_ONLY)
-    sources = [str(one) for one in runner_sources() if one.name != "holder.c"]
+    replaced = folder / "lock_proof.c"
+    replaced.write_text(_UID_ONLY)
+    sources = [str(one) for one in runner_sources() if one.name != replaced.name]
+    (native,) = (one.parent for one in runner_sources() if one.name == "main.c")
     compiler = shutil.which("gcc") or shutil.which("clang")
-    words = [str(compiler), *RUNNER_FLAGS, f"-I{Path(sources[0]).parent}", "-o", str(folder / "shim")]
-    done = compiler and subprocess.run([*words, str(folder / "holder.c"), *sources], check=False)
+    words = [str(compiler), *RUNNER_FLAGS, f"-I{native}", "-o", str(folder / "shim")]
+    done = compiler and subprocess.run([*words, str(replaced), *sources], check=False)
     if not done or done.returncode:
         assert not os.environ.get("OUTLIVE_REQUIRE_PROGRAMS")
         pytest.skip("no shim can be compiled here")

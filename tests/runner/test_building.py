@@ -1,5 +1,6 @@
 """Where the runner's binary comes from: shipped, compiled once, or not to be had, which is said."""
 
+import os
 import shutil
 import stat
 import subprocess
@@ -9,14 +10,21 @@ from pathlib import Path
 import pytest
 
 from outlive.backends.docker import runner_build as building
-from outlive.backends.docker.runner_build import MACHINES, compile_runner, runner_binary, runner_sources
+from outlive.backends.docker.runner_build import MACHINES, compile_runner, runner_binary
 from outlive.core.errors import StartFailed
 from tests.cli.screens import needs
 from tests.runner.playing import Command, Runner, wait_until
+from tests.runner.shims import Shim
 
 pytestmark = pytest.mark.thorough
 
-_SOURCE_LINES, _FUNCTION_LINES = 400, 60
+
+@pytest.fixture(scope="module")
+def bare(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A build that leaves the tunnel out."""
+    target = tmp_path_factory.mktemp("bare") / "runner"
+    compile_runner(os.uname().machine, target, with_tunnel=False)
+    return target
 
 
 def _count_compilations(monkeypatch: pytest.MonkeyPatch) -> list[str]:
@@ -139,14 +147,22 @@ def test_either_c_library_will_do(compiler: str, tmp_path: Path, monkeypatch: py
         runner.discard()
 
 
-def test_the_sources_keep_the_houses_measures() -> None:
-    folder = runner_sources()[0].parent
-    for path in sorted(folder.glob("*.[ch]")):
-        lines = path.read_text(encoding="utf-8").splitlines()
-        assert len(lines) <= _SOURCE_LINES, path.name
-        assert max(map(len, lines)) <= 125, path.name
-        begun = 0
-        for number, line in enumerate(lines):
-            if line == "{":
-                begun = number
-            assert line != "}" or number - begun <= _FUNCTION_LINES, f"{path.name}:{number + 1}"
+@needs("gcc")
+@pytest.mark.parametrize("part", [("hold", "a.sock"), ("ferry", "a.sock"), ("stand", "folder", "true")])
+def test_a_build_without_the_tunnel_says_what_it_lacks(bare: Path, part: tuple[str, ...]) -> None:
+    done = subprocess.run([bare, *part], capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 69
+    assert done.stderr == (
+        f"outlive-runner: '{part[0]}' is a part of the tunnel, which this build leaves out\n"
+    )
+
+
+@needs("gcc")
+def test_a_build_without_the_tunnel_is_a_shim(bare: Path, tmp_path: Path) -> None:
+    shim = Shim("program", bare, tmp_path / "process")
+    try:
+        shim.spawn("/bin/sh", "-c", "echo here; exit 3")
+        shim.spawned()
+        assert shim.ended() == ["exited", "3", "1"]
+    finally:
+        shim.discard()

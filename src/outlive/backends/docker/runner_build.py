@@ -21,6 +21,8 @@ MACHINES = ("x86_64", "aarch64")
 RUNNER_FLAGS = ("-std=c11", "-D_GNU_SOURCE", "-Os", "-Wall", "-Wextra", "-Werror")
 # Static: the container's image may hold another C library, or none. Without build id: the same bytes from the same sources.
 _LINK_FLAGS = ("-static", "-s", "-Wl,--build-id=none")
+# For a build that cannot carry streams into containers which no socket reaches (`native/main.c`).
+_WITHOUT_TUNNEL = "-DOUTLIVE_WITHOUT_TUNNEL"
 _SOURCES = Path(__file__).parents[2] / "native"
 _COMPILE_S = 120.0
 _HINT = "Install a C compiler with a static C library (Debian: gcc libc6-dev, or musl-tools), or a wheel that holds the runner."
@@ -31,9 +33,10 @@ def shipped_name(machine: str) -> str:
     return f"bin/outlive-runner-{machine}"
 
 
-def runner_sources() -> list[Path]:
-    """Return the C files, in a fixed order."""
-    return sorted(_SOURCES.glob("*.c"))
+def runner_sources(*, with_tunnel: bool = True) -> list[Path]:
+    """Return the C files, in a fixed order; `main.c` lies in the root of the tree, beside the rooms."""
+    found = sorted(_SOURCES.rglob("*.c"))
+    return [path for path in found if with_tunnel or path.parent.name != "tunnel"]
 
 
 def cache_folder(environ: Mapping[str, str]) -> Path:
@@ -95,17 +98,24 @@ def runner_binary(machine: str, cache_dir: Path) -> Path:
     return cached
 
 
-def compile_runner(machine: str, target: Path) -> None:
+def compile_runner(machine: str, target: Path, *, with_tunnel: bool = True) -> None:
     """Compile the static binary for a machine with the first compiler that can.
+
+    Args:
+        machine: One of `MACHINES`.
+        target: Where the binary is written.
+        with_tunnel: False makes a smaller one, which refuses the tunnel's parts.
 
     Raises:
         StartFailed: docker_unavailable; no compiler is there, or none of them made it.
     """
     said = ""
     tried = []
+    flags = RUNNER_FLAGS if with_tunnel else (*RUNNER_FLAGS, _WITHOUT_TUNNEL)
+    sources = [str(path) for path in runner_sources(with_tunnel=with_tunnel)]
     for compiler in _compilers(machine):
         tried.append(os.path.basename(compiler))
-        words = [compiler, *RUNNER_FLAGS, *_LINK_FLAGS, "-o", str(target), *map(str, runner_sources())]
+        words = [compiler, *flags, *_LINK_FLAGS, "-o", str(target), *sources]
         try:
             done = subprocess.run(
                 words,
@@ -145,8 +155,9 @@ def _cached_name(machine: str) -> str:
 
 def _hash_of_sources() -> str:
     digest = hashlib.sha256(" ".join((*RUNNER_FLAGS, *_LINK_FLAGS)).encode())
-    for path in sorted(_SOURCES.glob("*.[ch]")):
-        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    for path in sorted(_SOURCES.rglob("*.[ch]")):
+        name = path.relative_to(_SOURCES).as_posix()
+        digest.update(name.encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()[:16]
 
 

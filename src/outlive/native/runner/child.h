@@ -1,0 +1,37 @@
+/* From a forked child of the shim to the program: everything that happens between fork and execve. */
+#ifndef OUTLIVE_RUNNER_CHILD_H
+#define OUTLIVE_RUNNER_CHILD_H
+
+#include <stdnoreturn.h>
+
+enum { PLACE_BYTES = 40 };
+
+/* What a child that could not execute reports through its CLOEXEC pipe, in one write. */
+struct failure {
+    int number; /* errno */
+    char place[PLACE_BYTES];
+};
+
+/* The descriptors a child begins with; -1 for what is not there. All are close-on-exec. */
+struct beginnings {
+    int spec;
+    int secrets;
+    int script;   /* becomes descriptor 3 */
+    int terminal; /* the slave's side, or -1: then `output` is there */
+    int input;
+    int output;
+    int errors;
+    int go;     /* one byte lets it execute, the end of file makes it leave */
+    int report; /* a `struct failure` goes here */
+};
+
+/* Wait until the command may execute; leave when the shim is gone and cannot let it any more. */
+void wait_for_go(int go);
+
+/* Report that it does not execute, and leave. */
+noreturn void fail_child(int report, int number, const char *place);
+
+/* Become the command, once `go` says so. */
+noreturn void become_command(const struct beginnings *from);
+
+#endif

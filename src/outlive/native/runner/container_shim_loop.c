@@ -1,0 +1,183 @@
+/* The loop of the shim of a container's command: it waits for signals, its child, peers and its supervisor, and does a
+   bounded piece of each. What a piece does is in the file of its name: orders, peers, command_start, command_end. */
+#include "container_shim_loop.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "../common/kernel.h"
+#include "../common/packets.h"
+#include "../common/process_tree.h"
+#include "command_end.h"
+#include "command_start.h"
+#include "container_shim.h"
+#include "lock_challenge.h"
+#include "orders.h"
+#include "peers.h"
+#include "record.h"
+
+enum {
+    RETRY_MS = 50,       /* a full disk, a full table of descriptors */
+    LEAVE_MS = 1000,     /* between the runner's TERM and the KILL to what is left */
+    LEAVE_LOOK_MS = 20,
+    ASKED_FROM = 4, /* where those that were asked begin among what is polled */
+};
+
+/* No supervisor is there, no process lives, and no supervisor can come: the record was deleted, or there is no socket to
+   connect to. */
+static bool is_forsaken(const struct container_shim *shim)
+{
+    if (shim->link >= 0)
+        return false;
+    if (!shim->is_spawned)
+        return true;
+    return shim->is_empty && shim->record.size == 0 &&
+           (shim->listener < 0 || is_record_deleted(&shim->record));
+}
+
+/* The runner is to end: the command has had its TERM; what is left after a second gets KILL. */
+static bool must_leave(struct container_shim *shim)
+{
+    static const int kill[] = {SIGKILL};
+
+    if (shim->leave_at == 0)
+        return false;
+    if (!shim->is_spawned || shim->is_empty)
+        return true;
+    if (now_ms() >= shim->leave_at)
+        signal_tree(kill, 1, 0);
+    return false;
+}
+
+static void hear_signals(struct container_shim *shim)
+{
+    struct signalfd_siginfo signals[8];
+    ssize_t size = read(shim->wake, signals, sizeof signals);
+
+    for (ssize_t index = 0; index < size / (ssize_t)sizeof *signals; index++) {
+        /* From the runner only: a command that signals every process it may must not end its shim. */
+        bool is_end = signals[index].ssi_signo == SIGTERM && signals[index].ssi_pid == (uint32_t)shim->runner;
+        if (is_end && shim->leave_at == 0)
+            shim->leave_at = now_ms() + LEAVE_MS;
+    }
+    shim->must_reap = true;
+}
+
+static bool hear_supervisor(struct container_shim *shim)
+{
+    struct packet packet;
+    bool stays = true;
+
+    switch (receive_packet(shim->link, &packet)) {
+    case HEARD_END:
+        close_fd(&shim->link);
+        break;
+    case HEARD_PACKET:
+        stays = carry_out(shim, &packet);
+        close_packet(&packet);
+        break;
+    case HEARD_NOTHING:
+        break;
+    }
+    return stays;
+}
+
+static int patience(const struct container_shim *shim)
+{
+    if (shim->must_reap)
+        return 0;
+    if (shim->leave_at != 0)
+        return LEAVE_LOOK_MS;
+    return shim->record.size > 0 || shim->is_listener_resting ? RETRY_MS : -1;
+}
+
+/* One turn: a bounded piece of everything that waits. False: it is over. */
+static bool turn(struct container_shim *shim)
+{
+    struct pollfd polled[] = {
+        {.fd = shim->wake, .events = POLLIN},
+        {.fd = shim->report, .events = POLLIN}, /* poll(2) passes over what is negative */
+        {.fd = shim->is_listener_resting ? -1 : shim->listener, .events = POLLIN},
+        {.fd = shim->link, .events = POLLIN},
+        [ASKED_FROM + ASKED_AT_ONCE - 1] = {.fd = -1},
+    };
+
+    for (int index = 0; index < ASKED_AT_ONCE; index++)
+        polled[ASKED_FROM + index] = (struct pollfd){.fd = shim->asked[index].link, .events = POLLIN};
+    int patience_ms = patience(shim);
+    shim->is_listener_resting = false;
+    if (poll(polled, sizeof polled / sizeof *polled, patience_ms) < 0 && errno != EINTR && errno != ENOMEM)
+        return false;
+    if (polled[0].revents != 0)
+        hear_signals(shim);
+    if (polled[1].revents != 0)
+        hear_child_start(shim);
+    if (shim->record.size > 0 && flush_record(&shim->record))
+        shim->must_reap = true;
+    if (shim->must_reap)
+        reap_ended(shim);
+    if (polled[3].revents != 0 && !hear_supervisor(shim))
+        return false;
+    if (polled[2].revents != 0)
+        meet_peer(shim, (polled[2].revents & ~POLLIN) != 0);
+    for (int index = 0; index < ASKED_AT_ONCE; index++)
+        if (polled[ASKED_FROM + index].revents != 0)
+            hear_asked(shim, index);
+    return !must_leave(shim) && !is_forsaken(shim);
+}
+
+/* Become the shim. `shim` needs what says how it works; the rest is set here. */
+static void begin(struct container_shim *shim, int link, int lock)
+{
+    sigset_t wanted;
+
+    shim->link = link;
+    shim->lock = lock;
+    shim->listener = shim->control = shim->terminal = shim->go = shim->report = shim->record.fd = -1;
+    shim->runner = getppid();
+    block_all_signals(true);
+    sigemptyset(&wanted);
+    sigaddset(&wanted, SIGCHLD);
+    sigaddset(&wanted, SIGTERM);
+    shim->wake = signalfd(-1, &wanted, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (shim->wake < 0 || prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0)
+        _exit(1); /* that its memory is closed to commands it has from the runner */
+    setsid(); /* a terminal's keys are for commands */
+    for (int index = 0; index < ASKED_AT_ONCE; index++)
+        shim->asked[index].link = -1;
+    if (lock >= 0 && !proves_itself(link, lock, shim->wake))
+        _exit(0);
+    report_to_supervisor(shim, "hello %d", (int)getpid());
+}
+
+noreturn void run_container_shim(int link, bool lets_any_in, int lock)
+{
+    struct container_shim shim = {.lets_any_in = lets_any_in};
+
+    begin(&shim, link, lock);
+    while (turn(&shim))
+        continue;
+    _exit(0);
+}
+
+int run_shim_of_proxy(int link, int lock, struct beginnings *from)
+{
+    struct container_shim shim = {.lets_any_in = true, .runs_elsewhere = true};
+
+    begin(&shim, link, lock);
+    while (turn(&shim))
+        continue;
+    if (!shim.is_proxy_child)
+        _exit(0);
+    *from = shim.proxy_from;
+    return shim.control;
+}

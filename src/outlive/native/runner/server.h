@@ -1,0 +1,11 @@
+/* `outlive-runner serve`: the first process of a container that a socket reaches. */
+#ifndef OUTLIVE_RUNNER_SERVER_H
+#define OUTLIVE_RUNNER_SERVER_H
+
+/* Serve as the words behind `serve` say until a signal says that it is over. Returns the program's exit code, -1 where the
+   words make no sense:
+
+     SOCKET | --handed [--lock=DEVICE:INODE] SOCKET | --any-peer SOCKET [LOCK] */
+int run_server(int count, char **words);
+
+#endif

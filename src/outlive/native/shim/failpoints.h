@@ -1,0 +1,21 @@
+/* Places where a test may kill this process, as src/outlive/keeper/common/failpoints.py has them: armed by
+   OUTLIVE_FAILPOINT="name@token-file", whose file is consumed, so that the successor does not die at the same place. */
+#ifndef OUTLIVE_SHIM_FAILPOINTS_H
+#define OUTLIVE_SHIM_FAILPOINTS_H
+
+/* The name that is armed, NULL if none: never in normal operation. */
+extern const char *armed_failpoint;
+
+/* Read the environment, once. */
+void arm_failpoints(void);
+
+/* Die by SIGKILL if this one is armed and its token is still there. */
+void reach_failpoint(const char *name);
+
+static inline void hit(const char *name)
+{
+    if (armed_failpoint != 0)
+        reach_failpoint(name);
+}
+
+#endif

@@ -1,0 +1,139 @@
+/* The loop of a shim: it waits for its child, its supervisor and a new one, and does what came. What it does is in the
+   file of its name: start, exit, supervisor. */
+#include "shim_loop.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "../common/kernel.h"
+#include "exit.h"
+#include "failpoints.h"
+#include "lock_proof.h"
+#include "shim.h"
+#include "start.h"
+#include "supervisor.h"
+
+enum {
+    RETRY_MS = 50, /* a full disk, a full table of descriptors */
+};
+
+/* Do what a packet wants. False: it wants us to leave. */
+static bool carry_out_packet(struct shim *shim, struct packet *packet)
+{
+    char *verb = packet->words;
+    char *rest = verb + strcspn(verb, " ");
+
+    if (*rest == ' ')
+        *rest++ = '\0';
+    if (strcmp(verb, "spawn") == 0)
+        shim_take(shim, packet, rest, true);
+    else if (strcmp(verb, "hold") == 0)
+        shim_take(shim, packet, rest, false);
+    else if (strcmp(verb, "keep") == 0)
+        shim_keep(shim, packet, rest);
+    else if (strcmp(verb, "close") == 0)
+        shim_close(shim, rest);
+    else if (strcmp(verb, "release") == 0) {
+        shim_release(shim);
+        bool is_wanted = strcmp(rest, "patient") == 0;
+        if (is_wanted != shim->is_batch_scheduled && set_batch_scheduling(is_wanted))
+            shim->is_batch_scheduled = is_wanted;
+    }
+    return strcmp(verb, "quit") != 0;
+}
+
+/* False: we are to leave. */
+static bool hear_supervisor(struct shim *shim)
+{
+    struct packet packet;
+    bool stays = true;
+
+    switch (receive_packet(shim->link, &packet)) {
+    case HEARD_END:
+        close(shim->link);
+        shim->link = -1;
+        shim_leave_if_forsaken(shim);
+        break;
+    case HEARD_PACKET:
+        stays = carry_out_packet(shim, &packet);
+        close_packet(&packet);
+        break;
+    case HEARD_NOTHING:
+        break;
+    }
+    return stays;
+}
+
+/* One turn: whatever is ready. False: it is over. */
+static bool turn(struct shim *shim)
+{
+    struct pollfd polled[] = {
+        {.fd = shim->wake, .events = POLLIN},
+        {.fd = shim->link, .events = POLLIN}, /* poll(2) passes over what is negative */
+        {.fd = shim->is_listener_resting ? -1 : shim->listener, .events = POLLIN},
+    };
+    struct signalfd_siginfo child;
+
+    int patience_ms = shim->must_look || shim->is_listener_resting ? RETRY_MS : -1;
+    shim->is_listener_resting = false;
+    if (poll(polled, sizeof polled / sizeof *polled, patience_ms) < 0)
+        return errno == EINTR || errno == ENOMEM;
+    if (polled[0].revents != 0 && read(shim->wake, &child, sizeof child) > 0)
+        shim->must_look = true;
+    if (shim->must_look)
+        shim_reap(shim);
+    if (polled[1].revents != 0 && !hear_supervisor(shim))
+        return false;
+    if (shim->unproven >= 0 || (polled[2].revents != 0 && polled[2].fd == shim->listener))
+        meet_supervisor(shim, (polled[2].revents & ~POLLIN) != 0);
+    return shim->link >= 0 || shim->serving != SERVES_NOTHING;
+}
+
+/* Nothing reaches us but SIGCHLD: a shutdown's TERM is for commands (decision 62), which get all signals unblocked. */
+static int open_wake(void)
+{
+    sigset_t wanted;
+
+    reset_signals();
+    block_all_signals(true);
+    sigemptyset(&wanted);
+    sigaddset(&wanted, SIGCHLD);
+    return signalfd(-1, &wanted, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+int run_shim(const char *state_folder, bool is_lock_handed)
+{
+    static struct shim self = {.link = SHIM_LINK, .listener = -1, .unproven = -1};
+
+    arm_failpoints();
+    read_degrade();
+    self.state_folder = state_folder;
+    self.lock = is_lock_handed ? STDIN_FILENO : open_lock(&self);
+    remember_folder(&self);
+    environ = NULL; /* a command's is its spec's, and nothing else */
+    prctl(PR_SET_NAME, "outlive-shim", 0, 0, 0);
+    prctl(PR_SET_DUMPABLE, 0, 0, 0, 0); /* what it holds is not for commands of its user; execve opens theirs again */
+    self.wake = open_wake();
+    if (self.wake < 0 || chdir("/") != 0 || fcntl(SHIM_LINK, F_SETFD, FD_CLOEXEC) != 0 ||
+        prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0 ||
+        read_small("/proc/sys/kernel/random/boot_id", self.boot_id, sizeof self.boot_id) <= 0) {
+        dprintf(2, "outlive-shim: it cannot begin: %s\n", strerror(errno));
+        return 1;
+    }
+    self.boot_id[strcspn(self.boot_id, "\n")] = '\0';
+    shim_say(&self, "hello %d", (int)getpid());
+    while (turn(&self))
+        continue;
+    return 0;
+}
