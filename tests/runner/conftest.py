@@ -1,16 +1,20 @@
 """The runner's binary, compiled once per session, and runners that end with their test."""
 
 import os
+import shutil
+import subprocess
 from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
 
 import pytest
 
-from outlive.backends.docker.runner_build import runner_binary
+from outlive.backends.docker.runner_build import RUNNER_FLAGS, runner_binary, runner_sources
 from outlive.core.errors import StartFailed
 from tests.runner.playing import Command, Runner
 from tests.runner.shims import KINDS, Shim
+
+_SANITIZED = ("-g", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 
 
 @pytest.fixture(scope="session")
@@ -25,6 +29,20 @@ def binary(tmp_path_factory: pytest.TempPathFactory) -> Path:
         if os.environ.get("OUTLIVE_REQUIRE_PROGRAMS"):
             raise
         pytest.skip(error.message)
+
+
+@pytest.fixture(scope="session")
+def sanitized(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same sources, with the compiler's checks; not static, which sanitizers do not support."""
+    target = tmp_path_factory.mktemp("sanitized") / "outlive-runner"
+    compiler = shutil.which("gcc") or shutil.which("clang")
+    words = [str(compiler), *RUNNER_FLAGS, *_SANITIZED, "-o", str(target), *map(str, runner_sources())]
+    done = subprocess.run(words, capture_output=True, text=True, check=False) if compiler else None
+    if done is None or done.returncode:
+        reason = "no compiler with sanitizers is here" + (f": {done.stderr[-200:]}" if done else "")
+        assert not os.environ.get("OUTLIVE_REQUIRE_PROGRAMS"), reason
+        pytest.skip(reason)
+    return target
 
 
 @pytest.fixture

@@ -3,9 +3,7 @@
 import contextlib
 import os
 import select
-import shutil
 import socket
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,7 +12,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from outlive.backends.docker.runner_build import RUNNER_FLAGS, runner_sources
 from outlive.keeper.common import sockets
 from outlive.keeper.common.kernel import stat_fields
 from tests.runner.playing import Command, Runner, Supervisor, exec_spec, in_memory, wait_until
@@ -22,7 +19,6 @@ from tests.runner.shims import Shim
 
 pytestmark = pytest.mark.thorough
 
-_SANITIZED = ("-g", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 _VERBS = (
     "spawn",
     "go",
@@ -83,20 +79,6 @@ _specs = st.one_of(
     ),
     st.integers(0, 60).map(lambda size: exec_spec(("/nowhere/x", "y"), steps=("limit 7 100",))[:size]),
 )
-
-
-@pytest.fixture(scope="session")
-def sanitized(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same sources, with the compiler's checks; not static, which sanitizers do not support."""
-    target = tmp_path_factory.mktemp("sanitized") / "outlive-runner"
-    compiler = shutil.which("gcc") or shutil.which("clang")
-    words = [str(compiler), *RUNNER_FLAGS, *_SANITIZED, "-o", str(target), *map(str, runner_sources())]
-    done = subprocess.run(words, capture_output=True, text=True, check=False) if compiler else None
-    if done is None or done.returncode:
-        reason = "no compiler with sanitizers is here" + (f": {done.stderr[-200:]}" if done else "")
-        assert not os.environ.get("OUTLIVE_REQUIRE_PROGRAMS"), reason
-        pytest.skip(reason)
-    return target
 
 
 @pytest.fixture
