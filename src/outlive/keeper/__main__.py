@@ -1,6 +1,6 @@
-"""Entry of the keeper's processes: `python -S -P -s <this file> guardian|supervisor|offers STATE_DIR [generation]`.
+"""Entry of the keeper's processes: `python -S -P -s <this file> guardian|supervisor|offers STATE_DIR [flags]`.
 
-Run by path so that neither site packages nor the environment decide what is imported.
+The file is run by its path, so neither site packages nor the environment decide what is imported.
 """
 
 import os

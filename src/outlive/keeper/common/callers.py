@@ -1,14 +1,16 @@
-"""The process at the other end of a connection: `PeerProcess`, told apart from all that get its pid later.
+"""Which process is at the other end of a connection (`PeerProcess`), and whether it descends from the keeper (`Ancestry`).
 
-A pid is an identity only while its process lives. So a caller is held by a pidfd from the moment its connection is
-accepted, and what /proc says about its pid counts only if it still lives after that was read.
+A pid identifies a process only while that process lives: afterwards the kernel gives the number to another one. So a caller
+is held by a pidfd from the moment its connection is accepted, and what /proc says about its pid counts only if the process
+still lives after /proc was read.
 
-Who lives below a keeper: `Ancestry`, told from nothing but /proc/PID/stat.
+Descent is decided by /proc/PID/stat alone. Guardian, supervisor and each command lead a POSIX session of their own, and
+shims stay in their guardian's. A process descends from the keeper when it, or one of its ancestors, is in one of these
+sessions. A daemon that made a session of its own is still below its shim, which is a subreaper; a daemon whose shim was
+killed is mostly still in its command's session. The memory of other processes is never read (as /proc/PID/environ would
+be): a process could make that read wait for ever.
 
-Guardian, supervisor and each command lead a POSIX session of their own, and shims stay in their guardian's. A process
-belongs to the keeper's trees when it, or one of its ancestors, is in one of these sessions. A daemon that made a
-session of its own is still below its shim, a subreaper; one whose shim was killed is mostly still in its command's
-session. Nothing of another process's memory is read: a process could make that wait for ever.
+What a caller may do is decided elsewhere (`supervisor.requests` and the server); this module only says which process it is.
 """
 
 import errno
@@ -21,7 +23,7 @@ from collections.abc import Callable, Collection, Iterator
 from outlive.keeper.common.kernel import start_ticks
 from outlive.keeper.common.sockets import has_exited, peer_of, peer_pidfd
 
-# linux/netlink.h, linux/sock_diag.h, linux/unix_diag.h
+# The kernel interface that names the socket at the other end: linux/netlink.h, linux/sock_diag.h, linux/unix_diag.h.
 _NETLINK_SOCK_DIAG, _SOCK_DIAG_BY_FAMILY, _NLM_F_REQUEST = 4, 20, 1
 _UNIX_DIAG_PEER, _SHOW_PEER, _ALL_STATES = 2, 4, 0xFFFFFFFF
 _HEADER = struct.Struct("=IHHII")  # struct nlmsghdr
@@ -30,24 +32,26 @@ _MESSAGE_BYTES = 16  # struct unix_diag_msg
 _ATTRIBUTE = struct.Struct("=HH")  # struct rtattr
 _INODE = struct.Struct("=I")
 _NO_COOKIE = b"\xff" * 8
-_MAX_PACKET = 8192
+_MAX_PACKET = 8192  # bytes: far more than an answer about one socket takes
 _SOCKET = "socket:["
 _TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")  # the unit of start times in /proc/PID/stat
-_BESIDE_TICKS = _TICKS_A_SECOND // 2
-# A test's way to a kernel without it: OUTLIVE_DEGRADE=unix_diag in the environment.
+_BESIDE_TICKS = _TICKS_A_SECOND // 2  # half a second, see `AcceptTurns`
+# Lets a test pretend that the kernel lacks sock_diag(7): OUTLIVE_DEGRADE=unix_diag in the environment.
 _HAS_UNIX_DIAG = "unix_diag" not in os.environ.get("OUTLIVE_DEGRADE", "").split(",")
+# Errors that say something about us (no descriptors, no memory) and nothing about the peer.
 _NO_ROOM = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 
 
 class PeerProcess:
-    """A process and its user. Holds one descriptor until `close`."""
+    """A process that connected, and its user. Holds one descriptor until `close`."""
 
     __slots__ = ("_inode", "_pidfd", "pid", "uid")
 
     def __init__(self, pid: int, uid: int, *, pidfd: int, inode: int = 0) -> None:
-        """Take a pidfd, which is closed with this (-1: the process is gone).
+        """Own a pidfd from now on (-1: the process is gone).
 
-        `inode`: the socket that the process must hold to be the caller; 0 where the pidfd is the kernel's own word.
+        `inode`: the socket that the process must still hold to be the caller; 0 where the kernel itself returned the pidfd,
+        which needs no such check.
         """
         self.pid = pid
         self.uid = uid
@@ -56,37 +60,40 @@ class PeerProcess:
 
     @classmethod
     def behind(cls, connection: socket.SocketType, turns: "AcceptTurns") -> "PeerProcess":
-        """Return who connected to a Unix socket, whose connection was just accepted in one of these turns.
+        """Return the process that connected to a Unix socket; the connection was just accepted in one of these turns.
 
-        Before Linux 6.5 the kernel tells the pid only, which may be another process's by now: then the process that has
-        it is the caller if it holds the other end. Where that cannot be seen (sock_diag(7) is missing, or the process has
-        closed its /proc to us), it is the caller if it began before the accept loop's previous turn: a connection of that
-        turn would have been taken there. Any other process is as good as gone; a true caller that has just begun is
-        known when it connects again.
+        Before Linux 6.5 the kernel returns only the pid, which may be another process's by now. Then the process with that
+        pid is the caller if it holds the other end of the connection. Two things can hide the other end: a kernel without
+        sock_diag(7), and a process that has closed its /proc to us. In these cases the process is the caller if it began
+        before the previous turn of the accept loop, because a connection of that time would have been accepted in that
+        turn. Every other process counts as gone; a true caller that has just begun is recognised when it connects again.
 
         Raises:
             OSError: There are no descriptors left.
         """
         pid, uid = peer_of(connection)
-        inode = 0
+        inode = 0  # 0 while the pidfd needs no second proof
         try:
             pidfd = peer_pidfd(connection)
+            # Before Linux 6.5: the pid has to be tied to this connection in another way.
             if pidfd is None:
                 inode = _other_end(connection)
                 pidfd = os.pidfd_open(pid) if pid > 0 else -1
                 if pidfd >= 0 and not (inode and _shows_descriptors(pid)):
+                    # The other end cannot be seen: the start time decides.
                     inode = 0
                     if not 0 < start_ticks(pid) < turns.previous_ticks:
                         os.close(pidfd)
                         pidfd = -1
         except ProcessLookupError:
             pidfd = -1
+        # Whatever is accepted from now on has connected after this connection, or lay beside it in the backlog.
         turns.finish()
         return cls(pid, uid, pidfd=pidfd, inode=inode)
 
     @classmethod
     def holding(cls, inode: int, pid: int, uid: int) -> "PeerProcess":
-        """Return a process that was just seen to hold a socket; gone if it does not hold it any more.
+        """Return a process that was just seen to hold a socket; it counts as gone if it does not hold the socket any more.
 
         Raises:
             OSError: There are no descriptors left.
@@ -98,7 +105,7 @@ class PeerProcess:
         return cls(pid, uid, pidfd=pidfd, inode=inode)
 
     def is_there(self) -> bool:
-        """Tell whether it lives, so that its pid has been its own since it came. A zombie has nothing to say any more."""
+        """Return whether the process lives, so that its pid has been its own all the time. A zombie counts as gone."""
         if self._pidfd < 0:
             return False
         if self._inode and self._inode not in sockets_of(self.pid):
@@ -106,27 +113,28 @@ class PeerProcess:
         return not has_exited(self._pidfd)
 
     def close(self) -> None:
-        """Let go of the process: it is as good as gone from now on."""
+        """Close the pidfd: the process counts as gone from now on."""
         if self._pidfd >= 0:
             os.close(self._pidfd)
             self._pidfd = -1
 
 
 class AcceptTurns:
-    """Before when everything that is accepted now was certainly not connected yet: `previous_ticks`, since boot.
+    """`previous_ticks`: a moment before which no connection that is accepted now was made, in clock ticks since boot.
 
-    A listener's backlog is taken in the order of the connections, and whole. So what comes after one that was taken has
-    connected later, but for those that lay beside it in the backlog; half a second is longer than these take.
+    The kernel keeps a listener's backlog in the order of the connections, and the accept loop empties it. So a connection
+    that is accepted after another one was also made later, except for connections that waited in the backlog together;
+    half a second is longer than accepting all of those takes.
     """
 
     __slots__ = ("previous_ticks",)
 
     def __init__(self) -> None:
-        """Begin now, when the socket begins to listen."""
+        """Begin now, at the moment when the socket begins to listen."""
         self.previous_ticks = _now_ticks()
 
     def finish(self) -> None:
-        """Note that a connection was taken."""
+        """Record that a connection was accepted."""
         self.previous_ticks = max(self.previous_ticks, _now_ticks() - _BESIDE_TICKS)
 
 
@@ -139,12 +147,12 @@ def _shows_descriptors(pid: int) -> bool:
 
 
 def sockets_of(pid: int) -> Iterator[int]:
-    """Yield for each descriptor of a process the inode of its socket, 0 where it is none (proc_pid_fd(5)): 2 us each."""
+    """Yield for each descriptor of a process its socket's inode, 0 for what is no socket (proc_pid_fd(5)): 2 us each."""
     try:
         with os.scandir(f"/proc/{pid}/fd") as entries:
             for entry in entries:
                 yield _socket_inode(entry.path)
-    except OSError:  # another user's, or gone
+    except OSError:  # another user's process, or one that is gone
         return
 
 
@@ -157,7 +165,7 @@ def _socket_inode(path: str) -> int:
 
 
 def _other_end(connection: socket.SocketType) -> int:
-    """Return the inode of the socket at a connection's other end (sock_diag(7)), 0 where the kernel does not tell."""
+    """Return the inode of the socket at a connection's other end (sock_diag(7)), 0 where the kernel does not name it."""
     if not _HAS_UNIX_DIAG:
         return 0
     request = _REQUEST.pack(
@@ -166,15 +174,17 @@ def _other_end(connection: socket.SocketType) -> int:
     head = _HEADER.pack(_HEADER.size + len(request), _SOCK_DIAG_BY_FAMILY, _NLM_F_REQUEST, 1, 0)
     try:
         with socket.socket(socket.AF_NETLINK, socket.SOCK_DGRAM, _NETLINK_SOCK_DIAG) as netlink:
-            netlink.settimeout(0.0)  # the kernel has answered when `send` returns
+            netlink.settimeout(0.0)  # no waiting: the kernel has put its answer there before `send` returns
             netlink.send(head + request)
             packet = netlink.recv(_MAX_PACKET)
     except OSError as error:
         if error.errno in _NO_ROOM:
             raise
         return 0
+    # An answer of another kind is an error message: the kernel has no unix_diag, or the socket is gone.
     if _HEADER.unpack_from(packet)[1] != _SOCK_DIAG_BY_FAMILY:
         return 0
+    # Attributes follow the message, each aligned to 4 bytes (netlink(7)); the peer's inode is one of them.
     at = _HEADER.size + _MESSAGE_BYTES
     while at + _ATTRIBUTE.size < len(packet):
         length, kind = _ATTRIBUTE.unpack_from(packet, at)
@@ -184,19 +194,20 @@ def _other_end(connection: socket.SocketType) -> int:
     return 0
 
 
-# O_NONBLOCK says what is true: procfs does not wait for anybody here.
+# O_NONBLOCK documents a fact: reading procfs does not wait here for any process.
 _LOOK = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
-_MAX_DEPTH = 256  # deeper than any tree of people; a chain that changes while it is walked must end
-_MAX_KNOWN = 4096
+# Deeper than any real tree; the walk must end even when the chain changes while it is walked.
+_MAX_DEPTH = 256
+_MAX_KNOWN = 4096  # remembered judgements; the oldest is forgotten first, and is only judged once more
 
 
 class Ancestor:
-    """One process of a lineage, as /proc/PID/stat told it (proc_pid_stat(5)); `ticks` makes the pid an identity."""
+    """One process of a lineage, as read from /proc/PID/stat (proc_pid_stat(5)); pid and `ticks` together identify it."""
 
     __slots__ = ("parent", "pid", "session", "ticks")
 
     def __init__(self, pid: int, *, parent: int, session: int, ticks: int) -> None:
-        """Keep what was read."""
+        """Store what was read."""
         self.pid = pid
         self.parent = parent
         self.session = session
@@ -204,43 +215,42 @@ class Ancestor:
 
 
 class Descent:
-    """Whether a process lives in the keeper's trees (None: it is gone, or hidden), and what was looked at for that.
+    """Whether a process descends from the keeper (None: it is gone, or hidden), and the `chain` that was walked to decide it.
 
-    `is_known`: it was judged before and found outside, and nobody but itself was looked at.
+    `is_known`: this process was judged before and was found outside, so nothing but itself was looked at.
     """
 
     __slots__ = ("chain", "is_inside", "is_known")
 
     def __init__(self, chain: list[Ancestor], *, is_inside: bool | None, is_known: bool = False) -> None:
-        """Keep all three."""
+        """Store all three."""
         self.is_inside = is_inside
         self.chain = chain
         self.is_known = is_known
 
 
 class Ancestry:
-    """Judges processes. Who was found outside stays so: ancestors do not change, only the first one can be lost."""
+    """Judges processes. A verdict "outside" stays valid: a process never gets new ancestors, it can only lose the nearest."""
 
     def __init__(self, sessions: Callable[[Collection[int]], Collection[int]]) -> None:
-        """Take what returns those of some POSIX sessions that are the keeper's, or a command's."""
+        """Take a function that returns those of the given POSIX sessions that are the keeper's, or a command's."""
         self._sessions = sessions
-        self._outside: dict[
-            tuple[int, int], bool
-        ] = {}  # True: judged itself, not only passed on another's way up
+        # Processes found outside, by pid and start ticks. True: judged itself; False: only an ancestor of one that was.
+        self._outside: dict[tuple[int, int], bool] = {}
 
     def judge(self, pid: int) -> Descent:
-        """Tell whether a process lives in the keeper's trees."""
+        """Decide whether a process descends from the keeper."""
         first = _look(pid)
         if first is None:
             return Descent([], is_inside=None)
         if (pid, first.ticks) in self._outside:
             is_known = self._outside.pop((pid, first.ticks))
-            self._outside[pid, first.ticks] = True
+            self._outside[pid, first.ticks] = True  # put at the end: it was used, so it is forgotten last
             return Descent([], is_inside=False, is_known=is_known)
         chain = lineage(first, known=self._outside)
         if chain is None:
             return Descent([], is_inside=None)
-        if self._sessions({one.session for one in chain} - {0}):  # 0: one that a pid namespace hides
+        if self._sessions({one.session for one in chain} - {0}):  # 0: a session that a pid namespace hides
             return Descent(chain, is_inside=True)
         for one in reversed(chain):
             self._outside[one.pid, one.ticks] = one is first
@@ -249,32 +259,33 @@ class Ancestry:
         return Descent(chain, is_inside=False)
 
     def forget(self, pid: int) -> None:
-        """Take back that a process is outside: something else has told so."""
+        """Forget that a process is outside: another source has proved the opposite."""
         for key in [key for key in self._outside if key[0] == pid]:
             del self._outside[key]
 
     def forget_all(self) -> None:
-        """Judge everybody anew: sessions are known now that were not before."""
+        """Forget every verdict: sessions are known now that were not known before."""
         self._outside.clear()
 
 
 def ancestry(pid: int) -> list[Ancestor] | None:
-    """Return a process and its ancestors, as `lineage`; None also where it is gone, or hidden."""
+    """Return a process and its ancestors, as `lineage` does; None also where the process is gone, or hidden."""
     first = _look(pid)
     return None if first is None else lineage(first)
 
 
 def lineage(first: Ancestor, *, known: Collection[tuple[int, int]] = ()) -> list[Ancestor] | None:
-    """Return a process and its ancestors, up to the first of the machine, or to one that is `known`.
+    """Return a process and its ancestors, up to the first process of the machine, or to one that is `known`.
 
-    None when the chain broke while it was walked.
+    None when the chain broke while it was walked: then nothing is known about the process.
     """
     chain = [first]
     while (parent := chain[-1].parent) > 1:
         found = _look(parent)
         if found is None or found.ticks > chain[-1].ticks or len(chain) > _MAX_DEPTH:
-            # Its parent has ended meanwhile, and a younger process may have that pid (parents are older, also those
-            # that adopt: prctl(2) PR_SET_CHILD_SUBREAPER). Whose child it is now is told by another look.
+            # The parent has ended meanwhile, and a younger process may have got its pid: a true parent is always older,
+            # also one that adopts orphans (prctl(2) PR_SET_CHILD_SUBREAPER). A second look at the child shows which
+            # process has adopted it.
             again = _look(chain[-1].pid)
             if again is None or again.ticks != chain[-1].ticks or again.parent == parent:
                 return None
@@ -287,7 +298,7 @@ def lineage(first: Ancestor, *, known: Collection[tuple[int, int]] = ()) -> list
 
 
 def _look(pid: int) -> Ancestor | None:
-    if pid <= 0:  # of another pid namespace
+    if pid <= 0:  # 0 stands for a parent in another pid namespace
         return None
     try:
         fd = os.open(f"/proc/{pid}/stat", _LOOK)
@@ -299,5 +310,6 @@ def _look(pid: int) -> Ancestor | None:
         return None
     finally:
         os.close(fd)
-    fields = raw[raw.rindex(b")") + 2 :].split(None, 20)  # the name may contain blanks and parentheses
+    # The name may hold blanks and parentheses: the other fields begin after the last closing one.
+    fields = raw[raw.rindex(b")") + 2 :].split(None, 20)
     return Ancestor(pid, parent=int(fields[1]), session=int(fields[3]), ticks=int(fields[19]))

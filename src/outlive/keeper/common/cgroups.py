@@ -1,7 +1,7 @@
-"""Control groups that limit a command's whole tree: where they can be made, and what is done with one at the end.
+"""Control groups that limit a command's whole tree: where they can be made, what happened in them, and their removal.
 
-The command makes its group and enters it itself (`confine`); the supervisor looks whether memory ran out in it, and
-removes it when nobody is left.
+The command makes its group and enters it itself (`sandbox.confine`). The supervisor checks whether memory ran out in the
+group, and removes the group once no process is left in it.
 """
 
 import contextlib
@@ -10,26 +10,27 @@ from collections.abc import Iterable
 
 from outlive.keeper.common.files import read_small
 
-# Controller: its file of version 2, and of version 1.
+# By controller: the limit's file in version 2, and in version 1, of the kernel's control groups.
 _FILES = {
-    "cpu": ("cpu.max", "cpu.cfs_quota_us"),  # each takes a quota alone, and keeps its period
+    "cpu": ("cpu.max", "cpu.cfs_quota_us"),  # each accepts a quota alone, and keeps its period
     "memory": ("memory.max", "memory.limit_in_bytes"),
     "pids": ("pids.max", "pids.max"),
 }
-# A keeper that lies in a group of this name has the group above to itself, and makes its groups beside its own. Version 2
-# demands that: a group bounds others below it only when no process is in it (cgroups(7), "no internal processes").
+# A keeper in a group of this name owns the group above it, and makes its commands' groups beside its own. Version 2 demands
+# that: a group limits groups below it only while no process is in it (cgroups(7), "no internal processes").
 LEAF = "outlive-keeper"
-_EVENTS = ("memory.events", "memory.oom_control")  # version 2, version 1: both count oom_kill
+_EVENTS = ("memory.events", "memory.oom_control")  # version 2, version 1: both have a line "oom_kill COUNT"
 
 
 def find_limits(pid: int) -> dict[str, str]:
-    """Return by controller the path of its limit file, with {} for the name of a group; only those that can be made.
+    """Return by controller the path of its limit file, with {} for a group's name; only controllers that work here.
 
-    Below the group of `pid`, the keeper (a group below the server's would end with the server's unit), or beside it where
-    it is called `LEAF`.
+    Groups are made below the keeper's own group (`pid`): a group below the server's would end with the server's unit. A
+    keeper in a group called `LEAF` makes them beside its own.
     """
     found = {}
     for controller, (second, first) in _FILES.items():
+        # Version 2 first: where both are mounted it is the one that limits a whole tree.
         for kind, name, file in (("cgroup2", "", second), ("cgroup", controller, first)):
             root, path = mount_point(kind, name), group_of(name, pid)
             if root is None or path is None:
@@ -45,12 +46,13 @@ def find_limits(pid: int) -> dict[str, str]:
 
 
 def _hand_down(group: str, controller: str) -> None:
-    """Let the groups below bound something; where that is not ours to do they stay without."""
+    """Let groups below limit something; where this process may not change that, they stay without the controller."""
     with contextlib.suppress(OSError), open(f"{group}/cgroup.subtree_control", "w", encoding="ascii") as file:
         file.write(f"+{controller}")
 
 
 def _can_limit(parent: str, file: str) -> bool:
+    # The only reliable test: make a group, and look whether its limit file exists and can be written.
     group = f"{parent}/outlive-probe-{os.getpid()}"
     try:
         os.mkdir(group)
@@ -64,7 +66,7 @@ def _can_limit(parent: str, file: str) -> bool:
 
 
 def ran_out_of_memory(groups: Iterable[str]) -> bool:
-    """Tell whether the kernel has ended somebody in one of these groups for want of memory."""
+    """Return whether the kernel has killed a process in one of these groups for want of memory."""
     for group in groups:
         for name in _EVENTS:
             for line in (read_small(f"{group}/{name}") or b"").splitlines():
@@ -75,7 +77,7 @@ def ran_out_of_memory(groups: Iterable[str]) -> bool:
 
 
 def remove_groups(groups: Iterable[str]) -> None:
-    """Remove groups that nobody is in any more; that one is not there is a success."""
+    """Remove groups that hold no process any more; a group that is missing is a success."""
     for group in groups:
         with contextlib.suppress(OSError):
             os.rmdir(group)

@@ -1,8 +1,8 @@
-"""The state folder's disk: what it takes now (`look_at`), and a `Reserve` that is given up when it takes nothing more.
+"""The state folder's disk: what it accepts now (`look_at`, `probe`), and a `Reserve` to give up when it is full.
 
-The reserve is many small files, so that it holds inodes as well as space: whoever must write a record (why a command was
-stopped, how it ended) gives up one file, and tries again. Any process may; the supervisor makes them anew when there is
-space (decision 136).
+The reserve consists of many small files, so that it holds inodes as well as space. A process that must write a record (why
+a command was stopped, how it ended) removes one of these files, and tries again. Any process may do so; only the supervisor
+makes the files anew, once there is space (decision 136).
 """
 
 import contextlib
@@ -16,38 +16,40 @@ from outlive.core.layout import Degraded
 _Result = TypeVar("_Result")
 
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
-_NO_SUCH_FILES = frozenset(
-    {errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL}
-)  # this file system knows no O_TMPFILE
-# Less than this is full: a start takes 7 inodes and some blocks of 4 KiB, an answer from SQLite's log a few more.
+# Errors of a file system that does not know O_TMPFILE (open(2)).
+_NO_SUCH_FILES = frozenset({errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL})
+# Less free space than this counts as full: a start takes 7 inodes and some blocks of 4 KiB, an answer out of SQLite's
+# write-ahead log a few more.
 _LEAST_BYTES = 256 << 10
 _LEAST_INODES = 16
 
-_PIECE_BYTES = 16 << 10  # four records of a block each
-_MOST_PIECES = 256  # 4 MiB: the last words of some hundred commands that all end on a full disk
-_SHARE = 16  # of a small file system no more than this part
-_SLICE = 16  # pieces made in one turn: about 0.5 ms
-_MOST_FOR_ONE = 16  # a record takes a block and an inode; others may be faster to take what was given up
+_PIECE_BYTES = 16 << 10  # of one file: room for four records of one block each
+_MOST_PIECES = 256  # 4 MiB: enough for the end records of some hundred commands that all end on a full disk
+_SHARE = 16  # on a small file system the reserve takes no more than this part of it
+_SLICE = 16  # files made in one turn of the supervisor's loop: about 0.5 ms
+# Tries for one record: it takes a block and an inode, but other processes may take what was given up first.
+_MOST_FOR_ONE = 16
 
 
 def look_at(root: str) -> Degraded | None:
-    """Return what keeps the state folder from being written, by what its file system says of itself; None: nothing.
+    """Return what prevents writing to the state folder, as its file system reports it; None when nothing does.
 
-    One system call, and no writing: a quota is not seen, nor a file system that went read-only by an error (`probe`).
+    One system call, nothing is written. It does not see a quota, nor a file system that an error has made read-only
+    (`probe` does).
     """
     try:
         found = os.statvfs(root)
     except (FileNotFoundError, NotADirectoryError):
         return "folder_gone"
     except OSError:
-        return None  # it says nothing: the attempt to write has to
+        return None  # unknown: the attempt to write will show
     if found.f_flag & os.ST_RDONLY:
         return "read_only"
     return None if _has_room(found, bytes_=_LEAST_BYTES, inodes=_LEAST_INODES) else "disk_full"
 
 
 def probe(root: str) -> Degraded | None:
-    """Return the same by trying: a file without a name is written."""
+    """Return the same by trying: write to a file without a name, which leaves no trace."""
     found = look_at(root)
     if found is not None:
         return found
@@ -70,7 +72,7 @@ def probe(root: str) -> Degraded | None:
 
 
 def _has_room(found: os.statvfs_result, *, bytes_: int, inodes: int) -> bool:
-    """Tell whether so much is free; a size of 0 means that there is no limit (btrfs for inodes, tmpfs for both)."""
+    """Return whether this much is free; a size of 0 means "no limit" (btrfs for inodes, tmpfs for both)."""
     is_enough = not found.f_blocks or found.f_bavail * found.f_frsize >= min(
         bytes_, found.f_blocks * found.f_frsize // _SHARE
     )
@@ -78,16 +80,19 @@ def _has_room(found: os.statvfs_result, *, bytes_: int, inodes: int) -> bool:
 
 
 class Reserve:
-    """The reserve of one state folder. Holds nothing in memory but when it was whole: every process sees the same files."""
+    """The reserve of one state folder, shared by all processes through its files.
+
+    In memory it only remembers the folder's time stamp of when the reserve was last complete.
+    """
 
     def __init__(self, root: str) -> None:
-        """Name the state folder; nothing is made yet."""
+        """Name the state folder; no file is made yet."""
         self._root = root
         self._folder = f"{root}/reserve"
         self._whole_at_ns = -1
 
     def give_up(self, *, keep: int = 0) -> bool:
-        """Remove one piece, unless only `keep` of them are left; tell whether there was one."""
+        """Remove one file, unless only `keep` of them are left; return whether one was removed."""
         while True:
             names = self._names()
             if len(names) <= keep:
@@ -95,16 +100,16 @@ class Reserve:
             try:
                 os.unlink(f"{self._folder}/{names[-1]}")
             except FileNotFoundError:
-                continue  # somebody else needed it at the same moment
+                continue  # another process needed the same one at the same moment
             except OSError:
                 return False
             return True
 
     def fit(self, write: Callable[[], _Result]) -> _Result:
-        """Return what `write` returns; where the disk is full it is called again with a piece given up, some times.
+        """Return what `write` returns; while the disk is full, give up one file and call it again, some times.
 
         Raises:
-            OSError: What `write` raises for another reason, or still.
+            OSError: `write` failed for another reason, or still fails.
         """
         for _ in range(_MOST_FOR_ONE):
             try:
@@ -116,11 +121,12 @@ class Reserve:
 
     @property
     def for_records(self) -> int:
-        """A quarter of the pieces: what the output of ended commands (2 MiB of each at most) must leave for records."""
+        """A quarter of the files: the output of ended commands (at most 2 MiB each) must leave them for end records."""
         return self._wanted() // 4
 
     def refill(self) -> bool:
-        """Make some of the missing pieces, where there is much more space than they take; tell whether to go on."""
+        """Make some of the missing files, if there is much more space than they take; return whether to go on."""
+        # Unchanged since it was complete: one stat(2) instead of a listing, on every turn of the loop.
         with contextlib.suppress(OSError):
             if os.stat(self._folder).st_mtime_ns == self._whole_at_ns:
                 return False
@@ -131,11 +137,12 @@ class Reserve:
             if missing <= 0:
                 self._whole_at_ns = os.stat(self._folder).st_mtime_ns
                 return False
+            # With a margin, so that the reserve is not what fills the disk again.
             if not _has_room(found, bytes_=missing * _PIECE_BYTES + 2 * _LEAST_BYTES, inodes=2 * missing):
                 return False
             self._make(set(names), min(missing, _SLICE))
         except OSError:
-            return False  # it is tried again from time to time
+            return False  # the supervisor tries again from time to time
         return True
 
     def _make(self, names: set[str], count: int) -> None:
@@ -151,14 +158,14 @@ class Reserve:
             try:
                 os.posix_fallocate(fd, 0, _PIECE_BYTES)
             except OSError:
-                os.unlink(path)  # an empty one would be no piece
+                os.unlink(path)  # an empty file reserves no space
                 raise
             finally:
                 os.close(fd)
             count -= 1
 
     def _wanted(self, found: os.statvfs_result | None = None) -> int:
-        """Return how many pieces the reserve has when it is whole: fewer on a small file system."""
+        """Return how many files the complete reserve has: fewer on a small file system."""
         if found is None:
             try:
                 found = os.statvfs(self._root)

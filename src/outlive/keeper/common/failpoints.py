@@ -1,7 +1,7 @@
-"""Places where a test may kill this process: `hit("shim.spawned")` costs one comparison when none is armed.
+"""Points in the keeper's code at which a test may kill the process: `hit("shim.spawned")`.
 
-Armed by OUTLIVE_FAILPOINT="name@token-file" in the keeper's environment; the token file is consumed, so that
-the successor does not die at the same place again. Never armed in normal operation.
+OUTLIVE_FAILPOINT="name@token-file" in the keeper's environment arms one. The token file is removed when the process dies,
+so its successor does not die at the same point again. Never armed in normal operation: then a call costs one comparison.
 """
 
 import os
@@ -11,7 +11,7 @@ armed, _, _TOKEN = os.environ.get("OUTLIVE_FAILPOINT", "").partition("@")
 
 
 def hit(name: str) -> None:
-    """Die by SIGKILL when `name` is the one that is `armed` and its token file is still there."""
+    """Die by SIGKILL if `name` is the one that is `armed` and its token file is still there."""
     if name != armed:
         return
     try:

@@ -1,9 +1,9 @@
-"""Small files of the keeper: read whole, written whole.
+"""Small files of the keeper: read whole, written whole; among them the records that say which process a command is.
 
-A record of a process folder (`pid`, `exit`, `done`) is written once, by one `write` into an empty file that lies
-ready: readers and successors see nothing or all of it. An empty file is no record yet (decision 27).
+A record of a process folder (`pid`, `exit`, `done`) is written once, by a single write(2) into an empty file that was made
+beforehand: readers and successors see nothing of it or all. An empty file is no record yet (decision 27).
 
-What a process folder's records tell the keeper: who the command is, and how it ended.
+What the records mean is defined in `protocols.frames`. This module never decides what follows from them; the supervisor does.
 """
 
 import contextlib
@@ -12,12 +12,12 @@ import os
 
 from outlive.protocols.frames import ExitRecord, PidRecord, decode_end, decode_exit, decode_pid
 
-_SMALL_BYTES = 1 << 16
-_BIG_BYTES = 1 << 20
+_SMALL_BYTES = 1 << 16  # more than any record; also the first read of a file of any size
+_BIG_BYTES = 1 << 20  # a read of the rest of a large file
 
 
 def read_small(path: str) -> bytes | None:
-    """Return a small file's content, None when it cannot be read; three system calls, a third of open()'s cost."""
+    """Return a small file's content, None when it cannot be read; three system calls, a third of the cost of `open`."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -50,7 +50,7 @@ def read_any(path: str) -> bytes:
 
 
 def remove_folder(folder: str) -> None:
-    """Remove a folder of files, as far as it is there."""
+    """Remove a folder that holds only files; a missing one is no error."""
     with contextlib.suppress(OSError):
         for name in os.listdir(folder):
             os.unlink(f"{folder}/{name}")
@@ -66,10 +66,10 @@ def is_written(path: str) -> bool:
 
 
 def write_once(path: str, content: bytes) -> None:
-    """Write a record into its empty (or missing) file with one system call, without a rename's 10 us.
+    """Write a record into its empty (or missing) file with one system call; a rename would cost 10 us more.
 
-    The kernel makes a file's new size known after the bytes are there, and does not interrupt a write within a page:
-    what is shorter than a page is seen whole or not at all, whenever the writer is killed.
+    The kernel publishes a file's new size after the bytes are in place, and does not interrupt a write within one page: a
+    record shorter than a page is seen whole or not at all, at whatever moment the writer is killed.
 
     Raises:
         OSError: The disk is full; the file is as empty as before.
@@ -84,7 +84,7 @@ def write_once(path: str, content: bytes) -> None:
 
 
 def write_whole(path: str, content: bytes) -> None:
-    """Replace a file: readers and successors see the old content or the new one, never a part."""
+    """Replace a file: readers and successors see the old content or the new, never a part of it."""
     write_prepared(path + ".new", content)
     os.rename(path + ".new", path)
 
@@ -92,8 +92,8 @@ def write_whole(path: str, content: bytes) -> None:
 def write_prepared(path: str, content: bytes, *, mode: int = 0o600) -> None:
     """Write a file that is empty or missing; what an interrupted attempt left in it is cut off.
 
-    Never with O_TRUNC: ext4 then allocates the blocks and writes them out when the file is closed, 45 us
-    (mount option auto_da_alloc), also when there was nothing to truncate.
+    Never with O_TRUNC: ext4 then allocates the blocks and writes them out when the file is closed, which takes 45 us (mount
+    option auto_da_alloc), even when there was nothing to truncate.
     """
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, mode)
     try:
@@ -107,12 +107,12 @@ def write_prepared(path: str, content: bytes, *, mode: int = 0o600) -> None:
 
 
 def read_pid(folder: str) -> PidRecord | None:
-    """Return the command's identity; None when it was not recorded (yet)."""
+    """Return the command's pid and start time; None when they were not recorded (yet)."""
     return decode_pid(read_small(f"{folder}/pid") or b"")
 
 
 def read_end(folder: str) -> ExitRecord | None:
-    """Return how the command ended: the shim's line in `pid`, or else `exit`; None when nobody recorded it."""
+    """Return how the command ended, from the shim's line in `pid` or else from `exit`; None when no record exists."""
     try:
         ended = decode_end(read_small(f"{folder}/pid") or b"")
     except ValueError:
@@ -121,7 +121,7 @@ def read_end(folder: str) -> ExitRecord | None:
 
 
 def read_exit(path: str) -> ExitRecord | None:
-    """Return an exit record that has a file of its own, or a note; None when there is none."""
+    """Return an exit record from a file of its own (`exit`, or a guardian's note); None when there is none."""
     try:
         return decode_exit(read_small(path) or b"")
     except ValueError:

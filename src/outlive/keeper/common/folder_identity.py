@@ -1,15 +1,15 @@
-"""Whether a state folder is the one that was made here, or a copy of it: `claim_folder`.
+"""Whether a state folder is the original or a copy (`claim_folder`), and what a copy gives up (`let_go`).
 
-The file `identity` has one line: a random id, the device and the inode of the folder it was made in, the boot, and what its
-containers are labelled with. A folder that lies under another inode is a copy (`cp -a`, a restored backup, a `mv` to another
-file system): what its journal calls live is the original's. It takes a new identity, after `folder_copy` has let go of that.
-A `mv` within a file system keeps the inode, and a bind mount and a symbolic link lead to it.
+The file `identity` has one line: a random id, the device and inode of the folder in which it was made, the boot id, and the
+label of the folder's containers. A folder that has another inode now is a copy (`cp -a`, a restored backup, a `mv` to
+another file system): the processes that its journal calls live are the original's. The copy takes a new identity, after
+`let_go` has given up whatever belongs to the original. A `mv` within a file system keeps the inode; a bind mount and a
+symbolic link lead to the same one.
 
-A folder of before there were identities is taken for an original: what runs in it is taken over.
+A folder of a version that wrote no identity is taken for an original: what runs in it is taken over.
 
-What a copy of a state folder lets go of: everything that lives, which is the original's. Nothing is signalled or dialled.
-
-Each step may be repeated: whoever was killed in the middle left the folder a copy still (`folder_identity`).
+In a copy nothing is signalled and no socket is connected to: both would reach the original. Each step may be repeated: if
+the process is killed in between, the folder still counts as a copy, and the next process begins anew.
 """
 
 import contextlib
@@ -28,9 +28,9 @@ from outlive.protocols.frames import COPIED, ExitRecord, decode_identity, encode
 
 
 def let_go(layout: Layout) -> None:
-    """Call lost what lived when the copy was made, and remove what leads to the original. The journal goes last."""
+    """Record as lost what lived when the copy was made, and remove what leads to the original. The journal goes last."""
     live = read_journal(layout.live)
-    # Behind a link lie the original's own folders.
+    # Behind a symbolic link lie the original's own folders: they must not be changed.
     if not os.path.islink(layout.processes):
         for process_id in [*live, *_followed(layout)]:
             _call_lost(layout.process(process_id))
@@ -44,7 +44,7 @@ def let_go(layout: Layout) -> None:
         layout.service,
     ):
         _remove(path)
-    # By `cp -al` these are the original's very files.
+    # After `cp -al` these are hard links to the original's own files: writing to them would write to the original.
     index = (layout.registry, f"{layout.registry}-wal", f"{layout.registry}-shm")
     for path in (
         layout.supervisor_lock,
@@ -58,6 +58,7 @@ def let_go(layout: Layout) -> None:
             _remove(path)
     if not os.path.islink(layout.containers):
         shutil.rmtree(layout.containers, ignore_errors=True)
+    # Last, because it lists what is to be done: a kill before this line lets the next process begin anew.
     _remove(layout.live)
     words = f"{layout.root} is a copy: {len(live)} processes live in the original, and are lost here\n"
     with (
@@ -68,18 +69,18 @@ def let_go(layout: Layout) -> None:
 
 
 def _call_lost(folder: str) -> None:
-    """Write how it ended, unless that is known, and remove the socket: a hard link leads to the original's shim."""
+    """Record the end as lost, unless an end is known, and remove the socket: a hard link leads to the original's shim."""
     if not os.path.isdir(folder):
         return
     _remove(f"{folder}/sock")
     if read_end(folder) is None and not is_written(f"{folder}/done"):
         ended = ExitRecord(kind="lost", number=0, ended_ns=time.time_ns(), note=COPIED)
-        with contextlib.suppress(OSError):  # a full disk: without it, it is lost all the same
+        with contextlib.suppress(OSError):  # a full disk: without a record it counts as lost all the same
             write_whole(f"{folder}/exit", encode_exit(ended))
 
 
 def _followed(layout: Layout) -> list[str]:
-    """Return the processes of nodes that were followed, and follow them no more: the original does."""
+    """Return the processes on nodes that were followed, and stop following them: the original does that."""
     found = []
     for node in _names(layout.nodes):
         for name in filter(is_process_id, _names(f"{layout.nodes}/{node}/live")):
@@ -89,7 +90,7 @@ def _followed(layout: Layout) -> list[str]:
 
 
 def _set_waiting_aside(layout: Layout) -> None:
-    """Start nothing twice: what waits here for its turn or an approval waits in the original, or ran there since."""
+    """Start nothing twice: what waits here for its turn or an approval also waits in the original, or has run there."""
     for name in filter(is_process_id, _names(layout.waiting)):
         os.rename(f"{layout.waiting}/{name}", f"{layout.waiting}/{name}{Layout.ASIDE}")
 
@@ -113,14 +114,14 @@ def _remove(path: str) -> None:
         os.unlink(path)
 
 
-_ID_BYTES = 16
+_ID_BYTES = 16  # random: two folders never get the same id
 
 
 def claim_folder(layout: Layout) -> None:
-    """Return when the folder has an identity of its own; whoever is about to use one calls this first.
+    """Return when the folder has an identity of its own; a process calls this before it uses a state folder.
 
-    A folder that has one costs three system calls. Killed at any point, it is done again by the next who calls; by several at
-    once, one after the other.
+    A folder that has one costs three system calls. If the caller is killed at any point, the next caller does it again;
+    several callers at once do it one after the other.
 
     Raises:
         OSError: The folder is missing; or it is a copy, and its new identity cannot be written (a full disk).
@@ -129,8 +130,9 @@ def claim_folder(layout: Layout) -> None:
     try:
         if _stands_in(folder, _read(layout)):
             return
-        # On the folder itself: lock files in a copy may be hard links to the original's (cp -al).
+        # The folder itself is locked: the lock files in a copy may be hard links to the original's (cp -al).
         fcntl.flock(folder, fcntl.LOCK_EX)
+        # Read again: another process may have claimed the folder while this one waited for the lock.
         known = _read(layout)
         if not _stands_in(folder, known):
             _claim(layout, folder, known)
@@ -139,7 +141,7 @@ def claim_folder(layout: Layout) -> None:
 
 
 def _is_same_folder(folder: int, path: str) -> bool:
-    """Tell whether the path leads to an open folder."""
+    """Return whether the path leads to an open folder."""
     try:
         found, held = os.stat(path), os.fstat(folder)
     except OSError:
@@ -148,7 +150,7 @@ def _is_same_folder(folder: int, path: str) -> bool:
 
 
 def moved_to(folder: int) -> str | None:
-    """Return where an open folder lies now; None when it was deleted, or its place cannot be told from here."""
+    """Return the present path of an open folder; None when it was deleted, or its path is not visible from here."""
     if os.fstat(folder).st_nlink == 0:
         return None
     try:
@@ -169,31 +171,33 @@ def _stands_in(folder: int, known: tuple[str, int, int, str, str] | None) -> boo
 
 
 def _claim(layout: Layout, folder: int, known: tuple[str, int, int, str, str] | None) -> None:
-    from outlive.keeper.common.kernel import BOOT_ID  # noqa: PLC0415 - it loads ctypes; who looks only never gets here
+    # Imported here because it loads ctypes, which a process that finds an identity never needs.
+    from outlive.keeper.common.kernel import BOOT_ID  # noqa: PLC0415 - as above
 
     about = os.fstat(folder)
     name = os.urandom(_ID_BYTES).hex()
     base = name
     if known is None:
-        if os.path.isdir(layout.processes):  # of an earlier version, which labelled containers so
+        # Made by an earlier version, which labelled containers with the path.
+        if os.path.isdir(layout.processes):
             base = os.path.realpath(layout.root)
-    elif (
-        known[2] == about.st_ino and known[3] != BOOT_ID
-    ):  # devices get other numbers at a boot, and nothing lives
+    elif known[2] == about.st_ino and known[3] != BOOT_ID:
+        # The same folder after a boot: devices may get other numbers then, and no process has survived.
         name, base = known[0], known[4]
     elif _is_served(layout):
-        return  # its keeper runs, and this is its folder, whatever was put into it
+        return  # its supervisor runs, so this is the original, whatever file was put into it
     else:
         let_go(layout)
         hit("identity.let_go")
     words = encode_identity(name, about.st_dev, about.st_ino, BOOT_ID, base)
+    # A first identity may fail to be written (full disk); a copy's may not, or the copy would count as the original.
     with contextlib.suppress(OSError) if known is None else contextlib.nullcontext():
         write_whole(layout.identity, words)
     hit("identity.written")
 
 
 def _is_served(layout: Layout) -> bool:
-    """Tell whether a supervisor holds this folder's lock: a file of its own, and no hard link to another folder's."""
+    """Return whether a supervisor holds this folder's lock: a file of its own, not a hard link to another folder's."""
     try:
         return os.stat(layout.supervisor_lock).st_nlink == 1 and holder_of(layout.supervisor_lock) is not None
     except OSError:

@@ -1,6 +1,6 @@
-"""Calls that the standard library does not wrap, and facts read from /proc. Nothing here decides anything.
+"""Calls that the standard library does not wrap, and facts read from /proc. Nothing is decided here.
 
-ctypes is set up once at import, in the clean image that the shims are forked from.
+ctypes is set up once, at import, in the clean process image from which the shims are forked.
 """
 
 import ctypes
@@ -21,9 +21,9 @@ _FS_IOC_GETFLAGS, _FS_IOC_SETFLAGS, _FS_TOPDIR_FL = 0x80086601, 0x40086602, 0x00
 _PIDFD_GET_INFO = 0xC040FF0B  # _IOWR(0xFF, 11, struct pidfd_info), linux/pidfd.h, kernel >= 6.13
 _PIDFD_INFO_EXIT = 1 << 3  # kernel >= 6.15
 _PIDFD_INFO_BYTES = 64
-# Bound once, and without ctypes' errno: looking it up costs each shim pages (decision 23).
+# Looked up once, and without ctypes' errno: a lookup after the fork costs each shim memory pages (decision 23).
 _PRCTL = ctypes.CDLL(None).prctl
-# O_NONBLOCK says what is true: procfs does not make this wait.
+# O_NONBLOCK documents a fact: reading procfs does not wait here.
 _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
 _LIBC.fallocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
 
@@ -37,23 +37,23 @@ BOOT_ID = _read_boot_id()
 
 
 def die_with(parent: int) -> None:
-    """Be killed when `parent` dies, which forked this process (prctl(2) PR_SET_PDEATHSIG)."""
+    """Have the kernel kill this process when `parent` dies, the process that forked it (prctl(2) PR_SET_PDEATHSIG)."""
     _PRCTL(_PR_SET_PDEATHSIG, _SIGKILL, 0, 0, 0)
-    if os.getppid() != parent:  # it has died already
+    if os.getppid() != parent:  # it died before the call above: the kernel will send nothing
         os._exit(0)
 
 
 def become_subreaper() -> None:
     """Make orphaned descendants children of this process (prctl(2) PR_SET_CHILD_SUBREAPER; not inherited by fork)."""
     if _PRCTL(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
-        raise OSError(errno.EINVAL, "PR_SET_CHILD_SUBREAPER")  # the only reason there is
+        raise OSError(errno.EINVAL, "PR_SET_CHILD_SUBREAPER")  # the only error that prctl(2) documents for it
 
 
 def set_dumpable(*, is_dumpable: bool) -> None:
     """Open or close our memory, environment and descriptors to other processes of our user (prctl(2) PR_SET_DUMPABLE).
 
-    Forks inherit it, execve(2) opens them again. While they are closed our files in /proc are root's, so an ordinary
-    user's process cannot write its own id maps.
+    Forks inherit the setting, execve(2) opens them again. While they are closed, root owns our files in /proc, so the process
+    of an ordinary user cannot write its own id maps.
     """
     _PRCTL(_PR_SET_DUMPABLE, int(is_dumpable), 0, 0, 0)
 
@@ -78,6 +78,7 @@ def stat_fields(pid: int) -> list[bytes]:
         return []
     finally:
         os.close(fd)
+    # The name may contain blanks and parentheses: fields are counted from the last closing one.
     return raw[raw.rindex(b")") + 2 :].split()
 
 
@@ -88,11 +89,12 @@ def start_ticks(pid: int) -> int:
 
 
 def open_pidfd(pid: int, ticks: int) -> int:
-    """Return a pidfd of the process that started at `ticks`; -1 when it is gone, whoever has its pid now."""
+    """Return a pidfd of the process that started at `ticks`; -1 when it is gone, even if another process has its pid."""
     try:
         pidfd = os.pidfd_open(pid)
     except OSError:
         return -1
+    # Checked after the pidfd was opened: from then on the pidfd stands for one process only.
     if start_ticks(pid) != ticks:
         os.close(pidfd)
         return -1
@@ -100,16 +102,16 @@ def open_pidfd(pid: int, ticks: int) -> int:
 
 
 def pid_behind(pidfd: int) -> int:
-    """Return the pid that a pidfd stands for, as this process's namespace numbers it; 0 when it has ended or is not there."""
+    """Return the pid that a pidfd stands for, as numbered in this process's namespace; 0 when it has ended or is not in it."""
     with open(f"/proc/self/fdinfo/{pidfd}", "rb") as file:
         for line in file:
             if line.startswith(b"Pid:"):
                 return max(0, int(line[4:]))
-    return 0  # the descriptor is something else
+    return 0  # the descriptor is no pidfd
 
 
 def exit_status_of_zombie(pid: int, ticks: int) -> int | None:
-    """Return the wait status of a zombie that started at `ticks`; None when it is no zombie or not ours to read."""
+    """Return the wait status of a zombie that started at `ticks`; None when it is no zombie, or its status is hidden from us."""
     fields = stat_fields(pid)
     if not fields or fields[0] != b"Z" or int(fields[19]) != ticks or len(fields) < 50:
         return None
@@ -130,7 +132,7 @@ def pidfd_exit_status(pidfd: int) -> int | None:
 
 
 def spread_folders(path: str) -> None:
-    """Ask ext4 to put each folder made in `path` far from the others (chattr(1) attribute T); else do nothing."""
+    """Ask ext4 to put each folder made in `path` far from the others (chattr(1) attribute T); elsewhere do nothing."""
     fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         flags = bytearray(8)
@@ -138,28 +140,28 @@ def spread_folders(path: str) -> None:
         wanted = int.from_bytes(flags, "little") | _FS_TOPDIR_FL
         fcntl.ioctl(fd, _FS_IOC_SETFLAGS, wanted.to_bytes(8, "little"))
     except OSError:
-        return  # another file system: it has other ways
+        return  # another file system: it spreads folders in its own way
     finally:
         os.close(fd)
 
 
 def unread_bytes(fd: int) -> int:
-    """Return how many bytes wait in a pipe or terminal (FIONREAD)."""
+    """Return how many unread bytes are in a pipe or terminal (FIONREAD)."""
     return int.from_bytes(fcntl.ioctl(fd, _FIONREAD, b"\0\0\0\0"), "little")
 
 
 def has_no_writer(fd: int) -> bool:
-    """Tell whether nobody can write into a pipe any more; what was written may still wait in it."""
+    """Return whether every write end of a pipe is closed; what was written before may still be unread."""
     poll = select.poll()
-    poll.register(fd, 0)  # POLLHUP is told without being asked for (poll(2))
+    poll.register(fd, 0)  # POLLHUP is always reported, without being asked for (poll(2))
     return bool(poll.poll(0))
 
 
 def punch_hole(fd: int, offset: int, length: int) -> None:
-    """Release a range of a file; offsets and size stay (fallocate(2) PUNCH_HOLE).
+    """Release a range of a file; offsets and size stay as they are (fallocate(2) PUNCH_HOLE).
 
     Raises:
-        OSError: EOPNOTSUPP where the file system cannot.
+        OSError: EOPNOTSUPP where the file system has no holes.
     """
     if _LIBC.fallocate(fd, _FALLOC_FL_KEEP_SIZE_PUNCH_HOLE, offset, length) != 0:
         raise OSError(ctypes.get_errno(), "fallocate PUNCH_HOLE")

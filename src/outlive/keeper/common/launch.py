@@ -1,9 +1,9 @@
-"""Starting the keeper when nobody listens: for the server and the command line.
+"""Starting the keeper when no supervisor listens (`ensure_keeper`), and asking one for its status (`ask_status`).
 
-Where `outlive keeper run` looks after the keeper (in a unit of systemd, for instance) the start is left to it: a keeper
-that a server launches lies in the server's control group, and would end with it.
+For the server and the command line; neither function needs a lasting connection to the supervisor.
 
-Asking a supervisor who is there, on a connection of its own: `ask_status`. For programs that have no link to it.
+Where `outlive keeper run` looks after the keeper (in a systemd unit, for instance), starting it is left to that program: a
+keeper that a server launches is in the server's control group, and would end with it.
 """
 
 import contextlib
@@ -25,30 +25,31 @@ from outlive.keeper.common.sockets import connect_unix
 from outlive.keeper.common.spawn import keeper_argv, keeper_environment
 from outlive.protocols.keeper import decode_message, encode_message
 
-# Set in the server's unit: the keeper is somebody else's to start, always.
+# Set in the server's unit: another program starts the keeper, always.
 EXTERNAL_VARIABLE = "OUTLIVE_KEEPER_EXTERNAL"
-# There, too: the path of the unit's file (`presence.ownership`).
+# Set there, too: the path of the unit's file (`discovery.ownership`).
 SERVICE_VARIABLE = "OUTLIVE_SERVICE_UNIT"
-_HOST_PATIENCE_S = 3.0  # one that hangs or is being started again must not keep commands from running
+# How long `outlive keeper run` may take: one that hangs, or is being restarted, must not keep commands from running.
+_HOST_PATIENCE_S = 3.0
 
 
 def ensure_keeper(
     state_dir: str, *, deadline_s: float = 8.0, find_shim: Callable[[], str | None] | None = None
 ) -> None:
-    """Return when a supervisor listens on the state folder's socket, starting the keeper if nobody does.
+    """Return when a supervisor listens on the state folder's socket; start the keeper if none does.
 
-    Blocking (about 40 ms for a start). Safe to call by several processes at once: locks let one win. `find_shim` returns
-    the program of shims; a keeper without one forks them.
+    Blocking (about 40 ms for a start). Several processes may call it at once: locks let one of them win. `find_shim` returns
+    the path of the shim program; a keeper without one forks its shims.
 
     Raises:
-        BackendUnavailable: `keeper_unavailable`, nobody listened in time.
+        BackendUnavailable: `keeper_unavailable`, no supervisor listened in time.
     """
     layout = Layout(state_dir)
     begun = time.monotonic()
     until = begun + deadline_s
     launches_at = begun + _patience_s(layout)
-    with contextlib.suppress(OSError):  # told by whoever takes the folder
-        claim_folder(layout)  # before the socket is dialled: in a copy by hard links it is the original's
+    with contextlib.suppress(OSError):  # the process that takes the folder reports the error
+        claim_folder(layout)  # before connecting: in a copy made of hard links the socket is the original's
     while True:
         with contextlib.suppress(FileNotFoundError, ConnectionRefusedError, BlockingIOError):
             connect_unix(layout.keeper_socket).close()
@@ -68,6 +69,7 @@ def ensure_keeper(
                 f"The keeper cannot be started: the file system of {state_dir} is read-only.",
                 hint="Make it writable again (mount -o remount,rw); what runs goes on meanwhile.",
             )
+        # A guardian needs some 40 ms; after two seconds the launch has failed, and is repeated.
         if now >= launches_at:
             launches_at = now + 2.0
             _launch(state_dir, find_shim)
@@ -75,7 +77,7 @@ def ensure_keeper(
 
 
 def _patience_s(layout: Layout) -> float:
-    """Return how long to wait for the one who runs the keeper before it is launched from here."""
+    """Return how long to wait for the program that looks after the keeper before launching it from here."""
     host = holder_of(layout.keeper_lock)
     if host == os.getpid():
         return 0.0
@@ -87,7 +89,7 @@ def _patience_s(layout: Layout) -> float:
 def _launch(state_dir: str, find_shim: Callable[[], str | None] | None) -> None:
     env = keeper_environment("guardian")
     if SHIM_VARIABLE not in env and find_shim is not None and (path := find_shim()) is not None:
-        env[SHIM_VARIABLE] = path  # whoever has set it himself is believed
+        env[SHIM_VARIABLE] = path  # a path that the user has set takes precedence
     subprocess.run(
         keeper_argv("guardian", state_dir, "--first"),
         env=env,
@@ -102,12 +104,12 @@ def _launch(state_dir: str, find_shim: Callable[[], str | None] | None) -> None:
 
 
 def ask_status(layout: Layout, *, within_s: float, with_commands: bool = False) -> dict[str, object] | None:
-    """Return what `Presence.status` tells, None where no answer comes in time, or a refusal. Blocks.
+    """Return the answer of `Lifecycle.status`, None where no answer comes in time, or a refusal. Blocks.
 
     Args:
         layout: The state folder of the supervisor.
         within_s: How long to wait for the answer.
-        with_commands: Ask for `commands`, too, which a supervisor of before does not tell.
+        with_commands: Ask for `commands`, too, which a supervisor of an earlier version does not report.
 
     Raises:
         OSError: No supervisor listens, or its backlog is full.
@@ -115,7 +117,7 @@ def ask_status(layout: Layout, *, within_s: float, with_commands: bool = False) 
     with sockets.connect_unix(layout.keeper_socket) as link:
         poll = select.poll()
         poll.register(link, select.POLLIN)
-        with contextlib.suppress(OSError, ValueError):  # it ends just now
+        with contextlib.suppress(OSError, ValueError):  # the supervisor ends just now
             sockets.send(link, encode_message({"op": "status", "req": 1, "commands": with_commands}))
             if poll.poll(within_s * 1000) and (packet := sockets.receive(link)) is not None and packet[0]:
                 reply, _ = decode_message(packet[0])

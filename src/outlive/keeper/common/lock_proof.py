@@ -1,22 +1,23 @@
-"""Whether the process behind a connection is the supervisor: the one that holds the supervisor's record lock (`pid_lock`).
+"""Whether the process behind a connection is the supervisor: the one that holds the supervisor's record lock.
 
-The uid proves nothing: commands have it, too, and a sandbox does not keep them from connecting to a Unix socket. No file proves
-anything either: an `open` or `guarded` command writes every file of its user. Both the peer and the lock's holder are named by the
-kernel.
+A state folder has a second lock for this, a record lock of the classic kind (fcntl(2) F_SETLK) on `supervisor.pid`. The pid
+in a lock file proves nothing, because every process of our user can write it. The pid of a record lock does: `F_GETLK`
+returns it from the kernel's own table. Such a lock belongs to one process; neither a fork nor a copy of the descriptor has it.
 
-A peer that may gain no privileges (NoNewPrivs) is refused by a process that may: what a `guarded` command cannot do itself it must not
-have done by a shim, also when it has killed the supervisor and taken the lock.
+The lock is on a file of its own, which is empty: a process loses its record locks on a file when it closes any descriptor of
+that file. So the supervisor opens the file before it takes the lock, and never again.
 
-Before Linux 6.5 the peer's pid, as it was when it connected, is all there is: one whose process died before we looked,
-and which the lock's holder has now, passes. Where /proc hides NoNewPrivs (hidepid), the lock alone counts.
+Neither the uid nor a file would be enough. Commands have the same uid, and a sandbox does not keep them from connecting to a
+Unix socket; an `open` or `guarded` command can write every file of its user. The kernel names both the peer of the connection
+and the holder of the lock.
 
-The supervisor's second lock, whose holder the kernel names: a record lock of the classic kind (fcntl(2) F_SETLK).
+A peer that may gain no privileges (NoNewPrivs) is refused by a process that may: a `guarded` command must not have a shim do
+what it cannot do itself, not even after it has killed the supervisor and taken the lock.
 
-The pid in a lock file can be written by every process of our user. The pid of a record lock cannot: `F_GETLK` returns it from
-the kernel's own table. Such a lock belongs to one process; no fork and no copy of the descriptor has it.
+Two gaps remain. Before Linux 6.5 only the peer's pid at the time of connecting is known: if that process has died since, and
+the lock's holder has got its pid, the peer passes. Where /proc hides NoNewPrivs (hidepid), the lock alone decides.
 
-It lies on a file of its own, which holds nothing: a process loses its record locks on a file when it closes any descriptor of that
-file. So the supervisor opens the file before it takes the lock, and never again.
+`common.locks` holds the lock that makes sure there is only one supervisor; this module only proves which process it is.
 """
 
 import errno
@@ -29,16 +30,16 @@ import time
 from outlive.keeper.common.files import read_small
 from outlive.keeper.common.sockets import has_exited, peer_of, peer_pidfd
 
-_FLOCK = struct.Struct("hhqqi")
+_FLOCK = struct.Struct("hhqqi")  # struct flock of fcntl(2): kind, whence, start, length, pid
 _WHOLE_FILE = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
 _GET, _SET, _FREE = fcntl.F_GETLK, fcntl.F_SETLK, fcntl.F_UNLCK
 
 
 def open_pid_lock(path: str) -> int:
-    """Return a descriptor of the lock's file, to take the lock or to ask about it; the file is made if need be.
+    """Return a descriptor of the lock's file, for taking the lock or asking about it; a missing file is made.
 
     Raises:
-        OSError: It cannot be opened.
+        OSError: The file cannot be opened.
     """
     return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
@@ -57,29 +58,31 @@ def take_pid_lock(lock: int) -> bool:
 
 
 def pid_of_holder(lock: int) -> int:
-    """Return the pid of the process that holds the lock: 0 when none does, -1 for one that the kernel does not name."""
+    """Return the pid of the process that holds the lock: 0 when none does, -1 when the kernel does not name it."""
     kind, _, _, _, pid = _FLOCK.unpack(fcntl.fcntl(lock, _GET, _WHOLE_FILE))
     return 0 if kind == _FREE else pid or -1
 
 
-_MARK = b"\nNoNewPrivs:\t"
+_MARK = b"\nNoNewPrivs:\t"  # the beginning of its line in /proc/PID/status
 _READ_BYTES = 4096
+# Errors that say something about us, and nothing about the peer.
 _WANTS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 
 
 def is_lock_holder(connection: socket.SocketType, lock: int, *, may_be_bound: bool = False) -> bool:
-    """Tell whether the process that connected is ours, holds the lock of the open file `lock`, and lives.
+    """Return whether the process that connected is of our user, holds the lock of the open file `lock`, and lives.
 
     Args:
         connection: An accepted connection.
         lock: A descriptor by `open_pid_lock`.
-        may_be_bound: Also serve a process that may gain no privileges.
+        may_be_bound: Also accept a process that may gain no privileges.
 
     Raises:
-        OSError: We are out of descriptors or memory (EMFILE, ENFILE, ENOMEM), but nothing else speaks against it.
+        OSError: We are out of descriptors or memory (EMFILE, ENFILE, ENOMEM), but everything checked so far holds.
     """
     pid, uid = peer_of(connection)
-    # First what needs no descriptor: a process that has exhausted them must not make the holder's proof wait for others'.
+    # First the checks that need no descriptor: while ours are exhausted, strangers are refused at once, and only the
+    # holder's proof has to wait.
     if uid != os.getuid() or pid <= 0 or pid_of_holder(lock) != pid:
         return False
     try:
@@ -89,7 +92,8 @@ def is_lock_holder(connection: socket.SocketType, lock: int, *, may_be_bound: bo
     try:
         if not may_be_bound and is_bound(pid):
             return False
-        # Last and once more: what was asked by number was about the process that connected, if it lives and holds the lock still.
+        # Asked again at the end: everything above was asked by pid. It was about this peer if the peer still lives, and
+        # it still holds if the lock is still the peer's.
         is_there = _is_there(pid) if pidfd is None else not has_exited(pidfd)
         return is_there and pid_of_holder(lock) == pid
     finally:
@@ -98,10 +102,10 @@ def is_lock_holder(connection: socket.SocketType, lock: int, *, may_be_bound: bo
 
 
 def is_bound(pid: int) -> bool:
-    """Tell whether a process may gain no privileges (NoNewPrivs, proc_pid_status(5)); False where /proc hides it.
+    """Return whether a process may gain no privileges (NoNewPrivs, proc_pid_status(5)); False where /proc hides it.
 
     Raises:
-        OSError: As above.
+        OSError: We are out of descriptors or memory (EMFILE, ENFILE, ENOMEM).
     """
     try:
         status = os.open(f"/proc/{pid}/status", os.O_RDONLY | os.O_CLOEXEC)
@@ -111,33 +115,33 @@ def is_bound(pid: int) -> bool:
         return False
     try:
         tail = b""
-        # A process with many groups has a long line before the one that is looked for.
+        # A process in many groups has a long line before this one, so one read may not be enough.
         while chunk := os.read(status, _READ_BYTES):
             tail = tail[-len(_MARK) :] + chunk
             value = tail.find(_MARK) + len(_MARK)
             if len(_MARK) <= value < len(tail):
                 return tail[value : value + 1] == b"1"
     except ProcessLookupError:
-        return True  # it has ended
+        return True  # the process has ended: it must not pass
     finally:
         os.close(status)
-    return True
+    return True  # a kernel without the line: refuse rather than let a bound process pass
 
 
 class WatchedLock:
-    """The supervisor's record lock, to be asked about again and again: the one that was there at first, wherever its folder lies.
+    """The supervisor's record lock, kept open to be asked about again, wherever its folder is moved to.
 
-    What lies in its place counts only while no process holds the first one, and as long as the folder there is the same one: by its
-    inode, and by its identity.
+    The file that was there at first decides. Another file in its place counts only while no process holds the first one, and
+    only as long as the folder there is the same one, by its inode and by its identity.
     """
 
     __slots__ = ("_fd", "_folder", "_is_bound", "_path")
 
     def __init__(self, path: str, *, held: int = -1) -> None:
-        """Take the open file `held`, which is closed with us; without it open the one at `path`.
+        """Own the open file `held`, which `close` closes; without it open the file at `path`.
 
         Raises:
-            OSError: It cannot be opened.
+            OSError: The file cannot be opened.
         """
         self._path = path
         self._fd = open_pid_lock(path) if held < 0 else held
@@ -145,15 +149,15 @@ class WatchedLock:
         self._is_bound = is_bound(os.getpid())
 
     def is_held_by(self, connection: socket.SocketType) -> bool:
-        """Tell whether the peer holds it. Waits while we are out of descriptors; only the lock's holder gets that far."""
+        """Return whether the peer holds it. Waits while we are out of descriptors; only the holder's connection gets there."""
         while True:
             try:
                 return self.asks(connection)
             except OSError:
-                time.sleep(0.05)
+                time.sleep(0.05)  # descriptors may become free at any moment; 20 tries a second cost nothing
 
     def asks(self, connection: socket.SocketType) -> bool:
-        """Tell the same without waiting.
+        """Return the same without waiting.
 
         Raises:
             OSError: We are out of descriptors or memory.
@@ -172,24 +176,24 @@ class WatchedLock:
             os.close(lock)
 
     def is_held(self) -> bool:
-        """Tell whether any process holds the lock that was there at first."""
+        """Return whether any process holds the lock that was there at first."""
         return pid_of_holder(self._fd) != 0
 
     def is_deleted(self) -> bool:
-        """Tell whether the lock was deleted, as with its folder: one that was moved has it still."""
+        """Return whether the lock's file was deleted, with its folder for instance; one that was moved still exists."""
         return os.fstat(self._fd).st_nlink == 0
 
     def fileno(self) -> int:
-        """Return the descriptor, for a process that is to have it, too."""
+        """Return the descriptor, to hand it on to another process."""
         return self._fd
 
     def close(self) -> None:
-        """Ask no more."""
+        """Close the file; ask no more afterwards."""
         os.close(self._fd)
 
 
 def _folder_of(lock: str) -> tuple[int, int, bytes | None] | None:
-    """Return what a state folder is known by, None when it is not there."""
+    """Return what identifies a state folder, None when it is not there."""
     folder = lock.rpartition("/")[0]
     try:
         about = os.stat(folder)

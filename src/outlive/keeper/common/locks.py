@@ -1,26 +1,26 @@
 """Exclusive locks on the state folder: one supervisor, one guardian, each with its pid inside the lock file.
 
-Behind the pid's line the file holds the pid and its start time once more: a pid is reused, both together are not. They
-lie where versions that know only the first line do not look; one of those that takes the lock leaves them as they
-are, and then their pid is not the first line's.
+The locks are open file description locks (fcntl(2) F_OFD_SETLK): unlike flock they can be asked about without being taken,
+so asking never makes another process's attempt fail.
 
-Open file description locks (fcntl(2) F_OFD_SETLK): unlike flock they can be asked about without being taken, so
-looking never makes somebody else's attempt fail. What the file says proves nothing to a process that must know for
-certain: every process of our user can write it (`pid_lock`).
+The first line of a lock file is the holder's pid. Behind it the file holds the pid once more, with the start time: a pid is
+reused, the two together are not. They are where versions that know only the first line do not look. If such a version
+takes the lock it leaves them unchanged, and then their pid differs from the first line's. A process that must know the
+holder for certain must not believe the file, which every process of our user can write; it asks `common.lock_proof`.
 
-A supervisor that leaves for good marks its lock: what was being started meanwhile (a guardian that has no lock yet, a
-supervisor that waits for this one) must not go on. Only a launch by a client takes the mark away. The mark also tells
-whether somebody is about to launch the next keeper (`retired`) or nobody is (`ended`).
+A supervisor that leaves for good marks its lock as retired. What was being started meanwhile must not go on then: a guardian
+that has no lock yet, a supervisor that waits for this one. Only a launch by a client removes the mark. The mark also says
+whether the next keeper is about to be launched (`retired`) or not (`ended`).
 """
 
 import fcntl
 import os
 import struct
 
-_RETIRED = b"retired   \n"  # both as long as a pid's line
+_RETIRED = b"retired   \n"  # both marks are as long as a pid's line, so that they replace it whole
 _ENDED = b"ended     \n"
-_FLOCK = struct.Struct("hhqqi")
-_FIRST_BYTES, _LINE_BYTES = 32, 64  # what every version reads as a pid; all of it
+_FLOCK = struct.Struct("hhqqi")  # struct flock of fcntl(2): kind, whence, start, length, pid
+_FIRST_BYTES, _LINE_BYTES = 32, 64  # what every version reads as a pid; the whole content
 
 
 def _whole_file(kind: int) -> bytes:
@@ -28,9 +28,9 @@ def _whole_file(kind: int) -> bytes:
 
 
 def take_lock(path: str, *, unless_retired: bool = False) -> int | None:
-    """Lock `path` and write our pid into it; returns the descriptor to keep, None when another holds it.
+    """Lock `path` and write our pid into it; return the descriptor, which keeps the lock, or None when another holds it.
 
-    With `unless_retired` also None when the last holder left for good.
+    With `unless_retired` also return None when the last holder left for good.
     """
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
@@ -41,18 +41,19 @@ def take_lock(path: str, *, unless_retired: bool = False) -> int | None:
     if unless_retired and _held_mark(fd):
         os.close(fd)
         return None
-    from outlive.keeper.common.kernel import start_ticks  # noqa: PLC0415 - it loads ctypes; most commands take no lock
+    # Imported here because it loads ctypes, and most commands of the command line take no lock.
+    from outlive.keeper.common.kernel import start_ticks  # noqa: PLC0415 - as above
 
     pid = os.getpid()
     line = (b"%-10d\n" % pid).ljust(_FIRST_BYTES) + b"%d %d\n" % (pid, start_ticks(pid))
-    os.pwrite(fd, line.ljust(_LINE_BYTES), 0)  # in place: a full disk must not keep anybody from taking over
+    os.pwrite(fd, line.ljust(_LINE_BYTES), 0)  # in place: a full disk must not prevent a takeover
     return fd
 
 
 def is_in_place(lock: int, path: str) -> bool:
-    """Tell whether `path` still names the locked file: not when somebody deleted or moved the state folder.
+    """Return whether `path` still names the locked file; it does not after the state folder was deleted or moved.
 
-    Then nothing below `path` is ours, not even what is there: it may be a new keeper's (decision 61).
+    Then nothing below `path` is ours, not even what is there: it may belong to a new keeper (decision 61).
     """
     held = os.fstat(lock)
     try:
@@ -63,7 +64,7 @@ def is_in_place(lock: int, path: str) -> bool:
 
 
 def holder_of(path: str) -> int | None:
-    """Return the pid of the process that holds the lock (0 before it wrote its pid), None when nobody does."""
+    """Return the pid of the process that holds the lock (0 before it wrote its pid), None when no process does."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)  # also on a read-only file system
     except FileNotFoundError:
@@ -78,7 +79,7 @@ def holder_of(path: str) -> int | None:
 def holder_behind(fd: int) -> tuple[int, int] | None:
     """Return pid and start ticks of the process that holds the lock of an open file, None when none does.
 
-    The pid is 0 before the holder wrote it, or once it retired; the ticks are 0 where an older version holds it.
+    The pid is 0 before the holder wrote it, or once it retired; the ticks are 0 where an older version holds the lock.
     """
     answer = fcntl.fcntl(fd, fcntl.F_OFD_GETLK, _whole_file(fcntl.F_WRLCK))
     if _FLOCK.unpack(answer)[0] == fcntl.F_UNLCK:
@@ -86,13 +87,14 @@ def holder_behind(fd: int) -> tuple[int, int] | None:
     line = os.pread(fd, _LINE_BYTES, 0)
     pid = line[:_FIRST_BYTES].strip()
     again, _, ticks = line[_FIRST_BYTES:].strip().partition(b" ")
+    # A different pid in the second half was left there by an earlier holder: its start time is not this holder's.
     return int(pid) if pid.isdigit() else 0, int(ticks) if again == pid and ticks.isdigit() else 0
 
 
 def retire_lock(path: str, *, is_end: bool = False) -> None:
-    """Mark a lock that the caller holds: it leaves for good, and nobody is to take its place unasked.
+    """Mark a lock that the caller holds: the caller leaves for good, and only a launch by a client may replace it.
 
-    With `is_end` nobody is expected to ask, either: there is nothing to keep.
+    With `is_end` no launch is expected either: there is nothing to keep.
     """
     fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
     try:
@@ -102,18 +104,18 @@ def retire_lock(path: str, *, is_end: bool = False) -> None:
 
 
 def is_retired(path: str) -> bool:
-    """Tell whether the last holder left for good."""
+    """Return whether the last holder left for good."""
     return _mark_of(path) is not None
 
 
 def has_ended(path: str) -> bool:
-    """Tell whether the last holder left because there was nothing to keep, or because the keeper was stopped."""
+    """Return whether the last holder left because there was nothing to keep, or because the keeper was stopped."""
     return _mark_of(path) == _ENDED
 
 
 def forget_retirement(path: str) -> None:
-    """Let the lock be taken again; does nothing while somebody holds it."""
-    fd = take_lock(path) if is_retired(path) else None
+    """Remove the mark, so that the lock can be taken again; do nothing while a process holds it."""
+    fd = take_lock(path) if is_retired(path) else None  # taking it overwrites the mark with a pid
     if fd is not None:
         os.close(fd)
 

@@ -1,9 +1,12 @@
-"""Starting a command without bounds: `spawn`, by posix_spawn(3), which copies nothing of a shim. See `confine` for the others."""
+"""Starting a command without restrictions, by posix_spawn(3), which copies nothing of a shim's memory.
+
+For commands with restrictions see `sandbox.confine`, which forks.
+"""
 
 import os
 import signal
 
-# What Python ignores must not be inherited by commands (signal(7): ignored dispositions survive exec).
+# What Python ignores must not stay ignored in a command (signal(7): ignored dispositions survive execve(2)).
 _DEFAULT_SIGNALS = tuple(
     number for number in range(1, 65) if number not in {9, 19, 32, 33} and number in signal.valid_signals()
 )
@@ -15,7 +18,7 @@ def spawn(
     """Start a program in a POSIX session of its own and return its pid; `ends` are its descriptors by the shim's letters.
 
     Raises:
-        OSError: It does not run, and never did.
+        OSError: The program does not run, and never did.
     """
     own = os.umask(umask)  # inherited: posix_spawn(3) has no attribute for it
     try:
@@ -41,7 +44,8 @@ def _file_actions(ends: dict[str, int]) -> list[tuple[int, ...] | tuple[int, int
             (os.POSIX_SPAWN_DUP2, 0, 1),
             (os.POSIX_SPAWN_DUP2, 0, 2),
         ]
-        if "I" in ends:  # its standard input was lent: the terminal is for what it writes, and for its keys
+        # A caller has lent its standard input: the terminal is for output, and for the signals of its keys.
+        if "I" in ends:
             actions.append((os.POSIX_SPAWN_DUP2, ends["I"], 0))
         return actions
     return [

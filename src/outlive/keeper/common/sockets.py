@@ -1,6 +1,8 @@
-"""Unix sockets of the keeper: any path length, descriptors in messages, which process is the peer.
+"""Unix sockets of the keeper: paths of any length, descriptors in messages, and which process is the peer.
 
-`sun_path` holds 107 bytes (unix(7)); longer paths go through /proc/self/fd/<folder>/<name>.
+`sun_path` holds 107 bytes (unix(7)); longer paths are reached through /proc/self/fd/<folder>/<name>.
+
+What a packet means is decided by the protocols (`protocols.keeper`, `guardian.shim`), not here.
 """
 
 import contextlib
@@ -21,8 +23,9 @@ _CREDENTIALS_SPACE = socket.CMSG_SPACE(_UCRED.size)
 _CLOEXEC = int(socket.MSG_CMSG_CLOEXEC)  # plain numbers: enumerations cost each shim pages (decision 23)
 _RIGHTS = int(socket.SCM_RIGHTS)
 _SO_PEERPIDFD = 77  # asm-generic/socket.h, Linux 6.5
+# Errors that say something about us (no descriptors, no memory), and nothing about the peer.
 _WANTS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
-# A test's way to an older kernel: OUTLIVE_DEGRADE=peer_pidfd in the environment.
+# Lets a test pretend that the kernel is older: OUTLIVE_DEGRADE=peer_pidfd in the environment.
 _HAS_PEER_PIDFD = "peer_pidfd" not in os.environ.get("OUTLIVE_DEGRADE", "").split(",")
 
 
@@ -45,7 +48,7 @@ def _short(path: str) -> Iterator[str]:
 def listen_unix(
     path: str, kind: int = socket.SOCK_SEQPACKET, *, backlog: int = 64, is_new: bool = False
 ) -> socket.socket:
-    """Return a non-blocking socket that listens on `path`, replacing a stale one (unless the folder is new).
+    """Return a non-blocking socket that listens on `path`, replacing a stale one (in a new folder there is none).
 
     Raises:
         OSError: The folder is missing or not writable.
@@ -54,7 +57,7 @@ def listen_unix(
     try:
         with _short(path) as address:
             if not is_new:
-                with contextlib.suppress(OSError):  # missing; else `bind` tells what is wrong
+                with contextlib.suppress(OSError):  # missing; any other error shows again at `bind`
                     os.unlink(address)
             listener.bind(address)
         listener.listen(backlog)
@@ -70,12 +73,12 @@ def connect_unix(
     """Return a connected, non-blocking socket; with `names_senders` it is for `receive_named`.
 
     Raises:
-        OSError: Nobody listens (ConnectionRefusedError, FileNotFoundError), or the backlog is full
+        OSError: No process listens (ConnectionRefusedError, FileNotFoundError), or the backlog is full
             (BlockingIOError).
     """
     connection = socket.socket(socket.AF_UNIX, kind | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK)
     try:
-        if names_senders:  # before the peer can say anything
+        if names_senders:  # before connecting, so that the peer's first message already carries its sender
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
         if _is_short(path):
             connection.connect(path)
@@ -89,12 +92,13 @@ def connect_unix(
 
 
 def connect_own(path: str, *, names_senders: bool = False) -> socket.socket:
-    """Return a connected, non-blocking SEQPACKET socket, as `connect_unix`, but only where `path` is a socket of our own user.
+    """Return a connected, non-blocking SEQPACKET socket, as `connect_unix`, but only if `path` is a socket of our own user.
 
-    A link in its place leads nowhere: what is looked at is what is connected to, by its descriptor (O_PATH, open(2)).
+    A symbolic link in its place is refused. The socket is checked and connected to through one descriptor (O_PATH, open(2)),
+    so it cannot be exchanged in between.
 
     Raises:
-        OSError: As `connect_unix`; EPERM: something else lies there.
+        OSError: As `connect_unix`; EPERM: something else is at `path`.
     """
     place = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
@@ -107,7 +111,7 @@ def connect_own(path: str, *, names_senders: bool = False) -> socket.socket:
 
 
 def accept(listener: socket.socket) -> socket.socket | None:
-    """Return the next connection (non-blocking), or None when nobody waits any more."""
+    """Return the next connection (non-blocking), or None when no more wait."""
     try:
         connection, _ = listener.accept()
     except (BlockingIOError, ConnectionAbortedError):
@@ -117,16 +121,16 @@ def accept(listener: socket.socket) -> socket.socket | None:
 
 
 def accept_from(listener: int) -> socket.SocketType | None:
-    """Do the same for a listener's bare descriptor, without Python's own socket class.
+    """Return the same for a listener's bare descriptor, without Python's own socket class.
 
-    That class costs each shim 120 KB when it meets a new supervisor (decision 23).
+    That class costs each shim 120 KB at the moment when a new supervisor connects to it (decision 23).
 
     Raises:
         OSError: We are out of descriptors or memory.
     """
     bare = socket.SocketType(fileno=listener)
     try:
-        fd, _ = bare._accept()  # type: ignore[attr-defined]  # noqa: SLF001 - the C class has this one only
+        fd, _ = bare._accept()  # type: ignore[attr-defined]  # noqa: SLF001 - the C class has no public one
     except (BlockingIOError, ConnectionAbortedError):
         return None
     finally:
@@ -144,17 +148,17 @@ def peer_of(connection: socket.SocketType) -> tuple[int, int]:
 
 
 def peer_pidfd(connection: socket.SocketType) -> int | None:
-    """Return a pidfd of the process that connected (or, for our own connection, of the one that listens); close it.
+    """Return a pidfd of the process that connected (or, for a connection of ours, of the one that listens); close it.
 
-    A pidfd stands for one process for ever; a pid may be another process's by the time we look. What was learned
-    by the pid in between holds when `has_exited` still says no afterwards.
+    A pidfd stands for one process for ever, while a pid may be another process's by the time it is used. What was learned by
+    the pid in between holds if `has_exited` is still False afterwards.
 
     Returns:
-        A descriptor with close-on-exec; None where the kernel cannot tell (before Linux 6.5).
+        A descriptor with close-on-exec; None where the kernel has no such call (before Linux 6.5).
 
     Raises:
         ProcessLookupError: The process has exited.
-        OSError: We are out of descriptors or memory (EMFILE, ENFILE, ENOMEM); it says nothing about the peer.
+        OSError: We are out of descriptors or memory (EMFILE, ENFILE, ENOMEM); this says nothing about the peer.
     """
     if not _HAS_PEER_PIDFD:
         return None
@@ -173,7 +177,7 @@ def peer_pidfd(connection: socket.SocketType) -> int | None:
 
 
 def has_exited(pidfd: int) -> bool:
-    """Tell whether the process that a pidfd stands for has exited, reaped or not (pidfd_open(2))."""
+    """Return whether the process that a pidfd stands for has exited, reaped or not (pidfd_open(2))."""
     poll = select.poll()
     poll.register(pidfd, select.POLLIN)
     return bool(poll.poll(0))
@@ -197,25 +201,25 @@ def send(connection: socket.SocketType, message: bytes, fds: Sequence[int] = ())
 
 
 def peek(connection: socket.SocketType, *, size: int = _MAX_PACKET) -> bytes | None:
-    """Return the next packet, which stays there: its descriptors are its sender's until `receive`, which answers alike."""
+    """Return the next packet without taking it: its descriptors stay there, and `receive` returns the same packet."""
     try:
         return connection.recv(size, socket.MSG_PEEK)
     except BlockingIOError:
         return None
-    except ConnectionResetError:  # said once, as below
+    except ConnectionResetError:  # reported once, see `receive`
         return peek(connection, size=size)
 
 
 def receive_named(connection: socket.SocketType) -> tuple[bytes, list[int], int] | None:
-    """Do as `receive`, and return the pid of the sender, too, by the kernel's word (SO_PASSCRED, unix(7)); 0 at the end.
+    """Return what `receive` does and the sender's pid, which the kernel vouches for (SO_PASSCRED, unix(7)); 0 at the end.
 
-    The socket names senders no more afterwards, unless nothing was there.
+    Afterwards the socket names no more senders, unless there was no packet.
     """
     try:
         message, ancillary, _, _ = connection.recvmsg(_MAX_PACKET, _FDS_SPACE + _CREDENTIALS_SPACE, _CLOEXEC)
     except BlockingIOError:
         return None
-    except ConnectionResetError:  # said once, as below
+    except ConnectionResetError:  # reported once, see `receive`
         return receive_named(connection)
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 0)
     pids = [_UCRED.unpack(raw)[0] for _, kind, raw in ancillary if kind == socket.SCM_CREDENTIALS]
@@ -223,21 +227,21 @@ def receive_named(connection: socket.SocketType) -> tuple[bytes, list[int], int]
 
 
 def receive(connection: socket.SocketType, *, size: int = _MAX_PACKET) -> tuple[bytes, list[int]] | None:
-    """Receive one packet and its descriptors (close-on-exec); b"" is the end, None means nothing is there."""
+    """Receive one packet and its descriptors (close-on-exec); b"" is the end, None means that no packet is there."""
     try:
         message, ancillary, _, _ = connection.recvmsg(size, _FDS_SPACE, _CLOEXEC)
     except BlockingIOError:
         return None
     except ConnectionResetError:
-        # Said once, before what the peer had sent: it died with messages of ours unread. Its own words still count
-        # (a shim once threw away the descriptors it had just been given).
+        # Reported once, before the packets that the peer had sent: it died with messages of ours unread. Its own packets
+        # still count (a shim once threw away the descriptors it had just been given), so receive again.
         return receive(connection, size=size)
     return message, _descriptors_in(ancillary)
 
 
 def _descriptors_in(ancillary: Sequence[tuple[int, int, bytes]]) -> list[int]:
     fds: list[int] = []
-    for _, kind, raw in ancillary:  # a Unix socket brings descriptors or, if asked, credentials
+    for _, kind, raw in ancillary:  # a Unix socket delivers descriptors or, if asked for, credentials
         if kind == _RIGHTS:
             fds += memoryview(raw).cast("i")
     return fds

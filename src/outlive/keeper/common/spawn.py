@@ -1,4 +1,7 @@
-"""How the keeper's processes are spawned: small environment, no site packages, never a fork of a large process."""
+"""How the keeper's own processes are spawned: with a small environment, without site packages, never by forking a large process.
+
+Commands are started elsewhere: by their shims (`common.plain_spawn`, `sandbox.confine`).
+"""
 
 import os
 import resource
@@ -7,10 +10,10 @@ import sys
 _ENTRY = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "__main__.py")
 _PASSED_ON = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR")
 _PASSED_PREFIX = "OUTLIVE_KEEPER_"
-# How many descriptors a command may open unless it asks for more: as many as whoever started the first of us, however
-# many server and supervisor allow themselves.
+# How many descriptors a command may open unless it asks for more: the soft limit of the process that started our first
+# process. Server and supervisor raise their own limit, and a command must not inherit that.
 SOFT_LIMIT_VARIABLE = "OUTLIVE_KEEPER_SOFT_NOFILE"
-# In the command line of a process that finds the supervisor's record lock (`pid_lock`) open as its standard input.
+# In the command line of a process whose standard input is the supervisor's record lock (`common.lock_proof`).
 LOCK_FLAG = "--lock-at-0"
 _TEST_ONLY = ("OUTLIVE_FAILPOINT", "OUTLIVE_DEGRADE", "TEST_RUN_OF_OUTLIVE")
 
@@ -21,11 +24,11 @@ def keeper_argv(role: str, state_dir: str, *flags: str) -> list[str]:
 
 
 def keeper_environment(role: str) -> dict[str, str]:
-    """Return the environment of one of the keeper's processes: nothing of the server's secrets.
+    """Return the environment of one of the keeper's processes, without any of the server's secrets.
 
-    The guardian gets a heap of which its forks share much: malloc instead of Python's arenas, and no cache in which the
-    last freed chunks, on pages that are shared, would be a shim's next ones: 35 KB a shim (decision 23). For the
-    supervisor, which nobody forks, that would only be slow.
+    The guardian gets a heap that its forks share for the most part: malloc instead of Python's arenas, and no cache of freed
+    chunks. Such a cache would serve a shim's next allocations from shared pages, which the kernel then copies: 35 KB a shim
+    (decision 23). The supervisor is never forked; for it these settings would only be slow.
     """
     env = {
         name: value
@@ -43,12 +46,12 @@ def keeper_environment(role: str) -> dict[str, str]:
 
 
 def remember_soft_limit() -> None:
-    """Note this process's soft limit of open files for the keeper's processes, before it is raised."""
+    """Note this process's soft limit of open files for the keeper's processes, before the limit is raised."""
     os.environ.setdefault(SOFT_LIMIT_VARIABLE, str(resource.getrlimit(resource.RLIMIT_NOFILE)[0]))
 
 
 def restore_soft_limit() -> None:
-    """Take the noted limit back; for the guardian, whose forks start the commands."""
+    """Return to the noted limit; for the guardian, whose forks start the commands."""
     noted = os.environ.get(SOFT_LIMIT_VARIABLE, "")
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if noted.isdigit() and (hard == resource.RLIM_INFINITY or int(noted) <= hard):
@@ -56,14 +59,14 @@ def restore_soft_limit() -> None:
 
 
 def spawn_detached(argv: list[str], env: dict[str, str]) -> int:
-    """Spawn a program in its own POSIX session with nothing inherited but descriptors 0 to 2; returns its pid."""
+    """Spawn a program in its own POSIX session, with descriptors 0 to 2 and no others; return its pid."""
     return os.posix_spawn(argv[0], argv, env, setsid=True, setsigmask=())
 
 
 def spawn_with_lock(role: str, state_dir: str, lock: int) -> int:
-    """Spawn one of the keeper's processes with the open file of the supervisor's record lock; returns its pid.
+    """Spawn one of the keeper's processes with the open file of the supervisor's record lock; return its pid.
 
-    It is handed on because the path is no proof: an `open` or `guarded` command may put another file there.
+    The open file is handed on because a path proves nothing: an `open` or `guarded` command may put another file there.
     """
     argv = keeper_argv(role, state_dir, LOCK_FLAG)
     actions = [(os.POSIX_SPAWN_DUP2, lock, 0)]

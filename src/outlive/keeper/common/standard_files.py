@@ -1,4 +1,4 @@
-"""Where the keeper's processes stand in the world: their first three descriptors, and the log that the third one is."""
+"""The first three descriptors of the keeper's processes, and the log file that the third one is."""
 
 import contextlib
 import os
@@ -9,7 +9,7 @@ from outlive.core.layout import Layout
 
 _KEEPER_LOG = "/keeper.log"
 _OLD, _DELETED = ".old", " (deleted)"
-_LOG_BYTES = 1024 * 1024  # of a log; then it becomes the old one, in place of the one before
+_LOG_BYTES = 1024 * 1024  # of a log file; then it becomes the old one, in place of the one before
 
 
 def log(text: str) -> None:
@@ -22,23 +22,23 @@ def log(text: str) -> None:
 
 
 def keep_log_short(name: str) -> None:
-    """Give descriptor 2 a new file if it is a log that has grown too long; whoever shares the log does the same.
+    """Replace descriptor 2 by a new file if it is a log that has grown too long; all processes that share the log do so.
 
-    `name` is what the log's path ends with: the file of somebody else, to whom descriptor 2 was pointed, is left alone.
-
-    So two files of 1 MiB are all that a log ever takes, whatever makes it grow.
+    `name` is the end of the log's path: if descriptor 2 was pointed to another program's file, that file is left alone. So a
+    log never takes more than two files of 1 MiB, whatever makes it grow.
 
     Raises:
-        OSError: It stays as it is.
+        OSError: The log stays as it is.
     """
     found = os.fstat(2)
     if found.st_size < _LOG_BYTES or not stat.S_ISREG(found.st_mode):
         return
+    # Another process may have renamed the file that is still open here: both suffixes lead back to the log's own path.
     path = os.readlink("/proc/self/fd/2").removesuffix(_DELETED).removesuffix(_OLD)
     if not path.endswith(name):
         return
     with contextlib.suppress(FileNotFoundError):
-        if os.stat(path).st_ino == found.st_ino:  # else another process was first
+        if os.stat(path).st_ino == found.st_ino:  # otherwise another process has already renamed it
             os.rename(path, path + _OLD)
     fresh = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
     try:
@@ -50,13 +50,14 @@ def keep_log_short(name: str) -> None:
 
 
 def use_standard_files(layout: Layout) -> None:
-    """Point descriptors 0 and 1 to /dev/null and 2 to the keeper's log, in any working folder but a user's."""
+    """Point descriptors 0 and 1 to /dev/null and 2 to the keeper's log, and leave the user's working folder."""
+    # A working folder keeps its file system busy, and the umask is for the keeper's own files.
     os.chdir("/")
     os.umask(0o077)
     null = os.open("/dev/null", os.O_RDWR)
     try:
         target = os.open(layout.keeper_log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    except OSError:  # a disk that takes nothing
+    except OSError:  # a full or read-only disk: go on without a log
         target = null
     for number, source in ((0, null), (1, null), (2, target)):
         os.dup2(source, number)

@@ -1,7 +1,9 @@
-"""The process tree of a command: who belongs to it, and signals to all of it, to a fixpoint.
+"""The process tree of a command: which processes belong to it, and signals to all of them, repeated to a fixpoint.
 
-A shim is a subreaper, so everything its command ever started is below it, daemons included. A pid is only
-signalled through a pidfd after its ancestry was checked again, so a reused pid is never hit.
+A shim is a subreaper, so everything that its command ever started is below it, daemons included. A pid is signalled only
+through a pidfd, and only after its ancestry was checked again with the pidfd open: a reused pid is never hit.
+
+When a tree is stopped, paused or resumed is decided by `supervisor.endings`, not here.
 """
 
 import contextlib
@@ -11,17 +13,17 @@ import time
 
 from outlive.keeper.common.kernel import stat_fields
 
-_MAX_ROUNDS = 64
-_EAGER_ROUNDS = 8
-_ROUND_S = 0.0005
+_MAX_ROUNDS = 64  # walks: a tree that still forks after so many is one that forks as fast as it is stopped
+_EAGER_ROUNDS = 8  # the first walks, without a rest in between
+_ROUND_S = 0.0005  # of rest between the later ones
 _DEAD = frozenset({b"Z", b"X"})
 _STOPPED = _DEAD | {b"T", b"t"}
 
 
 def descendants(roots: list[int]) -> list[int]:
-    """Return the pids below `roots`, parents first, zombies included; roots themselves are not listed.
+    """Return the pids below `roots`, parents first, zombies included; the roots themselves are not listed.
 
-    Reads /proc/PID/task/TID/children, which may miss a child while the tree changes: callers repeat.
+    Reads /proc/PID/task/TID/children, which may miss a child while the tree changes (proc(5)): callers repeat.
     """
     found: list[int] = []
     seen = set(roots)
@@ -36,7 +38,7 @@ def descendants(roots: list[int]) -> list[int]:
 
 
 def is_dead(pid: int) -> bool:
-    """Tell whether a process is gone or a zombie."""
+    """Return whether a process is gone or a zombie."""
     fields = stat_fields(pid)
     return not fields or fields[0] in _DEAD
 
@@ -60,12 +62,13 @@ def children(pid: int) -> list[int]:
 
 
 def signal_one(pid: int, parents: set[int], number: int) -> bool:
-    """Signal `pid` if its parent is still one of `parents`; returns whether it was alive and got the signal."""
+    """Signal `pid` if its parent is still one of `parents`; return whether it was alive and got the signal."""
     try:
         pidfd = os.pidfd_open(pid)
     except OSError:
         return False
     try:
+        # With the pidfd open the pid cannot be reused unnoticed: what /proc says now is about the process to be signalled.
         fields = stat_fields(pid)
         if not fields or fields[0] in _DEAD or int(fields[1]) not in parents:
             return False
@@ -78,7 +81,7 @@ def signal_one(pid: int, parents: set[int], number: int) -> bool:
 
 
 def send_all(roots: list[int], numbers: list[int], *, extra: list[int] = []) -> int:  # noqa: B006 - never changed
-    """Send the signals to every process below `roots` once; returns how many live ones were reached.
+    """Send the signals to every process below `roots` once; return how many living ones got all of them.
 
     `extra` are members themselves (an orphaned command whose parent is not a root).
     """
@@ -86,6 +89,7 @@ def send_all(roots: list[int], numbers: list[int], *, extra: list[int] = []) -> 
     members = [*extra, *descendants(roots + extra)]
     parents = {*roots, *members}
     for pid in members:
+        # The parent of an orphan is not in the tree: whichever process has adopted it is accepted.
         allowed = parents | {int(fields[1])} if pid in extra and (fields := stat_fields(pid)) else parents
         results = [signal_one(pid, allowed, number) for number in numbers]
         reached += all(results)
@@ -93,27 +97,27 @@ def send_all(roots: list[int], numbers: list[int], *, extra: list[int] = []) -> 
 
 
 def freeze(roots: list[int], *, extra: list[int] = []) -> bool:  # noqa: B006 - never changed
-    """Stop (SIGSTOP) the tree to a fixpoint: until a walk finds nobody running. False if it never settles."""
+    """Stop (SIGSTOP) the tree to a fixpoint: until a walk finds no running process. False if it never settles."""
     quiet = 0
     for tried in range(_MAX_ROUNDS):
         members = [*extra, *descendants(roots + extra)]
         if not any(_may_run(pid) for pid in members):
             quiet += 1
-            if quiet == 2:  # one walk can miss a child that is being born
+            if quiet == 2:  # a single walk can miss a child that is just being forked
                 return True
             continue
         quiet = 0
-        if tried > _EAGER_ROUNDS:  # on a busy machine they need a moment to take the signal
+        if tried > _EAGER_ROUNDS:  # on a busy machine processes need a moment to take the signal
             time.sleep(_ROUND_S)
         send_all(roots, [signal.SIGSTOP], extra=extra)
     return False
 
 
 def _may_run(pid: int) -> bool:
-    """Tell whether a process may still execute its own code after it was sent SIGSTOP.
+    """Return whether a process may still execute its own code after SIGSTOP was sent to it.
 
-    A parent in vfork(2) waits uninterruptibly (D) until its child executes or ends: when the child was stopped
-    first, the parent keeps its signal pending and never shows T, but it does not run, either.
+    A parent in vfork(2) waits uninterruptibly (state D) until its child executes or ends. If the child was stopped first,
+    the parent's SIGSTOP stays pending and the parent never shows state T, but it does not run either.
     """
     fields = stat_fields(pid)
     if not fields or fields[0] in _STOPPED:
@@ -126,12 +130,12 @@ def _has_pending_stop(pid: int) -> bool:
         with open(f"/proc/{pid}/status", "rb") as file:
             pending = [line for line in file if line.startswith((b"SigPnd:", b"ShdPnd:"))]
     except OSError:
-        return True  # gone
+        return True  # the process is gone
     return any(int(line.split()[1], 16) & 1 << (signal.SIGSTOP - 1) for line in pending)
 
 
 def carriers_of(marker: bytes) -> list[int]:
-    """Return the pids whose initial environment holds `marker` (NAME=value); only for processes without a shim."""
+    """Return the pids whose initial environment holds `marker` (NAME=value); only for commands that lost their shim."""
     carriers = []
     for name in os.listdir("/proc"):
         if not name.isdigit():

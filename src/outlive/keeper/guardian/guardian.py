@@ -1,12 +1,13 @@
-"""The guardian: the small clean process that makes shims, and the supervisor's watcher.
+"""The guardian: the small clean process that makes shims, and starts the supervisor again when it ends.
 
-Stateless. A subreaper: it adopts commands whose shim died and leaves a note of how each of them ended.
-Guardian and supervisor start each other again (spawn, never fork of the supervisor).
+It keeps no state. It is a subreaper: it adopts commands whose shim died, and leaves a note of how each of them ended.
+Guardian and supervisor start each other again, each by a spawn (the supervisor is never forked). The guardian never touches
+a command or its output; shims and the supervisor do.
 
-Packets on guardian.sock: from the supervisor `fork` or `exec` + one descriptor for each new shim (its link), `pong`,
-`retire`; to the supervisor `hello PID [exec] forked`, `ping`, and `forked` once the links of a request are closed here.
-`exec` asks for shims that are a program of their own (`shim_program`); a hello without the word, also a later one, says that
-there are none, and then an `exec` is carried out as a `fork`.
+Packets on guardian.sock, from the supervisor: `fork` or `exec` with one descriptor for each new shim (its link), `pong`,
+`retire`. To the supervisor: `hello PID [exec] forked`, `ping`, and `forked` once the links of a request are closed here.
+`exec` asks for shims that are a program of their own (`common.shim_program`). A hello without the word `exec`, also a later
+one, says that there is no such program; then an `exec` is carried out as a `fork`.
 """
 
 import contextlib
@@ -35,35 +36,35 @@ from outlive.keeper.guardian.shim_maker import ShimMaker
 from outlive.protocols.frames import ExitRecord, encode_exit
 
 _TICK_MS = 1000
-# Unanswered pings before the supervisor counts as hung. Ticks, not seconds: a suspended machine kills nobody.
+# Unanswered pings until the supervisor counts as hung. Ticks, not seconds: a suspended machine must not end it.
 _HUNG_TICKS = int(os.environ.get("OUTLIVE_KEEPER_HUNG_TICKS", "5"))
-_UNMET_TICKS = (
-    10 * _HUNG_TICKS
-)  # without a word: it hangs, though it never answered a ping; taking over takes a second
-_OLDER_TICKS = 5  # the same for one without the record lock: it is of an older version, and cannot be told from a stranger
+# Ticks until a supervisor that never connected counts as hung; taking over takes it a second.
+_UNMET_TICKS = 10 * _HUNG_TICKS
+# The same for one without the record lock: it is of an older version, and its connection cannot be recognised.
+_OLDER_TICKS = 5
 _QUICK_DEATH_S = 0.3
 _MAX_QUICK_DEATHS = 20
-# Told by SIGTERM to end: the supervisor, which waits for its commands, is watched a little longer than it waits.
+# After a SIGTERM the supervisor waits for its commands; the guardian watches it a little longer than that.
 _SHUTDOWN_S = float(os.environ.get("OUTLIVE_KEEPER_SHUTDOWN_S", "60")) + 5
 
 
 def main(state_dir: str, *, is_first: bool) -> None:
     """Run a guardian until it is retired; returns at once when another one serves this state folder."""
-    set_dumpable(is_dumpable=False)  # for our shims, too
+    set_dumpable(is_dumpable=False)  # closed to other processes; the shims inherit it
     layout = Layout(state_dir)
     if is_first and os.fork():
-        os._exit(
-            0
-        )  # the launcher waits for this process; the guardian is its child in a POSIX session of its own
+        # The launcher waits for this process; its child is the guardian, in a POSIX session of its own.
+        os._exit(0)
     if is_first:
         os.setsid()
     handed = take_handed_lock()
     use_standard_files(layout)
     signal.signal(signal.SIGCHLD, shim.ignore_child_signal)
-    # Shims inherit this: one that died of a shutdown's TERM could not write how its command ended (decision 62).
+    # Shims inherit this: a shim that died of a shutdown's TERM could not record how its command ended (decision 62).
     signal.signal(signal.SIGTERM, shim.ignore_child_signal)
     for name in (signal.SIGINT, signal.SIGHUP):
         signal.signal(name, signal.SIG_IGN)
+    # No collections, so that shims share the guardian's heap: a collection writes to every object's header.
     gc.disable()
     restore_soft_limit()
     try:
@@ -77,17 +78,17 @@ def main(state_dir: str, *, is_first: bool) -> None:
     if lock is None:
         return
     become_subreaper()
-    # The supervisor comes up beside us: it needs shims only for the first start.
+    # The supervisor starts beside this process: it needs shims only for the first start.
     supervisor = 0
     if holder_of(layout.supervisor_lock) is None:
         if is_first:
             forget_retirement(layout.supervisor_lock)
         elif is_retired(layout.supervisor_lock):
-            return  # the supervisor that spawned us has left for good meanwhile
+            return  # the supervisor that spawned this guardian has left for good meanwhile
         supervisor = spawn_with_lock("supervisor", state_dir, proof.fileno())
     wake, alarm = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
     signal.set_wakeup_fd(alarm, warn_on_full_buffer=False)
-    # What each fork becomes is made before it: a fork then only puts its own link where this one was.
+    # A shim's objects are made before the fork: a fork then only puts its own link where this one was.
     link, other_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     other_end.close()
     own_shim = shim.Shim(socket.SocketType(fileno=link.detach()), lock=proof, wake=wake, alarm=alarm)
@@ -101,9 +102,9 @@ class Guardian:
     """The guardian's loop: starts shims on request, reaps, pings the supervisor and starts it again."""
 
     def __init__(self, layout: Layout, lock: int, own_shim: shim.Shim, *, wake: int, supervisor: int) -> None:
-        """Listen; the caller holds the lock and has spawned `supervisor` (0: there was one).
+        """Listen; the caller holds the lock and has spawned `supervisor` (0: one was running).
 
-        Each fork becomes `own_shim`; `wake` tells of signals.
+        Each fork becomes `own_shim`; `wake` is readable after a signal.
         """
         self._layout = layout
         self._lock = lock
@@ -116,11 +117,13 @@ class Guardian:
         self._alone_ticks = 0
         self._spawned_at = 0.0
         self._quick_deaths = 0
-        # Launched by a client while a supervisor was still there, maybe to leave: one is wanted all the same.
+        # True when a client launched the guardian while a supervisor was still there, perhaps about to leave for good: a
+        # supervisor has to follow all the same.
         self.is_wanted = False
-        self._spawned = supervisor  # the newest
-        self._own = {supervisor}  # shims and supervisors: no commands, so their ends leave no note
-        self._leaves_at = math.inf  # told to end: when the supervisor has ended, or then
+        self._spawned = supervisor  # pid of the newest one
+        # Pids of shims and supervisors: they are no commands, so their ends leave no note.
+        self._own = {supervisor}
+        self._leaves_at = math.inf  # after a SIGTERM: leave at this time, or when the supervisor has ended
         program = ShimProgram(layout.root, self._proof.fileno())
         self._maker = ShimMaker(own_shim, program, self._own, log=log, given_up=self._greet)
         self._wake = wake
@@ -155,6 +158,7 @@ class Guardian:
         if not _is_supervisor(self._proof, connection):
             connection.close()
             return
+        # A second supervisor that holds the lock proves that the first has ended, though its link is still open here.
         if self._supervisor is not None:
             self._lose_supervisor()
         self._supervisor = connection
@@ -180,6 +184,7 @@ class Guardian:
             return True
         message, fds = packet
         if not message:
+            # The link ended, so the supervisor did.
             self._lose_supervisor()
             if self._is_leaving() or is_retired(self._layout.supervisor_lock):
                 return False
@@ -213,8 +218,8 @@ class Guardian:
     def _start_supervisor(self) -> None:
         hit("guardian.respawn")
         now = time.monotonic()
-        # A supervisor that dies as soon as it lives must not take a whole core: after some quick deaths the
-        # ticks start the next one (three seconds later).
+        # A supervisor that dies at once must not keep a whole core busy: after some quick deaths the ticks start the next
+        # one (three seconds later).
         self._quick_deaths = self._quick_deaths + 1 if now - self._spawned_at < _QUICK_DEATH_S else 0
         self._spawned_at = now
         self._alone_ticks = 0
@@ -224,7 +229,7 @@ class Guardian:
             return
         try:
             self._spawned = spawn_with_lock("supervisor", self._layout.root, self._proof.fileno())
-        except OSError as error:  # no room for a process, which may pass: the ticks try again
+        except OSError as error:  # no room for a process; this may pass, and the ticks try again
             log(f"no supervisor can be started now: {error.strerror}")
             return
         self._own.add(self._spawned)
@@ -236,31 +241,30 @@ class Guardian:
             return self._wait_alone()
         if self._unanswered >= _HUNG_TICKS:
             log(f"supervisor {self._supervisor_pid} does not answer: ending it")
-            # The pid is the lock holder's and our connection to it is open: it cannot have been reused.
+            # The pid is the lock holder's, and its connection is still open: the pid cannot have been reused.
             os.kill(self._supervisor_pid, signal.SIGKILL)
             self._unanswered = 0
             return True
         self._unanswered += 1
         self._say(b"ping")
-        if self._maker.executes and not self._has_offered:  # it was still being compiled
+        if self._maker.executes and not self._has_offered:  # the program was still being compiled
             self._greet()
         return True
 
     def _wait_alone(self) -> bool:
-        """Start a supervisor when none comes; False when the last one left for good before it had met us.
+        """Start a supervisor when none connects; False when the last one left for good before it had connected.
 
-        Also when we were told to end, or the state folder is gone: no supervisor could begin there.
+        Also False when this process was asked to end, or the state folder is gone: no supervisor could begin there.
         """
         if self._is_leaving():
             return False
         if self.is_wanted:
-            with contextlib.suppress(
-                OSError
-            ):  # a read-only file system: as long as the mark stands nobody begins
+            # On a read-only file system the mark stays, and as long as it does no supervisor begins.
+            with contextlib.suppress(OSError):
                 forget_retirement(self._layout.supervisor_lock)
         elif is_retired(self._layout.supervisor_lock):
             return False
-        # Three ticks without one: it gave up before it connected, or its lock was still held when it came.
+        # Three ticks without one: it ended before it connected, or found its lock still held by its predecessor.
         self._alone_ticks += 1
         holder = holder_of(self._layout.supervisor_lock)
         if holder is None:
@@ -277,11 +281,12 @@ class Guardian:
         assert self._supervisor is not None
         ours = (self._lock, self._listener.fileno(), self._supervisor.fileno())
         self._maker.make(links, ours, execute=execute)
-        self._say(b"forked")  # from now on a shim's death closes its link
+        self._say(b"forked")  # from now on no process but the shim holds its link: its death closes it
 
     def _reap(self) -> None:
         while True:
             try:
+                # WNOWAIT leaves a zombie, whose pid cannot be reused before it has been looked up in /proc.
                 child = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
             except ChildProcessError:
                 return
@@ -294,14 +299,15 @@ class Guardian:
                 self._note(child)
             os.waitpid(child.si_pid, 0)
             was_killed = child.si_pid == self._spawned and child.si_code != os.CLD_EXITED
-            is_unmet = was_killed and self._supervisor is None  # no link will tell of its end
+            # It has no link whose end would show its death.
+            is_unmet = was_killed and self._supervisor is None
             if is_unmet and not self._is_leaving() and not is_retired(self._layout.supervisor_lock):
                 self._start_supervisor()
 
     def _note(self, child: os.waitid_result) -> None:
-        """Leave a note of an adopted command's end, for the supervisor to find by pid and start time.
+        """Leave a note of an adopted command's end; the supervisor finds it by pid and start time.
 
-        A command leads its POSIX session; whatever does not is only some descendant of one.
+        A command leads its POSIX session; a process that does not is only a descendant of a command.
         """
         fields = stat_fields(child.si_pid)
         if int(fields[3]) != child.si_pid:
@@ -314,8 +320,8 @@ class Guardian:
 
 
 def _is_supervisor(proof: WatchedLock, connection: socket.socket) -> bool:
-    """Tell whether the supervisor's record lock is the peer's: nothing else may ask for shims."""
+    """Return whether the peer holds the supervisor's record lock: no other process may ask for shims."""
     try:
         return proof.asks(connection)
-    except OSError:  # out of descriptors; it comes again
+    except OSError:  # out of descriptors; the supervisor connects again
         return False

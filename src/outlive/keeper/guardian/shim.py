@@ -1,31 +1,31 @@
-"""The small process beside each command: parent and subreaper of its tree, holder of its descriptors.
+"""The shim: the small process beside each command, parent and subreaper of its tree, holder of its descriptors.
 
-It is in no data path. It spawns the command, keeps duplicates of the keeper's ends of the pipes, records the command's
-start and end in `pid`, reaps the tree, and hands everything to whichever supervisor connects to the folder's socket:
-to the process that holds the supervisor's lock, and to no other.
+No data goes through it. It spawns the command, keeps duplicates of the keeper's ends of the pipes, records the command's
+start and end in `pid`, reaps the tree, and hands everything to the supervisor that connects to the folder's socket: to the
+process that holds the supervisor's lock, and to no other. It never decides anything about the command; the supervisor does.
 
-The protocol is frozen (old shims meet new supervisors). Packets are words separated by spaces, paths last:
+The protocol is frozen, because old shims meet new supervisors. A packet is words separated by spaces, paths last:
 
   to the shim     spawn LETTERS FOLDER   descriptors in the order of the letters; see below
                   hold LETTERS FOLDER    only hold them (the command's own shim died)
                   keep LETTERS           hold these, too, beside what is held
                   close i                close the write end of stdin
-                  release [patient]      let go of everything; `spawn` or `hold` may follow at once; patient: until the
-                                         next release wake without interrupting anybody; only the program can
+                  release [patient]      let go of everything; `spawn` or `hold` may follow at once; patient: until the next
+                                         release it wakes without interrupting other processes (only the program can)
                   quit
   from the shim   hello PID              once, after the fork
                   spawned PID TICKS NS   | failed ERRNO PLACE
-                  kept LETTERS           after `keep`; shims of before that word do not know it, and say nothing
+                  kept LETTERS           after `keep`; a shim of an earlier version ignores `keep` and sends nothing
                   exited KIND NUMBER EMPTY NS
                   empty                  no descendant is left
                   state own|hold LETTERS PID TICKS KIND NUMBER EMPTY NS   to a new supervisor, with descriptors
 
-Letters: L listener; o e read ends of stdout and stderr; i write end of stdin; m pty master; r w relay pipe;
-p pidfd; in upper case the command's own ends: I O E stdin, stdout, stderr; T the terminal's slave side; S a file in
-memory with variables of its environment that no file on disk may hold.
+Letters: L listener; o e read ends of stdout and stderr; i write end of stdin; m pty master; r w staging pipe; p pidfd.
+In upper case the command's own ends: I O E stdin, stdout, stderr; T the terminal's slave side; S a file in memory with
+those variables of its environment that no file on disk may hold.
 
-A thousand of these live at once, and each function, class or named constant used for the first time after the fork
-costs each of them pages: hence numbers and bytes instead of objects (decision 23).
+A thousand shims live at once, and each function, class or named constant that is used for the first time after the fork
+costs each of them memory pages: hence numbers and bytes instead of objects (decision 23).
 """
 
 import contextlib
@@ -64,11 +64,11 @@ _LOOK = os.WEXITED | os.WNOHANG | os.WNOWAIT
 
 
 def ignore_child_signal(_number: int, _frame: object) -> None:
-    """Handle SIGCHLD by doing nothing: the wakeup descriptor tells the loop."""
+    """Handle SIGCHLD by doing nothing: the wakeup descriptor makes the loop look for ended children."""
 
 
 class Holdings:
-    """What a shim holds, and whom it tells: the link, the descriptors, the socket in the process's folder."""
+    """What a shim holds: the link to its supervisor, the descriptors, the listening socket of the process's folder."""
 
     __slots__ = (
         "_alarm",
@@ -88,12 +88,12 @@ class Holdings:
     )
 
     def __init__(self, link: socket.SocketType, *, lock: WatchedLock, wake: int, alarm: int) -> None:
-        """Prepare, before the fork, what `run` then only puts other descriptors into.
+        """Make before the fork what `run` then only puts other descriptors into.
 
         Args:
             link: Its number is where `run` puts the link to the supervisor.
             lock: The record lock that a supervisor holds.
-            wake: The number for the read end of the pipe that tells of signals,
+            wake: The number for the read end of the pipe that becomes readable after a signal,
             alarm: and for its write end, which is `signal.set_wakeup_fd`'s already.
         """
         self._link = link
@@ -129,10 +129,10 @@ class Holdings:
         try:
             os.write(self._link.fileno(), words)
         except OSError:
-            return  # a dead or deaf supervisor is no reason to stop: its successor asks for the state
+            return  # a dead or overloaded supervisor is no reason to stop: its successor asks for the state
 
     def _drop_link(self) -> None:
-        """Hear no more; the number stays taken until the next supervisor's link is put there."""
+        """Read no more from the link; its number stays taken until the next supervisor's link is put there."""
         self._poll.unregister(self._link.fileno())
         self._is_linked = False
 
@@ -153,7 +153,7 @@ class Holdings:
         try:
             connection = sockets.accept_from(self._listener)
         except OSError:
-            time.sleep(0.05)  # out of descriptors: again soon
+            time.sleep(0.05)  # out of descriptors: poll(2) reports the connection again, so try again soon
             return
         if connection is None:
             return
@@ -178,7 +178,7 @@ class Holdings:
 
 
 class Shim(Holdings):
-    """One shim; `run` returns when it is told to quit or has nothing to hold and no supervisor."""
+    """One shim; `run` returns after `quit`, or once it has nothing to hold and no supervisor."""
 
     __slots__ = ()
 
@@ -186,7 +186,7 @@ class Shim(Holdings):
         """Serve until there is nothing left to do.
 
         Args:
-            link: The link to the supervisor, non-blocking; moved.
+            link: The link to the supervisor, non-blocking; it is moved to another number.
             not_ours: Descriptors of the guardian to close.
         """
         wake, alarm = os.pipe2(_PIPE)
@@ -196,6 +196,7 @@ class Shim(Holdings):
         self._connect(link)
         for fd in not_ours:
             os.close(fd)
+        # Before the first command starts: prctl(2) does not pass this on at fork, and orphans must come to us.
         become_subreaper()
         self._say(b"hello %d" % os.getpid())
         while self._is_linked or self._mode:
@@ -215,6 +216,7 @@ class Shim(Holdings):
         message, fds = packet
         verb, _, rest = message.partition(b" ")
         if not message:
+            # The supervisor has ended. The command goes on; its next supervisor connects to the listener.
             self._drop_link()
             self._leave_if_forsaken()
         elif verb in {b"spawn", b"hold"}:
@@ -240,10 +242,10 @@ class Shim(Holdings):
             hit("shim.received")
             self._spawn()
         else:
-            self._empty = True
+            self._empty = True  # the command is not our child: its tree is not ours to watch
 
     def _keep(self, letters: str, fds: list[int]) -> None:
-        """Hold more; nothing of it unless all of it can be held: its sender goes on without us until we have said so."""
+        """Hold more descriptors: all of them or none, since the sender relies on us only after our answer."""
         count = len(letters)
         is_new = len({*self._fds, *letters}) == len(self._fds) + count
         if self._mode and len(fds) == count and is_new and not letters.strip(_HELD_LETTERS):
@@ -273,12 +275,12 @@ class Shim(Holdings):
                 os.chdir(cwd)
                 place = b"program"
                 hit("shim.starting")
-                # posix_spawn(3) cannot set a niceness, and what we raise for us we may not lower again.
+                # posix_spawn(3) cannot set a niceness, and raising our own would be for good: only root may lower it again.
                 if steps or (nice is not None and nice != os.getpriority(os.PRIO_PROCESS, 0)):
                     self._pid, init = confine.spawn(
                         steps, program, argv, env, self._fds, umask=umask, nice=nice
                     )
-                    if init:
+                    if init:  # recorded, so that a supervisor can end the whole PID namespace without us
                         add_line(self._folder + b"/init", b"%d %d\n" % (init, start_ticks(init)))
                 else:
                     self._pid = plain_spawn.spawn(program, argv, env, self._fds, umask=umask)
@@ -298,7 +300,7 @@ class Shim(Holdings):
                     error.errno or errno.EIO, error.place if isinstance(error, confine.Refused) else place
                 )
                 return
-            now = time.time_ns()  # the record could not be written (full disk); the command runs all the same
+            now = time.time_ns()  # the command runs, only its record could not be written (full disk)
         finally:
             self._close(_COMMAND_ENDS)
             os.chdir("/")
@@ -313,7 +315,7 @@ class Shim(Holdings):
         self._say(b"failed %d %s" % (number, place))
 
     def _reap(self) -> None:
-        """Record the command's end before it is reaped: the zombie is the durable copy until then."""
+        """Record the command's end before it is reaped: until then the zombie is the durable copy."""
         while True:
             try:
                 child = os.waitid(os.P_ALL, 0, _LOOK)
@@ -335,17 +337,18 @@ class Shim(Holdings):
         try:
             add_line(self._folder + b"/pid", encode_exit(ended))
         except OSError as error:
-            # On a read-only file system the supervisor writes it down once it can.
+            # On a read-only file system the supervisor records the end once it can.
             if error.errno not in {errno.ENOENT, errno.EROFS}:
-                # A full disk: keep the zombie, come back. SIGALRM is not used, a short sleep is harmless here.
+                # A full disk: keep the zombie, and wake again after a short sleep, which is harmless here.
                 time.sleep(0.05)
                 os.write(self._alarm, b"\0")
                 return False
-            # Somebody deleted the state folder: there is no place for the record, and none will come.
+            # The state folder was deleted: there is no place for the record, and there will be none.
         hit("shim.exit_written")
         self._ended = ended
         os.waitpid(self._pid, 0)
         hit("shim.reaped")
+        # No other child left means that the whole tree has ended: a shim is its subreaper.
         try:
             os.waitid(os.P_ALL, 0, _LOOK)
         except ChildProcessError:
@@ -364,9 +367,9 @@ class Shim(Holdings):
                 self._leave_if_forsaken()
 
     def _leave_if_forsaken(self) -> None:
-        """Let go when all is over and no supervisor can come: it would ask at a socket that somebody deleted.
+        """Let go when all is over and no supervisor can come: it would connect to a socket that has been deleted.
 
-        To a folder that was moved one will come.
+        If the folder was moved, one will come.
         """
         if self._empty and self.lock.is_deleted():
             try:

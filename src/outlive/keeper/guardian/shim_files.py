@@ -1,4 +1,4 @@
-"""Files as a shim reads and writes them: with as few calls, and as little of Python, as that takes (decision 23)."""
+"""How a shim reads and writes files: with as few system calls, and as little of Python, as possible (decision 23)."""
 
 import os
 
@@ -22,7 +22,7 @@ def read_whole(path: bytes) -> bytes:
 
 
 def open_empty(path: bytes) -> int:
-    """Open a file that is nearly always empty or missing (see `files.write_prepared` for why without O_TRUNC)."""
+    """Open a file that is nearly always empty or missing (`files.write_prepared` says why without O_TRUNC)."""
     fd = os.open(path, _CREATE, 0o600)
     if os.lseek(fd, 0, 2):
         os.ftruncate(fd, 0)
@@ -31,7 +31,7 @@ def open_empty(path: bytes) -> int:
 
 
 def add_line(path: bytes, content: bytes) -> None:
-    """Add a line to a file within a page: it is written whole or not at all."""
+    """Append a line that is shorter than a page: it is written whole or not at all."""
     fd = os.open(path, _ADD, 0o600)
     try:
         os.write(fd, content)
@@ -40,7 +40,7 @@ def add_line(path: bytes, content: bytes) -> None:
 
 
 def add_secrets(env: dict[bytes, bytes], fd: int) -> None:
-    """Add the variables of a file in memory (`frames.encode_secrets`); -1 stands for none."""
+    """Add the variables that a file in memory holds (`frames.encode_secrets`); -1 stands for no file."""
     for word in os.pread(fd, os.fstat(fd).st_size, 0).split(b"\0")[:-1] if fd >= 0 else ():
         name, _, value = word.partition(b"=")
         env[name] = value

@@ -1,7 +1,7 @@
-"""Which profiles this machine offers, tried out by starting something in each: `ask_offers`.
+"""Which sandbox profiles this machine offers, found out by starting a program in each: `ask_offers`.
 
-In a process of its own: trying means forking, which a server with threads must not. The keeper starts it for servers
-(`capability_probe`).
+It runs in a process of its own: trying means forking, which a server with threads must not do. The keeper starts that
+process on behalf of servers (`supervisor.capability_probe`). What makes a profile is decided in `steps`.
 """
 
 import json
@@ -20,21 +20,23 @@ from outlive.keeper.sandbox import confine
 from outlive.keeper.sandbox import kernel_calls as calls
 from outlive.keeper.sandbox.steps import MIN_LANDLOCK, Machine, SandboxPlace, bounds_of
 
+# Seconds for all attempts together; they usually take 0.06 s, a loaded machine takes longer.
 _DEADLINE_S = 20.0
+# Flags of clone(2).
 _NEWNS, _NEWIPC, _NEWUSER, _NEWNET = 0x20000, 0x08000000, 0x10000000, 0x40000000
 _TRUE = next((path for path in ("/bin/true", "/usr/bin/true") if os.path.exists(path)), "/bin/true")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capabilities:
-    """What was found: the machine, and why a profile cannot be had ("" where it can)."""
+    """What was found: the machine, and why a profile is not available ("" where it is)."""
 
     machine: Machine
     obstacles: Mapping[Profile, str]
 
 
 def ask_offers(state_dir: str) -> Capabilities:
-    """Try all profiles in a process of the caller's (some 60 ms). Blocking: run it in a thread."""
+    """Try all profiles in a child process of the caller (some 60 ms). Blocking: run it in a thread."""
     argv = keeper_argv("offers", state_dir)
     try:
         ran = subprocess.run(
@@ -53,7 +55,7 @@ def ask_offers(state_dir: str) -> Capabilities:
 
 
 def read_offers(printed: str | bytes) -> Capabilities:
-    """Return what `main` has printed; what is none of that offers nothing."""
+    """Return what `main` has printed; anything else counts as a machine that offers nothing but `open`."""
     try:
         found = json.loads(printed)
         return Capabilities(
@@ -73,9 +75,10 @@ def _none(error: Exception) -> Capabilities:
 
 
 def main(state_dir: str) -> None:
-    """Print what was found as JSON."""
+    """Print as JSON what was found."""
     become_subreaper()
     is_root = os.geteuid() == 0
+    # Root can mostly make namespaces directly; in a container it may not, and then needs a user namespace, as users do.
     can_unshare = is_root and not _attempt((f"unshare {_NEWNET}",))
     machine = Machine(
         landlock=calls.landlock_version(),
@@ -100,7 +103,7 @@ def main(state_dir: str) -> None:
 
 
 def _has_masks() -> bool:
-    """Tell whether something is mounted below /proc that a new /proc would uncover."""
+    """Return whether something is mounted below /proc, as in a container, that a new /proc would uncover."""
     with open("/proc/self/mountinfo", "rb") as file:
         places = [line.split(b" ")[4] for line in file]
     return any(place.startswith(b"/proc/") and place != b"/proc/sys/fs/binfmt_misc" for place in places)
@@ -119,7 +122,7 @@ def _obstacle(profile: Profile, machine: Machine) -> str:
 
 
 def _attempt(steps: tuple[str, ...]) -> str:
-    """Return why these steps cannot be taken; "" when they can."""
+    """Return why these steps cannot be carried out; "" when they can."""
     null = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
     os.chdir("/")
     try:

@@ -1,30 +1,31 @@
-"""Starting a command within bounds: forked from its shim, it restricts itself step by step and becomes the program.
+"""Starting a command with restrictions: a fork of its shim restricts itself step by step, then executes the program.
 
-`posix_spawn` cannot restrict, and what is restricted cannot be undone: so the shim forks, and everything below happens in
-the child, whose memory is gone when it executes. A step that fails is told through a pipe, and the program never runs.
+posix_spawn(3) cannot restrict, and what is restricted cannot be undone. So the shim forks, and everything below happens in
+the child, whose memory is gone when it executes. If a step fails, the child reports it through a pipe, and the program never
+runs.
 
-Steps are words (`engine.sandbox` chooses them), carried out in their order:
+Steps are words. `sandbox.steps` chooses them; this module carries them out in their order, and never decides which:
 
   group FOLDER             make a control group
   set VALUE FILE           write one of its limits
   cgroup FOLDER            enter it
   limit NUMBER VALUE       set a resource limit, soft and hard (setrlimit(2))
   keyring                  leave the user's keys for an empty session keyring
-  unshare FLAGS            leave namespaces; with a new user namespace our ids are mapped to themselves
+  unshare FLAGS            leave namespaces; in a new user namespace our ids are mapped to themselves
   loopback                 let 127.0.0.1 work in a new network namespace
   capabilities MASK        give up all others
   no_new_privileges
   read PATH | write PATH   what Landlock allows; a path that is not there is not allowed
-  device PATH              to be read, written and asked (ioctl)
-  processes                a /proc that shows the processes which may be traced
-  landlock VERSION         put what is allowed into force
-  seccomp IPC              deny system calls (`syscalls`); IPC is "own" (in a namespace) or "none". Behind `seal` every pid is
-                           the command's own; no word says so, which a shim of an earlier version would not know
+  device PATH              a device that may be read, written and controlled (ioctl)
+  processes                a /proc that shows only the processes which may be traced
+  landlock VERSION         put into force what was allowed
+  seccomp IPC              deny system calls (`syscalls`); IPC is "own" (in a namespace) or "none". After `seal` every pid is
+                           one of the command's own; no word says so, because a shim of an earlier version would not know it
   hide PATH | keep PATH | show PATH    for `seal`: an empty folder there, the real one, the real one read-only
-  seal                     go on as a process of new mount and PID namespaces
+  seal                     continue as a process of new mount and PID namespaces
 """
 
-import _signal  # type: ignore[import-not-found] # what `signal` wraps in enumerations, which are many pages to touch
+import _signal  # type: ignore[import-not-found] # `signal` wraps it in enumerations: many pages to touch
 import contextlib
 import errno
 import fcntl
@@ -44,9 +45,9 @@ from outlive.keeper.sandbox.seal import Seal, mount_proc
 _CLONE_NEWUSER = 0x10000000
 _SIOCGIFFLAGS, _SIOCSIFFLAGS, _IFF_UP = 0x8913, 0x8914, 1  # netdevice(7)
 _MS_REC, _MS_SLAVE = 0x4000, 0x80000  # mount(2)
-_REPORT_BYTES = 512
-# Ignored by us: what started us ignored, what Python ignores, and what guardian and supervisor do. All the others are
-# default already, or become it by execve(2): 60 calls would be half of what a start costs here.
+_REPORT_BYTES = 512  # a report is one or two short lines
+# The signals that may be ignored in a shim: what its starter ignored, what Python ignores, what guardian and supervisor do.
+# All others have their default already, or get it at execve(2): setting all 60 would be half the cost of a start here.
 _IGNORED = {
     int(signal.SIGHUP),
     int(signal.SIGINT),
@@ -57,7 +58,7 @@ _IGNORED = {
 
 
 class Refused(OSError):
-    """The program was not started; `place` tells which step could not be taken."""
+    """The program was not started; `place` names the step that failed."""
 
     def __init__(self, number: int, place: bytes) -> None:
         """Take an errno and a word."""
@@ -75,19 +76,19 @@ def spawn(
     umask: int = 0o022,
     nice: int | None = None,
 ) -> tuple[int, int]:
-    """Start a program within bounds; return its pid, and that of its PID namespace's init (0: it has none of its own).
+    """Start a program with restrictions; return its pid, and that of its PID namespace's init (0: it has no namespace).
 
     Args:
-        steps: See above.
-        program: The file.
+        steps: As in this module's docstring.
+        program: The file to execute.
         argv: Its words.
         env: Its environment.
         ends: The command's own descriptors by the shim's letters.
-        umask: What it begins with.
+        umask: The umask with which the program begins.
         nice: Its niceness, as far as that is allowed; None: ours.
 
     Raises:
-        Refused: It does not run, and never did.
+        Refused: The program does not run, and never did.
     """
     reading, writing = os.pipe2(os.O_CLOEXEC)
     helper = os.fork()
@@ -96,11 +97,13 @@ def spawn(
         _begin(steps, program, argv, env, ends, report=writing, umask=umask)
     os.close(writing)
     said = b""
-    while chunk := os.read(reading, _REPORT_BYTES):  # until it executes the program, or dies
+    # The pipe closes when the child executes the program, or dies.
+    while chunk := os.read(reading, _REPORT_BYTES):
         said += chunk
     os.close(reading)
     pid, init = helper, 0
     told = {words[0]: words[1:] for words in (line.split(b" ") for line in said.splitlines())}
+    # Sealed: the helper ends now, and the command is its sibling. Both are our children.
     if b"sealed" in told:
         pid, init = map(int, told[b"sealed"])
         os.waitpid(helper, 0)
@@ -141,10 +144,10 @@ def become(
     report: int = -1,
     umask: int | None = None,
 ) -> NoReturn:
-    """Take all steps and execute the program in this process (or, sealed, in a sibling of it).
+    """Carry out all steps and execute the program in this process (or, sealed, in a sibling of it).
 
     Raises:
-        Refused: A step could not be taken; this process is of no other use any more.
+        Refused: A step failed; this process is half restricted now, and of no other use.
     """
     place = b"sandbox:start"
     sealing = Seal(ends, report)
@@ -168,7 +171,7 @@ def become(
         place = b"sandbox:streams"
         _take_streams(ends)
         place = b"program"
-        if umask is not None:  # as late as this: what the steps make is ours
+        if umask is not None:  # set last: files that the steps make keep our own umask
             os.umask(umask)
         os.execve(program, argv, env)
     except OSError as error:
@@ -178,19 +181,20 @@ def become(
 
 
 def _be_nice(nice: int | None) -> None:
-    """Take a niceness before anything is given up; one that we may not have (setpriority(2)) leaves us ours."""
+    """Set a niceness before privileges are given up; one that is not allowed (setpriority(2)) leaves ours unchanged."""
     if nice is not None:
         with contextlib.suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, 0, nice)
 
 
 def _take_streams(ends: dict[str, int]) -> None:
-    """Begin a POSIX session with the command's own descriptors and no signal ignored or blocked."""
+    """Begin a POSIX session with the command's own descriptors, and with no signal ignored or blocked."""
     for number in _IGNORED:
         _signal.signal(number, _signal.SIG_DFL)
     _signal.pthread_sigmask(_signal.SIG_SETMASK, ())
     os.setsid()
     if "T" in ends:
+        # The leader of a new POSIX session may make a terminal its controlling one (ioctl_tty(2) TIOCSCTTY).
         fcntl.ioctl(ends["T"], termios.TIOCSCTTY, 0)
         sources = (ends.get("I", ends["T"]), ends["T"], ends["T"])
     else:
@@ -204,7 +208,7 @@ def _enter_group(folder: bytes) -> None:
 
 
 def _make_group(folder: bytes) -> None:
-    with contextlib.suppress(FileExistsError):  # a start that is tried again
+    with contextlib.suppress(FileExistsError):  # made by an earlier attempt at the same start
         os.mkdir(folder)
 
 
@@ -215,6 +219,7 @@ def _set(rest: bytes) -> None:
 
 def _limit(rest: bytes) -> None:
     number, value = map(int, rest.split(b" "))
+    # Above the hard limit setrlimit(2) fails for a process without privileges: take what is allowed.
     hard = resource.getrlimit(number)[1]
     value = value if hard == resource.RLIM_INFINITY else min(value, hard)
     resource.setrlimit(number, (value, value))
@@ -225,13 +230,12 @@ def _unshare(rest: bytes) -> None:
     uid, gid = os.geteuid(), os.getegid()
     calls.unshare(flags)
     if flags & _CLONE_NEWUSER:
-        set_dumpable(is_dumpable=True)  # or these files would be root's
+        set_dumpable(is_dumpable=True)  # otherwise root owns the files below, and writing them fails
         _write(b"/proc/self/setgroups", b"deny")  # user_namespaces(7): before an unprivileged gid_map
         _write(b"/proc/self/uid_map", b"%d %d 1" % (uid, uid))
         _write(b"/proc/self/gid_map", b"%d %d 1" % (gid, gid))
-        set_dumpable(
-            is_dumpable=False
-        )  # until it executes it has the shim's memory, and a sealed one's init for good
+        # Closed again: until it executes, the child has the shim's memory, and a sealed command's init keeps it.
+        set_dumpable(is_dumpable=False)
 
 
 def _drop(rest: bytes) -> None:
@@ -243,8 +247,8 @@ def _forbid(_rest: bytes) -> None:
 
 
 def _hide_processes(_rest: bytes) -> None:
-    calls.mount(b"none", b"/", b"", _MS_REC | _MS_SLAVE)  # what is mounted outside later still appears
-    # 4: who may not be traced is not there (Linux 5.8). Landlock says who may be.
+    calls.mount(b"none", b"/", b"", _MS_REC | _MS_SLAVE)  # slave: later mounts outside still appear here
+    # hidepid=4 hides processes that may not be traced (Linux 5.8); Landlock decides which those are.
     mount_proc(0, b"hidepid=4")
 
 
@@ -253,6 +257,7 @@ def _join_keyring(_rest: bytes) -> None:
 
 
 def _raise_loopback(_rest: bytes) -> None:
+    # Any socket will do: the ioctl names the interface, and needs a descriptor of the right kind (netdevice(7)).
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
         request = struct.pack("<16sh22x", b"lo", 0)
         flags = struct.unpack_from("<h", fcntl.ioctl(any_socket, _SIOCGIFFLAGS, request), 16)[0]
@@ -267,7 +272,7 @@ def _restrict(rules: list[tuple[bytes, int]], version: int) -> None:
         except OSError as error:
             if error.errno not in {errno.ENOENT, errno.ELOOP, errno.ENOTDIR, errno.EACCES}:
                 raise
-            # Nothing is there (any more), or a link, or what we may not reach anyhow: nothing is allowed there, then.
+            # The path is gone, or a link, or out of our reach anyway: then nothing is allowed there.
     calls.restrict_self(ruleset)
 
 

@@ -1,4 +1,7 @@
-"""Which steps make a profile on this machine, and what they give: `bounds_of`. Pure; `confine` carries the steps out."""
+"""Which steps make a sandbox profile on this machine, and what they give: `bounds_of`.
+
+Pure: `confine` carries the steps out, `capabilities` finds out what the machine can do, `engine` chooses the paths.
+"""
 
 import resource
 from dataclasses import dataclass
@@ -7,11 +10,12 @@ from outlive.core.sandbox import NO_LIMITS, Limits, Profile
 
 _NEWNS, _NEWCGROUP, _NEWUTS, _NEWIPC = 0x20000, 0x02000000, 0x04000000, 0x08000000
 _NEWUSER, _NEWPID, _NEWNET = 0x10000000, 0x20000000, 0x40000000  # clone(2)
-_PERIOD_US = 100_000  # in which a new group may use its quota, in both versions of control groups
-# What root keeps: to change owners and modes of files, and to become somebody less (capabilities(7)). Nothing that
+# The period in which a group may use its quota, the default of both versions of control groups (cgroups(7)).
+_PERIOD_US = 100_000
+# What root keeps: changing owners and modes of files, and becoming a user with less power (capabilities(7)). Nothing that
 # reaches the kernel, other processes, devices or the network's configuration.
 _ROOT_KEEPS = sum(1 << number for number in (0, 1, 3, 4, 6, 7))
-# Landlock before ABI 3 lets files be truncated everywhere (Linux 6.2).
+# Landlock before ABI 3 (Linux 6.2) does not prevent truncating files anywhere.
 MIN_LANDLOCK = 3
 DEVICES = (
     "/dev/null",
@@ -25,9 +29,9 @@ DEVICES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """What `capabilities` found out: Landlock's version (0: none), whether we are root, who may make namespaces.
+    """What `capabilities` found out: Landlock's version (0: none), whether we are root, which namespaces can be made.
 
-    `own_ipc`: an IPC namespace can be had, by a user namespace if need be; `own_proc`: a /proc that hides processes.
+    `own_ipc`: an IPC namespace is available, by a user namespace if need be; `own_proc`: a /proc that hides processes is.
     """
 
     landlock: int = 0
@@ -45,8 +49,8 @@ class Machine:
 class SandboxPlace:
     """What of the file system a command may use; absolute paths without symbolic links.
 
-    `writable` is its folder first, then temporary folders and what the operator adds. `readable` is everything that
-    Landlock is to open for reading, `hidden` what a sealed command finds empty; `shown` are exceptions from that.
+    `writable` begins with the command's own folder; temporary folders and the operator's additions follow. `readable` is
+    everything that Landlock opens for reading, `hidden` what a sealed command finds empty; `shown` are exceptions to that.
     """
 
     writable: tuple[str, ...] = ()
@@ -57,7 +61,7 @@ class SandboxPlace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxSteps:
-    """Steps for `confine`, by name what they give, and the control groups that they make."""
+    """Steps for `confine`, the names of what they give, and the control groups that they make."""
 
     steps: tuple[str, ...]
     features: tuple[str, ...]
@@ -67,12 +71,12 @@ class SandboxSteps:
 def bounds_of(
     profile: Profile, machine: Machine, place: SandboxPlace, *, limits: Limits = NO_LIMITS, name: str = ""
 ) -> SandboxSteps | None:
-    """Return what makes a profile; None where nothing is to be done (no limits, and the profile is open).
+    """Return what makes a profile; None when there is nothing to do (the profile is open, and there are no limits).
 
-    `name` is what control groups of this command are called.
+    `name` is part of the names of this command's control groups.
     """
     steps, features, groups, limits = _groups(limits, machine, f"outlive-{name}")
-    last, limited = _limits(limits, profile)  # last: they would bind us, too
+    last, limited = _limits(limits, profile)  # last: they bind the child that carries out the steps, too
     features += limited
     if profile is Profile.OPEN:
         steps += last
@@ -82,7 +86,7 @@ def bounds_of(
         return SandboxSteps(
             steps=(*steps, "no_new_privileges", *last), features=tuple(features), groups=groups
         )
-    steps.append("keyring")  # before a user namespace, in which the one of the others could not be found
+    steps.append("keyring")  # before a user namespace: inside one the shared keyring could not be found
     if profile is Profile.SEALED:
         steps += _sealed(machine, place)
         features += ["files", "secrets_hidden", "no_network", "no_foreign_processes", "own_tmp", "own_ipc"]
@@ -93,6 +97,7 @@ def bounds_of(
         features += ["own_ipc" if machine.own_ipc else "no_ipc"]
         features += ["processes_hidden"] if machine.own_proc else []
         features += ["no_foreign_signals"] if machine.landlock >= 6 else []
+    # A new user namespace gives all capabilities inside it: they are given up again.
     if machine.is_root or any(step.startswith("unshare") for step in steps):
         steps.append(f"capabilities {_ROOT_KEEPS if machine.is_root else 0}")
         features.append("capabilities")
@@ -108,7 +113,7 @@ def bounds_of(
 def _groups(
     limits: Limits, machine: Machine, name: str
 ) -> tuple[list[str], list[str], tuple[str, ...], Limits]:
-    """Return steps, features and folders of control groups, and the limits that are left for setrlimit(2)."""
+    """Return steps, features and folders of control groups, and the limits that remain for setrlimit(2)."""
     steps: list[str] = []
     features: list[str] = []
     groups: list[str] = []
@@ -142,7 +147,7 @@ def _limits(limits: Limits, profile: Profile) -> tuple[list[str], list[str]]:
         ("memory", resource.RLIMIT_AS, limits.memory_bytes),
         ("files", resource.RLIMIT_NOFILE, limits.files),
         ("processes", resource.RLIMIT_NPROC, limits.processes),
-        # What a crash leaves may hold secrets.
+        # A core file may hold secrets.
         ("core", resource.RLIMIT_CORE, None if profile is Profile.OPEN else 0),
     )
     steps = [f"limit {number} {value}" for _, number, value in wanted if value is not None]
@@ -150,7 +155,7 @@ def _limits(limits: Limits, profile: Profile) -> tuple[list[str], list[str]]:
 
 
 def _shared(profile: Profile, machine: Machine, place: SandboxPlace) -> list[str]:
-    """Return what makes a profile in which files are those that everybody sees, and Landlock decides about them."""
+    """Return the steps of a profile that sees the machine's own files; Landlock decides about each of them."""
     own_ipc, own_proc = (_NEWIPC if machine.own_ipc else 0), (_NEWNS if machine.own_proc else 0)
     network = _NEWNET if profile is Profile.OFFLINE else 0
     return [

@@ -1,16 +1,16 @@
-"""Which system calls a command of the profiles from workspace on may make: `filter_program`. Pure.
+"""Which system calls a command may make in the profiles from workspace on: `filter_program`. Pure.
 
-What is not named here is allowed: Landlock, namespaces and capabilities bound it (decision 160). Named are calls that reach
-other processes, the machine or much of the kernel, and that none of these bounds. A call that may be made on oneself is
-judged by its arguments; an argument that is a pid has to be 0, since the number of a process that has ended is given again.
-In a PID namespace of its own (`sealed`) every pid is one of the command's, but for 1: that is our init (`seal`).
+A call that is not named here is allowed: Landlock, namespaces and capabilities restrict it (decision 160). Named are calls
+that reach other processes, the machine or much of the kernel, and that none of these three restricts. A call that may be
+made about oneself is judged by its arguments. An argument that is a pid has to be 0, since the pid of an ended process is
+given to another one. In a PID namespace of its own (`sealed`) every pid is one of the command's, except 1, which is our init
+(`seal`).
 
-A denied call fails with EPERM. Two answer ENOSYS, for programs to take the way they took before: clone3(2), whose flags lie in
-memory that a filter cannot read, and whatever is newer than this list.
+A denied call fails with EPERM. Two kinds of calls fail with ENOSYS, so that programs fall back to older ones: clone3(2), whose
+flags lie in memory that a filter cannot read, and every call that is newer than this list.
 
-From a decision about one number after another to a program that the kernel runs (classic BPF). Pure.
-
-`syscalls` says what is decided; `calls.install_filter` puts the program into force. Source: seccomp(2), linux/filter.h.
+The first half turns decisions about numbers into a program that the kernel runs (classic BPF; seccomp(2), linux/filter.h).
+The second half says what is decided. `kernel_calls.install_filter` puts the program into force.
 """
 
 import struct
@@ -21,7 +21,7 @@ from typing import Protocol
 
 # Codes of linux/bpf_common.h: load the 32-bit word at k; jump; return k.
 _LOAD, _JUMP, _RETURN = 0x20, 0x05, 0x06
-_FARTHEST = 255  # instructions: what a conditional jump reaches, 8 bits
+_FARTHEST = 255  # instructions: as far as a conditional jump reaches, its distance has 8 bits
 _INSTRUCTION = struct.Struct("<HBBI")
 
 
@@ -35,14 +35,14 @@ class Kind(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Return:
-    """The end of a decision: what the kernel is to do."""
+    """The end of a decision: what the kernel does with the call."""
 
     value: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Branch:
-    """One question about the word at an offset of what the kernel shows, and what follows from each answer."""
+    """One question about the word at an offset of what the kernel shows (struct seccomp_data), and both answers."""
 
     offset: int
     kind: Kind
@@ -57,7 +57,7 @@ Decision = Return | Branch
 def by_ranges(offset: int, ranges: Sequence[tuple[int, Decision]]) -> Decision:
     """Return a balanced tree over ranges of a word, each given by its first value, in ascending order from 0.
 
-    Balanced because the kernel walks it for every system call there is when it is put into force.
+    Balanced because the kernel runs the program once for each system call number when it puts it into force.
     """
     if len(ranges) == 1:
         return ranges[0][1]
@@ -85,7 +85,7 @@ def _instructions(decision: Decision, *, loaded: int) -> list[tuple[int, int, in
     no = _instructions(decision.no, loaded=decision.offset)
     if len(yes) <= _FARTHEST:
         found.append((decision.kind, 0, len(yes), decision.value))
-    else:  # an unconditional jump reaches everywhere: over it where the answer is yes
+    else:  # an unconditional jump reaches everywhere: a "yes" jumps over it, a "no" takes it
         found += [(decision.kind, 1, 0, decision.value), (_JUMP, 0, 0, len(yes))]
     return [*found, *yes, *no]
 
@@ -102,14 +102,14 @@ _NEW_NAMESPACES = 0x20000 | 0x02000000 | 0x04000000 | 0x08000000 | 0x10000000 | 
 _NEWTIME = 0x80
 _PRIO_PROCESS, _PRIO_PGRP = 0, 1
 _IOPRIO_PROCESS, _IOPRIO_PGRP = 1, 2
-# Local, IPv4, IPv6 and the kernel's own (getaddrinfo(3) asks it for addresses). Others have no network namespace (AF_VSOCK
-# reaches the host of a virtual machine) or are seldom used parts of the kernel (AF_ALG, AF_TIPC, ...).
+# Local, IPv4, IPv6 and netlink (getaddrinfo(3) asks the kernel for addresses). Other families have no network namespace
+# (AF_VSOCK reaches the host of a virtual machine) or are seldom used parts of the kernel (AF_ALG, AF_TIPC, ...).
 _FAMILIES = (1, 2, 10, 16)
 # ioctl_tty(2): TIOCSTI types into a terminal, TIOCLINUX pastes into a console. FS_IOC_SETFLAGS and FS_IOC_FSSETXATTR change
-# attributes of files that are open for reading only, as setxattr(2) does, and Landlock decides about neither.
+# attributes of files that are open only for reading, as setxattr(2) does; Landlock decides about neither.
 _IOCTLS = (0x5412, 0x541C, 0x40086602, 0x401C5820)
 
-# Numbers on x86_64 and aarch64; -1: there is none.
+# By name the numbers on x86_64 and on aarch64; -1 where the machine has no such call.
 _DENIED = {
     # other processes
     "kcmp": (312, 272),
@@ -118,7 +118,7 @@ _DENIED = {
     "process_mrelease": (448, 448),
     "perf_event_open": (298, 241),
     "lookup_dcookie": (212, 18),
-    # keys: Landlock and namespaces leave those of the user open
+    # keys: Landlock and namespaces leave the user's keys open
     "add_key": (248, 217),
     "request_key": (249, 218),
     "keyctl": (250, 219),
@@ -136,7 +136,7 @@ _DENIED = {
     "mount_setattr": (442, 442),
     "open_tree_attr": (467, 467),
     "setns": (308, 268),
-    # files past Landlock
+    # files: calls that Landlock does not restrict
     "open_by_handle_at": (304, 265),
     "name_to_handle_at": (303, 264),
     "fanotify_init": (300, 262),
@@ -169,15 +169,15 @@ _DENIED = {
     "delete_module": (176, 106),
     "kexec_load": (246, 104),
     "kexec_file_load": (320, 294),
-    # much of the kernel for few programs, which do without
+    # large parts of the kernel that few programs use, and that all of them can do without
     "bpf": (321, 280),
     "userfaultfd": (323, 282),
     "io_uring_setup": (425, 425),
     "io_uring_enter": (426, 426),
     "io_uring_register": (427, 427),
 }
-# Where there is no IPC namespace. All of it, not only what has a name: ids can be guessed, and whoever has the same user
-# may attach to a segment by its id.
+# Denied where there is no IPC namespace. All of these calls, not only those that take a name: an id can be guessed, and
+# another process of the same user may attach to a segment by its id.
 _IPC = {
     "shmget": (29, 194),
     "shmat": (30, 196),
@@ -196,15 +196,15 @@ _IPC = {
 
 
 class _Whom(Protocol):
-    """Decides about an argument that is a pid: allowed, or `no`."""
+    """Decides about an argument that is a pid: the call is allowed, or `no` follows."""
 
     def __call__(self, argument: int, no: Decision = ..., /) -> Decision: ...
 
 
 def _argument(number: int, *, high: bool = False) -> int:
-    """Return the offset of half an argument; both machines are little-endian.
+    """Return the offset of one half of an argument; both machines are little-endian.
 
-    The low half is all that the kernel takes of an int, whatever a caller puts into the high one.
+    Of an int the kernel takes only the low half, whatever a caller puts into the high one.
     """
     return 16 + 8 * number + (4 if high else 0)
 
@@ -220,7 +220,7 @@ def _on_oneself(argument: int, no: Decision = _EPERM) -> Decision:
 
 
 def _on_anyone(argument: int, no: Decision = _EPERM) -> Decision:
-    """Whatever the command can name, in a PID namespace of its own, but our init: without limits of ours it waits for the end."""
+    """Allow every pid in a PID namespace of its own but 1: our init must keep its limits, it waits for the namespace's end."""
     return _one_of(argument, (1,), yes=no, no=_ALLOW)
 
 
@@ -229,12 +229,12 @@ def _without_bits(bits: int) -> Decision:
 
 
 def _limits(whom: _Whom) -> Decision:
-    """prlimit(2): one's own, or without new ones (a null pointer, both halves)."""
+    """prlimit(2): allowed on oneself, or without new limits (a null pointer, of which both halves are compared)."""
     high = Branch(offset=_argument(2, high=True), kind=Kind.EQUAL, value=0, yes=_ALLOW, no=_EPERM)
     return whom(0, Branch(offset=_argument(2), kind=Kind.EQUAL, value=0, yes=high, no=_EPERM))
 
 
-# What decides about each call, given what decides about a pid.
+# The decision about each call that is judged by its arguments, given the decision about a pid.
 _JUDGED: dict[str, tuple[tuple[int, int], Callable[[_Whom], Decision]]] = {
     "prlimit64": ((302, 261), _limits),
     "setpriority": (
@@ -261,10 +261,10 @@ _JUDGED: dict[str, tuple[tuple[int, int], Callable[[_Whom], Decision]]] = {
 
 
 def numbers(machine: str) -> dict[str, int]:
-    """Return the numbers of all calls that are named here, on a machine; -1 where it has none.
+    """Return the numbers of all calls named here, on a machine; -1 where it has none.
 
     Raises:
-        ValueError: The machine is not known here.
+        ValueError: The machine is not listed in `ARCHITECTURES`.
     """
     column = tuple(ARCHITECTURES).index(machine)
     named = {**_DENIED, **_IPC, **{name: found for name, (found, _) in _JUDGED.items()}}
@@ -276,11 +276,11 @@ def filter_program(machine: str, *, has_own_ipc: bool, has_own_pids: bool = Fals
 
     Args:
         machine: What uname(2) calls it.
-        has_own_ipc: Without an IPC namespace of its own a command gets no System V IPC at all.
-        has_own_pids: In a PID namespace of its own a command changes every process that it can name, but our init.
+        has_own_ipc: A command without an IPC namespace of its own gets no System V IPC at all.
+        has_own_pids: In a PID namespace of its own a command may change every process that it can name, except our init.
 
     Raises:
-        KeyError: No filter is known for this machine.
+        KeyError: The machine is not listed in `ARCHITECTURES`.
     """
     architecture, number = ARCHITECTURES[machine], numbers(machine)
     whom: _Whom = _on_anyone if has_own_pids else _on_oneself
@@ -289,13 +289,13 @@ def filter_program(machine: str, *, has_own_ipc: bool, has_own_pids: bool = Fals
     rules |= {number[name]: rule(whom) for name, (_, rule) in _JUDGED.items()}
     rules.pop(-1, None)
     found = by_ranges(_NUMBER, _ranges(rules))
-    # Calls of another ABI have other numbers: 32-bit programs, and x32.
+    # Calls of another ABI have other numbers, which this list does not know: 32-bit programs, and x32.
     own = Branch(offset=_ARCHITECTURE, kind=Kind.EQUAL, value=architecture, yes=found, no=_EPERM)
     return assemble(own)
 
 
 def _ranges(rules: dict[int, Decision]) -> list[tuple[int, Decision]]:
-    """Return where each range begins, neighbours of one decision together."""
+    """Return where each range begins; neighbours with the same decision are one range."""
     found: list[tuple[int, Decision]] = []
     for number in sorted({0, *rules, *(one + 1 for one in rules)}):
         if number > _LAST:

@@ -1,7 +1,7 @@
-"""Trying out, for servers, what bounds can be had here: `CapabilityProbe`.
+"""Finding out, for servers, which sandbox profiles are available here: `CapabilityProbe`.
 
-In a process of the keeper's, since commands run beside it: a server whose unit forbids namespaces, or shows it control
-groups read-only, would find less than its keeper can do.
+The attempts run in a process of the keeper's, because commands run beside it: a server whose unit forbids namespaces, or
+shows it control groups read-only, would find less than its keeper can do. What is tried is in `sandbox.capabilities`.
 """
 
 import os
@@ -11,15 +11,16 @@ from outlive.keeper.common.spawn import keeper_argv, keeper_environment
 from outlive.keeper.supervisor.loop import Loop, Timer
 from outlive.keeper.supervisor.managed_process import Answer
 
+# Seconds until the probe counts as hung; it usually takes 0.06 s.
 _DEADLINE_S = 20.0
 _PIECE_BYTES = 65536
 
 
 class CapabilityProbe:
-    """Starts `capabilities` when somebody asks, and passes on what it prints; who asks meanwhile gets the same answer."""
+    """Runs `sandbox.capabilities` on request and passes on what it prints; requests meanwhile get the same answer."""
 
     def __init__(self, loop: Loop, state_dir: str) -> None:
-        """Start nothing yet."""
+        """Remember where to run it; nothing is started yet."""
         self._loop = loop
         self._state_dir = state_dir
         self._asking: list[Answer] = []
@@ -28,7 +29,7 @@ class CapabilityProbe:
         self._timer: Timer | None = None
 
     def ask(self, answer: Answer) -> None:
-        """Answer {"found": what it printed} within 20 s; that is no JSON if it died or hung."""
+        """Answer {"found": what it printed} within 20 s; if it died or hung, that text is no JSON."""
         self._asking.append(answer)
         if len(self._asking) > 1:
             return
@@ -45,7 +46,8 @@ class CapabilityProbe:
 
     def _spawn(self, writing: int) -> int:
         argv = keeper_argv("offers", self._state_dir)
-        # In our own POSIX session: what leads one counts as a command when it ends (`reaper`, which buries this one).
+        # In our own POSIX session: a process that leads one counts as a command when it ends (`endings.orphans.Reaper`,
+        # which also reaps this one).
         return os.posix_spawn(
             argv[0],
             argv,
@@ -66,11 +68,12 @@ class CapabilityProbe:
             self._loop.unwatch(self._reading)
             self._timer = None
         os.close(self._reading)
+        # Also after a regular end: SIGKILL then reaches nothing, and a hung probe must not stay behind.
         if self._pidfd >= 0:
             try:
                 signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
             except ProcessLookupError:
-                pass  # it has ended, as it should
+                pass  # it has ended, as expected
             finally:
                 os.close(self._pidfd)
         self._reading = self._pidfd = -1

@@ -1,6 +1,8 @@
-"""The supervisor's door: connections of the server and the command line, requests in, replies and doorbells out.
+"""The supervisor's local socket: connections of servers and of the command line, requests in, replies and doorbells out.
 
-A slow server never blocks the pump: a doorbell that cannot be sent waits as "the newest state" in a dict.
+A doorbell is a record of a process's newest state, sent to servers when it changes. A slow server never blocks the pump: a
+doorbell that cannot be sent now waits in a dict, where a newer state replaces it. What a request means is decided in
+`requests`.
 """
 
 import os
@@ -23,29 +25,28 @@ from outlive.protocols.keeper import (
 )
 
 _SYNC = RECORD.pack(bytes(16), 0, 0, 0, 0, 0, 0, int(Flags.SYNC), 0)
-# Connections of commands, which may only lend: they must not take all our descriptors. The first one of each command's tree
-# is always taken: the command itself costs us more.
+# Connections from inside commands, which may only pass on a standard input: they must not take all our descriptors. The first
+# connection from each command's tree is always accepted, since the command itself costs us more.
 _MAX_INSIDE = 256
-_MAX_EACH_TREE = 32  # twice what it may lend at a time
-_MAX_UNSENT = 4096  # replies to a client that does not read; then it is dropped
+_MAX_EACH_TREE = 32  # twice the number of descriptors that a tree may pass on at a time (`inputs`)
+_MAX_UNSENT = 4096  # replies that wait for a client that does not read; then the client is dropped
 
 
 class ControlClient:
-    """One connection; `bells` holds the newest unsent state by key."""
+    """One connection; `bells` holds the newest unsent state of each process by key."""
 
     __slots__ = ("bells", "caller", "is_lending", "is_server", "is_waiting", "replies", "socket", "tree")
 
     def __init__(self, connection: socket.socket, caller: PeerProcess, *, tree: bytes | None) -> None:
         """Begin without doorbells; a hello with role "server" asks for them.
 
-        `tree`: the key of the process in whose tree it lives; empty where that cannot be told, None outside of all.
+        `tree`: the key of the process in whose tree the client lives; empty where that is not known, None outside of all.
         """
         self.socket = connection
         self.caller = caller
         self.tree = tree
-        self.is_lending = (
-            False  # its next packet was looked at; it is received when the server asks for that start
-        )
+        # Its next packet was only looked at; it is received when the server asks for the start that it is for.
+        self.is_lending = False
         self.is_server = False
         self.is_waiting = False
         self.bells: dict[bytes, bytes] = {}
@@ -53,7 +54,7 @@ class ControlClient:
 
     @property
     def is_inside(self) -> bool:
-        """Whether it lives in a tree that we started (or that cannot be told), and may lend its stdin, nothing more."""
+        """Whether it lives in a tree that we started (or this is not known): then it may lend its stdin, and nothing else."""
         return self.tree is not None
 
 
@@ -62,7 +63,7 @@ Handle = Callable[[ControlClient, dict[str, object], bytes, list[int], Answer], 
 
 
 class ControlClients:
-    """Accepts connections of our own uid and hands requests to `handle(client, message, payload, fds, answer)`."""
+    """Accepts connections of our own user and hands requests to `handle(client, message, payload, fds, answer)`."""
 
     def __init__(
         self,
@@ -75,15 +76,17 @@ class ControlClients:
         dropped: Callable[[ControlClient], None],
         tree_of: Callable[[PeerProcess], bytes | None],
     ) -> None:
-        """Watch the listener; `dropped` hears of every connection that ends, `tree_of` judges a caller (`ControlClient`).
+        """Watch the listener; `dropped` is called for every connection that ends, `tree_of` judges a new one (`ControlClient`).
 
-        `lend` is asked with a client, the process id and how to receive the descriptor whether what a client lends may wait.
+        `lend` decides whether a descriptor that a client lends may wait. Its arguments are the client, the process id, and a
+        function that receives the descriptor.
         """
         self._loop = loop
         self._listener = listener
         self._bells = bells
         self._uid = os.getuid()
         self._handle = handle
+        # Decides whether a lent descriptor may wait.
         self._lend = lend
         self._dropped = dropped
         self._tree_of = tree_of
@@ -102,7 +105,7 @@ class ControlClients:
                 connection.close()
                 continue
             client = ControlClient(connection, caller, tree=self._tree_of(caller))
-            if client.is_inside:  # and stays so
+            if client.is_inside:  # this verdict is final, so the pidfd is not needed any more
                 caller.close()
                 if not _has_room(self._clients, client.tree):
                     connection.close()
@@ -111,21 +114,21 @@ class ControlClients:
             self._loop.watch(connection.fileno(), partial(self._ready, client))
 
     def _welcome(self, connection: socket.socket) -> PeerProcess | None:
-        """Return who connected; None for another user, and when no descriptor is left to know the caller by."""
+        """Return the process that connected; None for another user, and when no descriptor is left to identify it by."""
         try:
             caller = PeerProcess.behind(connection, self._turns)
         except OSError:
             return None
-        if caller.uid in {self._uid, 0}:
+        if caller.uid in {self._uid, 0}:  # root may do anything anyway
             return caller
         caller.close()
         return None
 
     def judge_again(self) -> None:
-        """Look at everybody once more, and drop those who live inside after all: more is known now."""
+        """Judge all clients once more, and drop those that turn out to live inside: more is known now."""
         for client in [one for one in self._clients if not one.is_inside]:
             client.tree = self._tree_of(client.caller)
-            if client.is_inside:  # what it has asked and still waits is refused
+            if client.is_inside:  # its requests that still wait are refused with it
                 self.drop(client)
 
     def _ready(self, client: ControlClient, events: int) -> None:
@@ -133,7 +136,7 @@ class ControlClients:
             return
         if not events & ~select.EPOLLOUT:
             return
-        if client.is_lending:  # only the connection's end is waited for
+        if client.is_lending:  # only the end of the connection is watched for
             self.drop(client)
             return
         if not client.is_server and self._leave_loan(client):
@@ -144,11 +147,13 @@ class ControlClients:
         message, fds = packet
         understood = _understand(message)
         if understood is None:
-            for fd in fds:  # or whoever may not ask anything could take all of ours
+            # Otherwise a client could take all of our descriptors with packets that mean nothing.
+            for fd in fds:
                 os.close(fd)
             self.drop(client)
             return
         request, payload = understood
+        # The reply carries the request's number, by which the client finds the request that it belongs to.
         number = request.get("req")
 
         def answer(fields: dict[str, object]) -> None:
@@ -158,9 +163,10 @@ class ControlClients:
         self._handle(client, request, payload, fds, answer)
 
     def _leave_loan(self, client: ControlClient) -> bool:
-        """Tell whether the next packet lends something that may wait; it stays there until the server asks for that start.
+        """Return whether the next packet lends something that may wait; it stays unread until the server asks for that start.
 
-        Its descriptor is the lender's until then, by the kernel's count, too. What comes behind it on this connection waits.
+        Until then the descriptor counts as the lender's, also in the kernel's limits (unix(7), RLIMIT_NOFILE of the sender).
+        Later packets of this connection wait behind it.
         """
         understood = _understand(sockets.peek(client.socket) or b"")
         if understood is None or understood[0].get("op") != "lend":
@@ -171,6 +177,7 @@ class ControlClients:
             packet = sockets.receive(client.socket)
             client.is_lending = False
             self._watch(client)
+            # One descriptor is lent; any others are closed.
             fds = [] if packet is None else packet[1]
             for fd in fds[1:]:
                 os.close(fd)
@@ -184,11 +191,12 @@ class ControlClients:
         return True
 
     def _watch(self, client: ControlClient) -> None:
+        # While it lends, its unread packet would make EPOLLIN true all the time.
         events = select.EPOLLRDHUP if client.is_lending else select.EPOLLIN
         self._loop.change(client.socket.fileno(), events | (select.EPOLLOUT if client.is_waiting else 0))
 
     def drop(self, client: ControlClient) -> None:
-        """Forget a connection."""
+        """Close a connection and forget it."""
         if client not in self._clients:
             return
         self._clients.discard(client)
@@ -206,7 +214,7 @@ class ControlClients:
                 self.drop(client)
 
     def _try(self, client: ControlClient, packet: bytes) -> bool:
-        """Send now; False when the client must wait (it is told when it can go on) or is gone."""
+        """Send now; False when the client is gone, or must wait until its socket is writable again."""
         try:
             sent = sockets.send(client.socket, packet)
         except OSError:
@@ -241,10 +249,10 @@ class ControlClients:
     def greet_server(
         self, client: ControlClient, kept: Iterable[ManagedProcess], *, doubtful: Mapping[bytes, bytes] | None
     ) -> None:
-        """Begin doorbells with everything live that is known.
+        """Begin doorbells with the state of everything live that is known.
 
-        With `doubtful` (doorbells of what may live) they and a sync mark come behind it: what is not mentioned has
-        finished. None before that can be said; then a server is greeted once more.
+        With `doubtful` (doorbells of processes that may live) these follow, and then a sync mark: a process that was not
+        mentioned before it has finished. Without it (None) that cannot be said yet; then the server is greeted once more.
         """
         client.is_server = True
         client.bells.update({each.key: each.doorbell() for each in kept})
@@ -255,12 +263,13 @@ class ControlClients:
             self._send_bells(client)
 
     def flush(self) -> None:
-        """Send what changed in this turn: one packet a client, however much changed."""
+        """Send what changed in this turn: one packet for each client, however much changed."""
         bells = self._bells.take()
         if not bells:
             return
         packet = b""
         for client in [client for client in self._clients if client.is_server]:
+            # A server that keeps up shares one packet with the others; one that waits collects the newest states.
             if not client.is_waiting and not client.bells and len(bells) <= DOORBELLS_PER_PACKET:
                 packet = packet or b"D" + b"".join(bells.values())
                 if not self._try(client, packet):
@@ -272,14 +281,14 @@ class ControlClients:
 
 
 def _has_room(clients: Collection[ControlClient], tree: bytes | None) -> bool:
-    """Tell whether one more of a command's tree may connect: so no command takes the place of another."""
+    """Return whether one more connection of a command's tree is accepted: no command takes the places of another."""
     of_tree = sum(one.tree == tree for one in clients)
     inside = sum(one.is_inside for one in clients)
     return not of_tree or (of_tree < _MAX_EACH_TREE and inside < _MAX_INSIDE)
 
 
 def _understand(message: bytes) -> tuple[dict[str, object], bytes] | None:
-    """Return what a packet asks; None at the connection's end, and for what is no question."""
+    """Return what a packet asks for; None at the end of the connection, and for a packet that is no request."""
     try:
         return decode_message(message) if message else None
     except (ValueError, RecursionError):

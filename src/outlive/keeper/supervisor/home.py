@@ -1,4 +1,4 @@
-"""Where the supervisor's state folder lies: here, elsewhere since somebody moved it, or nowhere any more: `Home`."""
+"""Where the supervisor's state folder is: in its place, moved elsewhere, or deleted: `Home`."""
 
 import os
 import select
@@ -8,22 +8,22 @@ from outlive.keeper.common.folder_identity import moved_to
 from outlive.keeper.common.locks import is_in_place
 from outlive.keeper.common.spawn import keeper_argv, keeper_environment, spawn_detached
 
-_GUARDIAN_PATIENCE_MS = 5000  # it has been told to end, and its lock goes with it
+_GUARDIAN_PATIENCE_MS = 5000  # the guardian was asked to end, which takes milliseconds; its lock ends with it
 
 
 class Home:
     """The state folder and the lock in it that we hold."""
 
     def __init__(self, layout: Layout, lock: int, *, pid_lock: int) -> None:
-        """Open the folder, so that it is found again wherever it is moved to within its file system.
+        """Open the folder, so that it is found wherever it is moved to within its file system.
 
         Args:
-            layout: Where it lies.
+            layout: The folder's path.
             lock: The descriptor that holds `supervisor.lock`.
             pid_lock: The descriptor of the record lock that we hold, for guardians that we spawn.
 
         Raises:
-            OSError: It has gone meanwhile.
+            OSError: The folder is gone meanwhile.
         """
         self._layout = layout
         self._lock = lock
@@ -32,27 +32,28 @@ class Home:
         self._next = ""
 
     def is_here(self) -> bool:
-        """Tell whether the folder's path still leads to it; one stat(2)."""
+        """Return whether the folder's path still leads to it; one stat(2)."""
         return is_in_place(self._lock, self._layout.supervisor_lock)
 
     def has_moved(self) -> bool:
-        """Tell whether it lies at another path now: that of a copy is none, and a deleted one has none."""
+        """Return whether the folder is at another path now; a copy does not count, and a deleted folder is at no path."""
         place = moved_to(self._folder)
+        # In the right folder, the lock file may be another keeper's by now: only our own one proves that it is ours.
         if place is None or not is_in_place(self._lock, Layout(place).supervisor_lock):
             return False
         self._next = place
         return True
 
     def leave(self) -> None:
-        """Let go of both locks."""
+        """Release both locks."""
         os.close(self._lock)
         os.close(self.pid_lock)
 
     def go_on(self, guardian: int) -> None:
-        """Start the keeper of the new place, once we have let go of the locks; nothing where there is none.
+        """Start the keeper of the folder's new path, after the locks were released; do nothing if it was not moved.
 
         Args:
-            guardian: The pid of the one that was told to end; 0: none.
+            guardian: The pid of the guardian that was asked to end; 0: there is none.
         """
         if not self._next:
             return

@@ -1,15 +1,15 @@
-"""Bytes to a command's standard input or terminal: in order, answered when written, bounded.
+"""Bytes for a command's standard input or terminal (`Inputs`), and descriptors lent to be a standard input (`PassedStdin`).
 
-Descriptors that were lent for the standard input of a command that is about to start: `PassedStdin`.
+`Inputs` writes bytes in order, answers each request when its bytes are written, and bounds what waits.
 
-Whoever starts a command from a terminal or a pipeline hands its own standard input over, and the command reads it
-itself: nobody in between takes a byte more than the command does. It is offered here before the start, and stays with its
-lender until the server asks for that start: for a process id that the server has not announced so nothing is taken. An offer
-is forgotten when whoever made it goes away before that.
+A caller that starts a command from a terminal or a pipeline can lend its own standard input, and the command reads it itself:
+no process in between takes a byte more than the command does. The descriptor is offered here before the start. It stays
+unread in its lender's connection until the server asks for that start; for a process id that the server never announces,
+nothing is taken. When the lender disconnects before that, its offer is forgotten.
 
-How many offers wait is bounded: outside for each process that lends, inside of commands for each command's whole tree, and
-for all of both kinds. The first offer of each tree always has its place. So a command takes neither the room of the people
-outside, nor that of another command, however many children it has.
+The number of waiting offers is bounded: for each process outside of commands, for each command's whole tree, and for all of
+either kind. The first offer of each tree always has a place. So a command takes neither the places of callers outside nor
+those of another command, however many children it has.
 """
 
 import contextlib
@@ -23,22 +23,22 @@ from outlive.keeper.common import sockets
 from outlive.keeper.supervisor.loop import Loop
 from outlive.keeper.supervisor.managed_process import Answer, ManagedProcess
 
-_MAX_WAITING_BYTES = 4 << 20
-# An input in full flow gets a larger pipe: one of the usual 64 KiB would wake us for each piece.
+_MAX_WAITING_BYTES = 4 << 20  # for one process; what would exceed it is refused
+# An input with much waiting gets a larger pipe: one of the usual 64 KiB would wake this process for each piece.
 _BUSY_BYTES = 256 * 1024
 _BUSY_PIPE_BYTES = 1024 * 1024
-_END_OF_FILE = b"\x04"  # VEOF: what closes the input of a program at a terminal
+_END_OF_FILE = b"\x04"  # VEOF (termios(3)): the key that ends the input of a program at a terminal
 
 
 class Inputs:
-    """Writes to the keeper's end "i" (a pipe) or "m" (a terminal)."""
+    """Writes to the keeper's end "i" (a pipe) or "m" (a terminal) of a process."""
 
     def __init__(self, loop: Loop) -> None:
-        """Nothing waits yet."""
+        """Take the loop, which reports when a pipe has room again."""
         self._loop = loop
 
     def write(self, kept: ManagedProcess, data: bytes, answer: Answer) -> None:
-        """Write all of `data` after what waits already; answers when the last byte is in the pipe."""
+        """Write all of `data` after what waits already; answer when the last byte is in the pipe."""
         if self._letter(kept) is None:
             answer({"error": "stdin_closed", "message": "The process has no open standard input."})
             return
@@ -50,9 +50,9 @@ class Inputs:
             self._push(kept)
 
     def give(self, kept: ManagedProcess, receiver: int, answer: Answer) -> None:
-        """Give the server the pipe itself, over a Unix socket of its own: then it need not ask for each piece.
+        """Pass the pipe itself to the server, over a Unix socket of the server's: it then writes without asking.
 
-        Not while something waits here, which is older than what the server would write.
+        Not while something waits here: that is older than what the server would write, and must come first.
         """
         pipe = kept.fds.get("i")
         is_given = False
@@ -62,23 +62,25 @@ class Inputs:
         answer({"given": is_given})
 
     def close(self, kept: ManagedProcess, answer: Answer) -> None:
-        """Close standard input after what waits was written; at a terminal, type end-of-file."""
+        """Close standard input once everything that waits is written; at a terminal, type end-of-file."""
         letter = self._letter(kept)
         if letter is None:
             answer({})
         elif letter == "m":
             self.write(kept, _END_OF_FILE, answer)
         elif kept.inputs:
+            # An empty piece at the end of the queue: its answer closes.
             kept.inputs.append((memoryview(b""), lambda _reply: self.close(kept, answer)))
         else:
             kept.close_fd("i")
+            # The shim holds a duplicate: the command sees the end only when both are closed.
             if kept.shim is not None:
                 with contextlib.suppress(OSError):
                     sockets.send(kept.shim.socket, b"close i")
             answer({})
 
     def abandon(self, kept: ManagedProcess) -> None:
-        """Answer what waits: the process has ended."""
+        """Answer every request that waits: the process has ended."""
         waiting, kept.inputs = kept.inputs, []
         for _, answer in waiting:
             answer({"error": "stdin_closed", "message": "The process ended before it read its input."})
@@ -97,7 +99,7 @@ class Inputs:
             except BlockingIOError:
                 self._wait(kept, letter)
                 return
-            except OSError:  # EPIPE: nobody reads any more
+            except OSError:  # EPIPE: the read end is closed
                 self.abandon(kept)
                 return
             if written < len(view):
@@ -107,13 +109,13 @@ class Inputs:
             answer({})
 
     def _wait(self, kept: ManagedProcess, letter: str) -> None:
-        """Go on when there is room; a terminal's descriptor is watched for output already, so look again soon."""
+        """Continue when there is room; a terminal's descriptor is already watched for output, so it is tried again soon."""
         if letter == "m":
             self._loop.later(0.005, lambda: self._push(kept))
             return
         fd = kept.fds[letter]
         if sum(len(view) for view, _ in kept.inputs) > _BUSY_BYTES:
-            with contextlib.suppress(OSError):  # pipe-user-pages-soft (pipe(7)): it stays as it is
+            with contextlib.suppress(OSError):  # the user's limit is reached (pipe(7), pipe-user-pages-soft)
                 fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, _BUSY_PIPE_BYTES)
 
         def ready(_events: int) -> None:
@@ -124,18 +126,18 @@ class Inputs:
         self._loop.watch(fd, ready, select.EPOLLOUT)
 
 
-_MAX_LENT = 256  # more starts than that are not on their way at once
-_MAX_INSIDE = 64
-_MAX_EACH = 16  # of a process outside, and of a tree
+_MAX_LENT = 256  # outside of commands: there are never more starts on their way at once
+_MAX_INSIDE = 64  # inside of all commands together
+_MAX_EACH = 16  # for each process outside, and for each tree
 
 
 class _Offer:
-    """One descriptor that is to be had, and what is known of its lender."""
+    """One offered descriptor, and what is known of its lender."""
 
     __slots__ = ("fetch", "lender", "pid", "tree")
 
     def __init__(self, lender: object, fetch: Callable[[], int], *, pid: int, tree: bytes | None) -> None:
-        """Keep all four."""
+        """Store all four."""
         self.lender = lender
         self.fetch = fetch
         self.pid = pid
@@ -146,25 +148,26 @@ class PassedStdin:
     """Offers by process id, each with its lender."""
 
     def __init__(self) -> None:
-        """Begin with none."""
+        """Begin without offers."""
         self._offers: dict[str, _Offer] = {}
 
     def lend(
         self, lender: object, process_id: str, fetch: Callable[[], int], *, pid: int, tree: bytes | None
     ) -> bool:
-        """Note an offer for the start of a process; False where there is no room.
+        """Record an offer for the start of a process; False where there is no place for it.
 
         Args:
-            lender: The connection; what it offers is forgotten with it.
-            process_id: What it is for. What the same process offered for it before is forgotten.
-            fetch: Returns the descriptor, which is its caller's then; -1 where there is none after all.
+            lender: The connection; its end makes us forget the offer.
+            process_id: The process that the offer is for. An earlier offer of the same lender for it is replaced.
+            fetch: Returns the descriptor, which belongs to the caller then; -1 if there is none after all.
             pid: The process that lends.
-            tree: Of which process of ours it is a descendant (`Client.tree`); None outside.
+            tree: The key of our process whose descendant the lender is (`ControlClient.tree`); None outside.
         """
         before = self._offers.get(process_id)
         if before is not None and (before.pid, before.tree) != (pid, tree):
-            return False  # somebody else's, which is waited for
+            return False  # another process's offer, which may be the one that the start is meant to get
         others = [one for one in self._offers.values() if one is not before]
+        # Callers outside compete only with each other, each process for its own share.
         if tree is None:
             alike = [one for one in others if one.tree is None]
             has_room = len(alike) < _MAX_LENT and sum(one.pid == pid for one in alike) < _MAX_EACH
@@ -177,12 +180,12 @@ class PassedStdin:
         return has_room
 
     def take(self, process_id: str) -> int | None:
-        """Return the descriptor that is lent for a process which the server starts; None without one."""
+        """Return the descriptor that is lent for a process which the server starts now; None without one."""
         offer = self._offers.pop(process_id, None)
         fd = -1 if offer is None else offer.fetch()
         return fd if fd >= 0 else None
 
     def forget(self, lender: object) -> None:
-        """Forget what `lender` offered and nobody took: it closes it itself."""
+        """Forget the offers of `lender` that were not taken; their descriptors close with its connection."""
         for process_id in [name for name, one in self._offers.items() if one.lender is lender]:
             del self._offers[process_id]

@@ -1,9 +1,10 @@
-"""The supervisor as its clients see it: who is there, greeting servers, ending, retiring, ending when idle.
+"""The keeper as a whole, as its clients see it (`Lifecycle`), and stopping everything that lives (`MassStop`).
 
-Stopping everything that lives, for whoever ends the keeper: `MassStop`.
+`Lifecycle` reports the status, greets servers, retires for a successor, and ends: on request, on SIGTERM, or when idle.
 
-A slice in each turn of the loop: the guardian's pings and what the commands still write are heeded between two, so that thousands
-of trees do not make the supervisor look hung. What was begun is carried on by `Terminator`, also by the next supervisor.
+`MassStop` begins a slice of stops in each turn of the loop. Between two slices the guardian's pings are answered and the
+commands' last output is read, so that thousands of trees do not make the supervisor look hung. A stop that was begun is
+carried on by `endings.terminator`, also by the next supervisor's.
 """
 
 import contextlib
@@ -29,19 +30,19 @@ from outlive.keeper.supervisor.process_table import ManagedProcesses
 from outlive.keeper.supervisor.starts.shim_pool import GuardianLink, ShimPool
 from outlive.protocols.keeper import VERSION, CauseCode, Flags
 
-_SLICE_S = 0.02  # of stops in one turn: about a hundred on an idle machine
-_MASS_STOP_LOOK_S = 0.01
+_SLICE_S = 0.02  # spent on beginning stops in one turn: about a hundred stops on an idle machine
+_MASS_STOP_LOOK_S = 0.01  # between two looks at what still lives
 _MOST_IDS = 1000  # in an answer: 30 KB, well below what a packet holds
 _NOTE = "The keeper was stopped."
 
 
 class MassStop:
-    """Goes on while somebody waits, and then until the stop of each that lives is recorded."""
+    """Continues as long as a request waits, and then until the stop of each living process is recorded."""
 
     def __init__(
         self, loop: Loop, table: ManagedProcesses, stops: Terminator, *, emptied: Callable[[Answer], None]
     ) -> None:
-        """Nobody asks yet; `emptied` is called once nothing lives, with the answer to all who wait."""
+        """Begin without requests; `emptied` is called once nothing lives, with the answer to all that wait."""
         self._loop = loop
         self._table = table
         self._stops = stops
@@ -50,9 +51,9 @@ class MassStop:
         self._is_at_work = False
 
     def begin(self, answer: Answer, *, within_s: float) -> None:
-        """Answer once nothing lives, or `process_running` with what does after so many seconds.
+        """Answer once nothing lives, or `process_running` with what still lives after so many seconds.
 
-        What is started while somebody waits is stopped, too.
+        A process that is started while a request waits is stopped, too.
         """
         self._waiting.append((time.monotonic() + within_s, answer))
         if not self._is_at_work:
@@ -71,7 +72,7 @@ class MassStop:
         self._waiting = [(until, answer) for until, answer in self._waiting if until > now]
         for answer in late:
             answer(still_running(self._table))
-        # What is not taken over yet is stopped as soon as it is.
+        # A process whose shim has not answered yet cannot be stopped now: it is as soon as it is taken over.
         self._is_at_work = bool(self._waiting) or not is_begun or len(self._table.unrecovered) > 0
         if self._is_at_work:
             self._loop.later(_MASS_STOP_LOOK_S if is_begun else 0.0, self._go_on)
@@ -82,9 +83,10 @@ class MassStop:
             answer(dict(reply))
 
     def _stop_some(self) -> bool:
-        """Begin as many stops as a turn has time for; tell whether all are begun."""
+        """Begin as many stops as a turn has time for; return whether all are begun."""
         until = time.monotonic() + _SLICE_S
         for kept in self._table.living():
+            # Its stop is recorded and due: the terminator carries it on.
             if kept.stop_at and kept.deadline <= until:
                 continue
             if time.monotonic() > until:
@@ -94,7 +96,7 @@ class MassStop:
 
 
 def still_running(table: ManagedProcesses) -> dict[str, object]:
-    """Return the refusal `process_running`: details {processes: number, ids: of at most a thousand of them}."""
+    """Return the refusal `process_running`, with details {processes: how many live, ids: at most a thousand of them}."""
     living = table.living_ids()
     return {
         "error": "process_running",
@@ -103,17 +105,18 @@ def still_running(table: ManagedProcesses) -> dict[str, object]:
     }
 
 
+# Without processes and without clients for so long, the keeper ends.
 _IDLE_S = float(os.environ.get("OUTLIVE_KEEPER_IDLE_S", "10"))
-_LOOK_S = 1.0
-_REFILL_S = 0.01
-# Told by SIGTERM to end: how long we wait for commands that live. Below the 90 s after which systemd kills
+_LOOK_S = 1.0  # between two looks at idleness, at the state folder and at the reserve
+_REFILL_S = 0.01  # between two slices of a reserve that is being refilled
+# How long commands may live on after a SIGTERM. Less than the 90 s after which systemd kills
 # (systemd-system.conf(5), DefaultTimeoutStopSec=).
 _SHUTDOWN_S = float(os.environ.get("OUTLIVE_KEEPER_SHUTDOWN_S", "60"))
-_LEAVE_LOOK_S = 0.1
+_LEAVE_LOOK_S = 0.1  # between two looks at what still lives then
 
 
 class Lifecycle:
-    """Answers for the keeper as a whole."""
+    """Answers requests about the keeper as a whole."""
 
     def __init__(
         self,
@@ -127,9 +130,9 @@ class Lifecycle:
         home: Home,
         shut_down: Callable[[], None],
     ) -> None:
-        """Serve at once; what has finished is told once recovery knows what is live.
+        """Serve at once; servers learn what has finished when recovery knows what is live.
 
-        `home` tells where the state folder lies; `shut_down` is called once, when we are told to end.
+        `home` knows where the state folder is; `shut_down` is called once, after a SIGTERM.
         """
         self._loop = loop
         self._table = table
@@ -141,7 +144,8 @@ class Lifecycle:
         self._shut_down = shut_down
         self._leaves_at = 0.0
         self._clients: ControlClients | None = None
-        self._unsynced: list[ControlClient] | None = []  # servers, until everything live is known
+        # Servers that have not got the sync mark; None once everything live is known.
+        self._unsynced: list[ControlClient] | None = []
         self._last_seen = time.monotonic()
         self._kinship = Ancestry(self._of_ours)
         loop.later(_LOOK_S, self._look_idle)
@@ -156,7 +160,7 @@ class Lifecycle:
         lend: Lend,
         dropped: Callable[[ControlClient], None],
     ) -> None:
-        """Let clients connect, who are told what `bells` collect; see `ControlClients` for the rest."""
+        """Let clients connect, which get the doorbells that `bells` collect; see `ControlClients` for the rest."""
         listener = self._reserve.fit(lambda: sockets.listen_unix(path, backlog=128))
         self._clients = ControlClients(
             self._loop, listener, bells, handle=handle, lend=lend, dropped=dropped, tree_of=self.tree_of
@@ -164,7 +168,8 @@ class Lifecycle:
         self._loop.after_turns(self._clients.flush)
 
     def recovered(self) -> None:
-        """Tell the servers that everything live was mentioned, as far as it is known."""
+        """Send servers the sync mark: everything live was mentioned, as far as it is known."""
+        # Sessions of recovered processes are known only now: earlier verdicts may be wrong.
         self._kinship.forget_all()
         if self._clients is not None:
             self._clients.judge_again()
@@ -173,7 +178,7 @@ class Lifecycle:
             self.greet(client)
 
     def greet(self, client: ControlClient) -> None:
-        """Begin doorbells for a server; what recovery has not taken over yet follows as it is."""
+        """Begin doorbells for a server; what recovery has not taken over yet follows as doubtful."""
         if self._unsynced is not None:
             self._unsynced.append(client)
         doubtful = None if self._unsynced is not None else self._table.unrecovered.doorbells()
@@ -181,7 +186,7 @@ class Lifecycle:
             self._clients.greet_server(client, self._table.by_key.values(), doubtful=doubtful)
 
     def status(self) -> dict[str, object]:
-        """Return who is there and what is kept; `redundant`: every open stream is held twice."""
+        """Return the keeper's processes and what it keeps; `redundant`: every open stream is held by two processes."""
         alive = self._table.by_key.values()
         redundant = (
             self._guardian.is_connected
@@ -203,7 +208,7 @@ class Lifecycle:
         }
 
     def sessions(self) -> set[int]:
-        """Return the POSIX sessions of the keeper: ours, the guardians', and those of the shims that live on."""
+        """Return the POSIX sessions of the keeper: ours, the guardians', and those of shims that live on."""
         found = {os.getpid(), *self._guardian.met, *self._table.unrecovered.shim_sessions()}
         for kept in self._table.by_key.values():
             if kept.shim is not None and kept.shim.pid:
@@ -212,24 +217,25 @@ class Lifecycle:
         return found
 
     def tree_of(self, caller: PeerProcess) -> bytes | None:
-        """Return the key of the process in whose tree a caller lives: empty when that cannot be told, None outside of all."""
+        """Return the key of the process in whose tree a caller lives: empty when that is not known, None outside of all."""
         verdict = self._kinship.judge(caller.pid)
-        # Alive afterwards: what was read about its pid was about this process.
+        # It still lives: so what was read by its pid was about this process.
         if verdict.is_inside is False and caller.is_there():
             return None
-        # What a command leaves stays below its shim, a subreaper; without that it is in the command's POSIX session.
+        # Descendants of a command stay below its shim, a subreaper. If the shim is dead, the command's POSIX session shows it.
         roots = {kept.pid: key for key, kept in self._table.by_key.items()}
         roots |= {kept.shim.pid: key for key, kept in self._table.by_key.items() if kept.shim is not None}
-        roots.pop(0, None)  # not started yet
+        roots.pop(0, None)  # processes that have not started have no pid yet
         places = (number for one in verdict.chain for number in (one.pid, one.session))
         return next((roots[number] for number in places if number in roots), b"")
 
     def is_ours(self, pid: int) -> bool:
-        """Tell whether a process lives in a tree that we started, or is gone. One whose ancestors are hidden does not."""
+        """Return whether a process lives in a tree that we started, or is gone. False if its ancestors are hidden."""
         is_inside = self._kinship.judge(pid).is_inside
         return is_inside if is_inside is not None else not start_ticks(pid)
 
     def _of_ours(self, sessions: Collection[int]) -> Collection[int]:
+        # Three sources, the cheapest first: shims and keeper, commands taken over, commands not taken over yet.
         return (
             self.sessions().intersection(sessions)
             or {kept.pid for kept in self._table.by_key.values() if kept.pid in sessions}
@@ -237,10 +243,10 @@ class Lifecycle:
         )
 
     def told_to_end(self) -> None:
-        """Serve until nothing lives any more, a minute at most; SIGTERM says so, repeating it changes nothing.
+        """Serve until nothing lives any more, a minute at most; called at a SIGTERM, repeating it changes nothing.
 
-        In a shutdown everybody is told at once: commands end, and somebody has to keep their last words. Told alone
-        we are replaced by the guardian, and no command notices (decision 62).
+        In a shutdown every process gets SIGTERM at the same time: commands end, and their last output must be kept. If only
+        the supervisor got it, the guardian replaces us, and no command notices (decision 62).
         """
         if self._leaves_at:
             return
@@ -256,37 +262,37 @@ class Lifecycle:
         self._loop.later(_LEAVE_LOOK_S, self._look_to_leave)
 
     def end(self, answer: Answer, *, kill: bool, within_s: float = math.inf) -> None:
-        """End for good; refused while processes live unless they are to be killed, and while they do not end in time."""
+        """End for good; refused while processes live unless they are to be killed, or if they do not end in time."""
         if self._table.living_ids() and not kill:
             answer(still_running(self._table))
             return
         self._mass_stop.begin(answer, within_s=within_s)
 
     def retire(self, answer: Answer, *, is_end: bool = False) -> None:
-        """Leave: the guardian ends, too; shims and commands go on. `is_end` says that no next keeper is expected."""
-        if is_end:  # what is done, too: its shim would wait for a supervisor that never comes
+        """Leave: the guardian ends, too; shims and commands go on. `is_end`: no next keeper is expected."""
+        if is_end:  # forget what is done as well: its shim would wait for a supervisor that never comes
             for kept in list(self._table.by_key.values()):
                 self._table.forget(kept)
         self._guardian.retire(is_end=is_end)
         if self._clients is not None:
             self._clients.flush()
         answer({})
-        self._loop.stop()  # after this turn: what it is asked from now on is its successor's
+        self._loop.stop()  # after this turn; later requests are for the successor
 
     def _refill(self) -> None:
-        """Make the reserve anew, a part in each turn, once there is space."""
+        """Refill the disk reserve, a part in each turn, once there is space."""
         goes_on = self._home.is_here() and self._reserve.refill()
         self._loop.later(_REFILL_S if goes_on else _LOOK_S, self._refill)
 
     def _look_idle(self) -> None:
-        """End by itself when there is nothing to keep and nobody connected."""
+        """End when there is nothing to keep and no client is connected."""
         self._loop.later(_LOOK_S, self._look_idle)
         if not self._home.is_here():
             if self._home.has_moved():
                 log("the state folder was moved: going on there")
                 self.retire(lambda _reply: None)
                 return
-            # Nobody finds us any more. What lives comes to its own end first (decision 61).
+            # The folder is gone, so no client finds us any more. What lives may end by itself first (decision 61).
             if not self._table.living_ids():
                 log("the state folder is gone, and nothing lives here: ending")
                 self.retire(lambda _reply: None, is_end=True)

@@ -1,10 +1,12 @@
-"""How we prove that the supervisor's lock is ours to who cannot see our process: runners and minders in containers.
+"""Proving that the supervisor's lock is ours to runners and shims in containers, which cannot see our process.
 
-In their PID namespace every process outside is number 0, and all that outlive runs has our uid. So they ask for what the
-holder of the lock alone can do: to let go of one byte of it, which they choose, for a moment (decision 151).
+In their PID namespace every process outside has number 0, and every program of outlive has our uid. So they ask for something
+that only the lock's holder can do: release one byte of the lock, which they choose, for a moment (decision 151).
 
   from the runner  prove OFFSET
-  to the runner    proved         the byte is free until the next word, or the end of the link
+  to the runner    proved         the byte is free until the next packet, or the end of the link
+
+On one machine `common.lock_proof` proves the same without a question.
 """
 
 import contextlib
@@ -19,43 +21,42 @@ from outlive.keeper.common import sockets
 from outlive.keeper.common.launch import ask_status
 from outlive.keeper.supervisor.loop import Loop, Timer
 
-PROVES = "proves_lock"  # in a supervisor's status: it does what is here
+PROVES = "proves_lock"  # in a supervisor's status: it answers such questions
 
-# Gets the first packet that is no question, and its descriptors, which are the hearer's; b"": the end.
+# Is called with the first packet that is no question, and its descriptors, which it owns then; b"": the end of the link.
 Heard = Callable[[bytes, list[int]], None]
 
 _FLOCK = struct.Struct("hhqqi")
-_FIRST_BYTE, _END = 1 << 40, 1 << 62  # what a runner may choose from (runner/challenge.c)
-_FREE_S = (
-    5.0  # for a peer that was stopped before it has looked; we are asked again when it finds the byte locked
-)
-_RETRY_S = 0.5
+_FIRST_BYTE, _END = 1 << 40, 1 << 62  # the range from which a runner chooses (challenge.c)
+# A peer that was stopped (SIGSTOP) before it looked asks again when it finds the byte locked.
+_FREE_S = 5.0
+_RETRY_S = 0.5  # until the next attempt to lock a byte that another process holds
 _STATUS_S = 2.0
 
 
 class LockChallenge:
-    """Meets peers that we have connected to: answers one question of each, frees one byte meanwhile, waits for nothing.
+    """Receives from peers that we connected to: answers one question of each, frees one byte for it, waits for nothing.
 
-    Only questions of connections that we have opened ourselves are answered, and of no process that lives in one of our own
-    trees: it would pass on what another peer has asked it.
+    A question is answered only on a connection that we opened ourselves, and never if its sender lives in one of our own
+    trees: such a process would pass on the question of another peer.
     """
 
     def __init__(
         self, loop: Loop, lock: int, *, is_ours: Callable[[int], bool], log: Callable[[str], None]
     ) -> None:
-        """Take the descriptor that holds the lock, and what tells whether a process lives in one of our trees, or is gone."""
+        """Take the descriptor that holds the lock; `is_ours` returns whether a process lives in a tree of ours, or is gone."""
         self._log = log
         self._loop = loop
         self._lock = lock
         self._is_ours = is_ours
 
     def meet(self, link: socket.SocketType, heard: Heard, *, answers: bool) -> None:
-        """Call `heard` once, with the first words of a peer that are no question.
+        """Call `heard` once, with a peer's first packet that is no question.
 
         Args:
             link: Connected with `names_senders`; it is not watched any more when `heard` is called.
             heard: See `Heard`.
-            answers: Whether it may ask at all.
+            answers: Whether questions of this peer are answered at all.
         """
         freed: list[tuple[int, Timer]] = []
 
@@ -69,9 +70,10 @@ class LockChallenge:
                 self._log(f"process {pid} lives in a tree of ours, or is gone: it is proved nothing")
             elif offset:
                 freed.append((offset, self._free(offset)))
-                with contextlib.suppress(OSError):  # it is gone, which is heard next
+                with contextlib.suppress(OSError):  # the peer is gone; the end of the link is read next
                     sockets.send(link, b"proved")
                 return
+            # No question (any more): the byte is locked again before the peer's packet is handled.
             self._loop.unwatch(link.fileno())
             for byte, timer in freed:
                 timer.cancel()
@@ -81,23 +83,23 @@ class LockChallenge:
         self._loop.watch(link.fileno(), hear)
 
     def _free(self, offset: int) -> Timer:
-        """Let go of a byte; returns what takes it back in the end."""
+        """Release a byte; return the timer that takes it back at the latest."""
         fcntl.fcntl(self._lock, fcntl.F_OFD_SETLK, _one_byte(fcntl.F_UNLCK, offset))
         return self._loop.later(_FREE_S, lambda: self._take_back(offset))
 
     def _take_back(self, offset: int) -> None:
-        """Lock a byte again; what is ours already stays so."""
+        """Lock a byte again; a byte that is still ours stays so."""
         try:
             fcntl.fcntl(self._lock, fcntl.F_OFD_SETLK, _one_byte(fcntl.F_WRLCK, offset))
-        except OSError:  # somebody guessed it, or has no memory left: a hole would be in our successor's way
+        except OSError:  # guessed by another process, or no memory: a free byte would obstruct our successor
             self._loop.later(_RETRY_S, lambda: self._take_back(offset))
 
 
 def lock_to_hand(layout: Layout) -> str | None:
-    """Return the path of the supervisor's lock; None while the supervisor is one of before that proves nothing. Blocks."""
+    """Return the path of the supervisor's lock; None while an older supervisor serves, which proves nothing. Blocks."""
     try:
         status = ask_status(layout, within_s=_STATUS_S)
-    except OSError:  # none: the one that comes will be of our own version
+    except OSError:  # no supervisor runs: the next one will be of our own version
         return layout.supervisor_lock
     return layout.supervisor_lock if status is None or PROVES in status else None
 
@@ -107,7 +109,7 @@ def _one_byte(kind: int, offset: int) -> bytes:
 
 
 def _offset_of(message: bytes) -> int:
-    """Return which byte a question is about; 0 when it is none that we answer."""
+    """Return the byte that a question is about; 0 when it is no question that is answered."""
     verb, _, rest = message.partition(b" ")
     offset = int(rest) if verb == b"prove" and rest.isdigit() and len(rest) < 20 else 0
     return offset if _FIRST_BYTE <= offset < _END else 0

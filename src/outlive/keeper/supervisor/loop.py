@@ -1,7 +1,7 @@
-"""The supervisor's event loop: one epoll, timers, hooks after each turn. Single-threaded, nothing blocks.
+"""The supervisor's event loop: one epoll object, timers, hooks after each turn. Single-threaded, and nothing blocks in it.
 
-A handler that raises is logged and the loop goes on; too many errors end the process: its successor starts from
-the files, which is always safe.
+A handler that raises is logged, and the loop goes on. Too many errors end the process: its successor starts from the files,
+which is always safe.
 """
 
 import heapq
@@ -10,9 +10,9 @@ import select
 import time
 from collections.abc import Callable
 
-_MAX_ERRORS = 200
-_MAX_EVENTS = 512
-_TIMERS_S = 0.1  # in a turn: thousands that are due at once do not keep descriptors waiting for seconds
+_MAX_ERRORS = 200  # in the life of a process: a fault that repeats in every turn reaches it soon
+_MAX_EVENTS = 512  # in a turn: the others are reported in the next one
+_TIMERS_S = 0.1  # in a turn: thousands that are due at once must not keep descriptors waiting for seconds
 
 
 class Timer:
@@ -26,18 +26,18 @@ class Timer:
         self._callback: Callable[[], None] | None = callback
 
     def cancel(self) -> None:
-        """Never call."""
+        """Drop the callback: it is never called."""
         self._callback = None
 
     def fire(self) -> None:
-        """Call, once."""
+        """Call the callback, once."""
         callback, self._callback = self._callback, None
         if callback is not None:
             callback()
 
 
 class Loop:
-    """Watches descriptors (level-triggered) and runs timers; `now_ns` is the time at the turn's beginning."""
+    """Watches descriptors (level-triggered) and runs timers; `now_ns` is the time at which the turn began."""
 
     def __init__(self, log: Callable[[str], None]) -> None:
         """Create the epoll object; `log` takes one line of text."""
@@ -60,11 +60,11 @@ class Loop:
         self._handlers[fd] = handler
 
     def is_watched(self, fd: int) -> bool:
-        """Tell whether a handler is called for a descriptor."""
+        """Return whether a descriptor is watched."""
         return fd in self._handlers
 
     def change(self, fd: int, events: int) -> None:
-        """Wait for other events on a watched descriptor."""
+        """Watch for other events on a watched descriptor."""
         self._epoll.modify(fd, events)
 
     def unwatch(self, fd: int) -> None:
@@ -73,8 +73,9 @@ class Loop:
             self._epoll.unregister(fd)
 
     def later(self, delay_s: float, callback: Callable[[], None]) -> Timer:
-        """Call once after `delay_s` seconds."""
+        """Call `callback` once after `delay_s` seconds."""
         timer = Timer(time.monotonic() + delay_s, callback)
+        # The sequence number keeps the order of timers that are due at the same moment; timers cannot be compared.
         self._sequence += 1
         heapq.heappush(self._timers, (timer.when, self._sequence, timer))
         return timer
@@ -88,7 +89,7 @@ class Loop:
         self._stopping = True
 
     def run(self) -> None:
-        """Turn until stopped."""
+        """Run turns until stopped."""
         while not self._stopping:
             self.turn()
 
@@ -106,7 +107,7 @@ class Loop:
                 continue  # unwatched by an earlier handler of this turn
             try:
                 handler(event)
-            except Exception as error:  # noqa: BLE001 - outermost loop: one process's trouble must not stop the others
+            except Exception as error:  # noqa: BLE001 - outermost loop: one process's fault must not stop the others
                 self._failed(error)
         if timers:
             self._run_timers(now)
@@ -117,9 +118,9 @@ class Loop:
                 self._failed(error)
 
     def _run_timers(self, now: float) -> None:
-        """Fire what was due when the turn began: what a handler put off is done after this turn's hooks.
+        """Fire what was due when the turn began: what a handler put off comes after this turn's hooks.
 
-        The oldest first, and what there is no time for in the next turn.
+        The oldest first; what does not fit into this turn's time is left for the next one.
         """
         until = time.monotonic() + _TIMERS_S
         while self._timers and self._timers[0][0] <= now and time.monotonic() < until:
@@ -140,7 +141,7 @@ class Loop:
 
 
 def _places(error: Exception) -> str:
-    """Return where it was raised, outermost first. The module `traceback` tells more, and takes each keeper 5 ms to import."""
+    """Return where it was raised, outermost call first; importing `traceback` would cost each keeper 5 ms."""
     places = []
     trace = error.__traceback__
     while trace is not None:

@@ -1,4 +1,7 @@
-"""One process as the supervisor holds it: `ManagedProcess` and its output `Stream`s. State only; others act on it."""
+"""One process as the supervisor holds it: `ManagedProcess`, its output `Stream`s, and the link to its shim (`ShimLink`).
+
+State only: nothing here decides. `starts` fills it, `output` moves bytes, `endings` records the end.
+"""
 
 import os
 import socket
@@ -17,12 +20,12 @@ _ERR_OPEN = int(Flags.ERR_OPEN)
 
 
 class ShimLink:
-    """The supervisor's side of one shim: its socket, its pid, and what it serves now.
+    """The supervisor's side of one shim: its socket, its pid, and the process that it serves now.
 
-    `is_inside`: it is a container's, made for one command and of no use after it; what it says is not believed blindly.
-    `is_forked`: it is a fork of the guardian for certain, and so can take the steps of a sandbox.
-    `stands_in`: its command runs where we see no processes; it takes the orders for the tree (decision 122).
-    `taken`: how many the pool had given away when it was given away last.
+    `is_inside`: it runs in a container, for one command only; what it reports is checked, since the command may replace it.
+    `is_forked`: it is certainly a fork of the guardian, and so can carry out the steps of a sandbox.
+    `stands_in`: it takes orders for the tree, because its command runs where we see no processes (decision 122).
+    `taken`: how many shims the pool had given away when it gave away this one.
     """
 
     __slots__ = ("is_forked", "is_inside", "kept", "pid", "socket", "stands_in", "taken")
@@ -30,7 +33,7 @@ class ShimLink:
     def __init__(
         self, link: socket.socket, pid: int = 0, *, is_inside: bool = False, is_forked: bool = False
     ) -> None:
-        """Keep the link; the pid comes with the shim's hello."""
+        """Store the link; the pid comes with the shim's hello."""
         self.socket = link
         self.pid = pid
         self.is_inside = is_inside
@@ -74,9 +77,9 @@ class Stream:
         self.offset = offset
         self.relay = relay
         self.is_terminal = kept.spec.stdio == "pty"
-        self.may_be_relayed = not self.is_terminal  # it has not been offered a relay yet
+        self.may_be_relayed = not self.is_terminal  # no relay was offered to it yet
         self.is_open = True
-        self.is_stalled = False  # the disk is full; a retry is due
+        self.is_stalled = False  # the disk is full, and another attempt is due
         self.is_big = False
         self.short_reads = 0
         self.last_ns = 0
@@ -90,7 +93,7 @@ class Stream:
 
 
 class ManagedProcess:
-    """Everything about one process under supervision; `fds` holds the keeper's ends by the shim's letters."""
+    """Everything about one process that the supervisor keeps; `fds` holds the keeper's ends by the shim's letters."""
 
     __slots__ = (
         "answers",
@@ -135,12 +138,12 @@ class ManagedProcess:
     )
 
     def __init__(self, process_id: str, folder: str, spec: Spec) -> None:
-        """Begin as STARTING with nothing open."""
+        """Begin as STARTING, with nothing open."""
         self.process_id = process_id
         self.key = id_to_bytes(process_id)
         self.folder = folder
         self.spec = spec
-        self.has_steps = False  # of a sandbox, which a fork of the guardian has to take
+        self.has_steps = False  # steps of a sandbox: then its shim has to be a fork of the guardian
         self.phase = Phase.STARTING
         self.flags = 0
         self.code = 0
@@ -154,16 +157,18 @@ class ManagedProcess:
         self.descendants = 0
         self.shim: ShimLink | None = None
         self.listener: socket.socket | None = None
-        self.is_adopted = False  # from an earlier supervisor, whose state folder may have lain elsewhere
+        # Taken over from an earlier supervisor, whose state folder may have had another path.
+        self.is_adopted = False
         self.is_empty = False
         self.is_orphan = False
-        self.is_owed = False  # it is told as done, and its record waits for a file system that is read-only
+        # Reported as done, but its record waits until the file system is not read-only any more.
+        self.is_owed = False
         self.streams: list[Stream] = []
         self.fds: dict[str, int] = {}
-        self.lent = -1  # the standard input that somebody lent, until the command has it
-        self.secrets: bytes | None = None  # `frames.encode_secrets`, until the command has them
+        self.lent = -1  # the lent standard input, until the command has it
+        self.secrets: bytes | None = None  # by `frames.encode_secrets`, until the command has them
         self.idx = -1
-        self.idx_released = 0  # pages of idx before this one were looked at for release
+        self.idx_released = 0  # pages of the index before this one have been considered for release
         self.run_stream = -1
         self.run_ns = 0
         self.released = [0, 0]
@@ -173,8 +178,8 @@ class ManagedProcess:
         self.timeout_timer: Timer | None = None
         self.stop_at = 0.0
         self.deadline = 0.0
-        self.told = b""  # the newest doorbell that every server was sent
-        self.last_doorbell = b""  # once it was let go of
+        self.told = b""  # the newest doorbell that was sent to every server
+        self.last_doorbell = b""  # set when the process is let go of
 
     @property
     def total(self) -> int:
@@ -187,11 +192,11 @@ class ManagedProcess:
         return not any(stream.is_open for stream in self.streams)
 
     def doorbell(self) -> bytes:
-        """Return the record of the newest state for the server."""
+        """Return the record of the newest state, as it is sent to servers."""
         if self.last_doorbell:
             return self.last_doorbell
         out = err = 0
-        # Plain integers: each operation on a Flag costs a microsecond, and this runs for every splice.
+        # Plain integers: each operation on a Flag costs a microsecond, and this runs for every piece of output.
         flags = int(self.flags)
         for stream in self.streams:
             if stream.index == 0:
@@ -207,28 +212,28 @@ class ManagedProcess:
         )
 
     def end(self) -> None:
-        """Keep the doorbell of what does not change any more instead of the streams.
+        """Keep the final doorbell instead of the streams.
 
-        They lead back here: who is only forgotten would stay in memory, for nobody collects cycles in the supervisor.
+        Streams and process refer to each other. The supervisor collects no cycles, so without this they would stay in memory.
         """
         self.last_doorbell = self.doorbell()
         self.streams = []
 
     def answer_all(self, fields: dict[str, object]) -> None:
-        """Answer everybody who asked for this start, once."""
+        """Answer every request for this start, once."""
         answers, self.answers = self.answers, []
         for answer in answers:
             answer(fields)
 
     def take_pidfd(self, pidfd: int) -> None:
-        """Keep this one, if it is one, instead of what was kept."""
+        """Keep this pidfd instead of the present one; -1 changes nothing."""
         if pidfd >= 0:
             if self.pidfd >= 0:
                 os.close(self.pidfd)
             self.pidfd = pidfd
 
     def let_go_of_what_was_given(self) -> None:
-        """Close what the command's shim has now: where new supervisors will find it, and a lent descriptor."""
+        """Close what the command's shim has now: the listener for later supervisors, and a lent standard input."""
         if self.listener is not None:
             self.listener.close()
             self.listener = None

@@ -1,14 +1,17 @@
-"""Which processes changed, and what servers are told of it: `Notifications`, the doorbells of one turn."""
+"""Which processes changed, and which doorbells servers get for it at the end of a turn: `Notifications`.
+
+`clients` sends them; a doorbell that cannot be sent waits there.
+"""
 
 from outlive.keeper.supervisor.loop import Loop
 from outlive.keeper.supervisor.managed_process import ManagedProcess
 
-_LATER_S = 0.05
-_BULK_S = 0.004
+_LATER_S = 0.05  # a change that a user does not wait for
+_BULK_S = 0.004  # a stream in full flow: at most 250 doorbells a second, however often it moves
 
 
 class _Delay:
-    """Processes whose change is due after a moment, unless it is told with a newer one before."""
+    """Processes whose change is due after a moment, unless a newer change is sent before."""
 
     __slots__ = ("due", "is_timed", "seconds")
 
@@ -22,22 +25,22 @@ class Notifications:
     """Collects changes until the end of a turn, when `take` hands out each process's newest state once."""
 
     def __init__(self, loop: Loop) -> None:
-        """Begin with nothing to tell."""
+        """Begin without changes."""
         self._loop = loop
         self._dirty: dict[bytes, ManagedProcess] = {}
         self._later = _Delay(_LATER_S)
         self._bulk = _Delay(_BULK_S)
 
     def touch(self, kept: ManagedProcess) -> None:
-        """Tell servers the newest state of a process at the end of this turn."""
+        """Send servers the newest state of a process at the end of this turn."""
         self._dirty[kept.key] = kept
 
     def touch_later(self, kept: ManagedProcess) -> None:
-        """The same for what can wait: within 50 ms, or with the next change, which is mostly sooner."""
+        """Send it within 50 ms, or with the next change, which mostly comes sooner."""
         self._delay(kept, self._later)
 
     def touch_bulk(self, kept: ManagedProcess) -> None:
-        """The same for a stream in full flow: within 4 ms, however often it moves in between."""
+        """Send it within 4 ms, however often the stream moves in between."""
         self._delay(kept, self._bulk)
 
     def _delay(self, kept: ManagedProcess, delay: _Delay) -> None:
@@ -51,11 +54,12 @@ class Notifications:
         self._dirty.update(delay.due)
 
     def take(self) -> dict[bytes, bytes]:
-        """Return the doorbells of what changed since the last call, by key; nothing that was told already."""
+        """Return the doorbells of what changed since the last call, by key; a state that was sent already is left out."""
         dirty = self._dirty
         if not dirty:
             return {}
         self._dirty = {}
+        # What is sent now needs no later doorbell for its earlier change.
         for delay in (self._later, self._bulk):
             if delay.due:
                 delay.due = {key: kept for key, kept in delay.due.items() if key not in dirty}

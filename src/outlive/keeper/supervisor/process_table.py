@@ -1,4 +1,4 @@
-"""The table of everything the supervisor keeps, by key, and letting go of what needs no keeping any more."""
+"""The table of everything that the supervisor keeps, by key, and the release of what needs no keeping any more."""
 
 import os
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from outlive.protocols.keeper import Phase
 
 
 class ManagedProcesses:
-    """Processes that are alive or not yet let go of; `unrecovered` has those of them that are not taken over yet."""
+    """Processes that are alive or not yet let go of; `unrecovered` has those that are not taken over yet."""
 
     def __init__(
         self,
@@ -25,7 +25,7 @@ class ManagedProcesses:
         *,
         touch: Callable[[ManagedProcess], None],
     ) -> None:
-        """Begin empty; `pool` and `pump` are set once they exist."""
+        """Begin empty; `pool` and `pump` are set later, since they are built after the table."""
         self._loop = loop
         self._journal = journal
         self._inputs = inputs
@@ -36,7 +36,7 @@ class ManagedProcesses:
         self.by_key: dict[bytes, ManagedProcess] = {}
 
     def __len__(self) -> int:
-        """Return how many there are, taken over or not."""
+        """Return how many processes there are, taken over or not."""
         return len(self.by_key) + len(self.unrecovered)
 
     def keep(self, kept: ManagedProcess) -> None:
@@ -44,21 +44,21 @@ class ManagedProcesses:
         self.by_key[kept.key] = kept
 
     def recovered(self, kept: ManagedProcess) -> None:
-        """Tell of a process that was taken over, if it was kept, and go on with the requests that wait for it."""
+        """Report a process that was taken over, if it was kept, and go on with the requests that wait for it."""
         if kept.key in self.by_key:
             self._touch(kept)
         self.unrecovered.remove(kept.key)
 
     def living(self) -> list[ManagedProcess]:
-        """Return the processes, of those taken over, whose output is not whole or whose tree is not empty."""
+        """Return the processes, of those taken over, whose output is not complete or whose tree is not empty."""
         return [kept for kept in self.by_key.values() if kept.phase < Phase.DONE or not kept.is_empty]
 
     def living_ids(self) -> list[str]:
-        """Return the ids of all that live, or may live because they are not taken over yet."""
+        """Return the ids of all processes that live, or may live because they are not taken over yet."""
         return [*(kept.process_id for kept in self.living()), *self.unrecovered.ids()]
 
     def command_pids(self) -> set[int]:
-        """Return the pids of this machine's commands, each the leader of a POSIX session: also of those whose shim is dead."""
+        """Return the pids of this machine's commands, also of those whose shim is dead; each leads a POSIX session."""
         here = {kept.pid for kept in self.by_key.values() if kept.pid and not kept.spec.container}
         return here | self.unrecovered.pids()
 
@@ -67,14 +67,14 @@ class ManagedProcesses:
         return {kept.pid for kept in self.by_key.values() if kept.phase < Phase.EXITED}
 
     def forget(self, kept: ManagedProcess) -> None:
-        """Let go of a process that has ended in every sense; idempotent."""
+        """Release everything about a process that has ended, its output and its tree included; idempotent."""
         if self.by_key.pop(kept.key, None) is None:
             return
         self._inputs.abandon(kept)
         self._touch(kept)
         assert self.pump is not None
         for stream in kept.streams:
-            if stream.is_open:  # of what is left of its output nobody wants to hear
+            if stream.is_open:  # the rest of its output is not wanted
                 self.pump.hold(stream)
         for fd in kept.fds.values():
             self._loop.unwatch(fd)
@@ -92,5 +92,6 @@ class ManagedProcesses:
         if kept.shim is not None:
             assert self.pool is not None
             self.pool.release(kept.shim)
+        # Last: until here a new supervisor would take the process over, and find its end in the records.
         self._journal.end(kept.process_id)
         kept.end()

@@ -1,4 +1,8 @@
-"""What servers and the command line may ask the supervisor: one method for each operation of the local protocol."""
+"""What servers and the command line may ask of the supervisor: one method for each operation of the local protocol.
+
+This module checks a request and passes it to the part that carries it out; it keeps no state. Packets are read and written
+in `clients`, their format is in `protocols.keeper`.
+"""
 
 import contextlib
 import math
@@ -24,8 +28,9 @@ from outlive.protocols.frames import encode_secrets
 from outlive.protocols.keeper import VERSION, CauseCode, Phase
 
 _Message = Mapping[str, object]
+# That a request waits for a process which is not taken over yet; servers wait longer for its answer.
 _PATIENCE_S = 10.0
-_START_PATIENCE_S = 30.0
+_START_PATIENCE_S = 30.0  # the same for a start
 _UNRECOVERED: _Message = {
     "error": "timeout",
     "message": "The process's shim has not answered the new supervisor yet: it is stopped, or starved.",
@@ -51,7 +56,7 @@ class Requests:
         offering: CapabilityProbe,
         pump: Pump,
     ) -> None:
-        """Take what carries the operations out."""
+        """Take the parts that carry the operations out."""
         self._presence = presence
         self._table = table
         self._starts = starts
@@ -87,8 +92,8 @@ class Requests:
     ) -> None:
         """Carry out one request; descriptors that came with it are closed.
 
-        One about a process that is not taken over yet waits for that, 10 s at most: less than servers wait for the
-        answer. A start waits longer than they do: it must not be taken for one that failed.
+        A request about a process that is not taken over yet waits for the takeover, at most 10 s: servers wait longer for
+        the answer. A start waits longer than servers do, because it must not be taken for one that failed.
         """
         is_start = message.get("op") == "start"
 
@@ -96,6 +101,7 @@ class Requests:
             self._carry_out(client, message, content, fds, answer)
 
         try:
+            # A start may be too large for a packet: then its content is a file in memory.
             content = _read_all(fds[0]) if fds and is_start and not client.is_inside else payload
             unrecovered = self._table.unrecovered
             key = _subject(message) if unrecovered else b""
@@ -117,6 +123,7 @@ class Requests:
         self, client: ControlClient, message: _Message, payload: bytes, fds: list[int], answer: Answer
     ) -> None:
         try:
+            # Commands inside the keeper's trees must not control the keeper; passing on their stdin is harmless.
             if client.is_inside and not _is_harmless(message):
                 answer({"error": "inside_process", "message": _INSIDE})
             elif message["op"] == "lend":
@@ -187,8 +194,9 @@ class Requests:
             )
         elif known.pid:
             answer({"pid": known.pid, "started_ns": known.started_ns, "existing": True})
-        elif known.phase >= Phase.EXITED:  # it failed to start and is not let go of yet
+        elif known.phase >= Phase.EXITED:  # it failed to start, and is still in the table
             answer(known_start(known.folder))
+            # Another request has begun the same start: both get its answer.
         else:
             known.answers.append(answer)
 
@@ -238,7 +246,7 @@ class Requests:
         answer({})
 
     def _release(self, kept: ManagedProcess, message: _Message, answer: Answer) -> None:
-        if kept.spec.on_limit == "block":  # nobody else's output may be let go of so
+        if kept.spec.on_limit == "block":  # all others keep their output until their limit is reached
             self._limits.release(kept, int(str(message["out"])), int(str(message["err"])))
         answer({})
 
@@ -254,7 +262,7 @@ class Requests:
             return
         letter = "oe"[stream]
         if kept.streams[stream].is_open and letter in kept.fds:
-            # Here and in the shim: with the last reading end gone its writer gets SIGPIPE (pipe(7)).
+            # Closed here and in the shim: without a reading end the command's next write gives SIGPIPE (pipe(7)).
             self._pump.close(kept.streams[stream])
             kept.close_fd(letter)
             if kept.shim is not None:
@@ -263,16 +271,16 @@ class Requests:
         answer({})
 
     def lend(self, client: ControlClient, process_id: str, fetch: Callable[[], int]) -> bool:
-        """Tell whether what a client lends for a start may wait; `fetch` is called when the server asks for that start."""
+        """Decide whether a descriptor that a client lends for a start may wait; `fetch` receives it at that start."""
         return is_process_id(process_id) and self._lending.lend(
             client, process_id, fetch, pid=client.caller.pid, tree=client.tree
         )
 
 
 def _subject(message: _Message) -> bytes:
-    """Return the key of the process that a request must wait for; of none, an empty one.
+    """Return the key of the process for which a request must wait; empty when it need not wait.
 
-    A server that is given no input at once writes by way of the keeper instead: that waits.
+    `input` does not wait: a server that does not get the pipe at once writes through the keeper instead, and that waits.
     """
     process_id = str(message.get("id"))
     is_waiting = message.get("op") not in {"lend", "input"}
@@ -280,14 +288,14 @@ def _subject(message: _Message) -> bytes:
 
 
 def _refuse_loan(client: ControlClient, process_id: str, answer: Answer, *, is_lending: bool) -> None:
-    """Refuse what `lend` did not let wait; servers lend nothing."""
+    """Refuse a descriptor for which `lend` had no place; a server lends none."""
     if client.is_server or not is_lending or not is_process_id(process_id):
         raise ValueError("lend one descriptor for a process id")
     answer({"error": "process_limit", "message": "Too many starts wait for what was lent to them."})
 
 
 def _is_harmless(message: _Message) -> bool:
-    """Tell whether a process that we started may ask this: lending its stdin to what the server then starts for it."""
+    """Return whether a process that we started may ask this: it may lend its stdin to a start that the server makes for it."""
     return message.get("op") == "lend"
 
 

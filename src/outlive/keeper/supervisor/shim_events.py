@@ -1,4 +1,7 @@
-"""What busy shims say, and what follows from it."""
+"""What busy shims report, and what follows from each report: `ShimEvents`.
+
+Idle shims are the pool's (`starts.shim_pool`). What an end means is decided in `endings.exit_handler`.
+"""
 
 import contextlib
 import os
@@ -21,7 +24,7 @@ from outlive.protocols.keeper import Phase
 
 
 class ShimEvents:
-    """Reads one packet of a busy shim at a time (the words are listed in `keeper.shim`)."""
+    """Reads one packet of a busy shim at a time (`guardian.shim` lists them)."""
 
     def __init__(
         self,
@@ -32,7 +35,7 @@ class ShimEvents:
         *,
         log: Callable[[str], None],
     ) -> None:
-        """Take who acts on the words."""
+        """Take the parts that act on the reports."""
         self._loop = loop
         self._endings = endings
         self._orphans = orphans
@@ -40,7 +43,7 @@ class ShimEvents:
         self._log = log
 
     def hear(self, shim: ShimLink) -> None:
-        """Read what a shim says; the end of its socket is its death."""
+        """Read what a shim reports; the end of its socket means that it has died."""
         kept = shim.kept
         assert kept is not None
         packet = sockets.receive(shim.socket, size=8192)
@@ -52,9 +55,8 @@ class ShimEvents:
             return
         try:
             self._understand(kept, shim, message.decode().split(), fds)
-        except (
-            ValueError
-        ) as error:  # a shim of ours does not; who runs inside a container may have taken its place
+        except ValueError as error:
+            # Our own shims send no such packet; a program inside a container may have taken the shim's place.
             self._log(f"shim {shim.pid} is not understood: {error!r}")
             self._lose(kept, shim)
         finally:
@@ -67,7 +69,7 @@ class ShimEvents:
         self._orphans.shim_lost(kept)
 
     def _understand(self, kept: ManagedProcess, shim: ShimLink, words: list[str], fds: list[int]) -> None:
-        """Act on one packet; descriptors that are taken are taken out of `fds`."""
+        """Act on one packet; descriptors that are kept are removed from `fds`, the others are closed by the caller."""
         match words:
             case ["spawned", pid, ticks, started_ns]:
                 self._spawned(kept, int(pid), int(ticks), int(started_ns))
@@ -91,12 +93,12 @@ class ShimEvents:
                 self._log(f"shim {shim.pid} says {words!r}")
 
     def born(self, kept: ManagedProcess, shim: ShimLink, held: dict[str, int] | None = None) -> None:
-        """Let a command in a container execute; `held` came with the news, and is taken."""
+        """Let a command in a container execute; `held` are descriptors that came with the report, and are kept."""
         if not take_birth(kept, shim, held or {}):
             self._log(f"{kept.process_id}: the command was gone before it executed")
             with contextlib.suppress(OSError):
                 sockets.send(shim.socket, b"quit")
-            return  # the end of the link is read next
+            return  # the end of the link is read next, and handled as a death
         if kept.spec.stdio == "pty":
             stream = kept.streams[0]
             stream.source = kept.fds["m"]
@@ -111,21 +113,23 @@ class ShimEvents:
                 kept.pidfd = os.pidfd_open(pid)
         if kept.phase == Phase.STARTING:
             kept.phase = Phase.STOPPING if kept.stop_at else Phase.RUNNING
+        # A process that is waited for changes again at once; one that is being stopped must be reported without delay.
         touch = self._bells.touch_later if kept.answers and not kept.stop_at else self._bells.touch
         kept.answer_all({"pid": pid, "started_ns": started_ns})
-        if kept.stop_at:  # it was cancelled before it ran
+        if kept.stop_at:  # a stop was requested before the command ran
             self._endings.stops.pursue(kept, kept.deadline)
         elapsed_ns = max(0, time.time_ns() - started_ns)
         self._endings.stops.arm_timeout(kept, started_boottime_ns=boottime_ns() - elapsed_ns)
         touch(kept)
 
     def failed(self, kept: ManagedProcess, number: int, place: str) -> None:
-        """Take note that a command was not started; without a shim that could say so, write the record, too."""
+        """Handle a start that failed; write its record if there is no shim that has done so."""
         if kept.shim is None:
             record = ExitRecord(kind="failed", number=number, ended_ns=time.time_ns(), note=place)
             with contextlib.suppress(OSError):
                 write_once(f"{kept.folder}/exit", encode_exit(record))
         for stream in kept.streams:
-            stream.is_open = stream.is_open and stream.source >= 0  # a terminal that was never opened
+            # Below 0: a terminal that was never opened.
+            stream.is_open = stream.is_open and stream.source >= 0
         kept.answer_all(failed_start(number, place))
         self._endings.exited(kept, kind="failed", number=number, is_empty=True, ended_ns=time.time_ns())

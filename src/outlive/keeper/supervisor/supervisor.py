@@ -1,6 +1,7 @@
-"""The supervisor: the one writer of output. Builds its parts and connects them.
+"""The supervisor: the only process that writes output logs. This module builds its parts and connects them.
 
-Its death at any instant loses nothing: shims hold duplicates of every descriptor, files hold everything else.
+Its death at any instant loses nothing: shims hold duplicates of every descriptor, files hold everything else. What the parts
+do is theirs: `starts`, `output`, `endings`, and the files beside this one.
 """
 
 import gc
@@ -43,14 +44,14 @@ from outlive.keeper.supervisor.starts.shim_pool import GuardianLink, ShimPool
 from outlive.keeper.supervisor.unrecovered import Unrecovered
 from outlive.protocols.keeper import CauseCode
 
-_LOCK_PATIENCE_S = 2.0
+_LOCK_PATIENCE_S = 2.0  # a predecessor that was killed keeps its lock until the kernel has closed its files
 _T = TypeVar("_T")
 
 
 def main(state_dir: str) -> None:
-    """Run a supervisor until it is retired; ends soon when another one serves this state folder.
+    """Run a supervisor until it is retired; return soon when another one serves this state folder.
 
-    Also when the one before left for good while this one was being started.
+    Also when the previous one left for good while this one was being started.
     """
     set_dumpable(is_dumpable=False)
     layout = Layout(state_dir)
@@ -61,7 +62,7 @@ def main(state_dir: str) -> None:
     wake, alarm = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
     signal.set_wakeup_fd(alarm, warn_on_full_buffer=False)
     signal.signal(signal.SIGTERM, _ignore_signal)
-    claim_folder(layout)  # before the journal is read: what lives by a copy's is the original's
+    claim_folder(layout)  # before the journal is read: in a copy it names processes of the original
     if pid_lock < 0:
         pid_lock = _surely(lambda: open_pid_lock(layout.supervisor_pid))
     until = time.monotonic() + _LOCK_PATIENCE_S
@@ -74,7 +75,7 @@ def main(state_dir: str) -> None:
     become_subreaper()
     for folder in (layout.processes, layout.notes):
         os.makedirs(folder, mode=0o700, exist_ok=True)
-    gc.disable()  # pauses would delay output; what is let go of leaves no cycles (`ManagedProcess.end`)
+    gc.disable()  # its pauses would delay output; what is released leaves no cycles (`ManagedProcess.end`)
     home = Home(layout, lock, pid_lock=pid_lock)
     supervisor = Supervisor(layout, home, lock)
     signal.signal(signal.SIGTERM, supervisor.shut_down)
@@ -95,22 +96,21 @@ def _try_locks(layout: Layout, pid_lock: int) -> int | None:
 def _surely(act: Callable[[], _T]) -> _T:
     try:
         return act()
-    except (
-        OSError
-    ) as error:  # a read-only file system, or a full one without a file for it: the guardian tries again
+    except OSError as error:
+        # A read-only file system, or a full one on which the lock's file is missing: the guardian tries again.
         log(f"the supervisor's lock cannot be taken: {error.strerror}")
         raise SystemExit(1) from error
 
 
 def _ignore_signal(_number: int, _frame: object) -> None:
-    """Handle a signal by doing nothing: the wakeup descriptor tells the loop."""
+    """Handle a signal by doing nothing: the wakeup descriptor wakes the loop."""
 
 
 class Supervisor:
-    """The parts, in the order in which they can be built; what comes later is reached through methods here."""
+    """The parts, in the order in which they can be built; a part that is built later is reached through a method here."""
 
     def __init__(self, layout: Layout, home: Home, lock: int) -> None:
-        """Begin to take over what lives; the caller holds `lock`, and `home` tells whether it lies there still."""
+        """Begin to take over what lives; the caller holds `lock`, and `home` knows whether the folder is still in place."""
         journal = Journal(layout.live, live := read_journal(layout.live))
         self._layout = layout
         self._loop = loop = Loop(log)
@@ -190,7 +190,7 @@ class Supervisor:
     def _requests(
         self, inputs: Inputs, lending: PassedStdin, limits: OutputLimits, trees: TreeControl, pump: Pump
     ) -> Requests:
-        """Return what servers may ask, once everybody is there who carries it out."""
+        """Return the requests that clients may make, once all parts that carry them out exist."""
         return Requests(
             self._presence,
             self._table,
@@ -207,7 +207,7 @@ class Supervisor:
     def run(self, wake: int) -> int:
         """Serve until retired or ended; `wake` becomes readable at a SIGTERM, the only signal that is not ignored.
 
-        Returns the pid of the guardian that we met last, 0 without one.
+        Returns the pid of the guardian that connected last, 0 without one.
         """
         self._loop.watch(wake, lambda _events: self._told_to_end(wake))
         self._guardian.begin()
@@ -215,7 +215,7 @@ class Supervisor:
         return self._guardian.pid
 
     def shut_down(self, _number: int, _frame: object) -> None:
-        """Note a SIGTERM before anything that comes after it is read; `wake` tells the loop."""
+        """Record a SIGTERM before anything that follows it is read; `wake` makes the loop act on it."""
         self._endings.shut_down()
 
     def _told_to_end(self, wake: int) -> None:

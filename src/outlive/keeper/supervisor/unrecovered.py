@@ -1,7 +1,7 @@
-"""What lives by the journal while its shims have not answered yet, and the requests that wait for that: `Unrecovered`.
+"""Processes that the journal calls live while their shims have not answered yet, and the requests that wait: `Unrecovered`.
 
-A new supervisor serves before every shim has answered. What it does not hold yet it may neither start a second time nor call
-ended: such a request waits. Taking over is `takeover`'s.
+A new supervisor serves before every shim has answered. A process that it does not hold yet it may neither start a second time
+nor call ended: a request about it waits. The takeover itself is in `endings.takeover`.
 """
 
 import os
@@ -16,26 +16,26 @@ from outlive.protocols.frames import PidRecord
 from outlive.protocols.keeper import RECORD, Phase
 
 _MAX_WAITING_BYTES = 32 << 20  # of all requests that wait; a server's inputs are the large ones
-_REQUEST_BYTES = 1024  # what a request takes beside its payload
+_REQUEST_BYTES = 1024  # counted for each request beside its payload
 
 
 class _Waiting:
-    """A request that goes on with `act`, unless its time is over before."""
+    """A request that goes on with `act`, unless its time ends before."""
 
     __slots__ = ("act", "size", "timer")
 
     def __init__(self, act: Callable[[], None], size: int) -> None:
-        """Wait; the timer comes next."""
+        """Store both; the timer is set afterwards."""
         self.act = act
         self.size = size
         self.timer: Timer | None = None
 
 
 class Unrecovered:
-    """Processes by key, each until `remove`. The pids in their folders tell meanwhile whose callers are inside."""
+    """Processes by key, each until `remove`. Until then the pids in their folders show which callers live inside."""
 
     def __init__(self, loop: Loop, layout: Layout, live: Collection[str]) -> None:
-        """Begin with everything that lives by the journal."""
+        """Begin with every process that the journal calls live."""
         self._loop = loop
         self._layout = layout
         self._ids = {id_to_bytes(process_id): process_id for process_id in live}
@@ -49,7 +49,7 @@ class Unrecovered:
         return len(self._ids)
 
     def __contains__(self, key: bytes) -> bool:
-        """Tell whether a process is among them."""
+        """Return whether a process is among them."""
         return key in self._ids
 
     def ids(self) -> list[str]:
@@ -57,12 +57,12 @@ class Unrecovered:
         return list(self._ids.values())
 
     def note_container(self, key: bytes) -> None:
-        """Take note that a command is in a container: its pids are numbers there, and no caller here is one of its tree."""
+        """Record that a command is in a container: its pids are numbers of another namespace, and no caller is of its tree."""
         self._in_containers.add(key)
         self._records.pop(key, None)
 
     def doorbells(self) -> dict[bytes, bytes]:
-        """Return doorbells by key that say no more than that these may live."""
+        """Return doorbells by key that say only that these processes may live."""
         return {key: RECORD.pack(key, 0, 0, 0, 0, Phase.STARTING, 0, 0, 0) for key in self._ids}
 
     # -- requests
@@ -76,9 +76,9 @@ class Unrecovered:
         size: int,
         within_s: float,
     ) -> None:
-        """Call `act` once a process is recovered, or known to be gone, in the order of the requests; or else `late`.
+        """Call `act` once a process is recovered, or known to be gone, in the order of the requests; otherwise call `late`.
 
-        `size` are the bytes that the request holds: beyond 32 MiB of all together it is late at once.
+        `size` is the number of bytes that the request holds: beyond 32 MiB of all together `late` is called at once.
         """
         one = _Waiting(act, size + _REQUEST_BYTES)
         if self._waiting_bytes + one.size > _MAX_WAITING_BYTES:
@@ -96,7 +96,7 @@ class Unrecovered:
         one.timer = self._loop.later(within_s, expire)
 
     def remove(self, key: bytes) -> None:
-        """Take note that a process is recovered, or gone: the requests that wait for it go on. Idempotent."""
+        """Record that a process is recovered, or gone: the requests that wait for it go on. Idempotent."""
         self._ids.pop(key, None)
         self._records.pop(key, None)
         waiting = self._waiting.pop(key, [])
@@ -107,23 +107,23 @@ class Unrecovered:
         for one in waiting:
             one.act()
 
-    # -- who is inside
+    # -- callers that live inside
 
     def shim_sessions(self) -> set[int]:
-        """Return the POSIX sessions of the shims."""
+        """Return the POSIX sessions of the shims that live."""
         found: set[int] = set()
         for record in self._identities():
             try:
                 session = os.getsid(record.shim_pid) if record.shim_pid else 0
             except ProcessLookupError:
                 continue
-            # A shim is there before its command: what began later has only got its pid.
+            # A shim begins before its command: a process that began later has only got its pid.
             if session and session not in found and 0 < start_ticks(record.shim_pid) <= record.start_ticks:
                 found.add(session)
         return found
 
     def command_sessions(self, sessions: Collection[int]) -> set[int]:
-        """Return those of some POSIX sessions that are led, or were, by one of the commands."""
+        """Return those of the given POSIX sessions that one of the commands leads, or has led."""
         return {
             record.pid
             for record in self._identities()
@@ -131,7 +131,7 @@ class Unrecovered:
         }
 
     def pids(self) -> set[int]:
-        """Return the pids of the commands that live still."""
+        """Return the pids of the commands that still live."""
         return {
             record.pid
             for record in self._identities()
@@ -139,11 +139,11 @@ class Unrecovered:
         }
 
     def _identities(self) -> Collection[PidRecord]:
-        """Return who the commands are, as far as their folders tell: read once, 2,000 of them in some 30 ms."""
+        """Return pid and start time of the commands, as recorded in their folders: read once, 2,000 of them in some 30 ms."""
         for key in self._ids.keys() - self._records.keys() - self._in_containers:
             try:
                 record = read_pid(self._layout.process(self._ids[key]))
-            except (ValueError, IndexError):  # a container's runner writes this file, too
+            except (ValueError, IndexError):  # in a container the runner writes this file, too
                 continue
             if record is not None and record.boot_id == BOOT_ID:
                 self._records[key] = record

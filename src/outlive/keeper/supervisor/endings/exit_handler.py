@@ -1,7 +1,9 @@
-"""How processes end: exits, drained output, empty trees, and letting go.
+"""How processes end: exits, drained output, empty trees, and letting go: `ExitHandler`.
 
-A process is EXITED when its main process has, and DONE when its pipes are drained to "would block" (after a stop
-also only when its tree is empty). It is let go of when it is DONE, its streams are closed and its tree is empty.
+A process is EXITED when its main process has ended. It is DONE when its pipes are drained to "would block" (after a stop only
+when its tree is empty, too). It is let go of when it is DONE, its streams are closed and its tree is empty.
+
+Stops are carried out by `terminator`; exits that no shim reports are found by `orphans`.
 """
 
 import contextlib
@@ -24,21 +26,22 @@ from outlive.keeper.supervisor.output.pump import Pump
 from outlive.protocols.frames import OUT_OF_MEMORY, ExitRecord, encode_exit
 from outlive.protocols.keeper import CauseCode, Flags, Phase, to_json
 
+# Between two looks at a tree without a shim: each reads the environment of every process.
 _ORPHAN_LOOK_S = 0.05
-_RETRY_S = 0.25
+_RETRY_S = 0.25  # until the next attempt to write to a disk that is full or read-only
 _SHUTDOWN_NOTE = "Ended by a shutdown: of the machine, or of the unit that the keeper runs in."
 
 # Plain integers: each operation on a Flag costs a microsecond.
 _GAPS, _HOLDER_LOST, _NOT_STALLED = int(Flags.GAPS), int(Flags.HOLDER_LOST), ~int(Flags.STALLED)
 
-# What a record's kind means in a doorbell.
+# The flag of a doorbell for each kind of end in a record; "exited" has none.
 EXIT_FLAGS = {"signaled": Flags.SIGNALED, "failed": Flags.FAILED, "lost": Flags.LOST}
 _KINDS = {int(flag): kind for kind, flag in EXIT_FLAGS.items()}
 _EXIT_MASK = sum(_KINDS)
 
 
 class ExitHandler:
-    """Owns the transitions towards the end. `forget` is called for each process that needs no keeping any more."""
+    """Makes every transition towards the end. `forget` is called for each process that needs no keeping any more."""
 
     def __init__(
         self,
@@ -49,7 +52,7 @@ class ExitHandler:
         touch: Callable[[ManagedProcess], None],
         forget: Callable[[ManagedProcess], None],
     ) -> None:
-        """The pump is connected once it exists."""
+        """Take the parts; the pump is set once it exists."""
         self._loop = loop
         self._trees = trees
         self._reserve = reserve
@@ -60,7 +63,7 @@ class ExitHandler:
         self._is_shutdown = False
 
     def shut_down(self) -> None:
-        """From now on a command that a TERM ends, which we have not sent, is ended by the shutdown."""
+        """Record a shutdown: from now on it is the cause if a command ends by a SIGTERM that we have not sent."""
         self._is_shutdown = True
 
     def _pursued(self, kept: ManagedProcess) -> None:
@@ -69,7 +72,7 @@ class ExitHandler:
         self._advance(kept)
 
     def exited(self, kept: ManagedProcess, *, kind: str, number: int, is_empty: bool, ended_ns: int) -> None:
-        """Take note of the main process's end; idempotent."""
+        """Record the main process's end; idempotent."""
         if kept.phase >= Phase.EXITED:
             return
         kept.phase = Phase.EXITED
@@ -77,14 +80,14 @@ class ExitHandler:
         kept.flags |= EXIT_FLAGS.get(kind, 0)
         kept.ended_ns = ended_ns
         kept.is_empty = is_empty
-        if (
-            kept.is_adopted and read_end(kept.folder) is None
-        ):  # its shim looked for a folder that was moved meanwhile
+        # Its shim wrote the end to a path from which the folder was moved meanwhile.
+        if kept.is_adopted and read_end(kept.folder) is None:
             ended = ExitRecord(kind=kind, number=number, ended_ns=ended_ns)
             with contextlib.suppress(OSError):
                 write_whole(f"{kept.folder}/exit", encode_exit(ended))
         if self._is_shutdown and kind == "signaled" and number == signal.SIGTERM and not kept.cause:
             kept.cause, kept.note = int(CauseCode.SHUTDOWN), _SHUTDOWN_NOTE
+        # The kernel's out-of-memory killer sends SIGKILL, too: the control group's counter tells them apart.
         if kind == "signaled" and number == signal.SIGKILL and not kept.cause:
             kept.cause = int(CauseCode.OOM if _ran_out_of_memory(kept) else CauseCode.NONE)
         if kept.timeout_timer is not None:
@@ -98,7 +101,7 @@ class ExitHandler:
         self._advance(kept)
 
     def was_done(self, kept: ManagedProcess, *, is_empty: bool, record: dict[str, object]) -> None:
-        """Restore a process whose `done` an earlier supervisor wrote: only its open streams and its tree are left."""
+        """Restore a process whose `done` an earlier supervisor wrote: only its open streams and its tree remain."""
         kept.phase = Phase.DONE
         kept.is_empty = is_empty
         kept.cause = int(str(record["cause"]))
@@ -110,17 +113,17 @@ class ExitHandler:
         self._advance(kept)
 
     def emptied(self, kept: ManagedProcess) -> None:
-        """Take note that no descendant is left."""
+        """Record that no descendant is left."""
         kept.is_empty = True
         self._advance(kept)
 
     def stream_ended(self, kept: ManagedProcess) -> None:
-        """Take note that a stream was closed."""
+        """Continue towards the end after a stream was closed."""
         if kept.phase >= Phase.EXITED:
             self._advance(kept)
 
     def look_for_tree(self, kept: ManagedProcess) -> None:
-        """Watch an orphaned command's tree: no shim tells when it is empty."""
+        """Watch an orphaned command's tree by polling: it has no shim that reports when the tree is empty."""
         if kept.is_empty or kept.phase < Phase.EXITED:
             return
         if self._trees.is_empty(kept):
@@ -129,7 +132,7 @@ class ExitHandler:
             self._loop.later(_ORPHAN_LOOK_S, lambda: self.look_for_tree(kept))
 
     def _advance(self, kept: ManagedProcess) -> None:
-        """Go as far towards the end as possible now."""
+        """Go as far towards the end as is possible now."""
         if kept.phase < Phase.EXITED:
             return
         if kept.phase == Phase.EXITED:
@@ -138,15 +141,16 @@ class ExitHandler:
                 return
             assert self.pump is not None
             if not self.pump.drain(kept) or kept.phase != Phase.EXITED:
-                return  # the disk is full (the pump comes back), or draining closed the last stream and went on
+                # The disk is full (the pump retries), or draining closed the last stream, which called this again.
+                return
             if not self._tell_done(kept):
                 self._loop.later(_RETRY_S, lambda: self._advance(kept))
                 return
         if kept.phase == Phase.DONE and kept.is_empty and kept.is_closed and not kept.is_owed:
-            self._loop.later(0.0, lambda: self._let_go(kept))  # the next turn: the end is told first
+            self._loop.later(0.0, lambda: self._let_go(kept))  # in the next turn: servers learn the end first
 
     def _tell_done(self, kept: ManagedProcess) -> bool:
-        """Record that everything is in the log, then tell; on a read-only file system the record is owed."""
+        """Record that all output is in the log, then report it; on a read-only file system the record is owed."""
         hit("exit.drained")
         ends = {stream.index: stream.offset for stream in kept.streams}
         kept.descendants = 0 if kept.is_empty else self._trees.count(kept)
@@ -177,9 +181,9 @@ class ExitHandler:
         return True
 
     def _write_end(self, kept: ManagedProcess, content: bytes) -> int:
-        """Write `done`, and before it how the command ended where its shim could not; return 0, or the error's number.
+        """Write `done`, and before it how the command ended if its shim could not; return 0, or the error's number.
 
-        A shim tries once on a read-only file system, which may take writes again by now.
+        A shim tries only once on a read-only file system, which may be writable again by now.
         """
         try:
             if read_end(kept.folder) is None:
@@ -188,13 +192,13 @@ class ExitHandler:
                 self._reserve.fit(lambda: write_whole(f"{kept.folder}/exit", encode_exit(ended)))
             self._reserve.fit(lambda: write_once(f"{kept.folder}/done", content))
         except FileNotFoundError:
-            pass  # somebody deleted the folder: there is no place for it, and none will come
+            pass  # the folder was deleted: there is no place for the record, and there will be none
         except OSError as error:
             return error.errno or errno.EIO
         return 0
 
     def _pay(self, kept: ManagedProcess, content: bytes) -> None:
-        """Write what is owed once the file system takes it."""
+        """Write an owed record once the file system accepts it."""
         if self._write_end(kept, content):
             self._loop.later(_RETRY_S, lambda: self._pay(kept, content))
             return
@@ -202,6 +206,7 @@ class ExitHandler:
         self._advance(kept)
 
     def _let_go(self, kept: ManagedProcess) -> None:
+        # Descendants may have written after `done`: `closed` holds the final sizes of the logs.
         if kept.descendants and not os.path.exists(f"{kept.folder}/closed"):
             ends = {stream.index: stream.offset for stream in kept.streams}
             record = {"out": ends.get(0, 0), "err": ends.get(1, 0), "at_ns": time.time_ns()}

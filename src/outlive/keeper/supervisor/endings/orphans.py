@@ -1,11 +1,10 @@
-"""Commands whose shim died: who holds their descriptors now, and how their exit codes are still learned.
+"""Commands whose shim died: a new holder for their descriptors, and the sources of their exit codes (`Orphans`).
 
-Sources of an exit code, in this order: the shim's exit record, the guardian's note of what it reaped, the zombie's
-/proc stat, the kernel through the pidfd (>= 6.15); else the process is lost. Never invented.
+An exit code is looked for in this order: the shim's exit record, the guardian's note of what it reaped, the zombie's
+/proc/PID/stat, the kernel through the pidfd (Linux 6.15). If none has it, the process is lost: an exit code is never invented.
 
-Reaping what the kernel hands to the supervisor: guardians that it started, and what dead ones leave behind.
-
-A command among them whose exit code nobody has read yet is left alone: the zombie is the durable copy.
+`Reaper` reaps the children that the kernel hands to the supervisor: guardians that it started, and what dead guardians leave
+behind. A command among them stays a zombie until its exit code was read: the zombie is the durable copy.
 """
 
 import contextlib
@@ -41,16 +40,16 @@ from outlive.protocols.frames import (
 )
 from outlive.protocols.keeper import Flags, Phase
 
-_LOOK_S = 0.004
-_LOOKS = 250  # one second: a zombie may wait for a guardian that is being started again
-_HOLDER_RETRY_S = 0.01
-_RECORD_RETRY_S = 0.25  # a disk that takes nothing
-# A test's way to an older kernel: OUTLIVE_DEGRADE=pidfd_info in the keeper's environment.
+_LOOK_S = 0.004  # between two looks for an exit code
+_LOOKS = 250  # one second together: a zombie may wait for a guardian that is being started again
+_HOLDER_RETRY_S = 0.01  # until an idle shim is asked for again
+_RECORD_RETRY_S = 0.25  # until the next attempt on a disk that accepts nothing
+# Lets a test pretend that the kernel is older: OUTLIVE_DEGRADE=pidfd_info in the keeper's environment.
 _KNOWS_PIDFD_INFO = "pidfd_info" not in os.environ.get("OUTLIVE_DEGRADE", "").split(",")
 
 
 class Orphans:
-    """Takes over when a shim is gone."""
+    """Takes over the shim's duties when a shim is gone."""
 
     def __init__(
         self,
@@ -63,7 +62,7 @@ class Orphans:
         start_again: Callable[[ManagedProcess], None],
         log: Callable[[str], None],
     ) -> None:
-        """`start_again` starts a committed process that certainly never executed."""
+        """Take the parts; `start_again` starts a committed process that certainly never executed."""
         self._loop = loop
         self._layout = layout
         self._pool = pool
@@ -74,9 +73,9 @@ class Orphans:
         self._waiting: list[ManagedProcess] = []
 
     def shim_lost(self, kept: ManagedProcess) -> None:
-        """Go on without the shim: its link closed, or nobody listens on the folder's socket."""
+        """Go on without the shim: its link has closed, or no process listens on the folder's socket."""
         kept.shim = None
-        if not kept.is_orphan:  # else only a holder died: the supervisor still has everything
+        if not kept.is_orphan:  # otherwise only a holder died: the supervisor still has every descriptor
             kept.is_orphan = True
             self._log(f"the shim of {kept.process_id} is gone")
             record = read_pid(kept.folder)
@@ -93,7 +92,7 @@ class Orphans:
         self._find_holder(kept)
 
     def _runs(self, kept: ManagedProcess, record: PidRecord) -> None:
-        """Take note that the command was started, also when its shim could not say so any more."""
+        """Record that the command was started, which its shim may have been unable to report."""
         kept.pid, kept.ticks, kept.started_ns = record.pid, record.start_ticks, record.started_ns
         kept.answer_all({"pid": record.pid, "started_ns": record.started_ns})
         if kept.phase == Phase.STARTING:
@@ -114,7 +113,7 @@ class Orphans:
         self._start_again(kept)
 
     def _find_spawned(self, kept: ManagedProcess, looks: int) -> None:
-        """Find a command that was spawned by a shim which died before it could write the pid."""
+        """Find the command of a shim that died before it could record the pid."""
         ended = read_end(kept.folder)
         if ended is not None:
             self._tell(kept, ended)
@@ -130,13 +129,14 @@ class Orphans:
             self._adopt(kept, int(identity[0]), int(identity[1]))
             self._learn_exit(kept, 0)
         elif looks:
-            step = 1 if looks > _LOOKS - 3 else _LOOKS // 10  # each look reads every process's environment
+            # A look reads every process's environment: soon, then seldom.
+            step = 1 if looks > _LOOKS - 3 else _LOOKS // 10
             self._loop.later(_LOOK_S * step, lambda: self._find_spawned(kept, max(0, looks - step)))
         else:
             self._tell(kept, ExitRecord(kind="lost", number=0, ended_ns=time.time_ns(), note="may have run"))
 
     def _adopt(self, kept: ManagedProcess, pid: int, ticks: int) -> None:
-        """Write the pid record that the shim could not write any more."""
+        """Write the pid record that the shim could not write."""
         record = PidRecord(
             pid=pid,
             start_ticks=ticks,
@@ -151,7 +151,7 @@ class Orphans:
         self._runs(kept, record)
 
     def _unclaimed_note(self, kept: ManagedProcess) -> str | None:
-        """Return the path of the note of a command that ended at once, when there is exactly one candidate."""
+        """Return the path of the note about a command that ended at once, if exactly one note may be about it."""
         created_ns = os.stat(f"{kept.folder}/pid").st_ctime_ns
         candidates = []
         with contextlib.suppress(OSError):
@@ -163,7 +163,7 @@ class Orphans:
         return candidates[0] if len(candidates) == 1 else None
 
     def clear_notes(self) -> None:
-        """Remove the notes when no command is left that one could be about."""
+        """Remove the notes; to be called when no command is left that one could be about."""
         for name in os.listdir(self._layout.notes):
             with contextlib.suppress(OSError):
                 os.unlink(f"{self._layout.notes}/{name}")
@@ -177,12 +177,13 @@ class Orphans:
         if kept.pidfd < 0 and boot_id == BOOT_ID:
             kept.pidfd = open_pidfd(kept.pid, kept.ticks)
         if kept.pidfd < 0 or boot_id != BOOT_ID:
+            # After a boot the pid means nothing; without a pidfd it may still be found in a note or as a zombie.
             self._learn_exit(kept, 0 if boot_id != BOOT_ID else _LOOKS)
             return
         self._loop.watch(kept.pidfd, lambda _events: self._gone(kept))
 
     def resume_watch(self, kept: ManagedProcess) -> None:
-        """Watch a command that an earlier supervisor had already found orphaned, and which has a holder."""
+        """Watch a command that an earlier supervisor found orphaned and gave to a holder."""
         if read_pid(kept.folder) is None:
             self._find_spawned(kept, _LOOKS)
         elif kept.pidfd < 0 or start_ticks(kept.pid) not in {0, kept.ticks}:
@@ -211,18 +212,18 @@ class Orphans:
         self._tell(kept, ended or ExitRecord(kind="lost", number=0, ended_ns=time.time_ns()))
         if kept.phase >= Phase.EXITED:
             with contextlib.suppress(OSError):
-                os.unlink(note_path)  # only now: the record is written
+                os.unlink(note_path)  # only now that the record is written
 
     def _tell(self, kept: ManagedProcess, ended: ExitRecord) -> None:
-        if kept.phase >= Phase.EXITED:  # told meanwhile, while the disk took nothing
+        if kept.phase >= Phase.EXITED:  # reported meanwhile, while the disk accepted nothing
             return
         hit("orphan.learned")
         if read_end(kept.folder) is None:
             try:
                 self._reserve.fit(lambda: write_whole(f"{kept.folder}/exit", encode_exit(ended)))
             except FileNotFoundError:
-                pass  # somebody deleted the folder: there is no place for it, and none will come
-            except OSError:  # nothing else may remember it: nobody is told before it is on disk
+                pass  # the folder was deleted: there is no place for the record, and there will be none
+            except OSError:  # no other copy may exist: the end is not reported before it is on disk
                 self._loop.later(_RECORD_RETRY_S, lambda: self._tell(kept, ended))
                 return
         kept.answer_all(known_start(kept.folder))
@@ -235,7 +236,7 @@ class Orphans:
         )
 
     def _find_holder(self, kept: ManagedProcess) -> None:
-        """Give duplicates of the descriptors to an idle shim, so that they are held twice again."""
+        """Give duplicates of the descriptors to an idle shim, so that two processes hold them again."""
         if kept.is_closed or kept.shim is not None:
             return
         shim = self._pool.take()
@@ -244,7 +245,7 @@ class Orphans:
             return
         try:
             listener = self._reserve.fit(lambda: sockets.listen_unix(f"{kept.folder}/sock", backlog=4))
-        except OSError:  # no inode, or a read-only file system: it is held once, by us
+        except OSError:  # no inode, or a read-only file system: until then only we hold them
             self._pool.give_back(shim)
             self._loop.later(_RECORD_RETRY_S, lambda: self._find_holder(kept))
             return
@@ -264,7 +265,7 @@ class Orphans:
         hit("orphan.held")
 
     def without_descriptors(self, kept: ManagedProcess) -> None:
-        """Go on with a command whose shim and supervisor died at the same instant: its pipes are gone."""
+        """Go on with a command whose shim and supervisor died at the same instant: its pipes are lost."""
         kept.flags |= Flags.HOLDER_LOST
         self.shim_lost(kept)
 
@@ -273,12 +274,12 @@ _REAPER_LOOK_S = 1.0
 
 
 class Reaper:
-    """Looks once a second: zombies cost nothing but their pid."""
+    """Reaps once a second: until then a zombie costs only its pid."""
 
     def __init__(
         self, loop: Loop, layout: Layout, *, guardians: set[int], claimed: Callable[[], set[int]]
     ) -> None:
-        """`guardians` are no commands; `claimed` returns the pids of commands whose exit is still to be read."""
+        """Take the pids of `guardians`, which are no commands; `claimed` returns those whose exit is still to be read."""
         self._loop = loop
         self._layout = layout
         self._guardians = guardians

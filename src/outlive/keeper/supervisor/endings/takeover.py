@@ -1,7 +1,8 @@
-"""What a new supervisor does first: ask every live process's shim, take over the descriptors, go on.
+"""What a new supervisor does first: connect to the shim of every live process, take over its descriptors, go on: `Takeover`.
 
-Upgrade is nothing else. A refused connection is a dead shim. Write offsets are the logs' sizes. Shims are asked a slice a turn:
-what else the supervisor serves has its turns between, and a process is told of as soon as it is taken over (decision 139).
+An upgrade is nothing else. A refused connection means a dead shim. Write offsets are the sizes of the logs. Shims are asked a
+slice in each turn: in between the supervisor serves everything else, and a process is reported as soon as it is taken over
+(decision 139). Requests that arrive before wait in `unrecovered`.
 """
 
 import json
@@ -31,9 +32,9 @@ from outlive.keeper.supervisor.starts.shim_pool import ShimPool
 from outlive.protocols.frames import IDX, PidRecord
 from outlive.protocols.keeper import Flags, Phase
 
-_RETRY_S = 0.02
-_SLICE_S = 0.01  # of asking in one turn: some hundred shims; their answers take as long in the next ones
-_MOST_REFUSED = 50  # by a minder that lives: the socket of one that died refuses connections
+_RETRY_S = 0.02  # until a shim that could not be reached is connected to again
+_SLICE_S = 0.01  # of asking in one turn: some hundred shims; their answers take as long in the next turns
+_MOST_REFUSED = 50  # refusals of a container's shim that lives: the socket of a dead one refuses connections
 _PATIENCE_S = 3.0  # for shims that do not answer: they are stopped or starved, not dead
 
 
@@ -42,7 +43,7 @@ _State = tuple[str, str, int, int, str, int, int, int]
 
 
 class Takeover:
-    """Takes over what lives. `finished` is called once, when every shim has answered (or patience is over)."""
+    """Takes over what lives. `finished` is called once, when every shim has answered (or 3 s are over)."""
 
     def __init__(
         self,
@@ -59,7 +60,7 @@ class Takeover:
         journal: Journal,
         log: Callable[[str], None],
     ) -> None:
-        """Nothing happens before `begin`; `born` lets a command in a container execute that waits for it."""
+        """Take the parts; `born` lets a command in a container execute that waits for that. Nothing happens before `begin`."""
         self._loop = loop
         self._layout = layout
         self._pool = pool
@@ -78,7 +79,7 @@ class Takeover:
         self._finished: Callable[[], None] | None = None
 
     def begin(self, live: list[str], finished: Callable[[], None]) -> None:
-        """Ask the shims of all live processes, the first of them now."""
+        """Ask the shims of all live processes, the first of them at once."""
         self._finished = finished
         if not live:
             self._orphans.clear_notes()
@@ -91,7 +92,7 @@ class Takeover:
         try:
             while self._to_ask and time.monotonic() < until:
                 self._ask(self._to_ask.popleft())
-        finally:  # one that fails does not keep the others from being asked
+        finally:  # an error about one shim must not keep the others from being asked
             if self._to_ask:
                 self._loop.later(0.0, self._ask_some)
             else:
@@ -113,7 +114,7 @@ class Takeover:
     def _ask(self, process_id: str) -> None:
         folder = self._layout.process(process_id)
         spec = remembered_spec(folder)
-        if spec is None:  # journaled, but the start was never committed
+        if spec is None:  # in the journal, but the start was never committed
             self._journal.end(process_id)
             self._table.unrecovered.remove(id_to_bytes(process_id))
             return
@@ -128,12 +129,13 @@ class Takeover:
         try:
             link = sockets.connect_unix(f"{kept.folder}/sock", names_senders=bool(kept.spec.container))
         except BlockingIOError:
-            # A backlog full of dead supervisors' connections: the shim is stopped or starved, not dead.
+            # The backlog is full of connections of dead supervisors: the shim is stopped or starved, not dead.
             self._connect_later(kept)
             return
         except OSError as error:
             self._log(f"{kept.process_id}: no shim answers: {error}")
             try:
+                # An end that was recorded completely needs no shim any more.
                 if is_written(f"{kept.folder}/done") and _is_over(kept):
                     self._journal.end(kept.process_id)
                 else:
@@ -146,7 +148,8 @@ class Takeover:
         shim.kept = kept
         kept.shim = shim
         self._asked[link.fileno()] = shim
-        inside = bool(kept.spec.container)  # a shim of this machine asks nothing: it knows the lock's holder
+        # A shim of this machine sees the lock's holder itself, and asks nothing.
+        inside = bool(kept.spec.container)
         self._challenge.meet(link, lambda words, fds: self._answered(shim, words, fds), answers=inside)
 
     def _connect_later(self, kept: ManagedProcess) -> None:
@@ -166,12 +169,12 @@ class Takeover:
             self._orphans.shim_lost(kept)
             return
         for stream in kept.streams:
-            stream.is_open = False  # nobody holds them any more
+            stream.is_open = False  # no process holds its source any more
         if not self._was_done(kept, is_empty=False):
             self._orphans.without_descriptors(kept)
 
     def _restore(self, kept: ManagedProcess) -> PidRecord | None:
-        """Read what the folder tells: pid, pause, gaps; open the logs at their ends. Returns the pid record."""
+        """Read what the folder holds: pid, pause, gaps; open the logs at their ends. Return the pid record."""
         out, err, kept.idx = open_logs(kept.folder)
         kept.streams = [
             Stream(kept, index, source=-1, log=log, offset=os.fstat(log).st_size if log >= 0 else 0)
@@ -205,7 +208,7 @@ class Takeover:
             shim.socket.close()
             kept.shim = None
             refused = self._refused[kept] = self._refused.get(kept, 0) + 1
-            # A minder that refused had to make room first, or looked at the lock while this process was stopped.
+            # A container's shim refuses while it makes room, or if it looked at the lock while this process was stopped.
             if kept.spec.container and refused < _MOST_REFUSED:
                 self._connect_later(kept)
                 return
@@ -225,15 +228,15 @@ class Takeover:
         self._table.keep(kept)
         record = self._restore(kept)
         held = dict(zip(letters if letters != "-" else "", fds, strict=False))
-        # The holder's is older than ours: it knows the exit code even after the pid was reaped.
+        # The holder's pidfd is older than ours: it gives the exit code even after the pid was reaped.
         kept.take_pidfd(held.pop("p", -1))
         kept.fds = held
         if pid:
             kept.pid, kept.ticks = pid, ticks
-            if kept.phase == Phase.STARTING:  # a full disk kept the shim from writing the pid
+            if kept.phase == Phase.STARTING:  # on a full disk the shim could not record the pid
                 kept.phase = Phase.RUNNING
-        # The link's socket is where a listening shim accepted us, so SO_PEERCRED names whoever called listen():
-        # the supervisor of that time. The shim's own pid is in the pid file.
+        # A shim's socket was made by the supervisor of its start, so SO_PEERCRED names that supervisor: it is the process
+        # that called listen(2) (unix(7)). The shim's own pid is in the pid file.
         shim.pid = record.shim_pid if record is not None and mode == "own" else 0
         shim.is_inside = bool(kept.spec.container) and mode == "own"
         shim.stands_in = shim.is_inside and stands_in(self._layout, kept.spec.container)
@@ -249,13 +252,13 @@ class Takeover:
         for stream in kept.streams:
             if stream.is_open:
                 self._pump.add(stream)
-                # Now: an end must be known before anybody is told what is open, and of what a relay pipe holds no event tells.
+                # At once: an end must be known before the stream is reported as open, and no event tells of bytes in a relay.
                 self._pump.move(stream)
         kept.is_orphan = mode != "own"
         self._go_on(kept, record)
         if self._was_done(kept, is_empty=bool(empty) and not kept.is_orphan):
             return
-        if shim.is_inside and not kept.pid and kind == "-":  # nobody has let it execute yet
+        if shim.is_inside and not kept.pid and kind == "-":  # it exists, and waits for leave to execute
             self._born(kept, shim)
         elif kept.is_orphan:
             self._orphans.resume_watch(kept)
@@ -263,7 +266,7 @@ class Takeover:
             self._endings.exited(kept, kind=kind, number=number, is_empty=bool(empty), ended_ns=ended_ns)
 
     def _was_done(self, kept: ManagedProcess, *, is_empty: bool) -> bool:
-        """Restore what an earlier supervisor had completed, if it had."""
+        """Restore the end that an earlier supervisor had recorded, if it had; return whether."""
         done = _read_done(kept.folder)
         ended = None if done is None else read_end(kept.folder)
         if done is None or ended is None:
@@ -276,12 +279,12 @@ class Takeover:
         return True
 
     def _go_on(self, kept: ManagedProcess, record: PidRecord | None) -> None:
-        """Carry on with a stop that the earlier supervisor had begun, and with the timeout."""
+        """Continue a stop that the earlier supervisor began, and the timeout."""
         if (raw := read_small(f"{kept.folder}/stop")) is not None:
             stop = json.loads(raw)
             kept.cause, kept.note = stop["cause"], stop["note"]
             left_s = stop["grace_s"] - (time.time_ns() - stop["at_ns"]) / 1e9
-            # A clock that was set must not prolong the grace.
+            # A clock that was set back must not prolong the grace period.
             deadline = time.monotonic() + min(max(0.0, left_s), stop["grace_s"])
             self._endings.stops.pursue(kept, deadline)
         if record is not None:
@@ -289,7 +292,7 @@ class Takeover:
 
 
 def _check_idx(kept: ManagedProcess, log: Callable[[str], None]) -> None:
-    """Assert the invariant of the write-ahead run records: cumulative start + size - offset == total."""
+    """Check the invariant of the write-ahead run records: cumulative start + size - offset == total."""
     size = os.fstat(kept.idx).st_size
     if size < IDX.size:
         return
@@ -298,18 +301,18 @@ def _check_idx(kept: ManagedProcess, log: Callable[[str], None]) -> None:
     grown = kept.streams[stream].offset - offset if stream < len(kept.streams) else -1
     if grown < 0 or start + grown != kept.total:
         log(f"{kept.process_id}: idx does not agree with the logs: {start}+{grown} != {kept.total}")
-        if grown < 0 or kept.total < start + grown:  # shorter than they were: somebody has cut them
+        if grown < 0 or kept.total < start + grown:  # the logs are shorter than they were: they have been cut
             kept.flags |= Flags.HOLDER_LOST
 
 
 def _is_over(kept: ManagedProcess) -> bool:
-    """Tell whether a process that is done has nothing left that could matter: no shim means no streams."""
+    """Return whether a done process has nothing left that could matter: without a shim it has no streams."""
     record = read_pid(kept.folder)
     return record is None or record.boot_id != BOOT_ID or read_end(kept.folder) is not None
 
 
 def _read_state(message: bytes) -> _State | None:
-    """Read a shim's `state`; None for its death, and for what is none: who runs in a container may say anything."""
+    """Read a shim's `state`; None at its death, and for any other packet: a program in a container may send anything."""
     try:
         _, mode, letters, pid, ticks, kind, number, empty, ended_ns = message.decode().split()
         return mode, letters, int(pid), int(ticks), kind, int(number), int(empty), int(ended_ns)
@@ -318,7 +321,7 @@ def _read_state(message: bytes) -> _State | None:
 
 
 def _read_done(folder: str) -> dict[str, object] | None:
-    """Read the `done` mark; None when there is none or a kill left it empty."""
+    """Read the `done` record; None when there is none, or a kill left it empty."""
     raw = read_small(f"{folder}/done")
     try:
         record = json.loads(raw) if raw else None

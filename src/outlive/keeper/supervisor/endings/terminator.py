@@ -1,6 +1,7 @@
-"""Stops: TERM to the whole tree, KILL after the grace, round by round until nobody is left; timeouts, too.
+"""Stops: TERM to the whole tree, KILL after the grace period, repeated until no process is left; timeouts, too.
 
-A stop is recorded before it is carried out, so that the next supervisor carries on with it.
+A stop is recorded before it is carried out, so that the next supervisor continues it. Which processes belong to a tree is
+known to `tree_control`; what an end means is decided in `exit_handler`.
 """
 
 import contextlib
@@ -19,12 +20,13 @@ from outlive.keeper.supervisor.loop import Loop
 from outlive.keeper.supervisor.managed_process import ManagedProcess
 from outlive.protocols.keeper import CauseCode, Phase
 
-_KILL_ROUND_S = 0.005
+_KILL_ROUND_S = 0.005  # until the second round, for what the first has missed
+# Rounds become rarer up to this: what survives KILL is in the kernel, and takes its time.
 _MAX_KILL_ROUND_S = 0.2
 
 
 class Terminator:
-    """Ends trees. `pursued` is called after each step that may have brought a process nearer to its end."""
+    """Ends trees. `pursued` is called after each step that may have brought a process closer to its end."""
 
     def __init__(
         self,
@@ -35,7 +37,7 @@ class Terminator:
         touch: Callable[[ManagedProcess], None],
         pursued: Callable[[ManagedProcess], None],
     ) -> None:
-        """Nothing is being stopped yet."""
+        """Take the parts; nothing is being stopped yet."""
         self._loop = loop
         self._trees = trees
         self._reserve = reserve
@@ -43,16 +45,15 @@ class Terminator:
         self._pursued = pursued
 
     def stop(self, kept: ManagedProcess, cause: CauseCode, *, grace_s: float, note: str) -> None:
-        """End the whole tree: TERM now, KILL after the grace; a repeat may only shorten the grace."""
+        """End the whole tree: TERM now, KILL after the grace period; a repeated call may only shorten it."""
         deadline = time.monotonic() + grace_s
         if kept.stop_at and kept.deadline <= deadline:
             return
         if not kept.stop_at:
             record = {"cause": int(cause), "grace_s": grace_s, "at_ns": time.time_ns(), "note": note}
             content = json.dumps(record).encode()
-            with contextlib.suppress(
-                OSError
-            ):  # a disk that takes nothing must not save a process from its end
+            # On a disk that accepts nothing the stop goes on: only a next supervisor would not know of it.
+            with contextlib.suppress(OSError):
                 self._reserve.fit(lambda: write_whole(f"{kept.folder}/stop", content))
             kept.cause = int(cause)
             kept.note = note
@@ -65,8 +66,9 @@ class Terminator:
         kept.deadline = deadline
         if kept.kill_timer is not None:
             kept.kill_timer.cancel()
-        # An interactive shell ignores TERM; what a closing terminal sends is HUP.
+        # An interactive shell ignores TERM; a closing terminal sends HUP.
         wanted = [signal.SIGTERM] if kept.spec.stdio != "pty" else [signal.SIGTERM, signal.SIGHUP]
+        # A paused process handles TERM only once it continues.
         self._trees.send(kept, [*wanted, signal.SIGCONT])
         with contextlib.suppress(OSError):  # missing, or the file system is read-only
             os.unlink(f"{kept.folder}/paused")
@@ -79,18 +81,21 @@ class Terminator:
         self._pursued(kept)
 
     def kill(self, kept: ManagedProcess, *, next_round_s: float = _KILL_ROUND_S) -> None:
-        """Kill what is left, round by round, until the tree is empty; stopping it first outruns fork chains."""
+        """Kill what is left, round by round, until the tree is empty; from the second round it is stopped first.
+
+        A chain of forks is as fast as the walk that kills it; stopped processes do not fork.
+        """
         kept.kill_timer = None
         if kept.is_empty and kept.phase >= Phase.EXITED:
             return
-        if next_round_s > _KILL_ROUND_S:  # the first round kills at once; survivors are stopped, then killed
+        if next_round_s > _KILL_ROUND_S:  # not in the first round, which is enough for most trees
             self._trees.send(kept, [signal.SIGSTOP])
         self._trees.send(kept, [signal.SIGKILL])
         later = min(next_round_s * 2, _MAX_KILL_ROUND_S)
         kept.kill_timer = self._loop.later(next_round_s, lambda: self.kill(kept, next_round_s=later))
 
     def arm_timeout(self, kept: ManagedProcess, *, started_boottime_ns: int) -> None:
-        """Let the timeout fire at its time, also when that has passed while nobody was there."""
+        """Let the timeout fire at its time; at once if that has passed while no supervisor ran."""
         timeout_s = kept.spec.timeout_s
         if timeout_s is None or kept.phase >= Phase.EXITED or kept.stop_at:
             return

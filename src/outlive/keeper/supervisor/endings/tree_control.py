@@ -1,4 +1,7 @@
-"""Control of one command's whole tree: who it is, pause, resume, signals."""
+"""Control of one command's whole tree: which processes belong to it, pause, resume, signals: `TreeControl`.
+
+The walk and the signals themselves are in `common.tree`; when a tree is stopped for good is decided in `terminator`.
+"""
 
 import contextlib
 import os
@@ -19,26 +22,26 @@ class TreeControl:
     """Finds and signals trees. Commands without a shim of their own are found by the id in their environment."""
 
     def __init__(self, reserve: Reserve, *, touch: Callable[[ManagedProcess], None]) -> None:
-        """`touch` is told of each change; `reserve` has room for what is recorded."""
+        """Take the parts: `touch` is called after each change; `reserve` has room for what is recorded."""
         self._reserve = reserve
         self._touch = touch
 
     def roots(self, kept: ManagedProcess) -> tuple[list[int], list[int]]:
-        """Return (roots, members): the tree is everything below the roots, plus the members and what is below."""
+        """Return (roots, members): the tree is everything below the roots, the members, and everything below those."""
         if kept.shim is not None and not kept.is_orphan:
             return [kept.shim.pid], []
         members = tree.carriers_of(b"OUTLIVE_PROCESS_ID=" + kept.process_id.encode())
         is_running = kept.pid and kept.phase < Phase.EXITED and start_ticks(kept.pid) == kept.ticks
         if is_running and kept.pid not in members:
             members.append(kept.pid)
-        if init := _init_of(kept):  # whoever is in its namespace ends with it, whatever the environment says
+        if init := _init_of(kept):  # its namespace ends with it, whatever its processes' environment says
             members.append(init)
         return [], members
 
     def pause(self, kept: ManagedProcess) -> bool:
-        """Stop the whole tree; False when it did not settle (it is tried again by the caller's repeat)."""
+        """Stop the whole tree; False when it did not settle (the caller's repeat tries again)."""
         settled = self._order(kept, "freeze") or self._freeze(kept)
-        with contextlib.suppress(OSError):  # stopped it is: only a successor would not know why
+        with contextlib.suppress(OSError):  # it is stopped all the same; only a successor would not know that
             self._reserve.fit(lambda: write_whole(f"{kept.folder}/paused", b"sigstop\n"))
         kept.phase = Phase.PAUSED
         self._touch(kept)
@@ -72,7 +75,7 @@ class TreeControl:
             signal.pidfd_send_signal(kept.pidfd, number, None, _WHOLE_GROUP)
         except ProcessLookupError:
             return
-        except OSError:  # an older kernel; the number is not used again before its leader was reaped
+        except OSError:  # an older kernel; a group's number is not reused before its leader was reaped
             if kept.phase < Phase.EXITED:
                 with contextlib.suppress(OSError):
                     os.killpg(kept.pid, number)
@@ -85,9 +88,9 @@ class TreeControl:
         tree.send_all(roots, numbers, extra=members)
 
     def _order(self, kept: ManagedProcess, words: str) -> bool:
-        """Have whoever stands in for a command elsewhere carry out an order; False: the tree is here.
+        """Have the shim of a command elsewhere carry out an order; False: the tree is here, and the caller must act.
 
-        An order that nobody could be told is lost, as a signal to nobody is; stops repeat theirs.
+        An order that cannot be sent is lost, as a signal to an ended process is; stops repeat theirs.
         """
         if kept.shim is None or not kept.shim.stands_in or kept.is_orphan:
             return False
@@ -96,16 +99,16 @@ class TreeControl:
         return True
 
     def is_empty(self, kept: ManagedProcess) -> bool:
-        """Whether a walk finds nobody; for orphaned commands, whose shim cannot tell."""
+        """Return whether a walk finds no process; for orphaned commands, which have no shim to report that."""
         return not self.roots(kept)[1]
 
     def count(self, kept: ManagedProcess) -> int:
-        """Return how many of the command's processes live below the shim; who is dead and not yet reaped does not."""
+        """Return how many processes live below the shim, the init of a namespace and zombies not counted."""
         init = _init_of(kept)
         return sum(pid != init and not tree.is_dead(pid) for pid in tree.descendants(self.roots(kept)[0]))
 
 
 def _init_of(kept: ManagedProcess) -> int:
-    """Return the init of a sealed command's PID namespace (`keeper.sealing`); 0 where there is none."""
+    """Return the init of a sealed command's PID namespace (`sandbox.seal`); 0 where there is none."""
     pid, _, ticks = (read_small(f"{kept.folder}/init") or b"0").partition(b" ")
     return int(pid) if ticks and start_ticks(int(pid)) == int(ticks) else 0

@@ -1,8 +1,8 @@
 """What happens when a process has written more than its `output_limit`: truncate, block or kill.
 
-`truncate` keeps head and tail and releases the middle by punching holes: offsets stay true. `block` stops
-reading, so that the process waits, until a reader says what was delivered. Readers learn of a gap from the
-folder's `gaps` file, which is written before the hole is punched.
+`truncate` keeps head and tail and releases the middle by punching holes: offsets stay true. `block` stops reading, so that
+the process waits, until a reader reports what was delivered. Readers learn of a gap from the folder's `gaps` file, which is
+written before the hole is punched. Bytes are moved by `pump`, which calls `check` afterwards.
 """
 
 import contextlib
@@ -17,8 +17,8 @@ from outlive.keeper.supervisor.output.pump import Pump
 from outlive.protocols.frames import decode_idx
 from outlive.protocols.keeper import CauseCode, Flags, Phase
 
-_PAGE = 4096
-_STEP_BYTES = 8 << 20  # punch seldom: one call for so many bytes
+_PAGE = 4096  # bytes: holes begin and end at the blocks of the file system
+_STEP_BYTES = 8 << 20  # released by one call: punching is slow, so it is done seldom
 
 
 class OutputLimits:
@@ -30,7 +30,7 @@ class OutputLimits:
         touch: Callable[[ManagedProcess], None],
         stop: Callable[[ManagedProcess, CauseCode, str], None],
     ) -> None:
-        """Take what to tell changes and how to end a process; `pump` is set once it exists."""
+        """Take what reports changes and what ends a process; `pump` is set once it exists."""
         self._touch = touch
         self._stop = stop
         self.pump: Pump | None = None
@@ -45,7 +45,7 @@ class OutputLimits:
             self._stop(kept, CauseCode.OUTPUT_LIMIT, f"The output limit of {limit} bytes was reached.")
         elif kept.spec.on_limit == "block":
             if kept.phase == Phase.EXITED:
-                return  # what its pipes still hold is drained: a pipe's content at most
+                return  # the rest in its pipes is drained: never more than the pipes hold
             assert self.pump is not None
             kept.flags |= Flags.BLOCKED
             for each in kept.streams:
@@ -56,6 +56,7 @@ class OutputLimits:
             self._truncate(kept, stream, limit)
 
     def _truncate(self, kept: ManagedProcess, stream: Stream, limit: int) -> None:
+        # Half of the budget is for the head, half for the tail; a stream gets at least half of the limit.
         others = sum(each.offset - kept.released[each.index] for each in kept.streams if each is not stream)
         budget = max(limit - others, limit // 2)
         step = min(_STEP_BYTES, max(_PAGE, limit // 8))
@@ -66,7 +67,7 @@ class OutputLimits:
             self._release(kept, stream, begin, end)
 
     def release(self, kept: ManagedProcess, out: int, err: int) -> None:
-        """Give up output before the offsets (on_limit "block": it was delivered) and let the process go on."""
+        """Release output before the offsets (on_limit "block": it was delivered), and let the process go on."""
         for stream, upto in zip(kept.streams, (out, err), strict=False):
             end = min(upto, stream.offset) // _PAGE * _PAGE
             if end > kept.released[stream.index]:
@@ -82,9 +83,9 @@ class OutputLimits:
         self._touch(kept)
 
     def unbound(self, kept: ManagedProcess, limit: int | None) -> None:
-        """Wait for no reader any more: from now on `limit` bytes are kept, and beyond that the middle is released.
+        """Stop waiting for readers: from now on `limit` bytes are kept, and beyond that the middle is released.
 
-        Kept in the folder's `unbound` file before it is in force, for the supervisors that follow.
+        Recorded in the folder's `unbound` file before it takes effect, for later supervisors.
         """
         if kept.spec.on_limit != "block":
             return
@@ -98,17 +99,17 @@ class OutputLimits:
         try:
             write_whole(f"{kept.folder}/gaps", "{} {} {} {}\n".format(*ranges[0], *ranges[1]).encode())
         except OSError:
-            return  # a full disk: nothing is released that readers could not be told of
+            return  # a full disk: nothing is released of which readers could not learn
         kept.released[stream.index] = end - begin
         kept.flags |= Flags.GAPS
-        # EOPNOTSUPP: the file system keeps the bytes; readers are told the gap all the same.
+        # EOPNOTSUPP: the file system keeps the bytes; readers see the gap all the same.
         with contextlib.suppress(OSError):
             punch_hole(stream.log, begin, end - begin)
             self._release_idx(kept, ranges)
 
     @staticmethod
     def _release_idx(kept: ManagedProcess, ranges: list[tuple[int, int]]) -> None:
-        """Release whole pages of idx whose runs all lie in released output; readers skip the zeros."""
+        """Release whole pages of the index whose runs all lie in released output; readers skip the zeros."""
         fd = os.open(f"{kept.folder}/idx", os.O_RDWR | os.O_CLOEXEC)
         try:
             last_page = os.fstat(fd).st_size // _PAGE - 1  # the open run's record always stays
@@ -123,7 +124,7 @@ class OutputLimits:
 
 
 def _first_page(fd: int, last_page: int, ranges: list[tuple[int, int]]) -> int:
-    """Return the first page of idx that lies wholly in released output (the head's pages stay)."""
+    """Return the first page of the index that lies wholly in released output (the head's pages stay)."""
     page = 0
     while page < last_page and not _is_released(os.pread(fd, _PAGE, page * _PAGE), ranges):
         page += 1
@@ -131,14 +132,14 @@ def _first_page(fd: int, last_page: int, ranges: list[tuple[int, int]]) -> int:
 
 
 def _is_released(page: bytes, ranges: list[tuple[int, int]]) -> bool:
-    """Tell whether every run that begins in a page of idx begins in released output (a hole counts)."""
+    """Return whether every run that begins in a page of the index begins in released output (a hole counts)."""
     return all(
         ranges[record.stream][0] <= record.offset < ranges[record.stream][1] for record in decode_idx(page)
     )
 
 
 def unbind(kept: ManagedProcess) -> None:
-    """Take over what `OutputLimits.unbound` wrote, if it ever did."""
+    """Apply what `OutputLimits.unbound` has recorded, if it has."""
     raw = read_small(f"{kept.folder}/unbound")
     if raw:
         limit = None if raw == b"-\n" else int(raw)

@@ -1,16 +1,15 @@
 """Moves output from pipes and terminals into the log by splice(2): taking and appending are one system call.
 
-So a SIGKILL cannot fall between them, and after a restart the write offset is the log's size. Before the first
-bytes of a run (the stream changed, or 100 ms passed) an idx record is appended: write-ahead, so a kill anywhere
-leaves nothing to repair.
+So a SIGKILL cannot fall between the two, and after a restart the write offset is the log's size. Before the first bytes of a
+run (the stream changed, or 100 ms passed) a record is appended to the index: written ahead, so that a kill at any point leaves
+nothing to repair. When a stream gets its turn is decided by `round_robin`, what may be kept by `limits`.
 
-Relay pipes: where the bytes of a stream wait between its source and its log, held by the shim like the source itself.
+Some streams have a relay: a second pipe in which bytes wait between source and log, held by the shim like the source itself.
+A terminal always has one, since splice(2) does not move from a terminal into a file. A pipe gets one as soon as it brings very
+much (decision 130). While splice copies from a pipe into a file it holds the pipe's lock, and a writer spins on that lock
+(`mutex_spin_on_owner`); from pipe to pipe it moves whole pages in no time, and the copying happens while the writer writes.
 
-A terminal always has one: splice(2) does not move from a terminal into a file. A pipe gets one as soon as it brings very
-much (decision 130). While splice copies from a pipe into a file nobody can write into that pipe, and who tries spins
-(`mutex_spin_on_owner`); from pipe to pipe it moves whole pages in no time, and the copying happens beside the writing.
-
-What is in a relay is older than what is in the source. No event tells of it: whoever leaves something there comes back.
+Bytes in a relay are older than bytes in the source. No event reports them: code that leaves some there must come back itself.
 """
 
 import contextlib
@@ -32,21 +31,21 @@ from outlive.keeper.supervisor.output.round_robin import RoundRobin
 from outlive.protocols.frames import IdxRecord
 from outlive.protocols.keeper import Flags, Phase
 
-BIG_PIPE_BYTES = 1 << 20
-FULL_FLOW_BYTES = BIG_PIPE_BYTES >> 3  # waiting at once: more follows soon
-_OFFERED_AFTER = 1 << 20  # bytes of a stream
-_STAGING_TERMINAL_BYTES = 65536
+BIG_PIPE_BYTES = 1 << 20  # 1 MiB: the most that an unprivileged process may ask for (pipe(7), pipe-max-size)
+FULL_FLOW_BYTES = BIG_PIPE_BYTES >> 3  # with so much waiting at once, more follows soon
+_OFFERED_AFTER = 1 << 20  # bytes of a stream: a shorter one ends before a relay would pay
+_STAGING_TERMINAL_BYTES = 65536  # the size of a pipe; a terminal gives less at a time
 _LETTERS = "rw"
 
 
 def fill_relay(stream: Stream) -> int:
-    """Return how many bytes wait in a stream's relay, after taking the source's into it if none did.
+    """Return how many bytes wait in a stream's relay, after filling it from the source if it was empty.
 
-    0: what there is of a pipe is little, and is moved from the pipe itself; so is its end.
+    0: a pipe has little, which is moved directly from the pipe; its end is found there, too.
 
     Raises:
         BlockingIOError: A terminal has nothing.
-        OSError: EIO where nobody has a terminal's other side open any more (pty(7)).
+        OSError: EIO when the terminal's other side is not open any more (pty(7)).
     """
     waiting = unread_bytes(stream.kept.fds["r"])
     if waiting:
@@ -61,15 +60,15 @@ def fill_relay(stream: Stream) -> int:
 
 
 def unread_of(stream: Stream) -> int:
-    """Return how many bytes of a stream wait, in its source and in its relay."""
+    """Return how many bytes of a stream wait, in its source and in its relay together."""
     waiting = unread_bytes(stream.source)
     return waiting if stream.relay < 0 else waiting + unread_bytes(stream.kept.fds["r"])
 
 
 def offer_relay(stream: Stream) -> None:
-    """Make a relay for a pipe in full flow, and ask the shim to hold it: it is used once the shim does, which it says.
+    """Make a relay for a pipe in full flow, and ask the shim to hold it; it is used once the shim has answered `kept`.
 
-    A shim of before says nothing, and the stream goes on without. Of a process's streams stdout can have one.
+    A shim of an earlier version does not answer, and the stream goes on without. Only stdout of a process can have one.
     """
     kept = stream.kept
     if stream.index or stream.offset < _OFFERED_AFTER or kept.shim is None or kept.shim.is_inside:
@@ -91,27 +90,28 @@ def offer_relay(stream: Stream) -> None:
 
 
 def use_relay(kept: ManagedProcess) -> None:
-    """Take note that the shim holds what it was offered."""
+    """Use the relay from now on: the shim holds what it was offered."""
     for stream in kept.streams[:1]:
         stream.relay = kept.fds.get("w", -1)
 
 
 _splice, _NONBLOCK = os.splice, os.SPLICE_F_NONBLOCK
-_SPLICE_BYTES = 1 << 20
-_RUN_NS = 100_000_000
-_SHORT_BYTES = 4096
-_SHORT_TERMINAL_BYTES = 1024  # a read of a terminal gives 4095 at most, however much it brings (n_tty.c)
-_BUSY_BYTES = 32 * 1024
+_SPLICE_BYTES = 1 << 20  # at most, in one call: a big pipe's content
+_RUN_NS = 100_000_000  # 100 ms: the precision of times in a log
+_SHORT_BYTES = 4096  # less than this is little: a line, not a flow
+# A read of a terminal gives at most 4095 bytes, however much it brings (n_tty.c).
+_SHORT_TERMINAL_BYTES = 1024
+_BUSY_BYTES = 32 * 1024  # half a usual pipe in one turn: the pipe is made bigger
 # A stream that brings much is collected until its pipe is half full: fewer turns, doorbells and wake-ups for the same bytes.
 _HALF_PIPE_BYTES = BIG_PIPE_BYTES >> 1
-_REST_STEP_S = 0.00005
-_MOST_REST_S = 0.0008
-_RETRY_S = 0.25
-_TERMINAL_BYTES = 128 * 1024
+_REST_STEP_S = 0.00005  # by which a rest grows
+_MOST_REST_S = 0.0008  # far below what a user could notice
+_RETRY_S = 0.25  # until the next attempt on a full disk
+_TERMINAL_BYTES = 128 * 1024  # twice the kernel's flip buffers (`_waiting`)
 
 
 class Pump:
-    """Owns the reading side of every stream. `bells` tell of each change, `ended` hears of each stream's end."""
+    """Owns the reading side of every stream. `bells` report each change, `ended` is called at each stream's end."""
 
     def __init__(
         self,
@@ -122,14 +122,14 @@ class Pump:
         ended: Callable[[ManagedProcess], None],
         over_limit: Callable[[Stream], None],
     ) -> None:
-        """Begin with no stream; `rest` belongs at the end of every turn."""
+        """Begin without streams; `rest` has to be the last hook of every turn."""
         self._loop = loop
         self._bells = bells
         self._reserve = reserve
         self._ended = ended
         self._over_limit = over_limit
         self._wheel = RoundRobin(loop, self.move, self._hung_up)
-        self._most = 0  # bytes of the big stream that brought most in this turn
+        self._most = 0  # the largest number of bytes that a big stream brought in this turn
         self._rest_s = 0.0
 
     def add(self, stream: Stream) -> None:
@@ -139,9 +139,10 @@ class Pump:
             self._loop.later(0.0, lambda: self._move_on(stream))
 
     def move(self, stream: Stream) -> bool:
-        """Move what is there with one splice; False when nothing was (or nothing can be now)."""
+        """Move what is there with one splice; False when there was nothing (or nothing can be moved now)."""
         if stream.log < 0 and not self._open_log(stream):
             return False
+        # The record of a new run comes first: without it the bytes would have no time and no place among the streams.
         kept = stream.kept
         now = self._loop.now_ns
         if (kept.run_stream != stream.index or now - kept.run_ns >= _RUN_NS) and not self._begin_run(
@@ -150,6 +151,7 @@ class Pump:
             return False
         try:
             relayed = fill_relay(stream) if stream.relay >= 0 else 0
+            # The relay's bytes are older than the source's.
             source = kept.fds["r"] if relayed or stream.is_terminal else stream.source
             moved = _splice(source, stream.log, _SPLICE_BYTES, None, stream.offset, _NONBLOCK)
         except BlockingIOError:
@@ -178,7 +180,7 @@ class Pump:
         return True
 
     def _hung_up(self, stream: Stream) -> None:
-        """Move what came before the last writer went, and end the stream at once if that was all."""
+        """Move what came before the last writer closed, and end the stream at once if that was all."""
         if stream.is_terminal or unread_of(stream):
             self.move(stream)
             if not stream.is_open or stream.is_terminal or unread_of(stream):
@@ -186,13 +188,13 @@ class Pump:
         self.close(stream)
 
     def _move_on(self, stream: Stream) -> None:
-        """Move what a relay still holds, unless the stream is held: then it waits with the stream."""
+        """Move the rest of a relay's bytes; in a stream that is held they wait, too."""
         if stream.is_open and self._wheel.moves(stream):
             self.move(stream)
 
     def _open_log(self, stream: Stream) -> bool:
         """Make the log of a stream that brings its first bytes; close a stream that ended without any."""
-        is_over = has_no_writer(stream.source)  # asked before the bytes are counted: none can come in between
+        is_over = has_no_writer(stream.source)  # asked before counting: so no byte can come in between
         try:
             if unread_bytes(stream.source):
                 path = f"{stream.kept.folder}/{STREAM_FILES[stream.index]}"
@@ -208,9 +210,10 @@ class Pump:
         kept = stream.kept
         if not stream.is_terminal and not unread_of(stream):
             if not has_no_writer(stream.source):
-                return False  # nothing is there; what comes from here on comes without a record
-            if not unread_of(stream):  # asked again: its last writer may have written before it went
-                return True  # the end of the stream begins no run
+                # Nothing is there; bytes that come after this look must come with a record of their own.
+                return False
+            if not unread_of(stream):  # asked again: the last writer may have written before it closed
+                return True  # the end of a stream begins no run
         record = IdxRecord(now, kept.total, stream.offset, stream.index)
         try:
             os.write(kept.idx, record.encode())
@@ -231,8 +234,8 @@ class Pump:
         self.hold(stream)
         if not stream.is_stalled:
             stream.is_stalled = True
-            # What an ended command leaves in its pipe has an end: it may take room that is kept for records, so that
-            # the command that has filled the disk can be removed.
+            # What an ended command leaves in its pipe is limited: it may take room that is reserved for records, so that
+            # the command that filled the disk can be removed.
             has_ended = stream.kept.phase >= Phase.EXITED
             has_room = has_ended and self._reserve.give_up(keep=self._reserve.for_records)
             self._loop.later(0.0 if has_room else _RETRY_S, lambda: self._retry(stream))
@@ -240,7 +243,7 @@ class Pump:
         return False
 
     def _retry(self, stream: Stream) -> None:
-        """Go on after the disk was full; the process was blocked by its full pipe, nothing is lost."""
+        """Try again after the disk was full; nothing is lost, since the process waited at its full pipe."""
         stream.is_stalled = False
         if not stream.is_open:
             return
@@ -260,13 +263,13 @@ class Pump:
             self._bells.touch(kept)
 
     def hold(self, stream: Stream) -> None:
-        """Stop reading until `add`: the process waits when its pipe is full. Before a descriptor is closed, too."""
+        """Stop reading until `add`; the process waits once its pipe is full. Also called before a descriptor is closed."""
         self._wheel.leave(stream)
 
     def drain(self, kept: ManagedProcess) -> bool:
-        """Move what is in the pipes now, bounded by what was there: a grandchild may write for ever.
+        """Move what is in the pipes now, and no more than that: a grandchild may write for ever.
 
-        Returns whether everything that was there is in the log.
+        Returns whether all of it is in the log.
         """
         for stream in kept.streams:
             if not stream.is_open:
@@ -277,14 +280,14 @@ class Pump:
             if stream.is_stalled:
                 return False
             if stream.is_open:
-                self.move(stream)  # notices the end at once where there is nobody left to write
+                self.move(stream)  # if no writer is left, this notices the end at once
         return True
 
     def close(self, stream: Stream) -> None:
-        """End a stream: nothing can come any more."""
+        """End a stream: no byte can come any more."""
         stream.is_open = False
         self.hold(stream)
-        # As a rule the command's end follows in a moment.
+        # The command's end mostly follows at once, and then one doorbell reports both.
         (self._bells.touch if stream.kept.phase >= Phase.EXITED else self._bells.touch_later)(stream.kept)
         self._ended(stream.kept)
 
@@ -294,15 +297,15 @@ class Pump:
             self._most = max(self._most, moved)
         elif moved >= _BUSY_BYTES and not stream.is_terminal:
             stream.is_big = True
-            # Unprivileged users may be refused (pipe-user-pages-soft): then the pipe stays as it is.
+            # Unprivileged users may be refused (pipe(7), pipe-user-pages-soft): then the pipe keeps its size.
             with contextlib.suppress(OSError):
                 fcntl.fcntl(stream.source, fcntl.F_SETPIPE_SZ, BIG_PIPE_BYTES)
 
     def rest(self) -> None:
-        """Collect for a moment before the next turn when a stream brings much: the last hook of a turn.
+        """Wait a moment before the next turn when a stream brings much, so that more is collected.
 
-        As long as a pipe takes to be half full: a little longer each time it was less, half as long if it was more. So
-        nobody who writes waits for us; who fills a pipe in no time is taken from without any rest.
+        As long as a pipe takes to be half full: a little longer each time it was less, half as long if it was more. So no
+        writer waits for us; a pipe that is full in no time is read without any rest.
         """
         most, self._most = self._most, 0
         if not most:
@@ -316,10 +319,10 @@ class Pump:
 
 
 def _waiting(stream: Stream) -> int:
-    """Return how much may be on its way at most."""
+    """Return how many bytes may be on their way at most."""
     if stream.is_terminal:
-        # What was written to a terminal may still be in the kernel's flip buffers (64 KiB, tty_buffer.c), which
-        # FIONREAD does not count and each read moves on a little: until a read would block.
+        # What was written to a terminal may still be in the kernel's flip buffers (64 KiB, tty_buffer.c). FIONREAD does not
+        # count them, and each read moves them on a little: so read until a read would block.
         return _TERMINAL_BYTES + unread_bytes(stream.kept.fds["r"])
     try:
         return unread_of(stream)

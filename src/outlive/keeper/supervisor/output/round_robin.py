@@ -1,7 +1,8 @@
-"""When a stream is moved: `RoundRobin`. As soon as it brings something; or, of several that bring little all the time, each in its turn.
+"""When a stream is moved: as soon as it brings something, or in turns with others that often bring little: `RoundRobin`.
 
-Those are not watched meanwhile. A few are moved at a time, one batch after the other: nobody sleeps, whatever else happens
-is seen at once, and servers get the doorbells of a few streams often instead of those of all streams together (decision 129).
+Streams that take turns are not watched meanwhile. A few are moved at a time, one batch after the other. So the loop never
+sleeps, other events are seen at once, and servers get the doorbells of a few streams often, instead of those of all streams
+together (decision 129). Moving itself is the pump's.
 """
 
 import select
@@ -13,54 +14,55 @@ from itertools import islice
 from outlive.keeper.supervisor.loop import Loop
 from outlive.keeper.supervisor.managed_process import Stream
 
-# A round of several streams, of many, and how often some are taken (bench: many streams).
+# How long a round through all streams takes, and the time between two batches, for a few streams and for many of them
+# (chosen with the benchmark of many streams).
 _ROUND_S = 0.001
 _LONG_ROUND_S = 0.006
 _MANY = 8
 _TICK_S = 0.001
 _LONG_TICK_S = 0.002
-_CHATTY_AFTER = 16  # short reads in a row
+_CHATTY_AFTER = 16  # short reads in a row: then a stream takes turns
 _CHATTY_GAP_NS = 20_000_000  # a stream that was silent for so long is not chatty any more
-_EMPTY_TURNS = 4  # in a row: one that was silent for so long in the wheel is watched again
+_EMPTY_TURNS = 4  # turns in a row without bytes: then a stream is watched again
 
 
 class RoundRobin:
-    """Calls `move` with each stream when it is time, in the loop's thread; `move` tells whether there was anything.
+    """Calls `move` with each stream when it is time, in the loop's thread; `move` returns whether there was anything.
 
-    Where nobody can write to a watched stream any more `hung_up` is called instead.
-    A stream is watched, or in the ring, or neither. One that is chatty alone stays watched: there is nobody to take turns with.
+    When the last writer of a watched stream has closed, `hung_up` is called instead. A stream is watched, or in the ring, or
+    neither. A chatty stream without others stays watched: there is none to take turns with.
     """
 
     def __init__(self, loop: Loop, move: Callable[[Stream], bool], hung_up: Callable[[Stream], None]) -> None:
-        """Begin with no stream: an empty ring does not turn."""
+        """Begin without streams: an empty ring does not turn."""
         self._loop = loop
         self._move = move
         self._hung_up = hung_up
         self._ring: OrderedDict[Stream, None] = OrderedDict()
-        self._lone: Stream | None = None  # the chatty stream that is watched
+        self._lone: Stream | None = None  # the chatty stream that is watched, since it is the only one
         self._is_timed = False
         self._turned_at = 0.0
-        self._share = 0.0  # of a stream, due since the last turn
+        self._share = 0.0  # the fraction of a stream that was due at the last turn and has not been moved
 
     def __len__(self) -> int:
         """Return how many streams take turns."""
         return len(self._ring)
 
     def __contains__(self, stream: Stream) -> bool:
-        """Tell whether a stream takes turns."""
+        """Return whether a stream takes turns."""
         return stream in self._ring
 
     def moves(self, stream: Stream) -> bool:
-        """Tell whether a stream is moved, whichever way."""
+        """Return whether a stream is moved at all, watched or in turns."""
         return stream in self._ring or self._loop.is_watched(stream.source)
 
     def watch(self, stream: Stream) -> None:
-        """From now on move it as soon as it brings something."""
+        """Move the stream from now on as soon as it brings something."""
         self.leave(stream)
         self._listen(stream)
 
     def leave(self, stream: Stream) -> None:
-        """From now on do not move it. The last one in the ring is alone then, and is watched again."""
+        """Stop moving the stream. If one stream is left in the ring it is alone, and is watched again."""
         self._loop.unwatch(stream.source)
         stream.short_reads = 0
         ring = self._ring
@@ -73,14 +75,14 @@ class RoundRobin:
                 self._listen(self._lone)
 
     def note_little(self, stream: Stream, now_ns: int) -> None:
-        """Take note that a stream has brought little; one that does so all the time takes turns with the others."""
+        """Record that a stream brought little; one that does so all the time takes turns with the others."""
         stream.short_reads = stream.short_reads + 1 if now_ns - stream.last_ns < _CHATTY_GAP_NS else 0
         stream.last_ns = now_ns
         if stream.short_reads == _CHATTY_AFTER:
             self._enter(stream)
 
     def note_much(self, stream: Stream) -> None:
-        """Take note that a stream has brought much: it takes no turns."""
+        """Record that a stream brought much: it takes no turns any more."""
         stream.short_reads = 0
         if stream in self._ring:
             self.watch(stream)
@@ -97,7 +99,8 @@ class RoundRobin:
     def _enter(self, stream: Stream) -> None:
         lone, ring = self._lone, self._ring
         if stream is lone or stream in ring or not self._loop.is_watched(stream.source):
-            return  # what is held is moved when its process ends, and then only
+            return  # a stream that is held is moved when its process ends, and not before
+        # Turns need at least two: the first chatty stream stays watched until a second one comes.
         if not ring:
             if lone is None or stream.last_ns - lone.last_ns > _CHATTY_GAP_NS:
                 self._lone = stream
@@ -119,13 +122,13 @@ class RoundRobin:
         self._loop.later(_LONG_TICK_S if len(self._ring) >= _MANY else _TICK_S, self._turn)
 
     def _turn(self) -> None:
-        """Move as many as the time since the last turn is worth, and all of them at most."""
+        """Move as many streams as are due for the time since the last turn, each once at most."""
         self._is_timed = False
         ring = self._ring
         count = len(ring)
         if not count:
             return
-        self._turn_later()  # first: who raises must not stop the others
+        self._turn_later()  # first, so that an error about one stream does not stop the others
         now = time.monotonic()
         round_s = _LONG_ROUND_S if count >= _MANY else _ROUND_S
         due = self._share + count * (now - self._turned_at) / round_s
@@ -133,7 +136,7 @@ class RoundRobin:
         whole = int(due)
         self._share = due - whole
         for stream in list(islice(ring, min(whole, count))):
-            if stream in ring:  # else one that was moved before it has ended it
+            if stream in ring:  # it may have left the ring because of a stream that was moved before it
                 ring.move_to_end(stream)
                 self._take(stream)
 

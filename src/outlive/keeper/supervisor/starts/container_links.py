@@ -1,13 +1,15 @@
-"""Starts inside containers: the runner there plays the shim's part, and gets the command's descriptors (decision 121).
+"""Starts inside containers: the runner there does the shim's work, and gets the command's descriptors (decision 121).
 
-Each connection to a runner is served by a process of its own inside, the *minder* of one command. It speaks the shim's
-protocol (`keeper.shim`) with these words more, for it sees neither our files nor our process ids:
+The runner serves each connection by a process of its own, the shim of one command. It speaks the shim's protocol
+(`guardian.shim`) with a few words more, because it sees neither our files nor our process ids:
 
-  to the minder    terminal ROWS COLS  before `spawn`: the command gets a terminal of the container's own
+  to the shim      terminal ROWS COLS  before `spawn`: the command gets a terminal of the container's own
                    spawn LETTERS FOLDER   X is the spec file, P the `pid` file, F a script in memory (descriptor 3 inside)
-                   go LINE             execute; LINE is the pid record, to be written once it has
-  from the minder  prove OFFSET       whether the supervisor's lock is ours (`lock_challenge`), before it obeys
+                   go LINE             execute; LINE is the pid record, to be written once the program runs
+  from the shim    prove OFFSET       asks whether the supervisor's lock is ours (`lock_challenge`), before it obeys
                    born LETTERS        the command's process exists and waits: p its pidfd, m its terminal's master
+
+Which container a command runs in is decided by the backend; this module only connects and hands over.
 """
 
 import errno
@@ -27,12 +29,12 @@ from outlive.keeper.supervisor.starts.descriptors import in_memory, lost_of, ope
 from outlive.keeper.supervisor.starts.shim_pool import ShimPool
 from outlive.protocols.frames import pid_line
 
-_RETRY_S = 0.01
-_PATIENCE_S = 10.0  # for a runner whose backlog is full: a crowd of starts, or it was stopped
+_RETRY_S = 0.01  # until a busy runner is connected to again
+_PATIENCE_S = 10.0  # for a runner whose backlog is full: there are many starts, or it is stopped
 
 
 class ContainerLinks:
-    """Reaches the runners of containers. `failed` is called for a start that nobody takes."""
+    """Connects to the runners of containers. `failed` is called for a start that no runner accepts."""
 
     def __init__(
         self,
@@ -43,7 +45,7 @@ class ContainerLinks:
         challenge: LockChallenge,
         failed: Callable[[ManagedProcess, int, str], None],
     ) -> None:
-        """Connect to nobody yet; `pool` watches the links, as those of all shims."""
+        """Take the parts, connect to no runner yet; `pool` watches the links, as it does for all shims."""
         self._challenge = challenge
         self._loop = loop
         self._layout = layout
@@ -66,7 +68,7 @@ class ContainerLinks:
         self._give(kept, ends, time.monotonic() + _PATIENCE_S)
 
     def _give(self, kept: ManagedProcess, ends: dict[str, int], deadline: float) -> None:
-        """Connect, and hand everything over once the runner knows us; one that is busy is asked again until the deadline."""
+        """Connect, and hand over once the runner has accepted us; a busy one is connected to again until the deadline."""
         try:
             link = self._dial(kept.spec.container)
         except BlockingIOError:
@@ -84,11 +86,11 @@ class ContainerLinks:
     def _met(
         self, link: ShimLink, ends: dict[str, int], deadline: float, words: bytes, fds: list[int]
     ) -> None:
-        """Go on with a runner that has greeted us, or has hung up."""
+        """Go on with a runner that has greeted us, or has closed the connection."""
         for fd in fds:
             os.close(fd)
         kept = link.kept
-        if kept is None:  # let go of meanwhile
+        if kept is None:  # the start was given up meanwhile
             link.socket.close()
             for fd in ends.values():
                 os.close(fd)
@@ -128,13 +130,13 @@ class ContainerLinks:
         """Connect to a runner.
 
         Raises:
-            OSError: Nobody listens; or who does is not the container's first process (EPERM).
+            OSError: No process listens; or the listener is not the container's first process (EPERM).
         """
         is_stand_in = stands_in(self._layout, container)
         layout = self._layout
         path = layout.stand_socket(container) if is_stand_in else layout.runner_socket(container)
         connection = sockets.connect_own(path, names_senders=True)
-        # Nothing inside can reach that name (decision 137); descriptors go to nobody but the first process all the same.
+        # Nothing inside can reach that path (decision 137). Still, descriptors go to the container's first process only.
         init = read_small(f"{self._layout.container(container)}/init") or b""
         if init.strip() != b"%d" % sockets.peer_of(connection)[0]:
             connection.close()
@@ -159,12 +161,12 @@ class ContainerLinks:
 
 
 def stands_in(layout: Layout, container: str) -> bool:
-    """Tell whether a container is reached by a stream, so that what we see of its commands stands in for them."""
+    """Return whether a container is reached through a stream: its shims here are proxies for those inside."""
     return os.path.exists(f"{layout.container(container)}/ferry.json")
 
 
 def _files(kept: ManagedProcess) -> dict[str, int]:
-    """Open what the minder reads and writes, which it cannot find by its name."""
+    """Open the files that the shim inside reads and writes; it cannot find them by their names."""
     files = {"X": os.open(f"{kept.folder}/spec", os.O_RDONLY | os.O_CLOEXEC)}
     try:
         files["P"] = os.open(
@@ -193,15 +195,16 @@ def _hand_over(kept: ManagedProcess, link: ShimLink, given: dict[str, int]) -> N
 
 
 def take_birth(kept: ManagedProcess, shim: ShimLink, held: dict[str, int]) -> bool:
-    """Let a command that was born execute; False when it is dead already, or nobody can say who it is.
+    """Let a command that was born execute; False when it is dead already, or its pid cannot be found out.
 
-    `held` are the descriptors that came with the news; they belong to `kept` afterwards.
+    `held` are the descriptors that came with the report; they belong to `kept` afterwards.
     """
     kept.take_pidfd(held.pop("p", -1))
     for letter, fd in held.items():
         kept.close_fd(letter)
         kept.fds[letter] = fd
         os.set_blocking(fd, False)
+    # Our own number for it: the pid inside the container means nothing here.
     pid = pid_behind(kept.pidfd) if kept.pidfd >= 0 else 0
     fields = stat_fields(pid) if pid else []
     if not fields:

@@ -1,11 +1,14 @@
-"""The ends of a command's pipes and terminal: the keeper's own in `ManagedProcess.fds`, the command's by the shim's letters."""
+"""The ends of a command's pipes and terminal: the keeper's in `ManagedProcess.fds`, the command's by the shim's letters.
+
+This module only opens them; `launcher` and `container_links` hand them over.
+"""
 
 import os
 import termios
 
 from outlive.keeper.supervisor.managed_process import ManagedProcess
 
-_IUTF8 = 0o040000  # termios(3); Python has no name for it
+_IUTF8 = 0o040000  # termios(3); Python has no name for this flag
 
 
 def _pipe(kept: ManagedProcess, letter: str, *, keeper_reads: bool) -> int:
@@ -17,21 +20,21 @@ def _pipe(kept: ManagedProcess, letter: str, *, keeper_reads: bool) -> int:
 
 
 def lost_of(kept: ManagedProcess) -> str | None:
-    """Name what was handed over for a start and is not there any more."""
+    """Return the name of something that was handed over for a start and is lost; None when nothing is."""
     if kept.spec.stdin == "lent" and kept.lent < 0:
         return "stdin"
     return "secrets" if kept.spec.secrets and kept.secrets is None else None
 
 
 def in_memory(content: bytes) -> int:
-    """Return a file that has no name and no place on any disk (memfd_create(2))."""
+    """Return a file without a name, in memory and on no disk (memfd_create(2))."""
     fd = os.memfd_create("outlive", os.MFD_CLOEXEC)
     os.pwrite(fd, content, 0)
     return fd
 
 
 def open_ends(kept: ManagedProcess) -> dict[str, int]:
-    """Open pipes or terminal; return the command's own ends. An OSError leaves the keeper's ends in `kept.fds` only."""
+    """Open pipes or terminal; return the command's own ends. After an OSError only the keeper's ends in `kept.fds` are open."""
     ends: dict[str, int] = {}
     try:
         (_open_terminal if kept.spec.stdio == "pty" else _open_pipes)(kept, ends)
@@ -63,13 +66,13 @@ def _open_terminal(kept: ManagedProcess, ends: dict[str, int]) -> None:
     relay_read, stream.relay = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
     kept.fds.update(r=relay_read, w=stream.relay)
     if kept.spec.container:
-        return  # it opens one of its own: a terminal of another mount namespace has no name there
+        return  # a container opens its own terminal: one of another mount namespace has no name there
     master, ends["T"] = os.openpty()
     kept.fds["m"] = master
     os.set_blocking(master, False)
     set_window_size(master, kept.spec.rows, kept.spec.cols)
-    flags = termios.tcgetattr(master)  # of the pair, on Linux
-    flags[0] |= _IUTF8  # else erasing a character in a line takes one byte of it
+    flags = termios.tcgetattr(master)  # on Linux both sides have the same attributes
+    flags[0] |= _IUTF8  # without it, erasing a character of a line removes one byte of it
     termios.tcsetattr(master, termios.TCSANOW, flags)
     stream.source = master
 

@@ -1,6 +1,8 @@
 """Starting commands: spec into a prepared folder, rename (the commit point), pipes, one message to an idle shim.
 
-A start repeated with the same id starts nothing twice: a folder that exists is a known id.
+A start that is repeated with the same id starts nothing twice: an id whose folder exists is known.
+
+Whether a command may start is decided by the server; shims come from `shim_pool`, folders from `prepared_folders`.
 """
 
 import errno
@@ -38,12 +40,12 @@ _LACKS = {
 }
 # The places of a failed start that are files of its process folder; none is named where a file could not even take that.
 _RECORDS = frozenset({"spec", "pid", "record", ""})
-_FDS_PER_PROCESS = 8  # three files, three ends of pipes at most, the shim's link, the pidfd
-_FDS_RESERVED = 200
+_FDS_PER_PROCESS = 8  # three files, at most three ends of pipes, the shim's link, the pidfd
+_FDS_RESERVED = 200  # for connections and the supervisor's own files
 
 
 def most_processes(limit: int, prepared: int) -> int:
-    """Return how many processes a supervisor keeps that may open so many descriptors, of which prepared folders hold some."""
+    """Return how many processes a supervisor with this limit of descriptors keeps; prepared folders hold some of them."""
     return max(0, limit - _FDS_RESERVED - prepared) // _FDS_PER_PROCESS
 
 
@@ -65,7 +67,7 @@ class Launcher:
         lack: Callable[[], Degraded | None],
         containers: ContainerLinks,
     ) -> None:
-        """Prepare folders; nothing is started yet, nor while there is a `lack`."""
+        """Prepare folders; nothing is started yet, nor as long as `lack` returns a reason."""
         self._lack = lack
         self._layout = layout
         self._pool = pool
@@ -83,7 +85,7 @@ class Launcher:
         self.max_processes = most_processes(limit, self._prepared.descriptors)
 
     def replace_folder(self) -> None:
-        """Prepare a folder if there are few: nobody waits for this process any more."""
+        """Prepare a folder if there are few; called when a process was let go of, so no caller waits."""
         self._prepared.replace_one()
 
     def start(
@@ -93,7 +95,7 @@ class Launcher:
 
         `secrets` (`frames.encode_secrets`) stay in memory: a command that lost them does not start.
         """
-        spec = decode_spec(raw_spec, with_command=False)  # the shim reads that part
+        spec = decode_spec(raw_spec, with_command=False)  # the shim reads the command itself
         folder = self._layout.process(process_id)
         if self._count() >= self.max_processes and not os.path.exists(folder):
             message = (
@@ -101,7 +103,7 @@ class Launcher:
             )
             answer({"error": "process_limit", "message": message})
             return
-        # Before anything is taken: a start that went wrong halfway would have to be told apart from one that ran.
+        # Before anything is taken: a start that fails halfway would have to be told apart from one that ran.
         if (lack := self._lack()) is not None and not os.path.exists(folder):
             answer({"error": lack, "message": _LACKS[lack]})
             return
@@ -113,13 +115,14 @@ class Launcher:
         lent = self._lending.take(process_id) if spec.stdin == "lent" else -1
         if lent is None:
             self._prepared.give_back(prepared)
-            # A repeated start needs it no more.
+            # A repeated start needs no standard input any more.
             answer(known_start(folder) if os.path.exists(folder) else failed_start(0, "stdin"))
             return
         try:
             write_prepared(f"{prepared.path}/spec", raw_spec)
             if script:
                 write_prepared(f"{prepared.path}/script", script, mode=0o700)
+            # The journal first: a committed start that it does not name would not be taken over.
             self._journal.begin(process_id)
             hit("start.journaled")
             os.rename(prepared.path, folder)
@@ -128,7 +131,8 @@ class Launcher:
             if lent >= 0:
                 os.close(lent)
             known = error.errno in {errno.ENOTEMPTY, errno.EEXIST}
-            if known:  # whatever it was, nothing of it is kept (any more)
+            # The folder is an earlier start's, and the table holds nothing of it any more.
+            if known:
                 self._journal.end(process_id)
             answer(known_start(folder) if known else _refusal(error))
             return
@@ -141,8 +145,9 @@ class Launcher:
         self._open(kept, prepared)
 
     def again(self, kept: ManagedProcess) -> None:
-        """Start a committed process that never executed (nobody had got it when the supervisor died)."""
+        """Start a committed process that never executed: the supervisor died before any shim had got it."""
         kept.has_steps = has_steps(read_any(f"{kept.folder}/spec"))
+        # The folder exists already, so the files are opened and not made.
         prepared = object.__new__(PreparedFolder)
         prepared.path = kept.folder
         prepared.listener = sockets.listen_unix(f"{kept.folder}/sock", backlog=4)
@@ -186,12 +191,12 @@ class Launcher:
 
     def _give(self, kept: ManagedProcess, shim: ShimLink) -> None:
         assert kept.listener is not None
-        if (lost := lost_of(kept)) is not None:  # with the supervisor that had it
+        if (lost := lost_of(kept)) is not None:  # it was in the memory of an earlier supervisor
             self._give_up(kept, shim, errno.EBADF, lost)
             return
         try:
             ends = open_ends(kept)
-        except OSError as error:  # no more descriptors, or terminals
+        except OSError as error:  # no more descriptors, or no more terminals
             self._give_up(kept, shim, error.errno or errno.EIO, "pipes")
             return
         letters = "L" + "".join(kept.fds) + "".join(ends)
@@ -202,7 +207,7 @@ class Launcher:
         try:
             sockets.send(shim.socket, words, fds)
         except OSError:
-            # The shim died while idle: what was opened is closed, the start goes to the next one.
+            # The shim died while it was idle: what was opened is closed, the start goes to the next shim.
             shim.kept = None
             kept.shim = None
             for letter in list(kept.fds):
@@ -227,9 +232,9 @@ class Launcher:
 
 
 def open_logs(folder: str) -> tuple[int, int, int]:
-    """Open a process folder's out, err and idx for writing (idx for reading, too); err is -1 as long as nothing was written to it.
+    """Open a folder's out, err and idx for writing (idx also for reading); err is -1 until something was written to it.
 
-    Without O_APPEND for the logs: splice refuses it.
+    The logs without O_APPEND, which splice(2) refuses.
     """
     flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC
     out = os.open(f"{folder}/out", flags, 0o600)
@@ -266,7 +271,7 @@ def known_start(folder: str) -> dict[str, object]:
 
 
 def failed_start(number: int, place: str) -> dict[str, object]:
-    """Translate the shim's "failed" into a reply."""
+    """Translate a shim's `failed` into a reply."""
     if place == WITHDRAWN:
         slug = "start_failed"
         text = "The command was cancelled before it was started."

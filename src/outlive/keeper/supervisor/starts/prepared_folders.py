@@ -1,6 +1,7 @@
-"""Prepared process folders: made ahead, renamed into place at a start.
+"""Prepared process folders: made ahead of time, renamed into place at a start: `PreparedFolders`.
 
-Creating files is what slows a start (10 to 200 us each on ext4); renaming a prepared folder costs 14 us.
+Creating files is what slows a start (10 to 200 us each on ext4); renaming a prepared folder costs 14 us. What goes into a
+folder is written by `launcher` and the shim.
 """
 
 import contextlib
@@ -17,28 +18,28 @@ from outlive.keeper.common.kernel import spread_folders
 from outlive.keeper.common.sockets import listen_unix
 from outlive.keeper.supervisor.loop import Loop
 
-# Written during a start or an end, when there is no time to make a file; empty ones are no records yet.
+# Written during a start or an end, when there is no time to make a file; as long as they are empty they are no records.
 _LATER_FILES = ("spec", "pid", "done")
-_SHELF_FOLDERS = 512
-# A shelf on which making folders is slow is left: so many in a row that took so long, but not before it has a few.
+_SHELF_FOLDERS = 512  # on one shelf; then another one is begun
+# A shelf is left when making folders there is slow: so many in a row took so long. But not before it has a few.
 _SLOW_S = 0.0005
 _SLOW_FOLDERS = 3
 _FEWEST_ON_SHELF = 8
-_WANTED = 48  # at first; afterwards as many as the largest burst took
-_MOST_WANTED = 256
-_DESCRIPTORS_SHARE = 64  # of the descriptors that may be open one in so many folders; each holds three
+_WANTED = 48  # at first; later as many as the largest burst took
+_MOST_WANTED = 256  # however large a burst was
+_DESCRIPTORS_SHARE = 64  # folders: one for so many descriptors that may be open; each holds three
 _DESCRIPTORS_EACH = 3
-_FEW = 16  # fewer are filled up with each end of a process, others when no start has come for a moment
-_TOO_FEW = 4  # fewer are filled up at once
-_QUIET_S = 0.02
-_BURST_GAP_S = 0.2
-_SLICE = 2  # folders a turn: refilling must not delay starts
-_REFILL_S = 0.002
-_CLEAR_AFTER_S = 1.0
+_FEW = 16  # fewer are refilled at each end of a process, more only when no start has come for a moment
+_TOO_FEW = 4  # fewer are refilled at once
+_QUIET_S = 0.02  # without a start: the moment for refilling
+_BURST_GAP_S = 0.2  # starts with a longer gap between them belong to two bursts
+_SLICE = 2  # folders made in a turn: refilling must not delay starts
+_REFILL_S = 0.002  # between two slices
+_CLEAR_AFTER_S = 1.0  # until leftovers are removed: a new supervisor has more urgent work
 
 
 def descriptors_of_folders(limit: int) -> int:
-    """Return how many descriptors prepared folders may hold together where so many may be open."""
+    """Return how many descriptors prepared folders may hold together, given the limit of open ones."""
     return _DESCRIPTORS_EACH * _most_folders(limit)
 
 
@@ -52,7 +53,7 @@ class PreparedFolder:
     __slots__ = ("idx", "listener", "out", "path")
 
     def __init__(self, path: str) -> None:
-        """Create everything, or nothing: raises OSError when the disk is full or descriptors run out."""
+        """Create everything, or nothing: OSError when the disk is full or descriptors run out."""
         self.path = path
         os.mkdir(path, 0o700)
         self.out = self.idx = -1
@@ -64,7 +65,7 @@ class PreparedFolder:
             for name in _LATER_FILES:
                 os.mknod(f"{path}/{name}", 0o600)  # a regular file, with one system call instead of two
         except OSError:
-            # A part of a folder would keep inodes and descriptors that the next attempt needs.
+            # A partial folder would keep inodes and descriptors that the next attempt needs.
             for fd in (self.out, self.idx):
                 if fd >= 0:
                     os.close(fd)
@@ -73,27 +74,27 @@ class PreparedFolder:
 
 
 class PreparedFolders:
-    """Keeps some prepared folders, on shelves; refilled in slices by the loop.
+    """Keeps some prepared folders, on shelves (parent folders); refilled in slices by the loop.
 
-    A shelf lies in a part of the disk of its own: ext4 looks at every inode that was freed in the last minutes
-    nearby before it gives out one, 20 times slower after some thousand removals (decision 24). Where that has happened
-    by chance, the next folders go elsewhere.
+    Each shelf is in a part of the disk of its own. Before ext4 gives out an inode it looks at every inode nearby that was
+    freed in the last minutes: 20 times slower after some thousand removals (decision 24). If a shelf happens to be in such a
+    part, the next folders go to another one.
     """
 
     def __init__(self, loop: Loop, layout: Layout) -> None:
-        """Begin to fill; what an earlier supervisor left is cleared when there is time."""
+        """Begin to fill; what an earlier supervisor left is removed when there is time."""
         self._loop = loop
         self._layout = layout
         self._ready: deque[PreparedFolder] = deque()
         self._shelf = ""
-        self._old_shelves: list[str] = []  # own ones, of which some folders may still be ready
+        self._old_shelves: list[str] = []  # shelves of this process; some of their folders may still be ready
         self._on_shelf = 0
         self._slow = 0  # folders in a row that took long
         self._most = _most_folders(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
         self._wanted = min(_WANTED, self._most)
         self._is_refilling = False
         self._taken_at = 0.0
-        self._burst = 0  # how many were taken with no gap in between
+        self._burst = 0  # how many were taken without a gap in between
         os.makedirs(layout.prepared, mode=0o700, exist_ok=True)
         self._leftovers = [f"{layout.prepared}/{name}" for name in os.listdir(layout.prepared)]
         spread_folders(layout.prepared)
@@ -110,14 +111,13 @@ class PreparedFolders:
                 with contextlib.suppress(OSError):
                     os.unlink(path)
             except OSError as error:
-                if (
-                    error.errno != errno.EROFS
-                ):  # there it would be looked into for ever: the next supervisor clears it
+                # On a read-only file system it would be looked into for ever: the next supervisor removes it.
+                if error.errno != errno.EROFS:
                     self._look_into(path)
         self._loop.later(_REFILL_S if self._leftovers else _CLEAR_AFTER_S, self._clear_leftover)
 
     def _look_into(self, path: str) -> None:
-        """Clear the inside of a folder first."""
+        """Put a folder's content before the folder itself."""
         with contextlib.suppress(OSError):
             if os.path.dirname(path) == self._layout.prepared:
                 self._leftovers += [path, *(f"{path}/{name}" for name in os.listdir(path))]
@@ -144,9 +144,9 @@ class PreparedFolders:
         return self._ready.popleft() if self._ready else self._make()
 
     def replace_one(self) -> None:
-        """Make one if there are few: a good moment, for example when an end was told."""
+        """Make one if there are few; to be called at a good moment, for example after an end was reported."""
         if len(self._ready) < _FEW:
-            with contextlib.suppress(OSError):  # a start will say what is wrong
+            with contextlib.suppress(OSError):  # a start will report what is wrong
                 self._ready.append(self._make())
 
     def give_back(self, folder: PreparedFolder) -> None:
@@ -171,9 +171,9 @@ class PreparedFolders:
         if self._shelf:
             self._old_shelves.append(self._shelf)
         self._old_shelves = [shelf for shelf in self._old_shelves if not _is_removed(shelf)]
-        # No name that an earlier supervisor may have left: in a container each has the same pid.
+        # A random name: one of an earlier supervisor may still exist, and in a container each has the same pid.
         shelf = f"{self._layout.prepared}/{os.urandom(6).hex()}"
-        self._shelf = ""  # a shelf that could not be made is none: the next attempt makes another one
+        self._shelf = ""  # until it exists: after a failure the next attempt makes another one
         os.mkdir(shelf, 0o700)
         self._shelf = shelf
         self._on_shelf = self._slow = 0
@@ -192,12 +192,12 @@ class PreparedFolders:
             for _ in range(_SLICE):
                 self._ready.append(self._make())
         except OSError:
-            return  # a start will say what is wrong
+            return  # a start will report what is wrong
         self._refill_later(_REFILL_S)
 
 
 def _is_removed(shelf: str) -> bool:
-    """Remove a shelf; it stays as long as there are folders on it."""
+    """Remove a shelf; as long as there are folders on it, it stays."""
     try:
         os.rmdir(shelf)
     except FileNotFoundError:

@@ -1,7 +1,8 @@
-"""Idle shims, started ahead by the guardian and reused; and the link to the guardian itself.
+"""Idle shims, made ahead of time by the guardian and reused (`ShimPool`), and the link to the guardian (`GuardianLink`).
 
-Of shims there are two kinds: a program of its own where one is there (decision 126), and forks of the guardian, which are all
-there are elsewhere. Commands with steps of a sandbox need a fork; everything else may go to either.
+There are two kinds of shims: a program of its own, where there is one for this machine (decision 126), and forks of the
+guardian. Commands with steps of a sandbox need a fork; all others may go to either kind. What a busy shim reports is handled
+in `shim_events`.
 """
 
 import contextlib
@@ -19,25 +20,24 @@ from outlive.keeper.common.spawn import spawn_with_lock
 from outlive.keeper.supervisor.loop import Loop
 from outlive.keeper.supervisor.managed_process import ShimLink
 
-_RECONNECT_S = 0.01
-_RESPAWN_EVERY = 25  # reconnects, for a guardian to take its lock (30 ms; more on a busy machine)
-_MAX_ATTEMPTS = 1000  # ten seconds
-_REFILL_S = 0.25  # after a shim that never came: its maker has no room for processes, or is gone
+_RECONNECT_S = 0.01  # between two attempts to reach the guardian
+_RESPAWN_EVERY = 25  # attempts: a guardian takes 30 ms to take its lock, more on a busy machine
+_MAX_ATTEMPTS = 1000  # ten seconds: a guardian that holds its lock and does not listen hangs
+_REFILL_S = 0.25  # after a shim that never came: the guardian has no room for processes, or is gone
 _TICK_S = 1.0
-_HUNG_TICKS = (
-    int(os.environ.get("OUTLIVE_KEEPER_HUNG_TICKS", "5")) + 3
-)  # later than the guardian's own patience
-_MIN_IDLE = 16
-_MAX_IDLE = 64
-# Forked in batches: shims of one batch share the pages that the guardian writes between two requests.
+# Ticks without a ping until the guardian counts as hung; more than the guardian's own patience with us.
+_HUNG_TICKS = int(os.environ.get("OUTLIVE_KEEPER_HUNG_TICKS", "5")) + 3
+_MIN_IDLE = 16  # idle shims that are kept ready
+_MAX_IDLE = 64  # idle shims that are kept after a burst; the others quit
+# Made in batches: forks of one batch share the pages that the guardian writes between two requests.
 _MIN_BATCH = 8
 _MAX_BATCH = 16
-# So many starts within the life of one command are a crowd: how many get through counts, not how soon each one begins.
+# So many starts within the life of one command are a crowd: then throughput matters, not how soon each one begins.
 _CROWD = 4
 
 
 class GuardianLink:
-    """Connects to the guardian, answers its pings, starts it again when it is gone or hung."""
+    """Connects to the guardian, answers its pings, and starts it again when it is gone or hung."""
 
     def __init__(
         self,
@@ -55,8 +55,8 @@ class GuardianLink:
             loop: Where sockets and timers are watched.
             layout: The state folder.
             log: Takes one line.
-            connected: Called when a guardian is there to be asked, and when it says anew what it can do.
-            is_at_home: Tells whether the state folder is still ours (`locks.is_in_place`).
+            connected: Called when a guardian is ready for requests, and when its abilities have changed.
+            is_at_home: Returns whether the state folder is still ours (`locks.is_in_place`).
             pid_lock: The descriptor of our record lock: a guardian asks about this very file.
         """
         self._loop = loop
@@ -66,31 +66,33 @@ class GuardianLink:
         self._is_at_home = is_at_home
         self._pid_lock = pid_lock
         self._link: socket.socket | None = None
-        self._is_met = False  # the guardian has accepted this connection, not only the kernel
-        self._tells_forked = True  # one of an older version does not say so
+        # Whether the guardian has accepted this connection; the kernel's backlog accepts it first.
+        self._is_met = False
+        self._tells_forked = True  # whether it reports `forked`; an older version does not
         self.can_execute = False  # whether it has a program for shims
-        self._forking = 0  # requests whose links the guardian still has
+        self._forking = 0  # requests whose links are still open in the guardian
         self.pid = 0
         self._attempts = 0
         self._silent_ticks = 0
         self._retired = False
-        self.is_leaving = False  # told to end: a guardian that ends now has been told, too
+        # After a SIGTERM: a guardian that ends now got one, too, and is not started again.
+        self.is_leaving = False
         self.spawned: set[int] = set()  # guardians that are children of this process
-        self.met: set[int] = set()  # all that forked shims for us
+        self.met: set[int] = set()  # pids of all guardians that have made shims for us
 
     def begin(self) -> None:
-        """Connect, now and whenever the connection is lost."""
+        """Connect, and connect again whenever the connection is lost."""
         self._connect()
         self._loop.later(_TICK_S, self._tick)
 
     @property
     def is_connected(self) -> bool:
-        """Whether forks can be asked for now."""
+        """Whether the guardian can be asked for shims now."""
         return self._link is not None
 
     @property
     def is_forking(self) -> bool:
-        """Whether the guardian still has links of shims, so that a shim's death does not close them."""
+        """Whether the guardian still has links of shims open, so that a shim's death would not close them."""
         return self._forking > 0 and self._tells_forked
 
     def _connect(self) -> None:
@@ -113,7 +115,7 @@ class GuardianLink:
         self._loop.watch(link.fileno(), self._hear)
 
     def _respawn(self) -> None:
-        """Start a guardian unless one is preparing itself; end one that has not finished in a long time."""
+        """Start a guardian unless another is starting; end one that has not come to listen for a long time."""
         if self.is_leaving:
             return
         holder = holder_of(self._layout.guardian_lock)
@@ -144,7 +146,8 @@ class GuardianLink:
             self.pid = 0
             self._log("the guardian is gone: starting another")
             self._attempts = 1
-            self._loop.later(_RECONNECT_S, self._connect)  # a dying one may hold its lock a little longer
+            # Not at once: a dying guardian may still hold its lock.
+            self._loop.later(_RECONNECT_S, self._connect)
         elif message.startswith(b"hello "):
             words = message.split()
             self._is_met = True
@@ -171,7 +174,7 @@ class GuardianLink:
     def fork(self, their_ends: list[int], *, execute: bool = False) -> bool:
         """Ask for a shim on the other end of each link; False when the guardian cannot be asked now.
 
-        With `execute` they are to be a program of their own.
+        With `execute` the shims are to be the program.
         """
         if self._link is None or not self._is_met:
             return False
@@ -183,18 +186,17 @@ class GuardianLink:
         return is_asked
 
     def retire(self, *, is_end: bool) -> None:
-        """Let the guardian end for good; with `is_end` no next keeper is expected.
+        """End the guardian for good; with `is_end` no next keeper is expected.
 
-        One that has met us is asked. Any other has nothing to lose and is killed: it would not read our words once we
-        are gone, but start a supervisor again. What cannot be seen from here (an earlier supervisor's guardian
-        without its lock yet, a supervisor that waits for us to die) finds the mark in our lock.
+        A guardian that has met us is asked. Any other has nothing to lose and is killed: it would not read our packet after
+        our end, but start a supervisor again. Processes that cannot be seen from here find the mark in our lock: a guardian
+        of an earlier supervisor that has no lock yet, a supervisor that waits for our end.
         """
         self._retired = True
         is_at_home = self._is_at_home()
         if is_at_home:
-            with contextlib.suppress(
-                OSError
-            ):  # a read-only file system: no successor can take the lock there
+            # A read-only file system: there no successor can take the lock.
+            with contextlib.suppress(OSError):
                 retire_lock(self._layout.supervisor_lock, is_end=is_end)
         unmet = {*self.spawned, self.pid}
         if self._link is not None and self._is_met and self._ask_to_retire(self._link):
@@ -214,18 +216,18 @@ class GuardianLink:
 
 
 class _Shelf:
-    """Shims of one kind: the idle ones, and how many are on their way."""
+    """Shims of one kind: the idle ones, and how many are being made."""
 
     __slots__ = ("coming", "idle")
 
     def __init__(self) -> None:
-        """Start empty."""
+        """Begin empty."""
         self.idle: deque[ShimLink] = deque()
         self.coming = 0
 
 
 class ShimPool:
-    """Idle shims. `available` is called when one became idle; `heard` gets the words of busy shims."""
+    """Idle shims. `available` is called when a shim became idle, `heard` when a busy shim sent a packet."""
 
     def __init__(
         self,
@@ -235,18 +237,18 @@ class ShimPool:
         available: Callable[[], None],
         heard: Callable[[ShimLink], None],
     ) -> None:
-        """Start empty; `fill` is called once the guardian is connected."""
+        """Begin empty; `fill` is called once the guardian is connected."""
         self._loop = loop
         self._guardian = guardian
         self._available = available
         self._heard = heard
-        self._executed = _Shelf()  # also those whose kind is not known, from before this supervisor
+        self._executed = _Shelf()  # also shims of an unknown kind, which an earlier supervisor has left
         self._forked = _Shelf()
         self._is_refill_due = False
-        self._needs_forks = False  # some command had steps
-        self._taken = 0  # counts what was taken
+        self._needs_forks = False  # whether a command has had steps of a sandbox
+        self._taken = 0  # counts the shims that were taken
         self.waiting = 0  # starts that wait for a shim
-        self.waiting_for_forks = 0  # those among them that need a fork
+        self.waiting_for_forks = 0  # starts that wait for a fork
 
     def __len__(self) -> int:
         """Return how many are idle."""
@@ -254,7 +256,7 @@ class ShimPool:
 
     @property
     def is_filling(self) -> bool:
-        """Whether forks are on their way: until all is done, shims and guardian may hold links of others."""
+        """Whether shims are being made: until that is done, shims and guardian may hold the links of other shims."""
         return self._executed.coming + self._forked.coming > 0 or self._guardian.is_forking
 
     def fill(self) -> None:
@@ -268,6 +270,7 @@ class ShimPool:
 
     def _fill(self, shelf: _Shelf, least: int, *, waiting: int) -> None:
         missing = least + waiting - len(shelf.idle) - shelf.coming
+        # A few missing ones are not worth a batch of their own, unless they are half of what should be ready.
         if missing < _MIN_BATCH and (shelf.coming or len(shelf.idle) > least // 2):
             return
         pairs = [
@@ -290,7 +293,7 @@ class ShimPool:
         return self._forked if shim.is_forked else self._executed
 
     def _hear(self, shim: ShimLink) -> None:
-        """Read a shim that serves nothing; busy ones belong to somebody else."""
+        """Read a packet of an idle shim; those of busy shims are passed on."""
         if shim.kept is not None:
             self._heard(shim)
             return
@@ -313,7 +316,7 @@ class ShimPool:
         shelf = self._shelf_of(shim)
         if not shim.pid:
             shelf.coming -= 1
-            if not self._is_refill_due:  # asked for at once again, both of us would do nothing else
+            if not self._is_refill_due:  # asking at once, again and again, would keep both processes busy
                 self._is_refill_due = True
                 self._loop.later(_REFILL_S, self._refill)
             return
@@ -335,9 +338,9 @@ class ShimPool:
         self._available()
 
     def take(self, *, forked: bool = False) -> ShimLink | None:
-        """Return an idle shim, or None (then `available` is called later); most recently used first.
+        """Return an idle shim, the one used last, or None (then `available` is called later).
 
-        With `forked` it is one that can take the steps of a sandbox.
+        With `forked` it can carry out the steps of a sandbox.
         """
         self._needs_forks = self._needs_forks or forked
         idle = self._executed.idle if self._executed.idle and not forked else self._forked.idle
@@ -350,20 +353,21 @@ class ShimPool:
         return shim
 
     def give_back(self, shim: ShimLink) -> None:
-        """Take back a shim that was not needed after all."""
+        """Return a shim to the pool that was not needed."""
         self._shelf_of(shim).idle.append(shim)
 
     def release(self, shim: ShimLink) -> None:
-        """Tell a busy shim to let go; packets stay in order, so that it may be used again at once.
+        """Have a busy shim let go of its process; packets stay in order, so it may be used again at once.
 
-        Where others were started while its command ran, it is to interrupt nobody when it wakes, us least of all (decision 131).
+        If others were started while its command ran, it is asked to interrupt no process when it wakes, least of all this one
+        (decision 131).
         """
         shim.kept = None
         is_in_crowd = self._taken - shim.taken >= _CROWD
         try:
             sockets.send(shim.socket, b"release patient" if is_in_crowd else b"release")
         except OSError:
-            return  # it died; the end of its socket is read next
+            return  # it has died; the end of its socket is read next
         if shim.is_inside:  # it ends: its socket's end is read next
             return
         self._offer(shim)
