@@ -96,20 +96,20 @@ def spawn(
         _be_nice(nice)
         _begin(steps, program, argv, env, ends, report=writing, umask=umask)
     os.close(writing)
-    said = b""
+    reported = b""
     # The pipe closes when the child executes the program, or dies.
     while chunk := os.read(reading, _REPORT_BYTES):
-        said += chunk
+        reported += chunk
     os.close(reading)
     pid, init = helper, 0
-    told = {words[0]: words[1:] for words in (line.split(b" ") for line in said.splitlines())}
+    reports = {words[0]: words[1:] for words in (line.split(b" ") for line in reported.splitlines())}
     # Sealed: the helper ends now, and the command is its sibling. Both are our children.
-    if b"sealed" in told:
-        pid, init = map(int, told[b"sealed"])
+    if b"sealed" in reports:
+        pid, init = map(int, reports[b"sealed"])
         os.waitpid(helper, 0)
-    if b"failed" in told:
+    if b"failed" in reports:
         os.waitpid(pid, 0)
-        number, place = told[b"failed"]
+        number, place = reports[b"failed"]
         raise Refused(int(number), place)
     return pid, init
 

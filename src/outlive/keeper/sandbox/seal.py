@@ -46,16 +46,16 @@ class Seal:
         """Return as the command-to-be, in a sibling of this process; the caller has already unshared the namespaces."""
         folder = os.getcwdb()
         self._mount_views()
-        told, tell = os.pipe()
+        reading, writing = os.pipe()
         self._init = os.fork()
         if not self._init:
-            _be_init(told)
+            _be_init(reading)
         # A child of the shim and not of this helper: the shim then reaps the command itself.
         pid = calls.clone_for_parent()
         if pid:
             os.write(self._report, b"sealed %d %d\n" % (pid, self._init))
             # Init waits for this byte, so that it never finds the namespace empty before the command is in it.
-            os.write(tell, b"\0")
+            os.write(writing, b"\0")
             os._exit(0)
         self._init = 0
         self.is_done = True
@@ -133,7 +133,7 @@ def _fill_dev(devices: list[tuple[bytes, int]]) -> None:
         calls.mount(kind, name, kind, _MS_NOSUID | _MS_NOEXEC, options)
 
 
-def _be_init(told: int) -> NoReturn:
+def _be_init(reading: int) -> NoReturn:
     """Wait, as process 1 of the namespace, until no other process is left in it.
 
     The kernel delivers no signal to process 1 but KILL and STOP from outside (pid_namespaces(7)), and reaps its children
@@ -142,7 +142,7 @@ def _be_init(told: int) -> NoReturn:
     try:
         for number in (signal.SIGCHLD, signal.SIGTERM):
             signal.signal(number, signal.SIG_IGN)
-        os.dup2(told, 3)
+        os.dup2(reading, 3)
         # With a copy open here, the command's pipes would never reach their end.
         os.closerange(4, _HIGHEST_FD)
         if os.read(3, 1):

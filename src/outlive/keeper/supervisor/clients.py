@@ -139,7 +139,7 @@ class ControlClients:
         if client.is_lending:  # only the end of the connection is watched for
             self.drop(client)
             return
-        if not client.is_server and self._leave_loan(client):
+        if not client.is_server and self._leave_lent_stdin(client):
             return
         packet = sockets.receive(client.socket)
         if packet is None:
@@ -162,7 +162,7 @@ class ControlClients:
 
         self._handle(client, request, payload, fds, answer)
 
-    def _leave_loan(self, client: ControlClient) -> bool:
+    def _leave_lent_stdin(self, client: ControlClient) -> bool:
         """Return whether the next packet lends something that may wait; it stays unread until the server asks for that start.
 
         Until then the descriptor counts as the lender's, also in the kernel's limits (unix(7), RLIMIT_NOFILE of the sender).

@@ -147,7 +147,7 @@ class Lifecycle:
         # Servers that have not got the sync mark; None once everything live is known.
         self._unsynced: list[ControlClient] | None = []
         self._last_seen = time.monotonic()
-        self._kinship = Ancestry(self._of_ours)
+        self._ancestry = Ancestry(self._of_ours)
         loop.later(_LOOK_S, self._look_idle)
         loop.later(_LOOK_S, self._refill)
 
@@ -170,7 +170,7 @@ class Lifecycle:
     def recovered(self) -> None:
         """Send servers the sync mark: everything live was mentioned, as far as it is known."""
         # Sessions of recovered processes are known only now: earlier verdicts may be wrong.
-        self._kinship.forget_all()
+        self._ancestry.forget_all()
         if self._clients is not None:
             self._clients.judge_again()
         unsynced, self._unsynced = self._unsynced or [], None
@@ -218,7 +218,7 @@ class Lifecycle:
 
     def tree_of(self, caller: PeerProcess) -> bytes | None:
         """Return the key of the process in whose tree a caller lives: empty when that is not known, None outside of all."""
-        verdict = self._kinship.judge(caller.pid)
+        verdict = self._ancestry.judge(caller.pid)
         # It still lives: so what was read by its pid was about this process.
         if verdict.is_inside is False and caller.is_there():
             return None
@@ -231,7 +231,7 @@ class Lifecycle:
 
     def is_ours(self, pid: int) -> bool:
         """Return whether a process lives in a tree that we started, or is gone. False if its ancestors are hidden."""
-        is_inside = self._kinship.judge(pid).is_inside
+        is_inside = self._ancestry.judge(pid).is_inside
         return is_inside if is_inside is not None else not start_ticks(pid)
 
     def _of_ours(self, sessions: Collection[int]) -> Collection[int]:
@@ -242,7 +242,7 @@ class Lifecycle:
             or self._table.unrecovered.command_sessions(sessions)
         )
 
-    def told_to_end(self) -> None:
+    def begin_shutdown(self) -> None:
         """Serve until nothing lives any more, a minute at most; called at a SIGTERM, repeating it changes nothing.
 
         In a shutdown every process gets SIGTERM at the same time: commands end, and their last output must be kept. If only

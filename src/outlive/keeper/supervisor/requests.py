@@ -44,7 +44,7 @@ class Requests:
 
     def __init__(
         self,
-        presence: Lifecycle,
+        lifecycle: Lifecycle,
         table: ManagedProcesses,
         *,
         starts: Launcher,
@@ -52,20 +52,20 @@ class Requests:
         stops: Terminator,
         inputs: Inputs,
         limits: OutputLimits,
-        lending: PassedStdin,
-        offering: CapabilityProbe,
+        passed_stdin: PassedStdin,
+        probe: CapabilityProbe,
         pump: Pump,
     ) -> None:
         """Take the parts that carry the operations out."""
-        self._presence = presence
+        self._lifecycle = lifecycle
         self._table = table
         self._starts = starts
         self._trees = trees
         self._stops = stops
         self._inputs = inputs
         self._limits = limits
-        self._lending = lending
-        self._offering = offering
+        self._passed_stdin = passed_stdin
+        self._probe = probe
         self._pump = pump
         self._about_process: dict[str, Callable[[ManagedProcess, _Message, Answer], None]] = {
             "pause": self._pause,
@@ -127,7 +127,7 @@ class Requests:
             if client.is_inside and not _is_harmless(message):
                 answer({"error": "inside_process", "message": _INSIDE})
             elif message["op"] == "lend":
-                _refuse_loan(client, str(message["id"]), answer, is_lending=bool(fds))
+                _refuse_lent_stdin(client, str(message["id"]), answer, is_lending=bool(fds))
             else:
                 self._route(client, message, payload, fds, answer)
         except (KeyError, ValueError, TypeError) as error:
@@ -138,24 +138,24 @@ class Requests:
     ) -> None:
         match message["op"]:
             case "hello":
-                answer({"version": VERSION, "gives_input": True, **self._presence.status()})
+                answer({"version": VERSION, "gives_input": True, **self._lifecycle.status()})
                 if message.get("role") == "server":
-                    self._presence.greet(client)
+                    self._lifecycle.greet(client)
             case "status":
                 commands = {"commands": sorted(self._table.command_pids())} if message.get("commands") else {}
-                answer({**self._presence.status(), **commands})
+                answer({**self._lifecycle.status(), **commands})
             case "start":
                 self._start(message, payload, answer)
             case "input":
                 receiver = fds[0] if client.is_server and fds else -1
                 self._on_process("input", {**message, "receiver": receiver}, b"", answer)
             case "offers":
-                self._offering.ask(answer)
+                self._probe.ask(answer)
             case "end":
                 within_s = float(str(message.get("within_s", math.inf)))
-                self._presence.end(answer, kill=bool(message.get("kill")), within_s=within_s)
+                self._lifecycle.end(answer, kill=bool(message.get("kill")), within_s=within_s)
             case "retire":
-                self._presence.retire(answer)
+                self._lifecycle.retire(answer)
             case str(operation):
                 self._on_process(operation, message, payload, answer)
             case other:
@@ -272,7 +272,7 @@ class Requests:
 
     def lend(self, client: ControlClient, process_id: str, fetch: Callable[[], int]) -> bool:
         """Decide whether a descriptor that a client lends for a start may wait; `fetch` receives it at that start."""
-        return is_process_id(process_id) and self._lending.lend(
+        return is_process_id(process_id) and self._passed_stdin.lend(
             client, process_id, fetch, pid=client.caller.pid, tree=client.tree
         )
 
@@ -287,7 +287,7 @@ def _subject(message: _Message) -> bytes:
     return id_to_bytes(process_id) if is_waiting and is_process_id(process_id) else b""
 
 
-def _refuse_loan(client: ControlClient, process_id: str, answer: Answer, *, is_lending: bool) -> None:
+def _refuse_lent_stdin(client: ControlClient, process_id: str, answer: Answer, *, is_lending: bool) -> None:
     """Refuse a descriptor for which `lend` had no place; a server lends none."""
     if client.is_server or not is_lending or not is_process_id(process_id):
         raise ValueError("lend one descriptor for a process id")

@@ -114,7 +114,7 @@ class Supervisor:
         journal = Journal(layout.live, live := read_journal(layout.live))
         self._layout = layout
         self._loop = loop = Loop(log)
-        bells, inputs, lending, reserve = (
+        bells, inputs, passed_stdin, reserve = (
             Notifications(loop),
             Inputs(loop),
             PassedStdin(),
@@ -144,13 +144,13 @@ class Supervisor:
             count=lambda: len(table),
             failed=self._start_failed,
             journal=journal,
-            lending=lending,
+            passed_stdin=passed_stdin,
             lack=lambda: look_at(layout.root) if home.is_here() else "folder_gone",
             containers=containers,
         )
         orphans = Orphans(loop, layout, self._pool, endings, reserve, start_again=self._starts.again, log=log)
-        self._hearing = ShimEvents(loop, endings, orphans, bells, log=log)
-        self._presence = presence = Lifecycle(
+        self._shim_events = ShimEvents(loop, endings, orphans, bells, log=log)
+        self._lifecycle = lifecycle = Lifecycle(
             loop,
             table,
             self._guardian,
@@ -160,10 +160,14 @@ class Supervisor:
             home=home,
             shut_down=endings.shut_down,
         )
-        requests = self._requests(inputs, lending, limits, trees, pump)
+        requests = self._requests(inputs, passed_stdin, limits, trees, pump)
         Reaper(loop, layout, guardians=self._guardian.spawned, claimed=table.unread_pids)
-        presence.listen(
-            layout.keeper_socket, bells, handle=requests.handle, lend=requests.lend, dropped=lending.forget
+        lifecycle.listen(
+            layout.keeper_socket,
+            bells,
+            handle=requests.handle,
+            lend=requests.lend,
+            dropped=passed_stdin.forget,
         )
         loop.after_turns(pump.rest)
         self._recover(live, pump=pump, orphans=orphans, challenge=challenge, journal=journal)
@@ -181,26 +185,26 @@ class Supervisor:
             orphans,
             table=self._table,
             challenge=challenge,
-            born=self._hearing.born,
+            born=self._shim_events.born,
             journal=journal,
             log=log,
         )
-        recovery.begin(live, self._presence.recovered)
+        recovery.begin(live, self._lifecycle.recovered)
 
     def _requests(
-        self, inputs: Inputs, lending: PassedStdin, limits: OutputLimits, trees: TreeControl, pump: Pump
+        self, inputs: Inputs, passed_stdin: PassedStdin, limits: OutputLimits, trees: TreeControl, pump: Pump
     ) -> Requests:
         """Return the requests that clients may make, once all parts that carry them out exist."""
         return Requests(
-            self._presence,
+            self._lifecycle,
             self._table,
             starts=self._starts,
             trees=trees,
             stops=self._endings.stops,
             inputs=inputs,
             limits=limits,
-            lending=lending,
-            offering=CapabilityProbe(self._loop, self._layout.root),
+            passed_stdin=passed_stdin,
+            probe=CapabilityProbe(self._loop, self._layout.root),
             pump=pump,
         )
 
@@ -209,7 +213,7 @@ class Supervisor:
 
         Returns the pid of the guardian that connected last, 0 without one.
         """
-        self._loop.watch(wake, lambda _events: self._told_to_end(wake))
+        self._loop.watch(wake, lambda _events: self._begin_shutdown(wake))
         self._guardian.begin()
         self._loop.run()
         return self._guardian.pid
@@ -218,9 +222,9 @@ class Supervisor:
         """Record a SIGTERM before anything that follows it is read; `wake` makes the loop act on it."""
         self._endings.shut_down()
 
-    def _told_to_end(self, wake: int) -> None:
+    def _begin_shutdown(self, wake: int) -> None:
         os.read(wake, 512)
-        self._presence.told_to_end()
+        self._lifecycle.begin_shutdown()
 
     def _fill(self) -> None:
         self._pool.fill()
@@ -229,13 +233,13 @@ class Supervisor:
         self._starts.dispatch()
 
     def _hear(self, shim: ShimLink) -> None:
-        self._hearing.hear(shim)
+        self._shim_events.hear(shim)
 
     def _is_ours(self, pid: int) -> bool:
-        return self._presence.is_ours(pid)
+        return self._lifecycle.is_ours(pid)
 
     def _start_failed(self, kept: ManagedProcess, number: int, place: str) -> None:
-        self._hearing.failed(kept, number, place)
+        self._shim_events.failed(kept, number, place)
 
     def _forget(self, kept: ManagedProcess) -> None:
         self._table.forget(kept)

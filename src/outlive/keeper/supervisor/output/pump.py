@@ -157,7 +157,7 @@ class Pump:
         except BlockingIOError:
             return False
         except OSError as error:
-            return self._trouble(stream, error)
+            return self._handle_error(stream, error)
         if not moved:
             self.close(stream)
             return False
@@ -201,7 +201,7 @@ class Pump:
                 stream.log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
                 return True
         except OSError as error:
-            return self._trouble(stream, error)
+            return self._handle_error(stream, error)
         if is_over:
             self.close(stream)
         return False
@@ -218,14 +218,14 @@ class Pump:
         try:
             os.write(kept.idx, record.encode())
         except OSError as error:
-            self._trouble(stream, error)
+            self._handle_error(stream, error)
             return False
         hit("pump.run_begun")
         kept.run_stream = stream.index
         kept.run_ns = now
         return True
 
-    def _trouble(self, stream: Stream, error: OSError) -> bool:
+    def _handle_error(self, stream: Stream, error: OSError) -> bool:
         if error.errno == errno.EIO and stream.is_terminal:
             self.close(stream)  # the last slave side was closed (pty(7))
             return False
@@ -239,7 +239,7 @@ class Pump:
             has_ended = stream.kept.phase >= Phase.EXITED
             has_room = has_ended and self._reserve.give_up(keep=self._reserve.for_records)
             self._loop.later(0.0 if has_room else _RETRY_S, lambda: self._retry(stream))
-            self._tell_stall(stream.kept)
+            self._report_stall(stream.kept)
         return False
 
     def _retry(self, stream: Stream) -> None:
@@ -250,11 +250,11 @@ class Pump:
         kept = stream.kept
         self.add(stream)
         self.move(stream)
-        self._tell_stall(kept)
+        self._report_stall(kept)
         if kept.phase == Phase.EXITED and stream.is_open:
             self._ended(kept)
 
-    def _tell_stall(self, kept: ManagedProcess) -> None:
+    def _report_stall(self, kept: ManagedProcess) -> None:
         flags = kept.flags & ~Flags.STALLED
         if any(stream.is_stalled for stream in kept.streams):
             flags |= Flags.STALLED

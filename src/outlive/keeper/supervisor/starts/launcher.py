@@ -63,7 +63,7 @@ class Launcher:
         count: Callable[[], int],
         failed: Callable[[ManagedProcess, int, str], None],
         journal: Journal,
-        lending: PassedStdin,
+        passed_stdin: PassedStdin,
         lack: Callable[[], Degraded | None],
         containers: ContainerLinks,
     ) -> None:
@@ -76,7 +76,7 @@ class Launcher:
         self._count = count
         self._failed = failed
         self._journal = journal
-        self._lending = lending
+        self._passed_stdin = passed_stdin
         self._containers = containers
         self._prepared = PreparedFolders(loop, layout)
         self._queue: deque[ManagedProcess] = deque()
@@ -112,7 +112,7 @@ class Launcher:
         except OSError as error:
             answer(_refusal(error))
             return
-        lent = self._lending.take(process_id) if spec.stdin == "lent" else -1
+        lent = self._passed_stdin.take(process_id) if spec.stdin == "lent" else -1
         if lent is None:
             self._prepared.give_back(prepared)
             # A repeated start needs no standard input any more.

@@ -68,7 +68,7 @@ class GuardianLink:
         self._link: socket.socket | None = None
         # Whether the guardian has accepted this connection; the kernel's backlog accepts it first.
         self._is_met = False
-        self._tells_forked = True  # whether it reports `forked`; an older version does not
+        self._reports_forked = True  # whether it reports `forked`; an older version does not
         self.can_execute = False  # whether it has a program for shims
         self._forking = 0  # requests whose links are still open in the guardian
         self.pid = 0
@@ -93,7 +93,7 @@ class GuardianLink:
     @property
     def is_forking(self) -> bool:
         """Whether the guardian still has links of shims open, so that a shim's death would not close them."""
-        return self._forking > 0 and self._tells_forked
+        return self._forking > 0 and self._reports_forked
 
     def _connect(self) -> None:
         if self._retired or not self._is_at_home():
@@ -151,7 +151,7 @@ class GuardianLink:
         elif message.startswith(b"hello "):
             words = message.split()
             self._is_met = True
-            self._tells_forked = b"forked" in words
+            self._reports_forked = b"forked" in words
             self.can_execute = b"exec" in words
             self._connected()
         elif message == b"forked":
