@@ -1,13 +1,12 @@
-"""The audit log's lines and what ties them together: `make_line`, `digest`, `ChainCheck`. No I/O.
+"""The lines of the audit log and what ties them together: `make_line`, `digest`, `ChainCheck`, and the log's key, `AuditKey`.
 
-A line is one JSON object: "n" (its number, from 1, without holes), what happened, then "prev": the SHA-256 of the
-line before it, without its newline. Changing, removing or adding a line in the middle breaks the chain right behind it. Last
-comes "mac" (`audit_key`), which takes the log's key to make.
+A line is one JSON object: "n" (its number, from 1, without holes), what happened, then "prev": the SHA-256 of the line before
+it, without its newline. If a line in the middle is changed, removed or added, the chain breaks right behind it. The last
+member is "mac": only a program that has the log's key can make it, so a forged entry is told apart from a true one.
 
-The key of an audit log: `AuditKey`, whose MACs tell an entry of the log's own writers from a forged one.
-
-It lies beside the log's folder, not in it, and only its user can read it: commands in `workspace`, `offline` and `sealed` read
-no file of the state folder. The file is written by the server under the log's lock. Blocking.
+The key is beside the log's folder, not in it, and only its user can read it: commands in `workspace`, `offline` and `sealed`
+read no file of the state folder. The server writes it, under the log's lock. Reading and writing the key blocks; everything
+else here is pure. Files, locks and the newest entry are `audit_trail`'s.
 """
 
 import contextlib
@@ -23,6 +22,7 @@ from typing import Any, Self
 
 import orjson
 
+# What `AuditKey.seal` makes: the MAC is the last member, and covers everything before it.
 _SEALED = re.compile(rb'\A(.*),"mac":"([0-9a-f]{64})"}\n?\Z', re.DOTALL)
 
 
@@ -33,8 +33,8 @@ class AuditKey:
     Attributes:
         log_id: The log's own id, 32 hexadecimal digits; each MAC covers it.
         key: 32 random bytes.
-        first: Number of the first entry that carries a MAC: those before were written by versions without.
-        has_begun: Such an entry was written: a log without one is gone.
+        first: Number of the first entry that carries a MAC: earlier versions wrote the entries before it without.
+        has_begun: An entry with a MAC was written: if the log has none, it was removed.
     """
 
     log_id: str
@@ -44,7 +44,7 @@ class AuditKey:
 
     @property
     def number(self) -> int:
-        """The log's id as the registry keeps it: its first 60 bits."""
+        """The log's id as the registry stores it: its first 60 bits."""
         return int(self.log_id[:15], 16)
 
     def mac(self, content: bytes) -> str:
@@ -52,23 +52,23 @@ class AuditKey:
         return hmac.digest(self.key, self.log_id.encode() + content, hashlib.sha256).hex()
 
     def seal(self, line: bytes) -> bytes:
-        """Return a line that is a JSON object, with its MAC as last member; the newline stays."""
+        """Return a line, which is a JSON object, with its MAC as last member; the newline stays."""
         body = line.removesuffix(b"\n").removesuffix(b"}")
         return body + b',"mac":"' + self.mac(body).encode() + b'"}\n'
 
     def has_sealed(self, line: bytes) -> bool:
-        """Tell whether `seal` made this line, with this key."""
+        """Return whether `seal` made this line, with this key."""
         found = _SEALED.match(line)
         return found is not None and hmac.compare_digest(found[2].decode(), self.mac(found[1]))
 
     @staticmethod
     def is_sealed(line: bytes) -> bool:
-        """Tell whether a line carries a MAC, right or wrong."""
+        """Return whether a line carries a MAC, right or wrong."""
         return _SEALED.match(line) is not None
 
     @classmethod
     def make(cls, path: str, *, first: int) -> Self:
-        """Make the key of a log whose next entry has the number `first`, and keep it.
+        """Make and store the key of a log whose next entry has the number `first`.
 
         Raises:
             OSError: The disk is full or refuses.
@@ -79,7 +79,7 @@ class AuditKey:
 
     @classmethod
     def read(cls, path: str) -> Self | None:
-        """Return the key that is kept at `path`; None when there is none, or no key."""
+        """Return the key that is stored at `path`; None when there is none, or the file holds no key."""
         with contextlib.suppress(OSError, ValueError, LookupError, TypeError), open(path, "rb") as file:
             kept = json.loads(file.read())
             log_id, key = str(kept["log_id"]), bytes.fromhex(kept["key"])
@@ -90,7 +90,7 @@ class AuditKey:
         return None
 
     def begin(self, path: str) -> Self:
-        """Keep that the first entry with a MAC was written; return the key as it is now."""
+        """Store that the first entry with a MAC was written; return the key as it is now."""
         begun = replace(self, has_begun=True)
         _keep(path, begun)
         return begun
@@ -102,21 +102,24 @@ def _keep(path: str, one: AuditKey) -> None:
     with open(fd, "wb") as file:
         file.write(json.dumps(kept).encode() + b"\n")
         file.flush()
-        # Without its key a log is a broken one: once in a log's life the disk is waited for.
+        # A log without its key counts as broken, so this write has to survive a crash of the machine; it happens only
+        # twice in the life of a log.
         os.fsync(fd)
+    # The new file replaces the old one at once: a kill leaves one of the two, never a part.
     os.rename(f"{path}.new", path)
 
 
+# What an entry of the log itself reports, as a sentence for the check.
 _GONE = {
     "log_missing": "the log was removed",
     "key_missing": "the log's key was removed",
     "note_forged": "the note of the newest entry was removed or written without the log's key",
 }
-FIRST = "0" * 64  # what the very first line has for the line before it
+FIRST = "0" * 64  # "prev" of the very first line, which has no line before it
 
 
 def digest(line: bytes) -> str:
-    """Return what the next line says of this one; its newline does not count."""
+    """Return the digest by which the next line refers to this one; its newline does not count."""
     return hashlib.sha256(line.rstrip(b"\n")).hexdigest()
 
 
@@ -130,13 +133,15 @@ def make_line(entry: Mapping[str, object], *, number: int, prev: str, key: Audit
 def _encode(document: Mapping[str, object]) -> bytes:
     try:
         return orjson.dumps(document, option=orjson.OPT_APPEND_NEWLINE)
-    except TypeError:  # half of a surrogate pair in a command, a number of more than 64 bits
+    except (
+        TypeError
+    ):  # half of a surrogate pair in a command, a number of more than 64 bits: orjson refuses both
         text = json.dumps(document, ensure_ascii=False, separators=(",", ":"))
         return text.encode("utf-8", "replace") + b"\n"
 
 
 def read_line(line: bytes) -> dict[str, Any] | None:
-    """Return an entry with its "n" and "prev"; None for what is no line of an audit log."""
+    """Return an entry with its "n" and "prev"; None for a line that is no entry of an audit log."""
     try:
         document = json.loads(line)
     except ValueError:
@@ -150,15 +155,15 @@ def read_line(line: bytes) -> dict[str, Any] | None:
 
 @dataclass(slots=True)
 class ChainCheck:
-    """Follows lines, oldest first, and notes every break.
+    """Takes lines, oldest first, and records every break.
 
     Attributes:
         first: Number of the first line; None before one came.
         last: Number of the newest line.
         head: Its digest.
         count: Lines seen.
-        breaks: A sentence for each place that does not fit; at most 100 are kept.
-        known: Digests by number that are looked for (`watch`), and whether they were met.
+        breaks: A sentence for each line that does not fit; at most 100 are kept.
+        known: Digests by number to be compared (`watch`), and whether the line with that number had it.
         key: Makes the MACs of the entries from `key.first` on; None: they are not checked.
         sealed: Lines that carry a MAC, right or wrong.
     """
@@ -173,7 +178,7 @@ class ChainCheck:
     sealed: int = 0
 
     def watch(self, number: int, wanted: str) -> None:
-        """Look whether the line of that number has this digest."""
+        """Compare the digest of the line with that number, when it comes, with this one."""
         self.known[number] = (wanted, False)
 
     def feed(self, line: bytes) -> dict[str, Any] | None:
@@ -182,6 +187,7 @@ class ChainCheck:
         entry = read_line(line)
         if entry is None:
             self._note(f"Behind entry {self.last} lies a line that is no entry.")
+            # The next entry refers to this line if it was there when that entry was written.
             self.head = digest(line)
             return None
         number, prev = int(entry["n"]), str(entry["prev"])
@@ -205,5 +211,6 @@ class ChainCheck:
         return entry
 
     def _note(self, sentence: str) -> None:
-        if len(self.breaks) < 100:  # the first ones tell where to look
+        # The first breaks show where to look; a rewritten log has one for each line.
+        if len(self.breaks) < 100:
             self.breaks.append(sentence)

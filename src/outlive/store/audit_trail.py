@@ -1,9 +1,11 @@
 """The audit log on disk: `AuditTrail`, files that only grow, one after the other, and a note of their newest entry.
 
-Several programs may append (the server, and the command line where it makes tokens): each batch under a lock of its own.
-Blocking: not for the event loop. Files are named by the number of their first entry; the oldest are removed when there are
-more than the setting says. The note `head` (number and digest of the newest entry, file, size; number of the oldest) is
-what tells that lines are missing at an end: a chain alone cannot.
+Several programs may append (the server, and the command line where it makes tokens); a lock of its own lets one batch be
+written at a time. Blocking: not for the event loop. Files are named by the number of their first entry; when there are more
+than the setting allows, the oldest are removed.
+
+The note `head` holds number and digest of the newest entry, its file and that file's size, and the number of the oldest entry.
+It shows that lines are missing at an end, which a chain alone cannot. What a line looks like is defined in `audit_chain`.
 """
 
 import contextlib
@@ -18,14 +20,15 @@ from typing import Any
 from outlive.store.audit_chain import FIRST, AuditKey, ChainCheck, digest, make_line, read_line
 
 _SUFFIX = ".jsonl"
-_HEAD_BYTES = 512  # written in place and in one piece, padded: never longer nor shorter
-_DIGITS = 12
-_READ_BYTES = 1024 * 1024
+# The note is padded, so that it is always replaced in place by one write of the same length.
+_HEAD_BYTES = 512
+_DIGITS = 12  # of the number in a file's name, so that names sort by number
+_READ_BYTES = 1024 * 1024  # from the end of a file: a torn line is looked for within so much
 
 
 @dataclass(frozen=True, slots=True)
 class _Head:
-    """Where the log stands: the newest entry, the file it lies in and that file's size, the oldest entry kept."""
+    """Where the log ends: the newest entry, the file that holds it and that file's size; and the oldest entry kept."""
 
     n: int = 0
     hash: str = FIRST
@@ -35,23 +38,23 @@ class _Head:
     mac: str = ""
 
     def noted(self, key: AuditKey | None) -> bytes:
-        """Return the note, always `_HEAD_BYTES` long; with a MAC where the log has a key."""
-        document = self._told()
+        """Return the note's content, always `_HEAD_BYTES` long; with a MAC where the log has a key."""
+        document = self._content()
         if key is not None:
             document["mac"] = key.mac(json.dumps(document).encode())
         return json.dumps(document).encode().ljust(_HEAD_BYTES - 1) + b"\n"
 
     def is_of(self, key: AuditKey) -> bool:
-        """Tell whether the note was written with this key."""
-        return hmac.compare_digest(self.mac, key.mac(json.dumps(self._told()).encode()))
+        """Return whether the note was written with this key."""
+        return hmac.compare_digest(self.mac, key.mac(json.dumps(self._content()).encode()))
 
-    def _told(self) -> dict[str, object]:
+    def _content(self) -> dict[str, object]:
         return {"n": self.n, "hash": self.hash, "file": self.file, "size": self.size, "first": self.first}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditReport:
-    """What a check has found: `breaks` are proof of a change, `notes` are not.
+    """What a check has found: `breaks` prove a change, `notes` do not.
 
     `first`, `last`, `head`: number of the oldest entry, number and digest of the newest one.
     """
@@ -66,7 +69,7 @@ class AuditReport:
 
     @property
     def is_whole(self) -> bool:
-        """Whether nothing was found that speaks of a change."""
+        """Whether nothing was found that proves a change."""
         return not self.breaks
 
 
@@ -85,11 +88,11 @@ class AuditTrail:
         """Write into `folder`, which is made at the first append; nothing is opened yet.
 
         Args:
-            folder: Where the files lie.
-            key_file: Where the log's key lies; where it is missing, the MACs are not checked.
-            makes_key: Make the key where there is none: the server's business, as no earlier version's can run beside it.
-            max_bytes: Go on in a new file from this size on.
-            max_files: Keep so many.
+            folder: The folder of the log's files.
+            key_file: The file of the log's key; without it MACs are not checked.
+            makes_key: Make a missing key. Only the server does: then no earlier version, which would not use it, can append.
+            max_bytes: Begin a new file from this size on.
+            max_files: Keep so many files.
         """
         self._folder = folder
         self._key_file = key_file
@@ -98,25 +101,26 @@ class AuditTrail:
         self._max_files = max(1, max_files)
 
     def append(self, entries: Sequence[Mapping[str, object]]) -> None:
-        """Write entries behind the newest one; they are in the kernel when this returns.
+        """Append entries; when this returns the kernel has them, so a kill of this process loses none.
 
         Raises:
-            OSError: The disk is full or refuses; then nothing of them was written.
+            OSError: The disk is full or refuses; then no entry was written.
         """
-        with contextlib.suppress(FileExistsError):  # not the state folder, too: it may have been moved
+        with contextlib.suppress(FileExistsError):  # never makedirs: the state folder may have been moved
             os.mkdir(self._folder, mode=0o700)
         with self._locked(fcntl.LOCK_EX), self._open("head", os.O_RDWR | os.O_CREAT) as head_fd:
             key = AuditKey.read(self._key_file)
             noted = _read_head(head_fd)
             head, surprise = self._settle(noted, key)
             if key is not None and key.has_begun and not head.n:
-                key, surprise = None, _surprise("log_missing", 0)  # what comes now is another log
+                key, surprise = None, _surprise("log_missing", 0)  # what is written now is another log
             elif key is not None and key.has_begun and (noted is None or not noted.is_of(key)):
-                surprise = _surprise("note_forged", 0)  # or removed: what it told is gone for good
+                surprise = _surprise("note_forged", 0)  # or removed: what it recorded is lost for good
             elif key is None and noted is not None and noted.mac:
                 surprise = _surprise("key_missing", 0)
             if key is None and self._makes_key:
                 key = AuditKey.make(self._key_file, first=head.n + 1)
+            # What was found is recorded as an entry of its own, before anything new.
             todo = [surprise, *entries] if surprise else list(entries)
             while todo:
                 head, todo = self._write_some(head, todo, head_fd, key)
@@ -124,19 +128,19 @@ class AuditTrail:
                 key.begin(self._key_file)
 
     def log_number(self) -> int:
-        """Return what the registry is to know of this log; 0 before it has a key."""
+        """Return the number by which the registry knows this log; 0 before it has a key."""
         key = AuditKey.read(self._key_file)
         return 0 if key is None else key.number
 
     def sync(self) -> None:
-        """Let the newest file and the note reach the disk (fdatasync)."""
+        """Have the newest file and the note reach the disk (fdatasync(2))."""
         names = self._files()
         for name in [*names[-1:], "head"]:
             with contextlib.suppress(FileNotFoundError), self._open(name, os.O_RDONLY) as fd:
                 os.fdatasync(fd)
 
     def lines(self) -> Iterator[bytes]:
-        """Yield all lines that are whole, oldest first."""
+        """Yield all complete lines, oldest first."""
         for name in self._files():
             yield from _whole_lines(f"{self._folder}/{name}")
 
@@ -148,16 +152,17 @@ class AuditTrail:
                 yield entry
 
     def verify(self, *, known: tuple[int, str] | None = None, registered: int = 0) -> AuditReport:
-        """Read everything and tell whether it fits together.
+        """Read everything and check whether it fits together.
 
         Args:
-            known: Number and digest of an entry that was noted earlier, elsewhere.
-            registered: The `log_number` that the registry knows; 0: none.
+            known: Number and digest of an entry that were noted earlier, elsewhere.
+            registered: The `log_number` that the registry has stored; 0: none.
         """
         check = ChainCheck(key=AuditKey.read(self._key_file))
         breaks = _judge_log(check.key, registered)
         if not os.path.isdir(self._folder):
             return _nothing(check.key, breaks, registered)
+        # A shared lock: no writer may append between the reading of the note and of the lines.
         with self._locked(fcntl.LOCK_SH):
             head = self._noted_head()
             for number, wanted in [(head.n, head.hash)] if head else []:
@@ -187,20 +192,21 @@ class AuditTrail:
         )
 
     def _settle(self, head: _Head | None, key: AuditKey | None) -> tuple[_Head, dict[str, object] | None]:
-        """Return where to go on, and an entry about what was found there that nobody noted; None when all is well."""
+        """Return where to go on, and an entry about changes that were not noted; None when there are none."""
         files = self._files()
         if head is None:
             return self._found_head(files)
         size = _size(f"{self._folder}/{head.file}") if head.file else 0
         following = _name_of(head.n + 1)
         if size == head.size and head.file != following and files[-1:] == [following]:
-            head = replace(head, file=following, size=0)  # killed right behind the beginning of a new file
+            # A writer was killed right after it had made a new file.
+            head = replace(head, file=following, size=0)
             size = _size(f"{self._folder}/{following}")
         is_newest = files[-1:] == ([head.file] if head.file else [])
         if size == head.size and is_newest:
             return head, None
         if size < head.size or not is_newest:
-            # Go on behind what was noted: the missing entries stay missing, and every check tells it.
+            # Go on after the noted entry: the missing entries stay missing, and every check reports them.
             newest = files[-1] if files else ""
             head = _Head(n=head.n, hash=head.hash, file=newest, size=_size(f"{self._folder}/{newest}"))
             return head, _surprise("entries_missing", 0)
@@ -209,11 +215,12 @@ class AuditTrail:
     def _adopt(
         self, head: _Head, path: str, size: int, key: AuditKey | None
     ) -> tuple[_Head, dict[str, object] | None]:
-        """Take over what a writer has written without noting it: it was killed in between."""
+        """Take over what a writer has appended without noting it: it was killed in between."""
         with open(path, "rb") as file:
             file.seek(head.size)
             rest = file.read(size - head.size)
         whole = rest[: rest.rfind(b"\n") + 1]
+        # Only entries that continue the chain with the right MAC can be that writer's.
         for line in whole.splitlines(keepends=True):
             entry = read_line(line)
             is_next = entry is not None and entry["n"] == head.n + 1 and entry["prev"] == head.hash
@@ -227,7 +234,7 @@ class AuditTrail:
         return head, _surprise("torn_line", torn)
 
     def _found_head(self, files: Sequence[str]) -> tuple[_Head, dict[str, object] | None]:
-        """Return where the files themselves end: of a new log, or of one whose note is gone."""
+        """Return where the files themselves end: for a new log, or for one whose note is gone."""
         if not files:
             return _Head(), None
         check = ChainCheck()
@@ -243,7 +250,7 @@ class AuditTrail:
     def _write_some(
         self, head: _Head, entries: list[Mapping[str, object]], head_fd: int, key: AuditKey | None
     ) -> tuple[_Head, list[Mapping[str, object]]]:
-        """Write as many entries as the file takes, at least one; return where the log stands and what is left."""
+        """Write as many entries as fit into the file, at least one; return where the log ends and the remaining entries."""
         if not head.file or head.size >= self._max_bytes:
             head = _Head(head.n, head.hash, _name_of(head.n + 1), 0, head.first)
         lines: list[bytes] = []
@@ -258,6 +265,7 @@ class AuditTrail:
         with self._open(head.file, os.O_WRONLY | os.O_APPEND | os.O_CREAT) as fd:
             try:
                 _write_all(fd, b"".join(lines))
+                # A part of a batch must not stay: the caller takes the whole batch for not written.
             except OSError:
                 os.ftruncate(fd, head.size)
                 raise
@@ -266,7 +274,7 @@ class AuditTrail:
         first = int(files[-self._max_files].removesuffix(_SUFFIX)) if is_full else head.first
         head = _Head(number, prev, head.file, size, first)
         os.pwrite(head_fd, head.noted(key), 0)
-        # Only now: a file that goes before the note says so looks like one that somebody has removed.
+        # Only now: if a file vanished before the note says so, the check would report that it was removed.
         for name in files[: -self._max_files] if is_full else ():
             os.unlink(f"{self._folder}/{name}")
         return head, entries[len(lines) :]
@@ -301,7 +309,7 @@ class AuditTrail:
 
 
 def _judge_log(key: AuditKey | None, registered: int) -> list[str]:
-    """Compare the key, which names the log, with the one that the registry knows."""
+    """Compare the key, which identifies the log, with what the registry has stored."""
     if not registered:
         return []
     if key is None:
@@ -310,7 +318,7 @@ def _judge_log(key: AuditKey | None, registered: int) -> list[str]:
 
 
 def _nothing(key: AuditKey | None, breaks: list[str], registered: int) -> AuditReport:
-    """Return what is told where there is not one entry."""
+    """Return the report about a log without any entry."""
     if registered or (key is not None and key.has_begun):
         breaks = [*breaks, "The audit log is gone: every entry was removed."]
     notes = [] if breaks else ["There is no audit log."]
@@ -318,9 +326,10 @@ def _nothing(key: AuditKey | None, breaks: list[str], registered: int) -> AuditR
 
 
 def _judge_ends(check: ChainCheck, head: _Head | None, notes: list[str]) -> list[str]:
-    """Compare the lines with the note; what a crash explains goes to `notes`."""
+    """Compare the lines with the note; what a crash can explain is added to `notes`."""
     if head is None:
         return ["The note of the newest entry is missing."] if check.count else []
+    # Without the key's MAC the note could be anyone's, and so could the end that it names.
     breaks = []
     if check.key is not None and check.key.has_begun and not head.is_of(check.key):
         breaks.append("The note of the newest entry was not written with the log's key.")
@@ -383,7 +392,7 @@ def _whole_lines(path: str) -> Iterator[bytes]:
 
 
 def _torn_bytes(path: str) -> int:
-    """Return the bytes behind the last newline."""
+    """Return the number of bytes behind the last newline."""
     with open(path, "rb") as file:
         file.seek(max(0, _size(path) - _READ_BYTES))
         rest = file.read()

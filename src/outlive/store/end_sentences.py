@@ -1,9 +1,10 @@
-"""The sentences that tell why a process ended: written once, used for live and for reread processes.
+"""The sentences that say why a process ended or what of its output is lost; the same for live and for reread processes.
 
-Output that is lost: what was written, or known to be written, and is not in the log any more.
+Output is lost when it was written, or is known to have been, and is not in the log any more. That can happen in two ways. A
+shim and the supervisor died at the same instant and took a pipe's content with them (the keeper records that in `done`). Or a
+log was cut after the end, by a crash of the machine or by hand.
 
-Two ways lead there: a shim and the supervisor that died at the same instant took a pipe's content with them (the
-keeper says so in `done`), and a log can be cut after the end, by a crash of the machine or by somebody's hand.
+Which state a process is in is decided elsewhere (`folder`, `engine`); this module only words it.
 """
 
 import os
@@ -31,8 +32,8 @@ def ended_sentence(
 ) -> str | None:
     """Return the sentence for `ProcessRecord.error`; None for a natural end and for what still runs.
 
-    `note` says who asked for a cancel. The timeout's text is promise S1.7. `loss`: what a natural end says instead of
-    nothing (`loss_sentence`).
+    `note` names the caller that asked for a cancel. The timeout's text is promise S1.7. `loss`: the sentence of a natural end
+    whose output is incomplete (`loss_sentence`).
     """
     if state is State.LOST:
         return note or "How it ended cannot be known: the machine or the keeper was lost while it ran."
@@ -53,12 +54,12 @@ def ended_sentence(
             return "Ended by the kernel: the machine or its group ran out of memory."
         case Cause.SHUTDOWN:
             return note or "Ended because the server was told to stop its processes."
-        case Cause.APPROVAL_DENIED | Cause.APPROVAL_EXPIRED:  # of what never ran: told by its state
+        case Cause.APPROVAL_DENIED | Cause.APPROVAL_EXPIRED:  # of a command that never ran: its state says so
             return note or "It was not approved."
 
 
 def loss_sentence(lost_bytes: int | None) -> str:
-    """Return what is said of a process whose output is not whole."""
+    """Return the sentence about a process whose output is not complete."""
     if lost_bytes is None:
         return "Some of its output may be lost: its shim and the supervisor died at the same instant, or its log was cut."
     return (
@@ -67,11 +68,11 @@ def loss_sentence(lost_bytes: int | None) -> str:
 
 
 def missing_bytes(folder: str, complete: Cursor) -> int:
-    """Return by how many bytes the logs are shorter than they were at completion; 0 of a folder that was removed. Blocks."""
+    """Return by how many bytes the logs are shorter than at completion; 0 for a folder that was removed. Blocks."""
     missing = 0
     for name, wanted in zip(STREAM_FILES, (complete.stdout, complete.stderr), strict=True):
         if not wanted:
-            continue  # its file may never have been made
+            continue  # the stream was empty: its file may never have been made
         try:
             missing += max(0, wanted - os.stat(f"{folder}/{name}").st_size)
         except FileNotFoundError:
@@ -79,12 +80,12 @@ def missing_bytes(folder: str, complete: Cursor) -> int:
                 return 0
             missing += wanted
         except OSError:
-            continue  # nothing is known
+            continue  # unreadable: nothing is known
     return missing
 
 
 def with_loss(record: ProcessRecord, lost_bytes: int | None) -> ProcessRecord:
-    """Return the record of a process whose output is not whole."""
+    """Return the record of a process whose output is not complete, with a sentence that says so."""
     loss = loss_sentence(lost_bytes)
     error = record.error or ended_sentence(record.state, record.cause, loss=loss)
     return replace(record, output_lost=True, lost_bytes=lost_bytes, error=error)

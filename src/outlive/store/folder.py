@@ -1,12 +1,11 @@
-"""What a process's folder tells: the record of a process, rebuilt from the keeper's files alone.
+"""What a process's folder holds: the record of a process, rebuilt from the keeper's files alone (`read_folder`).
 
-The folders are the truth; the registry is filled from here when it knows less. Reads only. Blocking: run it in a
-thread.
+The folders are the truth; the registry is filled from here when it has less. The keeper's files are only read here.
 
-Tags and group of a process after they were changed: the file `labels` in its folder, the server's own.
+One file is the server's own: `labels`, tags and group of a process that were changed after its start. The command's original
+labels stay in `spec`; `labels`, where it exists, replaces them.
 
-What the command was started with stays in `spec`; this file, where there is one, stands in its place. Blocking:
-run it in a thread.
+Blocking: run everything here in a thread.
 """
 
 import contextlib
@@ -36,12 +35,13 @@ _FILE = "labels"
 
 
 def write_labels(folder: str, tags: Mapping[str, str], group: str | None) -> None:
-    """Keep tags and group in a process's folder; a crash leaves the old ones or the new ones.
+    """Store tags and group in a process's folder; a crash leaves the old ones or the new ones.
 
     Raises:
-        OSError: The disk did not take them, or the folder is gone.
+        OSError: The disk refuses them, or the folder is gone.
     """
-    new = f"{folder}/{_FILE}.{time.monotonic_ns()}"  # two writers do not meet in one file
+    # A name of its own, so that two writers never share a file.
+    new = f"{folder}/{_FILE}.{time.monotonic_ns()}"
     fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     with open(fd, "w", encoding="utf-8") as file:
         json.dump({"tags": dict(tags), "group": group}, file)
@@ -49,7 +49,7 @@ def write_labels(folder: str, tags: Mapping[str, str], group: str | None) -> Non
 
 
 def read_labels(folder: str) -> Labels | None:
-    """Return changed tags and group; None when nobody changed them (or a crash of the machine tore the file)."""
+    """Return changed tags and group; None when they were never changed (or a crash of the machine tore the file)."""
     try:
         with open(f"{folder}/{_FILE}", encoding="utf-8") as file:
             content = json.load(file)
@@ -69,7 +69,7 @@ _ENDED = {
 
 
 def encode_meta(record: ProcessRecord) -> dict[str, object]:
-    """Return what the spec keeps of a new record, beside what the keeper itself needs."""
+    """Return what the spec stores of a new record, beside what the keeper itself needs."""
     owner = record.owner
     came = {"door": owner.door, "address": owner.address} if owner.door else {}
     return {
@@ -94,13 +94,15 @@ def encode_meta(record: ProcessRecord) -> dict[str, object]:
 
 
 def read_folder(folder: str, process_id: ProcessId, *, is_live: bool) -> tuple[StoredProcess, str] | None:
-    """Return a process and the note of its end (who asked) from its folder; None when it has no readable spec.
+    """Return a process and the note of its end from its folder; None when the folder has no readable spec.
+
+    The note names the caller that asked for the end, if one did.
 
     Args:
         folder: The process's folder.
         process_id: Its id.
-        is_live: The keeper still holds it. If not, nothing will change any more: without an exit record it is
-            lost (or never ran), and what lies in the logs is all of its output.
+        is_live: Whether the keeper still holds it. If not, nothing will change any more: without an exit record it is
+            lost (or never ran), and what is in the logs is all of its output.
     """
     raw_spec = _content(f"{folder}/spec")
     if raw_spec is None:
@@ -112,11 +114,14 @@ def read_folder(folder: str, process_id: ProcessId, *, is_live: bool) -> tuple[S
         return None
     sizes = (_size(f"{folder}/out"), _size(f"{folder}/err"))
     done, stop = _json(f"{folder}/done"), _json(f"{folder}/stop")
+    # `done` repeats what `stop` says; `stop` alone means that the process is being stopped.
     why = done if done is not None else stop or {}
     note, cause = str(why.get("note") or ""), _cause(why.get("cause"))
     pid, ended = _life(folder)
+    # A copied folder knows nothing about the end: the process went on in the original.
     if ended is not None and ended.kind == "lost" and ended.note == COPIED:
         note = WAS_COPIED
+    # `closed` was written with `done` if the streams were closed by then, else as a file of its own later.
     is_closed = not is_live or bool(done and (done.get("closed") or _exists(f"{folder}/closed")))
     record = replace(
         _with_end(base, pid, ended, is_live=is_live, is_paused=_exists(f"{folder}/paused")),
@@ -142,6 +147,7 @@ def read_folder(folder: str, process_id: ProcessId, *, is_live: bool) -> tuple[S
             ),
         )
     complete = None
+    # The sizes at completion; bytes behind them are output of descendants.
     if record.is_complete:
         complete = Cursor(*sizes) if done is None else Cursor(_number(done, "out"), _number(done, "err"))
     if done is not None and done.get("holder_lost"):
@@ -154,7 +160,7 @@ def read_folder(folder: str, process_id: ProcessId, *, is_live: bool) -> tuple[S
 
 
 def base_record(spec: Spec, process_id: ProcessId, changed: Labels | None = None) -> ProcessRecord:
-    """Return what a spec tells of a process that has not been started; `changed` are labels given since."""
+    """Return the record that a spec describes, before its start; `changed` are labels that were given since."""
     meta = spec.meta
     tags, group = meta.get("tags"), _text(meta.get("group"))
     if changed is not None:
@@ -232,7 +238,7 @@ def _approval(meta: object) -> ApprovalState | None:
 def _with_end(
     base: ProcessRecord, pid: PidRecord | None, ended: ExitRecord | None, *, is_live: bool, is_paused: bool
 ) -> ProcessRecord:
-    """Return the record with its state, pid and, if it has ended, how."""
+    """Return the record with its state, its pid, and how it ended if it has."""
     if ended is not None:
         state = _ENDED[ended.kind]
         return replace(
@@ -270,7 +276,7 @@ def _json(path: str) -> dict[str, object] | None:
 
 
 def _life(folder: str) -> tuple[PidRecord | None, ExitRecord | None]:
-    """Return who the command was, and how it ended; None for what is not recorded or torn."""
+    """Return the command's pid record and its exit record; None for one that does not exist or is torn."""
     raw = _content(f"{folder}/pid") or b""
     pid = ended = None
     with contextlib.suppress(ValueError, IndexError):
@@ -283,11 +289,12 @@ def _life(folder: str) -> tuple[PidRecord | None, ExitRecord | None]:
 def _ended_boot(
     done: dict[str, object] | None, pid: PidRecord | None, ended: ExitRecord | None
 ) -> BootTime | None:
-    """Return when it ended by the clock since boot; the files of earlier versions tell it only roughly."""
+    """Return when it ended by the clock since boot; from files of earlier versions only roughly."""
     if done is not None and isinstance(done.get("boottime_ns"), int):
         return BootTime(str(done.get("boot_id")), _number(done, "boottime_ns"))
     if pid is None:
         return None
+    # How long it ran is taken from the wall clock, which is wrong only if it was set meanwhile.
     lasted_ns = 0 if ended is None else max(0, ended.ended_ns - pid.started_ns)
     return BootTime(pid.boot_id, pid.boottime_ns + lasted_ns)
 

@@ -1,12 +1,12 @@
-"""Hiding secrets in what is read of one process's log: `LogMask`, used by `OutputLog` for every byte that leaves it.
+"""Redaction of what is read from one process's log: `LogMask`, which `OutputLog` applies to every byte that leaves it.
 
-What is hidden depends on the bytes around alone (`policy.redaction`), so a piece is looked at together with what lies
-before it, and with what lies behind where its end could be the beginning of a secret. At the end of a log that still grows
-such a beginning is held back: until more comes, the process has ended, or nothing has come for `REST_S` seconds. The log
-itself, and its offsets, stay as they are.
+What is redacted depends only on the bytes around it (`policy.redaction`). So a piece is examined together with the bytes
+before it, and with the bytes behind it where its end could be the beginning of a secret. At the end of a log that still grows
+such a beginning is held back until more bytes come, the process has ended, or nothing was written for `REST_S` seconds. The
+log itself and its offsets stay as they are.
 
-Where the values of a process's secrets are not known any more, `masks` in its folder tells where they are; where that is
-not known either, everything is hidden.
+When the values of a process's secrets are not known any more, the file `masks` in its folder says where they are in the
+output; without that file everything is redacted.
 """
 
 import contextlib
@@ -24,20 +24,20 @@ from outlive.core.redactions import HiddenSpans, spans_within
 from outlive.policy.redaction import LEAST_VALUE_BYTES, Redactor, blank, merged
 from outlive.policy.secret_patterns import REACH_BYTES
 
-REST_S = 0.3  # longer than between two writes of one line, shorter than a person waits for a prompt
-_MOST_SPANS = 100_000  # in one file; behind them everything is hidden
-_PIECE_BYTES = 256 * 1024
-_SMALL_BYTES = 4096  # in such a piece, and where it joins what lies before it, one look finds what two would
+REST_S = 0.3  # longer than the time between two writes of one line, shorter than a person waits for a prompt
+_MOST_SPANS = 100_000  # in one file; everything behind the last of them is redacted
+_PIECE_BYTES = 256 * 1024  # read at a time when masks are written
+_SMALL_BYTES = 4096  # a piece of this size is examined in one step, together with the bytes before it
 _MASKS = "masks"
 
 _Span = tuple[int, int]
 
 
 class RawLog(Protocol):
-    """What a mask needs of a log: its bytes as they are."""
+    """The part of a log that a mask needs: its bytes as they are."""
 
     def pread_raw(self, stream: int, size: int, offset: int) -> bytes:
-        """Return bytes as they lie in the log; fewer before a gap, none in it."""
+        """Return bytes as they are in the log; fewer before a gap, none in it."""
 
     def gap(self, stream: int) -> tuple[int, int] | None:
         """Return the released range."""
@@ -46,13 +46,13 @@ class RawLog(Protocol):
 @made_quickly
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hiding:
-    """What is hidden of one process, and what its reader knows of it.
+    """What is redacted for one process, and what its reader knows of it.
 
     Attributes:
-        redactor: Patterns and values.
+        redactor: Patterns and values to redact.
         needs_masks: The process has secrets whose values `redactor` does not know.
-        is_over: Tells whether nothing more will come; then nothing is held back.
-        held: Called when something was held back: look again after `REST_S`.
+        is_over: Returns whether no more bytes will come; then nothing is held back.
+        held: Is called when bytes were held back: the reader should look again after `REST_S`.
     """
 
     redactor: Redactor
@@ -65,30 +65,32 @@ NOTHING_HIDDEN = Hiding(redactor=Redactor(patterns=False))
 
 
 class LogMask:
-    """The mask of one log. Keeps what was found clean, so that reading on looks at every byte once."""
+    """The mask of one log. Remembers up to where it found nothing, so that reading on examines every byte once."""
 
     __slots__ = ("_clean", "_folder", "_hiding", "_ranges", "_shown")
 
     def __init__(self, folder: str, hiding: Hiding) -> None:
-        """Hide what `hiding` says in what is read of the log in `folder`.
+        """Redact by `hiding` what is read of the log in `folder`.
 
-        The log itself comes with each call: two objects that name each other would wait for the collector.
+        The log itself comes with each call: if the two objects referred to each other, only the garbage collector would
+        free them.
         """
         self._folder = folder
         self._hiding = hiding
         self._ranges = read_masks(folder) if hiding.needs_masks else None
-        # By stream: up to where nothing suspicious was seen, from where on, and its last bytes.
+        # By stream: the end of the part without a suspicion, its beginning, and the last bytes of it.
         self._clean: list[tuple[int, int, bytes]] = [(0, 0, b""), (0, 0, b"")]
-        self._shown = [0, 0]  # what was shown once is not held back later
+        self._shown = [0, 0]  # by stream: bytes that were shown once are not held back later
 
     def apply(self, log: RawLog, stream: int, data: bytes, offset: int) -> tuple[bytes, HiddenSpans]:
-        """Return `data`, read at `offset`, without its secrets, and where they are; shorter where its end is held back."""
+        """Return `data`, read at `offset`, redacted, and the redacted spans; shorter if its end is held back."""
         hiding = self._hiding
         ranges: HiddenSpans = ()
         if hiding.needs_masks:
             data, ranges = self._apply_ranges(stream, data, offset)
         redactor = hiding.redactor
         before = self._before(log, stream, offset, redactor.seam_bytes)
+        # Most output holds nothing suspicious: then one look is enough, and the bytes are returned unchanged.
         tail = None if before is None else _clean_tail(redactor, before, data)
         if tail is None:
             self._clean[stream] = (0, 0, b"")
@@ -99,22 +101,23 @@ class LogMask:
         return data, ranges
 
     def visible_end(self, log: RawLog, stream: int, size: int) -> int:
-        """Return where a stream of that size ends for readers: before what is held back."""
+        """Return where a stream of that size ends for readers: before the bytes that are held back."""
         if self._hiding.is_over():
             return size
         begin = max(0, size - REACH_BYTES, self._shown[stream])
         if begin >= size:
             return size
         data = log.pread_raw(stream, size - begin, begin)
+        # Released meanwhile: there is nothing to hold back.
         if len(data) < size - begin:
             return size
         clean = self._clean[stream]
         end = begin + len(self.apply(log, stream, data, begin)[0])
-        self._clean[stream] = clean  # whoever reads on reads on from there
+        self._clean[stream] = clean  # this look must not move the position of a reader that reads on
         return end
 
     def _before(self, log: RawLog, stream: int, offset: int, seam: int) -> bytes | None:
-        """Return the last bytes before a place in whose neighbourhood nothing was found; None where something was."""
+        """Return the last bytes before an offset if nothing near it is suspicious; None if something is."""
         end, begin, tail = self._clean[stream]
         if offset == end and (not begin or begin <= offset - REACH_BYTES):
             return tail
@@ -125,10 +128,11 @@ class LogMask:
         return context[-seam:] if seam else b""
 
     def _context(self, log: RawLog, stream: int, offset: int) -> bytes:
-        """Return what lies before a place, as far as a secret reaches and the log still holds it."""
+        """Return the bytes before an offset, as far as a secret reaches and the log still holds them."""
         begin = max(0, offset - REACH_BYTES)
         data = log.pread_raw(stream, offset - begin, begin) if offset else b""
         if len(data) < offset - begin:
+            # A released range ends in between: only the bytes behind it are still there.
             gap = log.gap(stream)
             if gap is None or not begin < gap[1] <= offset:
                 return b""
@@ -138,13 +142,14 @@ class LogMask:
     def _examined(
         self, log: RawLog, stream: int, data: bytes, offset: int, ranges: HiddenSpans
     ) -> tuple[bytes, HiddenSpans]:
-        """Look closely at a piece together with its neighbourhood."""
+        """Examine a piece together with its neighbourhood."""
         redactor, hiding = self._hiding.redactor, self._hiding
         context = self._context(log, stream, offset)
         start = len(context)
         window = context + data
         spans, undecided, cut = redactor.examine(window)
         end = len(window)
+        # The piece may end within a secret: the bytes behind it decide.
         if min(undecided, cut) < end:
             behind = log.pread_raw(stream, REACH_BYTES, offset + len(data))
             if behind:
@@ -155,28 +160,27 @@ class LogMask:
                     end = max(min(undecided, cut, end), self._shown[stream] - offset + start)
                     end = max(start, min(end, len(window)))
                 elif cut + LEAST_VALUE_BYTES <= len(window):
-                    spans = [
-                        *spans,
-                        (cut, len(window)),
-                    ]  # so much of a value is not shown, whatever comes of it
+                    # So long a part of a value is not shown, whatever follows.
+                    spans = [*spans, (cut, len(window))]
         self._shown[stream] = max(self._shown[stream], offset + end - start)
         base = offset - start
         found = merged([*((base + one, base + other) for one, other in spans), *ranges])
         return blank(window, spans)[start:end], spans_within(found, offset, base + end)
 
     def _rested_s(self, stream: int) -> float:
-        """Return how long ago a stream was written to."""
+        """Return how many seconds ago a stream was written to."""
         try:
             return time.time() - os.stat(f"{self._folder}/{STREAM_FILES[stream]}").st_mtime
-        except OSError:  # removed meanwhile
+        except OSError:  # the folder was removed meanwhile
             return REST_S
 
     def _apply_ranges(self, stream: int, data: bytes, offset: int) -> tuple[bytes, HiddenSpans]:
-        """Hide what the process's folder tells; everything behind what it tells of, and where it tells nothing."""
+        """Redact the spans that `masks` lists, everything behind the part that it covers, and all where it is missing."""
         end = offset + len(data)
         if self._ranges is None:
             return blank(data, [(0, len(data))]), [(offset, end)]
         size, spans = self._ranges[stream]
+        # A span may begin before this piece and reach into it, but never farther than `REACH_BYTES`.
         first = bisect_left(spans, (offset - REACH_BYTES, 0))
         last = bisect_left(spans, (offset + len(data), 0))
         near = [*spans[first:last], *([(max(offset, size), end)] if size < end else [])]
@@ -185,7 +189,7 @@ class LogMask:
 
 
 def _clean_tail(redactor: Redactor, before: bytes, data: bytes) -> bytes | None:
-    """Return the last bytes of `before` and `data` together; None where a secret could begin in `data`, or at either seam."""
+    """Return the last bytes of `before` and `data` together; None if a secret could begin in `data`, or at either seam."""
     seam = redactor.seam_bytes
     if len(data) <= max(seam, _SMALL_BYTES):
         end = before + data
@@ -201,7 +205,7 @@ def _clean_tail(redactor: Redactor, before: bytes, data: bytes) -> bytes | None:
 
 
 def read_masks(folder: str) -> Sequence[tuple[int, Sequence[_Span]]] | None:
-    """Return for each stream how much of it was looked through and where secrets are; None when nobody knows."""
+    """Return for each stream how much of it was examined and where its secrets are; None when that is not recorded."""
     try:
         with open(f"{folder}/{_MASKS}", "rb") as file:
             document: Mapping[str, object] = json.load(file)
@@ -217,10 +221,10 @@ def _stream_masks(document: object) -> tuple[int, Sequence[_Span]]:
 
 
 def write_masks(log: RawLog, folder: str, redactor: Redactor, sizes: Sequence[int]) -> None:
-    """Note in a process's folder where its secrets are in its output: places, never values. Blocking, 1 s a gigabyte.
+    """Record in a process's folder where its secrets are in its output: places, never values. Blocking, 1 s a gigabyte.
 
     Raises:
-        OSError: The disk refuses it.
+        OSError: The disk refuses the file.
     """
     document = {
         name: dict(zip(("size", "spans"), _found(log, stream, redactor, sizes[stream]), strict=True))
@@ -251,5 +255,6 @@ def _found(log: RawLog, stream: int, redactor: Redactor, size: int) -> tuple[int
                 return position, spans
         if position + len(data) >= size or len(data) <= seam:
             return position + len(data), spans
-        position += len(data) - seam  # a value that this piece cuts is whole in the next one
+        # With an overlap: a value that this piece cuts is complete in the next one.
+        position += len(data) - seam
     return position, spans

@@ -1,7 +1,7 @@
-"""Finding places in a process's output: lines that contain a text, and where the last N lines begin.
+"""Finding places in a process's output: lines that contain a text (`LogSearch`), and where the last lines begin (`tail_start`).
 
-Streams through logs of any size with bounded memory; one turn reads at most 256 KiB. Blocking: run turns in a
-thread. Never writes.
+Reads logs of any size with bounded memory; one turn reads at most 256 KiB. Blocking: run turns in a thread. Never writes.
+Bytes come from `output_log`, which has redacted them.
 """
 
 from collections.abc import Iterator
@@ -12,19 +12,19 @@ from outlive.core.errors import InvalidRequest
 from outlive.core.redactions import HiddenSpans, Redactions
 from outlive.store.output_log import MAX_PREAD_BYTES, OutputChunk, OutputLog
 
-MAX_TAIL_BYTES = 16 * 1024 * 1024  # the last lines are looked for within this much
-_BLOCK_BYTES = 64 * 1024
-_SHOWN_BYTES = 8192  # of a line; where it begins and ends is told, so that all of it can be read
-_CONTEXT_BYTES = 64 * 1024  # what the lines around a match are looked for in, on each side
+MAX_TAIL_BYTES = 16 * 1024 * 1024  # from the end: the last lines are looked for within so much
+_BLOCK_BYTES = 64 * 1024  # read at a time when looking backwards
+_SHOWN_BYTES = 8192  # of a line; its offsets are in the answer, so that all of it can be read
+_CONTEXT_BYTES = 64 * 1024  # on each side of a match: the lines around it are looked for within so much
 _NEWLINE = b"\n"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogLine:
-    """A line that matches: bytes `offset` to `end` of a stream (0 stdout, 1 stderr), its newline not counted.
+    """A line that matches: bytes `offset` to `end` of a stream (0 stdout, 1 stderr), without its newline.
 
-    `data` is at most 8 KiB of it. `before` and `after` are lines of the same stream around it. `redacted`: how many secrets are
-    stars in all that.
+    `data` is at most 8 KiB of it. `before` and `after` are lines of the same stream around it. `redacted`: the number of
+    secrets that are redacted in all of these.
     """
 
     stream: int
@@ -37,11 +37,11 @@ class LogLine:
 
 
 class LogSearch:
-    """Looks for a text from a cursor on, in the order of writing; call `turn` until `is_over`.
+    """Searches for a text from a cursor on, in the order of writing; call `turn` until `is_over`.
 
     Attributes:
-        cursor: Searching on from here misses no line and finds none twice.
-        is_over: Everything there was at the last turn was searched.
+        cursor: A search that begins here later misses no line and finds none twice.
+        is_over: Everything that was there at the last turn has been searched.
     """
 
     def __init__(
@@ -54,10 +54,10 @@ class LogSearch:
         is_case_sensitive: bool = True,
         context: int = 0,
     ) -> None:
-        """Search `log`; without case means ASCII letters in either case.
+        """Search `log`; without case, ASCII letters match in either case.
 
         Raises:
-            InvalidRequest: The text is empty or holds a newline.
+            InvalidRequest: The text is empty or contains a newline.
         """
         if not text or _NEWLINE in text:
             raise InvalidRequest(
@@ -75,7 +75,7 @@ class LogSearch:
 
     @property
     def cursor(self) -> Cursor:
-        """Where to go on: before an unfinished line, behind everything else."""
+        """Where to go on: before an unfinished line, behind everything else that was searched."""
         return Cursor(*(scan.line_start for scan in self._scans))
 
     def turn(self, most: int) -> list[LogLine]:
@@ -86,6 +86,7 @@ class LogSearch:
         """
         found: list[LogLine] = []
         only = self._only_stream()
+        # Bytes of one stream only need no index, which may have a record for every line.
         self.is_over = False
         if only is not None and self._skip(*only):
             return found
@@ -104,7 +105,7 @@ class LogSearch:
         return found
 
     def last(self) -> list[LogLine]:
-        """Return the matching lines that have no newline yet; to be called when `is_over`, the stream being whole."""
+        """Return matching lines that have no newline; to be called when `is_over` and the stream is complete."""
         found = []
         for stream, scan in enumerate(self._scans):
             if scan.is_hit:
@@ -114,9 +115,9 @@ class LogSearch:
         return found
 
     def _only_stream(self) -> tuple[int, int] | None:
-        """Return the one stream that has something, and how much; None where the order has to be looked up.
+        """Return the one stream that has unread bytes, and how many; None if the order of two streams must be looked up.
 
-        That may have a record for every line.
+        Looking it up reads the index, which may have a record for every line.
         """
         if len(self._streams) == 1:
             (stream,) = self._streams
@@ -125,14 +126,14 @@ class LogSearch:
         for stream in (0, 1):
             left = self._log.size(stream) - here[stream]
             if left > 0 and self._log.size(1 - stream) <= here[1 - stream]:
-                return stream, min(left, MAX_PREAD_BYTES)  # all of it was there before the other one had more
+                return stream, min(left, MAX_PREAD_BYTES)  # the other stream has nothing to read
         return None
 
     def _skip(self, stream: int, most: int) -> bool:
-        """Pass over a piece in which the text does not occur; tell whether it was one.
+        """Pass over a piece in which the text does not occur; return whether it was one.
 
-        Most of a long log is like that, and a new object for each piece would cost more than looking through it.
-        (What is hidden holds stars: they are found by reading only.)
+        Most of a long log is like that, and a new object for each piece would cost more than searching it. A text with "*"
+        may match redacted bytes, which only `read` shows: then nothing is skipped.
         """
         scan = self._scans[stream]
         if most < MAX_PREAD_BYTES or scan.is_hit or not self._is_case_sensitive or b"*" in self._needle:
@@ -162,7 +163,7 @@ class LogSearch:
         return self._scans[chunk.stream].feed(data, chunk.offset, self._needle)
 
     def _stop_behind(self, chunk: OutputChunk, end: int) -> None:
-        """Forget what lies behind a line: the next turn begins there."""
+        """Drop what is behind a line: the next turn begins there."""
         following = end + 1
         self._scans[chunk.stream].jump(following)
         ends = [self._position.stdout, self._position.stderr]
@@ -175,6 +176,7 @@ class LogSearch:
         if self._context:
             before = self._lines_before(stream, start)
             after = self._lines_after(stream, end)
+        # The chunk that was just searched mostly holds the line; only a longer line has to be read again.
         shown = min(end, start + _SHOWN_BYTES)
         if chunk is not None and chunk.offset <= start:
             data, hidden = chunk.data[start - chunk.offset : shown - chunk.offset], chunk.hidden
@@ -200,7 +202,7 @@ class LogSearch:
         after: tuple[bytes, ...],
         end: int,
     ) -> int:
-        """Count the secrets in a line and in those around it (in them, as if none were cut)."""
+        """Count the secrets in a line and in the lines around it (counted as if no line were cut)."""
         redactions = Redactions()
         if before:
             begin = max(0, start - sum(len(line) + 1 for line in before))
@@ -219,18 +221,19 @@ class LogSearch:
         if begin == start:
             return ()
         lines = self._log.pread(stream, start - begin, begin).split(_NEWLINE)[:-1]
+        # The first piece is the end of a longer line, unless it begins where the log does.
         whole = lines if begin == 0 or (gap is not None and begin == gap[1]) else lines[1:]
         return tuple(line[:_SHOWN_BYTES] for line in whole[-self._context :])
 
     def _lines_after(self, stream: int, end: int) -> tuple[bytes, ...]:
         lines = self._log.pread(stream, _CONTEXT_BYTES, end + 1).split(_NEWLINE)
-        # The last piece is a line only where there is something, and then perhaps the first part of one.
+        # The last piece counts as a line if it is not empty; it may then be the first part of one.
         whole = lines if lines[-1] else lines[:-1]
         return tuple(line[:_SHOWN_BYTES] for line in whole[: self._context])
 
 
 class _LineScan:
-    """The unfinished line of one stream: where it began, and as much of its end as a text may need to be found.
+    """The unfinished line of one stream: where it began, and as much of its end as may be the beginning of the text.
 
     Attributes:
         line_start: Offset of the unfinished line's first byte.
@@ -245,13 +248,14 @@ class _LineScan:
         self._carry = b""
 
     def jump(self, offset: int) -> None:
-        """Go on at `offset` as at a line's beginning."""
+        """Go on at `offset`, as at the beginning of a line."""
         self.line_start = offset
         self.is_hit = False
         self._carry = b""
 
     def skip(self, data: bytearray, offset: int, needle: bytes) -> bool:
-        """Pass over bytes if no line that ends or goes on in them can contain `needle`; tell whether that was so."""
+        """Pass over bytes if no line that ends or continues in them can contain `needle`; return whether that was so."""
+        # The text may lie across two pieces: so many bytes of the first belong to the search in the second.
         keep = len(needle) - 1
         if keep >= len(data) or data.find(needle) >= 0 or (self._carry + data[:keep]).find(needle) >= 0:
             return False
@@ -265,6 +269,7 @@ class _LineScan:
     def feed(self, data: bytes, offset: int, needle: bytes) -> Iterator[tuple[int, int]]:
         """Yield (start, end) of the finished lines that contain `needle`."""
         searched = 0
+        # The text was found in this line before: only its end is still needed.
         if self.is_hit:
             newline = data.find(_NEWLINE)
             if newline < 0:
@@ -293,10 +298,10 @@ class _LineScan:
 
 
 def tail_start(log: OutputLog, count: int, *, stream: int | None = None) -> Cursor:
-    """Return the cursor before the last `count` lines of a stream (0 stdout, 1 stderr), of both in order of writing.
+    """Return the cursor before the last `count` lines of a stream (0 stdout, 1 stderr), or of both in order of writing.
 
-    With one stream the other half of the cursor is that stream's end. Looks back at most 16 MiB: fewer lines are
-    behind the cursor when they are longer than that.
+    With one stream, the other half of the cursor is the other stream's end. At most the last 16 MiB are searched: if lines are
+    longer than that, fewer than `count` are behind the cursor.
 
     Raises:
         StoreCorrupt: The disk does not give the bytes.
@@ -318,7 +323,7 @@ def _tail_of_one(log: OutputLog, count: int, stream: int, size: int) -> int:
         if len(data) < position - begin:
             return position  # released meanwhile
         if position == size and data.endswith(_NEWLINE):
-            wanted += 1  # the last line's own
+            wanted += 1  # the last line's own newline does not separate two lines
         newlines = data.count(_NEWLINE)
         if newlines >= wanted:
             return begin + _nth_newline_from_end(data, wanted) + 1
@@ -328,6 +333,7 @@ def _tail_of_one(log: OutputLog, count: int, stream: int, size: int) -> int:
 
 
 def _tail_of_both(log: OutputLog, count: int) -> Cursor:
+    # In larger and larger steps: the last lines are mostly short, and then the first step is enough.
     limit = _BLOCK_BYTES
     while True:
         begin = log.tail_cursor(limit)

@@ -1,8 +1,8 @@
-"""The reader of one process's output: offsets per stream, order and time by idx, gaps, torn tails.
+"""The reader of one process's output: offsets by stream, order and time by the index, gaps, torn tails: `OutputLog`.
 
-Never writes: the supervisor is the only writer, and it may be writing while this reads. Descriptors are opened
-at the first read and closed by `close` (or with the last reference); a closed log opens again by itself.
-`pread` is the one blocking call the event loop may make, at most 256 KiB a turn.
+Never writes: the supervisor is the only writer, and may be writing while this reads. Descriptors are opened at the first read
+and closed by `close` (or with the last reference); a closed log opens again by itself. `pread` is the one blocking call that
+the event loop may make, at most 256 KiB a turn. What is redacted is decided in `log_mask`.
 """
 
 import os
@@ -17,20 +17,20 @@ from outlive.protocols.frames import IDX, IdxRecord
 from outlive.store.idx_reader import IdxReader, totals
 from outlive.store.log_mask import Hiding, LogMask
 
-MAX_PREAD_BYTES = 256 * 1024
-_IDX = len(STREAM_FILES)  # the idx's place in the list of descriptors
+MAX_PREAD_BYTES = 256 * 1024  # in one call: what the event loop may read in a turn without a noticeable delay
+_IDX = len(STREAM_FILES)  # the index's position in the list of descriptors
 _FILES = (*STREAM_FILES, "idx")
 _CLOSED = -1
 _ALL_CLOSED = [_CLOSED] * len(_FILES)
-_RUN_NS = 100_000_000  # the longest run that one idx record stands for (`keeper.pump`)
+_RUN_NS = 100_000_000  # the longest run that one index record stands for (`keeper.supervisor.output.pump`)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputChunk:
     """A piece of one stream (0 stdout, 1 stderr): bytes `offset` to `end`, written from `time_ns` on.
 
-    `is_gap`: the log no longer holds these bytes; `data` is empty. `time_ns` is 0 when it is not known. `hidden` tells which
-    of the bytes are stars for a secret.
+    `is_gap`: the log no longer holds these bytes; `data` is empty. `time_ns` is 0 when it is not known. `hidden` lists the
+    spans of the bytes that are stars in place of a secret.
     """
 
     stream: int
@@ -42,7 +42,7 @@ class OutputChunk:
 
     @property
     def is_gap(self) -> bool:
-        """Whether this stands for released output."""
+        """Whether this stands for output that was released."""
         return not self.data
 
     @staticmethod
@@ -55,7 +55,7 @@ class OutputChunk:
 
 
 class OutputLog:
-    """The output of one process on disk; a missing file is an empty one."""
+    """The output of one process on disk; a missing file counts as an empty one."""
 
     __slots__ = ("_fds", "_folder", "_mask")
 
@@ -63,9 +63,9 @@ class OutputLog:
         """Remember the process's folder; nothing is opened yet.
 
         Args:
-            folder: Where the log lies.
-            hiding: What is hidden in everything that is read; None shows the very bytes, for our own use and for
-                who may see them.
+            folder: The process's folder.
+            hiding: What is redacted in everything that is read; None returns the bytes unchanged, for the server's own use
+                and for callers that may see them.
         """
         self._folder = folder
         self._fds = [_CLOSED] * len(_FILES)
@@ -88,9 +88,9 @@ class OutputLog:
     def pread(self, stream: int, size: int, offset: int) -> bytes:
         """Return up to `size` (at most 256 KiB) bytes of a stream from `offset`; empty at the end and in a gap.
 
-        Released ranges read as zeros on disk; they are never returned: the data stops before a gap, and at
-        its beginning nothing comes. Then `gap` tells where to go on. What is hidden is hidden; what could be the
-        beginning of a secret is not there yet (`log_mask`).
+        Released ranges read as zeros on disk, and are never returned: the data ends before a gap, and at the beginning of one
+        it is empty; then `gap` says where to go on. Secrets are redacted; bytes that could be the beginning of one are not
+        returned yet (`log_mask`).
 
         Raises:
             StoreCorrupt: The disk does not give the bytes.
@@ -98,7 +98,7 @@ class OutputLog:
         return self.look(stream, size, offset)[0]
 
     def look(self, stream: int, size: int, offset: int) -> tuple[bytes, HiddenSpans]:
-        """Return what `pread` does, and which of these bytes are stars for a secret.
+        """Return what `pread` does, and the spans of these bytes that are stars in place of a secret.
 
         Raises:
             StoreCorrupt: The disk does not give the bytes.
@@ -107,7 +107,7 @@ class OutputLog:
         return (data, ()) if self._mask is None or not data else self._mask.apply(self, stream, data, offset)
 
     def pread_raw(self, stream: int, size: int, offset: int) -> bytes:
-        """Return bytes as `pread` does, secrets included: never for a door.
+        """Return bytes as `pread` does, secrets included: never for a frontend.
 
         Raises:
             StoreCorrupt: The disk does not give the bytes.
@@ -121,8 +121,8 @@ class OutputLog:
             raise StoreCorrupt(
                 "store_corrupt", f"The output log cannot be read: {error.strerror}."
             ) from error
-        # Asked after the read, because `gaps` is written before the hole is punched: zeros that were read from a
-        # hole are told by now. Without a zero byte there is nothing to ask (memchr: 20 GB/s).
+        # Asked after the read: `gaps` is written before the hole is punched, so zeros that were read from a hole are listed
+        # by now. Without a zero byte there is no need to ask (memchr: 20 GB/s).
         if 0 in data:
             gap = self.gap(stream)
             if gap is not None and gap[0] < offset + len(data) and offset < gap[1]:
@@ -130,10 +130,10 @@ class OutputLog:
         return data
 
     def read_plain(self, stream: int, buffer: bytearray, offset: int) -> int:
-        """Fill `buffer` with bytes of a stream, like `pread` but without a new object for them; return how many.
+        """Fill `buffer` with bytes of a stream, as `pread` would but without a new object for them; return how many.
 
-        Nothing is hidden here: to look for a text that is then read by `pread`. 0: at the end, or where there are
-        zero bytes: `pread` knows whether they were written or released.
+        Nothing is redacted here: it serves to look for a text, which is then read by `pread`. 0: at the end, or where there
+        are zero bytes, since only `pread` finds out whether they were written or released.
         """
         fd = self._open(stream)
         if fd == _CLOSED:
@@ -141,16 +141,16 @@ class OutputLog:
         try:
             count = os.preadv(fd, [buffer], offset)
         except OSError:
-            return 0  # `pread` tells
+            return 0  # `pread`, which comes next, reports the error
         return 0 if buffer.find(0, 0, count) >= 0 else count
 
     def size(self, stream: int) -> int:
-        """Return the bytes of a stream that can be read (merged and pty output are stream 0)."""
+        """Return the number of readable bytes of a stream (merged and pty output are stream 0)."""
         size = _size(self._open(stream))
         return size if self._mask is None or not size else self._mask.visible_end(self, stream, size)
 
     def gap(self, stream: int) -> tuple[int, int] | None:
-        """Return the released range [from, to) of a stream; None when everything is there. Always read anew."""
+        """Return the released range [from, to) of a stream; None when everything is there. Read anew at each call."""
         try:
             fd = os.open(f"{self._folder}/gaps", os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
@@ -159,6 +159,7 @@ class OutputLog:
             raw = os.pread(fd, 4096, 0)
         finally:
             os.close(fd)
+        # The last complete line counts: a crash may have torn a line behind it.
         words = raw[: raw.rfind(b"\n") + 1].rpartition(b"\n")[0].rpartition(b"\n")[2].split()
         if len(words) != 4 or not all(word.isdigit() for word in words):
             return None
@@ -166,23 +167,23 @@ class OutputLog:
         return (start, end) if start < end else None
 
     def runs(self) -> Iterator[IdxRecord]:
-        """Yield all idx records, oldest first. Reads the whole file: not for the event loop."""
+        """Yield all index records, oldest first. Reads the whole file: not for the event loop."""
         fd = self._open(_IDX)
         if fd != _CLOSED:
             yield from IdxReader(fd).records()
 
     def read(self, cursor: Cursor, limit_bytes: int) -> list[OutputChunk]:
-        """Return output from `cursor` on in the order it was written; stop when `limit_bytes` are reached.
+        """Return output from `cursor` on in the order of writing; stop when `limit_bytes` are reached.
 
-        Empty means caught up. Up to 256 KiB it may run on the event loop. The order of bytes written within the
-        same moment to both streams is the order in which the keeper took them from two pipes.
+        Empty means caught up. Up to 256 KiB it may run on the event loop. Bytes that were written to both streams within the
+        same moment are in the order in which the keeper took them from the two pipes.
         """
-        # Sizes before idx: whatever they count is then told by idx, since a run is recorded before its bytes.
+        # Sizes before the index: a run is recorded before its bytes, so the index explains every byte that is counted here.
         sizes = (_size(self._open(0)), _size(self._open(1)))
         taking = _Taking(self, cursor, limit_bytes)
         if taking.is_behind(sizes):
             for time_ns, stream, ends in _segments(self._open(_IDX), cursor, sizes):
-                # The other stream too: a segment spans both where records between were released or lost.
+                # The other stream, too: a segment covers both where records in between were released or lost.
                 taking.take(stream, ends[stream], time_ns)
                 taking.take(1 - stream, ends[1 - stream], time_ns)
                 if taking.budget <= 0 or not taking.is_behind(sizes):
@@ -192,6 +193,7 @@ class OutputLog:
     def tail_cursor(self, limit_bytes: int) -> Cursor:
         """Return the cursor `limit_bytes` before the end, in the order of writing."""
         sizes = (_size(self._open(0)), _size(self._open(1)))
+        # The index orders both streams' bytes as one sequence: look for the run that holds this position of it.
         target = sum(sizes) - limit_bytes
         if target <= 0:
             return BEGINNING
@@ -202,7 +204,7 @@ class OutputLog:
             reader = idx.records(idx.last_where(lambda record: record.start <= target))
             records = [record for record, _ in zip(reader, range(2), strict=False)]
         if not records or records[0].start > target:
-            stderr = min(sizes[1], limit_bytes // 2)  # no idx: half of each
+            stderr = min(sizes[1], limit_bytes // 2)  # without an index: half of the limit for each stream
             return Cursor(max(0, sizes[0] - (limit_bytes - stderr)), sizes[1] - stderr)
         ends = totals(records[1]) if len(records) > 1 else sizes
         place = list(totals(records[0]))
@@ -214,13 +216,14 @@ class OutputLog:
     def cursor_at(self, time_ns: int) -> Cursor:
         """Return a cursor with everything behind it that was written at `time_ns` (Unix) or later.
 
-        What was written in the tenth of a second before may lie behind it, too: so much a run of the idx spans. The end
-        of the output where nothing was written since.
+        What was written up to a tenth of a second earlier may be behind it, too: a run of the index covers so much. If
+        nothing was written since, the cursor is the end of the output.
         """
         sizes = (_size(self._open(0)), _size(self._open(1)))
         fd = self._open(_IDX)
         if fd == _CLOSED:
             return BEGINNING
+        # A record has the time of its run's first byte; the last one may be a tenth of a second younger.
         begin = time_ns - _RUN_NS
         idx = IdxReader(fd)
         for record in idx.records(idx.last_where(lambda record: record.time_ns < begin)):
@@ -233,7 +236,7 @@ class OutputLog:
         """Return the last `limit_bytes` (at most 256 KiB on the event loop) of output, both streams in order."""
         cursor = self.tail_cursor(limit_bytes)
         chunks: list[OutputChunk] = []
-        # `read` charges for every chunk, so one call may stop early.
+        # `read` counts every chunk's record, too, so a single call may stop early.
         while (more := self.read(cursor, limit_bytes)) and sum(
             len(chunk.data) for chunk in chunks
         ) < limit_bytes:
@@ -256,7 +259,7 @@ class OutputLog:
 
 
 def _segments(fd: int, cursor: Cursor, sizes: tuple[int, int]) -> Iterator[tuple[int, int, tuple[int, int]]]:
-    """Yield (time, stream, ends of both streams) for the runs from the one that holds the cursor's first byte."""
+    """Yield (time, stream, ends of both streams) for each run, from the one that holds the cursor's first byte."""
     before: IdxRecord | None = None
     if fd != _CLOSED:
         idx = IdxReader(fd)
@@ -276,9 +279,9 @@ def _segments(fd: int, cursor: Cursor, sizes: tuple[int, int]) -> Iterator[tuple
 
 
 class _Taking:
-    """One `read` in progress: chunks taken so far, the position of both streams, the budget left.
+    """One `read` in progress: the chunks so far, the position of both streams, the budget that is left.
 
-    Each stream is read ahead in one pread, because runs may be only some bytes long.
+    Each stream is read ahead by one pread(2), because a run may be only a few bytes long.
     """
 
     __slots__ = ("_ahead", "_log", "budget", "chunks", "position")
@@ -294,7 +297,7 @@ class _Taking:
         return self.position[0] < ends[0] or self.position[1] < ends[1]
 
     def take(self, stream: int, end: int, time_ns: int) -> None:
-        """Take the bytes of a stream from its position up to `end`, as far as budget and file reach."""
+        """Take the bytes of a stream from its position to `end`, as far as budget and file allow."""
         while self.position[stream] < end and self.budget > 0:
             offset = self.position[stream]
             data = self._bytes_at(stream, offset, end)
@@ -303,7 +306,7 @@ class _Taking:
             else:
                 gap = self._log.gap(stream)
                 if gap is None or not gap[0] <= offset < gap[1]:
-                    return  # shorter than idx tells (a machine crash): what is there goes on with the next run
+                    return  # shorter than the index says (a machine crash): the next run continues here
                 stop = gap[1]
             self.chunks.append(
                 OutputChunk(
@@ -316,7 +319,8 @@ class _Taking:
                 )
             )
             self.position[stream] = stop
-            self.budget -= len(data) + IDX.size  # the record counts: runs of one byte are work too
+            # The record counts, too: many runs of one byte are work as well.
+            self.budget -= len(data) + IDX.size
 
     def _bytes_at(self, stream: int, offset: int, end: int) -> bytes:
         start, ahead, _ = self._ahead[stream]
@@ -328,10 +332,10 @@ class _Taking:
 
 
 def _open_quietly(path: str) -> int:
-    """Open for reading; the time of the last read is not written down, which would be work for every read of what grows."""
+    """Open for reading without recording the time of the last access, which would be a write for every read."""
     try:
         return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOATIME)
-    except PermissionError:  # only the owner may ask for that (open(2))
+    except PermissionError:  # only the owner may use O_NOATIME (open(2))
         return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
 
 

@@ -1,8 +1,9 @@
 """Commands that wait for their group's turn, and the groups' limits, on disk: `QueueStore`.
 
-A waiting command is one file with everything its start needs, written before anybody is told that it waits. It is
-removed after the keeper has answered, so a crash between the two leaves it behind; whoever opens the room removes
-files of commands that have a process folder: those were started, or withdrawn. Blocking: run it in a thread.
+A waiting command is one file with everything that its start needs, written before it is reported as waiting. The file is
+removed after the keeper has answered, so a crash between the two leaves it behind. Opening the store therefore removes the
+files of commands that have a process folder: those were started, or withdrawn. Blocking: run it in a thread. When a command
+gets its turn is decided in `engine`.
 """
 
 import contextlib
@@ -22,15 +23,15 @@ from outlive.protocols.frames import COPIED, WITHDRAWN, ExitRecord, encode_exit
 from outlive.protocols.keeper import CauseCode
 from outlive.store.spent_ids import SpentIds
 
-GroupKey = tuple[str, str]  # principal, name: everybody's groups are his own
+GroupKey = tuple[str, str]  # principal, name: groups of the same name belong to each principal separately
 _LIMITS = "limits.json"
-_SPENT = "spent-ids"  # of what has waited for an approval
-_END = ".end"  # ends the name of a process folder that is being made for a command that is withdrawn
+_SPENT = "spent-ids"  # the ids of commands that have waited for an approval
+_END = ".end"  # the suffix of a process folder that is being made for a withdrawn command
 
 
 @dataclass(frozen=True, slots=True)
 class WaitingCommand:
-    """What the keeper will be asked: the encoded spec, the script (empty: none), and secrets, which no file holds."""
+    """What the keeper is to start: the encoded spec, the script (empty: none), and secrets, which no file holds."""
 
     process_id: ProcessId
     spec: bytes
@@ -39,10 +40,10 @@ class WaitingCommand:
 
     @property
     def digest(self) -> str:
-        """The SHA-256, in hex, of all that decides what runs: who approves it approves exactly that.
+        """The SHA-256, in hex, of everything that decides what runs: an approval of it approves exactly that.
 
-        Over the very bytes that the keeper will get (program, words, variables with values, folder, bounds, place), the
-        script and the secrets, each with its length before it, so that no two commands have the same bytes.
+        It covers the very bytes that the keeper will get (program, words, variables with values, folder, restrictions,
+        place), the script and the secrets, each preceded by its length, so that no two commands have the same bytes.
         """
         secrets = json.dumps(sorted(self.secrets.items())).encode()
         digest = hashlib.sha256(b"outlive approval 1\0")
@@ -62,62 +63,63 @@ class QueueStore:
     """The folder `waiting` of a state folder; one writer, the server."""
 
     def __init__(self, layout: Layout, *, fit: _Fit = _write_once) -> None:
-        """Make nothing yet. `fit` calls what it is given, and finds room for it on a full disk."""
+        """Make nothing yet. `fit` calls its argument, and makes room for it on a full disk."""
         self._layout = layout
         self._folder = layout.waiting
         self._fit = fit
         self.spent = SpentIds(f"{layout.waiting}/{_SPENT}")
 
     def open(self) -> tuple[list[WaitingCommand], dict[GroupKey, int]]:
-        """Return who waits, oldest first, and the limits; a file that is damaged is left alone and ignored."""
+        """Return the waiting commands, oldest first, and the limits; a damaged file is left alone and ignored."""
         os.makedirs(self._folder, mode=0o700, exist_ok=True)
         self.spent.open()
         waiting = []
         for name in sorted(os.listdir(self._folder)):
-            if name.endswith(_END):  # a crash came before it was put in its place
+            if name.endswith(_END):  # a crash came before it was renamed into place
                 shutil.rmtree(f"{self._folder}/{name}", ignore_errors=True)
             if name.endswith(Layout.ASIDE):
                 self._end_copied(name)
             if not is_process_id(name):
                 continue
             process_id = ProcessId(name)
+            # Started or withdrawn before a crash: its process folder decides.
             if os.path.exists(self._layout.process(process_id)):
                 self.remove(process_id)
                 continue
             with contextlib.suppress(OSError, ValueError):
                 waiting.append(_decode(process_id, _read(f"{self._folder}/{name}")))
-                self.spent.add(process_id)  # an earlier version did not
+                self.spent.add(process_id)  # an earlier version has not done so
         return waiting, self._limits()
 
     def put(self, command: WaitingCommand) -> None:
-        """Keep a command; raises OSError when the disk does not take it."""
+        """Store a command; raises OSError when the disk refuses it."""
         head = b"%d\n" % len(command.spec)
         _replace(f"{self._folder}/{command.process_id}", head + command.spec + command.script)
 
     def put_asked(self, command: WaitingCommand) -> None:
-        """Keep a command whose id a person will be shown: it names no other one from now on. Raises as `put` does."""
+        """Store a command whose id a person will see: the id names no other command from now on. Raises as `put` does."""
         self.spent.add(command.process_id)
         self.put(command)
 
     def remove(self, process_id: ProcessId) -> None:
-        """Forget a command; that it is not there is a success."""
+        """Remove a command; one that is not there is a success."""
         with contextlib.suppress(FileNotFoundError):
             os.unlink(f"{self._folder}/{process_id}")
 
     def withdraw(self, command: WaitingCommand, *, cause: Cause, note: str, at_ns: int) -> bool:
         """Put the end of a command where its start would be, for good; False when it has been started.
 
-        The keeper's start and this are renames to the same place: whoever comes first has decided, and a start that
-        is read later starts nothing, whoever sent it (decision 60).
+        The keeper's start and this are both a rename to the same place: the first one decides. A start that comes later
+        starts nothing, whichever client sent it (decision 60).
 
         Args:
-            command: What does not have to run any more.
+            command: The command that does not have to run any more.
             cause: Why,
-            note: and who asked, in one sentence.
+            note: and at whose request, in one sentence.
             at_ns: The time of the end, Unix.
 
         Raises:
-            OSError: The disk does not take it; nothing is decided.
+            OSError: The disk refuses it; nothing is decided.
         """
         ended = ExitRecord(kind="failed", number=0, ended_ns=at_ns, note=WITHDRAWN)
         if not self._put_end(command, ended, cause=cause, note=note):
@@ -126,7 +128,7 @@ class QueueStore:
         return True
 
     def _end_copied(self, name: str) -> None:
-        """Call lost what waited when the folder was copied: it waits in the original, or ran there since."""
+        """Record as lost a command that waited when the folder was copied: it waits in the original, or has run there."""
         path = f"{self._folder}/{name}"
         with contextlib.suppress(OSError, ValueError):
             command = _decode(ProcessId(name.removesuffix(Layout.ASIDE)), _read(path))
@@ -135,9 +137,10 @@ class QueueStore:
             os.unlink(path)
 
     def _put_end(self, command: WaitingCommand, ended: ExitRecord, *, cause: Cause, note: str) -> bool:
+        # Made completely under another name first: a process folder is never seen half made.
         made, at_ns = f"{self._folder}/{command.process_id}{_END}", ended.ended_ns
-        told = {"cause": int(CauseCode[cause.name]), "note": note, "at_ns": at_ns}
-        done = {"out": 0, "err": 0, "descendants": 0, "gaps": False, "closed": True, **told}
+        why = {"cause": int(CauseCode[cause.name]), "note": note, "at_ns": at_ns}
+        done = {"out": 0, "err": 0, "descendants": 0, "gaps": False, "closed": True, **why}
         files = {"spec": command.spec, "exit": encode_exit(ended), "done": json.dumps(done).encode()}
         files |= dict.fromkeys((*STREAM_FILES, "idx"), b"")
         try:
@@ -147,7 +150,7 @@ class QueueStore:
         return True
 
     def keep_limits(self, limits: Mapping[GroupKey, int]) -> None:
-        """Replace the limits; raises OSError when the disk does not take them."""
+        """Replace the limits; raises OSError when the disk refuses them."""
         rows = [[principal, name, limit] for (principal, name), limit in sorted(limits.items())]
         _replace(f"{self._folder}/{_LIMITS}", json.dumps(rows).encode())
 
@@ -159,11 +162,11 @@ class QueueStore:
 
 
 class _PlaceTaken(Exception):
-    """The keeper was first."""
+    """The keeper's start came first."""
 
 
 def _make_folder(made: str, files: Mapping[str, bytes], *, place: str) -> None:
-    """Make a folder with these files and give it its place; nothing of it is left when that fails."""
+    """Make a folder with these files and rename it into place; nothing of it is left if that fails."""
     os.mkdir(made, 0o700)
     try:
         for name, content in files.items():

@@ -1,12 +1,11 @@
-"""The registry: which processes there are and were, in SQLite (WAL), for lists and for the time after their end.
+"""The registry: which processes there are and were, in SQLite (WAL), for lists and for the time after their end: `Registry`.
 
-An index, never the truth: the process folders are. Writes go through one thread (`writer`) and are seen by reads
+It is an index and never the truth: the process folders are. Writes go through one thread (`writer`) and are visible to reads
 at once, also before they are committed; reads run in another thread. Nothing here blocks the event loop.
 
-Which index finds the processes of a filter: `select_processes`, pure. It makes the SQL, `registry` runs it.
-
-Each query names the index it walks, newest id first, and stops at the limit: SQLite without statistics (it never gets any
-here) would choose by counting columns. So a question whose answer is empty is answered by an empty range of an index.
+`select_processes` chooses the index that finds the processes of a filter; it is pure, and `Registry` runs its SQL. Each query
+names the index that it walks, newest id first, and stops at the limit. SQLite itself would choose by counting columns, since
+it never gets statistics here. So a query whose answer is empty walks only an empty range of an index.
 """
 
 import asyncio
@@ -60,12 +59,13 @@ def select_processes(wanted: ProcessFilter, *, limit: int, left_out: Sequence[st
 def _walks(wanted: ProcessFilter) -> list[_Walk]:
     """Return the ranges of indexes to walk: a source, the condition that bounds it, its parameters.
 
-    The rarest comes first: what still runs is little, whatever the history is.
+    The rarest condition is chosen first: few processes run, however long the history is.
     """
+    # Every index of a principal begins with `is_detached`, so a filter for both kinds walks two ranges.
     states = _states(wanted)
     kinds = (False, True) if wanted.detached is None else (wanted.detached,)
     if wanted.principal is None:
-        return [("processes", "", [])]  # asked by ourselves only: by a connection or a command's id
+        return [("processes", "", [])]  # only the server itself asks so: by a connection or a command's id
     if wanted.command_id is not None:
         return [("processes INDEXED BY processes_by_command_id", "", [])]
     if states is not None and states <= NOT_ENDED:
@@ -99,21 +99,21 @@ def _by_state(principal: str, states: frozenset[State], kinds: tuple[bool, ...])
 
 
 def _left_over(principal: str) -> list[_Walk]:
-    """Return the walk over what has ended and left others running: active, too."""
+    """Return the walk over processes that have ended and left descendants running: these count as active, too."""
     key = "principal = ? AND descendants > 0 AND state NOT IN (SELECT value FROM json_each(?)) AND "
     live = json.dumps([state.value for state in sorted(NOT_ENDED)])
     return [("processes INDEXED BY processes_left", key, [principal, live])]
 
 
 def _states(wanted: ProcessFilter) -> frozenset[State] | None:
-    """Return the states that fit; None where all do."""
+    """Return the states that fit the filter; None where all do."""
     if wanted.active is None:
         return wanted.states
     fitting = frozenset(NOT_ENDED) if wanted.active else frozenset(State) - frozenset(NOT_ENDED)
     return fitting if wanted.states is None else fitting & wanted.states
 
 
-# Spelled out here because inside the class `list` is the method.
+# Named here because inside the class `list` is the method.
 _Stored = list[StoredProcess]
 _Candidates = list[Candidate]
 _Rows = list[tuple[object, ...]]
@@ -142,15 +142,15 @@ def _always() -> bool:
 
 
 class Registry:
-    """Rows of processes by id. `async with` opens it; leaving commits what is pending.
+    """Rows of processes by id. `async with` opens it; leaving it commits what is pending.
 
-    Used from one event loop; `put` and `remove` return at once.
+    To be used from one event loop; `put` and `remove` return at once.
     """
 
     def __init__(self, path: str, *, takes_writes: Callable[[], bool] = _always) -> None:
-        """Keep the rows in the file `path`; `on_committed`, if set, is called on the loop with rows that are safe.
+        """Store the rows in the file `path`; `on_committed`, if set, is called on the loop with rows that are safe.
 
-        `takes_writes` tells whether the disk does, where the file could not be opened; it may block.
+        `takes_writes` returns whether the disk can be written, when the file could not be opened; it may block.
         """
         self._path = path
         self._takes_writes = takes_writes
@@ -160,14 +160,13 @@ class Registry:
         self._writer: RegistryWriter | None = None
         self._connection: sqlite3.Connection | None = None
         self._turn: AbstractContextManager[object] = contextlib.nullcontext()
-        self.is_in_memory = (
-            False  # where the disk takes nothing: `move_to_disk` is to be called when it does again
-        )
+        # True while the disk refuses writes; `move_to_disk` is to be called once it accepts them again.
+        self.is_in_memory = False
 
     async def __aenter__(self) -> Self:
-        """Open the file (set aside and begun anew when it is damaged) and start the writing thread.
+        """Open the file (a damaged one is set aside, and a new one begun) and start the writing thread.
 
-        Where the disk takes no writes the registry is in memory, with what the file has.
+        If the disk refuses writes, the registry is in memory, with what the file holds.
 
         Raises:
             StoreCorrupt: Not even a new file can be used.
@@ -186,6 +185,7 @@ class Registry:
             except (sqlite3.Error, OSError):
                 if self._takes_writes():
                     raise
+            # In memory one connection serves both threads, in turns.
             self._connection = open_in_memory(self._path)
             self._turn, self.is_in_memory = threading.Lock(), True
             return RegistryWriter(self._connection, committed, turn=self._turn)
@@ -198,11 +198,11 @@ class Registry:
 
     @property
     def is_refused(self) -> bool:
-        """Whether the disk has refused what was written last: it is kept in memory, and tried again."""
+        """Whether the disk refused the last transaction: its rows stay in memory, and it is tried again."""
         return self._writer is not None and self._writer.is_refused
 
     async def move_to_disk(self) -> None:
-        """Put the registry, which is in memory, into its file; where that is refused it stays where it is."""
+        """Move the registry from memory into its file; if the disk refuses that, it stays in memory."""
         writer, path, takes_writes = self._opened, self._path, self._takes_writes
 
         def open_file() -> sqlite3.Connection:
@@ -217,36 +217,38 @@ class Registry:
         self.is_in_memory = not await asyncio.to_thread(move)
 
     async def __aexit__(self, *_exception: object) -> None:
-        """Commit what is pending and close."""
+        """Commit what is pending, and close."""
         writer, connection = self._writer, self._connection
         if writer is not None and connection is not None:
             loop = asyncio.get_running_loop()
+            # Shielded: a server that is cancelled must still commit what is pending.
             await asyncio.shield(loop.run_in_executor(self._reader, writer.close))
             await asyncio.shield(loop.run_in_executor(self._reader, connection.close))
         self._reader.shutdown(wait=False)
 
     def put(self, *stored: StoredProcess) -> None:
-        """Keep these states of processes; committed within milliseconds, readable at once."""
+        """Store these states of processes; committed within milliseconds, readable at once."""
         self._opened.put(stored)
 
     def remove(self, process_ids: Iterable[str]) -> None:
-        """Forget processes: reads see them no more."""
+        """Remove processes: reads do not see them any more."""
         self._opened.remove([*process_ids])
 
     async def flush(self) -> None:
-        """Return when everything put before is committed: then it survives SIGKILL.
+        """Return when everything put before is committed, so that it survives SIGKILL.
 
-        Or when the disk refuses it (`is_refused`): what can be rebuilt from the folders waits in memory then.
+        Also when the disk refuses it (`is_refused`): then the rows wait in memory, and can be rebuilt from the folders.
 
         Raises:
-            BackendUnavailable: The disk did not take it within 10 s.
+            BackendUnavailable: The disk did not accept it within 10 s.
         """
         writer = self._opened
         if await asyncio.to_thread(writer.flush, _DEADLINE_S) == "late":
             raise BackendUnavailable("timeout", "The registry was not written within 10 s.")
 
     async def find(self, process_id: str) -> StoredProcess | None:
-        """Return one process; None when the registry does not know it."""
+        """Return one process; None when the registry has none with this id."""
+        # Rows that are not committed yet are newer than those in the file.
         pending = self._opened.pending().get(process_id)
         if pending is not None or process_id in self._opened.removed():
             return pending
@@ -258,6 +260,7 @@ class Registry:
     async def list(self, wanted: ProcessFilter, *, limit: int, without: Iterable[str] = ()) -> _Stored:
         """Return at most `limit` processes, newest first, leaving out the ids in `without`."""
         left_out = set(without)
+        # What is not committed yet replaces its row in the file: the query leaves it out, and it is added behind.
         pending = {one: row for one, row in self._opened.pending().items() if one not in left_out}
         removed = self._opened.removed()
         query, values = select_processes(wanted, limit=limit, left_out=[*left_out, *pending, *removed])
@@ -293,12 +296,11 @@ class Registry:
         return found | pending
 
     async def removable(self, clock: RetentionClock) -> _Candidates:
-        """Return what retention may choose from: ended and closed, with nothing left of the tree; ends by `clock`."""
+        """Return what retention may choose from: ended, closed, without descendants; times of the end by `clock`."""
         candidates: _Candidates = []
         after = ""
-        while rows := await self._read(
-            _REMOVABLE, [after, _SLICE]
-        ):  # other questions have their turns between
+        # In slices, so that other queries get their turn in between.
+        while rows := await self._read(_REMOVABLE, [after, _SLICE]):
             candidates += await asyncio.to_thread(_candidates, rows, clock)
             after = str(rows[-1][0])
         return candidates
@@ -309,7 +311,7 @@ class Registry:
         return int(str(rows[0][0])) if rows else 0
 
     def count_to(self, name: str, value: int) -> None:
-        """Set a counter."""
+        """Set a counter; committed soon."""
         self._opened.count_to(name, value)
 
     @property
@@ -341,7 +343,7 @@ def _reading(path: str) -> sqlite3.Connection:
 
 
 def _stored(rows: _Rows) -> _Stored:
-    # A thousand rows take 20 ms to become records: not on the loop.
+    # A thousand rows take 20 ms to become records: not on the event loop.
     return [StoredProcess.from_row(row) for row in rows]
 
 

@@ -1,6 +1,6 @@
-"""One process as the registry keeps it: `StoredProcess`, and `ProcessFilter`, which selects some of them.
+"""One process as the registry stores it: `StoredProcess`, and `ProcessFilter`, which selects some of them.
 
-Pure: translates between records and SQLite rows, runs no SQL.
+Pure: translates between records and SQLite rows. SQL is run in `registry` and `writer`; the tables are in `schema`.
 """
 
 import json
@@ -20,7 +20,7 @@ from outlive.store.retention import BootTime
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
-_UNCOUNTED = -1  # in `lost_bytes`: output is lost, and how much is not known
+_UNCOUNTED = -1  # in `lost_bytes`: output is lost, and it is not known how much
 _SHELLS: Mapping[str, ShellKind] = {"bash": "bash", "zsh": "zsh", "fish": "fish"}
 
 
@@ -35,19 +35,19 @@ def to_ns(moment: datetime) -> int:
 
 
 def read_sandbox(view: object) -> Sandbox:
-    """Return what `Sandbox.view` made; nothing stands for none."""
+    """Return the sandbox that `Sandbox.view` described; anything else stands for none."""
     if not isinstance(view, dict):
         return Sandbox()
     return Sandbox(profile=Profile(str(view["profile"])), features=tuple(map(str, view["features"])))
 
 
 def encode_terminal(note: TerminalNote) -> dict[str, str]:
-    """Return what is kept of a terminal."""
+    """Return what is stored of a terminal."""
     return {"name": note.name, "key": note.key, "shell": note.shell}
 
 
 def read_terminal(kept: object) -> TerminalNote | None:
-    """Return what `encode_terminal` made; None for a process that is no terminal."""
+    """Return the terminal that `encode_terminal` described; None for a process that is no terminal."""
     if not isinstance(kept, dict):
         return None
     return TerminalNote(
@@ -55,18 +55,21 @@ def read_terminal(kept: object) -> TerminalNote | None:
     )
 
 
-# Order of the columns; `processes` in schema.py has exactly these.
+# In the order of the columns; the table `processes` in schema.py has exactly these.
 COLUMNS = (
+    # Which process it is, and whose.
     "process_id",
     "command_id",
     "principal",
     "connection_id",
     "request_id",
+    # How it was started.
     "command",
     "shell",
     "cwd",
     "stdio",
     "stdin",
+    # Its life, and its end. Times are Unix nanoseconds.
     "state",
     "pid",
     "cause",
@@ -76,6 +79,7 @@ COLUMNS = (
     "created_ns",
     "started_ns",
     "ended_ns",
+    # Its output: the sizes now, the sizes at completion (bytes behind these are descendants'), and whether it may grow.
     "stdout_bytes",
     "stderr_bytes",
     "complete_stdout",
@@ -84,12 +88,14 @@ COLUMNS = (
     "is_closed",
     "has_gaps",
     "descendants",
+    # What the caller asked for.
     "is_detached",
     "timeout_s",
     "grace_s",
     "output_limit",
     "tags",
     "group_name",
+    # Added by later migrations, in their order; texts of several members are JSON.
     "sandbox",
     "secret_names",
     "terminal",
@@ -103,10 +109,10 @@ COLUMNS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredProcess:
-    """A record and what else the engine needs to serve the process again.
+    """A record, and what else the engine needs to serve the process again.
 
-    `complete` is the end of the output at completion: later bytes belong to descendants. `ended_boot` is the moment
-    when its end became known, by the clock since boot.
+    `complete` is the end of the output at completion: later bytes belong to descendants. `ended_boot` is the moment at which
+    its end became known, by the clock since boot.
     """
 
     record: ProcessRecord
@@ -211,6 +217,7 @@ class StoredProcess:
         )
         complete = None
         if complete_stdout is not None and complete_stderr is not None:
+            # Both or none: one alone would be a row that a crash has torn.
             complete = Cursor(complete_stdout, complete_stderr)
         boot_id, boottime_ns = row.text("ended_boot_id"), row.number("ended_boottime_ns")
         ended = None if boot_id is None or boottime_ns is None else BootTime(boot_id, boottime_ns)
@@ -220,7 +227,7 @@ class StoredProcess:
 
 
 def _text(text: str | None) -> str | None:
-    # SQLite stores UTF-8 only: undecodable bytes of a command (surrogates) are shown as U+FFFD.
+    # SQLite stores UTF-8 only: undecodable bytes of a command (surrogates) become U+FFFD.
     if text is None or text.isascii():
         return text
     return text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
@@ -262,9 +269,9 @@ class _Row(dict[str, object]):
 class ProcessFilter:
     """Which processes to list; None means any. `before` is the last id of the previous page.
 
-    `active` asks for processes of which something runs: the main process, or what it has left behind (True); or for those whose
-    main process has ended (False). `tags` must all match.
-    `since` is a process id: that one and later ones. `text` stands in the command, ASCII letters in either case.
+    `active` selects processes of which something runs: the main process, or descendants that it left (True); or those whose
+    main process has ended (False). All `tags` must match. `since` is a process id: that one and later ones. `text` is contained
+    in the command, ASCII letters in either case.
     """
 
     principal: str | None = None
@@ -282,7 +289,7 @@ class ProcessFilter:
     before: str | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what no process can have.
+        """Refuse values that no process can have.
 
         Raises:
             InvalidRequest: A tag without a name.
@@ -290,7 +297,7 @@ class ProcessFilter:
         check_tags(self.tags or {})
 
     def matches(self, record: ProcessRecord) -> bool:
-        """Tell whether `record` is one of them (the same decision as `where`)."""
+        """Return whether `record` is selected (the same decision as `where`)."""
         owner = record.owner
         return (
             (self.principal is None or owner.principal == self.principal)
@@ -329,6 +336,7 @@ class ProcessFilter:
             if wanted is not None:
                 clauses.append(f"{column} = ?")
                 values.append(wanted)
+        # The table of tags finds candidates by one tag only; here every tag is checked.
         for name, value in (self.tags or {}).items():
             clauses.append("EXISTS (SELECT 1 FROM json_each(tags) WHERE key = ? AND value = ?)")
             values += [name, value]
@@ -341,7 +349,8 @@ class ProcessFilter:
             clauses.append("state IN (SELECT value FROM json_each(?))")
             values.append(json.dumps([state.value for state in self.states]))
         if self.text is not None:
-            clauses.append("instr(lower(command), lower(?)) > 0")  # SQLite's lower knows ASCII, as `_lower`
+            # SQLite's lower() changes ASCII letters only, as `_lower`.
+            clauses.append("instr(lower(command), lower(?)) > 0")
             values.append(self.text)
         if self.since is not None:
             clauses.append("process_id >= ?")

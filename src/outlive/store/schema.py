@@ -1,7 +1,7 @@
-"""The registry's tables and how an older file becomes the newest one: migrations by `PRAGMA user_version`.
+"""The registry's tables, and how an older file is brought to the newest version: migrations by `PRAGMA user_version`.
 
-The registry is an index and can be rebuilt from the process folders; so a file that is damaged, or that a newer
-program wrote, is set aside rather than repaired.
+The registry is an index and can be rebuilt from the process folders. So a file that is damaged, or that a newer program wrote,
+is set aside rather than repaired. Reading and writing rows is the business of `registry` and `writer`.
 """
 
 import contextlib
@@ -12,8 +12,9 @@ from urllib.parse import quote
 
 AUDIT_LOG = "audit_log"  # the counter that names the audit log (`AuditTrail.log_number`)
 
-# One script for each version; released ones never change. The columns are `rows.COLUMNS`, in that order.
+# One script for each version; a released one never changes. The columns are `rows.COLUMNS`, in that order.
 MIGRATIONS = (
+    # 1: one row for each process. Partial indexes: most processes have no connection or command id, and are finished.
     """
     CREATE TABLE processes (
         process_id TEXT PRIMARY KEY NOT NULL,
@@ -55,23 +56,30 @@ MIGRATIONS = (
     CREATE INDEX processes_unfinished ON processes (process_id) WHERE is_closed = 0;
     CREATE TABLE counters (name TEXT PRIMARY KEY NOT NULL, value INTEGER NOT NULL) WITHOUT ROWID;
     """,
+    # 2: the profile in which a process runs, and the names of its secret variables.
     """
     ALTER TABLE processes ADD COLUMN sandbox TEXT;
     ALTER TABLE processes ADD COLUMN secret_names TEXT;
     """,
+    # 3: processes that are the shell of a terminal.
     """
     ALTER TABLE processes ADD COLUMN terminal TEXT;
     """,
+    # 4: processes that run elsewhere, in a container or on a node.
     """
     ALTER TABLE processes ADD COLUMN location TEXT;
     """,
+    # 5: the end by the clock since boot, by which records age (`retention`).
     """
     ALTER TABLE processes ADD COLUMN ended_boot_id TEXT;
     ALTER TABLE processes ADD COLUMN ended_boottime_ns INTEGER;
     """,
+    # 6: output that was lost.
     """
     ALTER TABLE processes ADD COLUMN lost_bytes INTEGER;
     """,
+    # 7: an index for each filter of a list (`registry.select_processes`). Tags are in a table of their own, which triggers
+    # keep up to date, so that they can be indexed.
     """
     CREATE INDEX processes_by_principal ON processes (principal, is_detached, process_id);
     CREATE INDEX processes_by_state ON processes (principal, is_detached, state, process_id);
@@ -96,6 +104,7 @@ MIGRATIONS = (
         DELETE FROM process_tags WHERE process_id = old.process_id;
     END;
     """,
+    # 8: how many secrets are redacted in the command.
     """
     ALTER TABLE processes ADD COLUMN redacted INTEGER;
     """,
@@ -107,15 +116,15 @@ def open_registry(
 ) -> sqlite3.Connection:
     """Open the registry for writing at the newest version; a file that cannot be used is set aside.
 
-    Where the disk takes no writes, as `takes_writes` tells, nothing is set aside, and the error is raised (`open_in_memory` is for that).
-
-    What is set aside keeps its name plus ".damaged-<now_s>"; the caller rebuilds the rows from the folders.
+    If the disk refuses writes, which `takes_writes` finds out, nothing is set aside and the error is raised; `open_in_memory`
+    is for that case. A file that is set aside keeps its name plus ".damaged-<now_s>"; the caller rebuilds the rows from the
+    folders.
     """
     try:
         return _open(path)
     except (sqlite3.DatabaseError, _NewerVersion):
         if not takes_writes():
-            raise  # nothing is wrong with the file: the disk takes nothing
+            raise  # the file is in order: the disk refuses writes
         for suffix in ("", "-wal", "-shm"):
             with contextlib.suppress(FileNotFoundError):
                 os.replace(path + suffix, f"{path}{suffix}.damaged-{now_s}")
@@ -123,7 +132,7 @@ def open_registry(
 
 
 def peek_counter(path: str, name: str) -> int:
-    """Return a counter from a registry that may be another program's; 0 where there is none. Changes nothing."""
+    """Return a counter of a registry that another program may be using; 0 where there is none. Changes nothing."""
     if not os.path.exists(path):
         return 0
     try:
@@ -135,7 +144,7 @@ def peek_counter(path: str, name: str) -> int:
 
 
 def set_counter(path: str, name: str, value: int) -> None:
-    """Set a counter in a registry that no server uses now; nothing where there is no registry, or none with counters."""
+    """Set a counter in a registry that no server uses now; do nothing without a registry, or without its counters."""
     if not os.path.exists(path):
         return
     with contextlib.suppress(sqlite3.Error), contextlib.closing(sqlite3.connect(path)) as connection:
@@ -148,9 +157,9 @@ class _NewerVersion(Exception):
 
 
 def open_in_memory(path: str) -> sqlite3.Connection:
-    """Return a registry in memory with what the file `path` has, as far as it can be read; the file is not touched."""
+    """Return a registry in memory with the content of the file `path`, as far as it can be read; the file is not touched."""
     connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-    # Without a -shm file, which needs room, only what was moved from the log into the file can be read.
+    # Without a -shm file, which needs room on the disk, only what was checkpointed into the main file can be read.
     for how in ("mode=ro", "immutable=1"):
         try:
             with contextlib.closing(sqlite3.connect(f"file:{quote(path)}?{how}", uri=True)) as kept:
@@ -167,16 +176,19 @@ def _open(path: str) -> sqlite3.Connection:
 
 
 def _prepare(connection: sqlite3.Connection) -> sqlite3.Connection:
-    """Bring a registry to the newest version; it is closed when that fails."""
+    """Bring a registry to the newest version; close the connection if that fails."""
     try:
         connection.execute("PRAGMA journal_mode = WAL")
-        # NORMAL: a killed program loses nothing; a machine crash may lose the newest rows, which the folders hold.
+        # NORMAL: a killed program loses nothing. A machine crash may lose the newest rows, which the folders hold.
         connection.execute("PRAGMA synchronous = NORMAL")
+        # Counted from 1: as many scripts have been applied to this file.
         version = int(connection.execute("PRAGMA user_version").fetchone()[0])
         if version > len(MIGRATIONS):
             raise _NewerVersion  # noqa: TRY301 - the connection is closed below, as for every other failure
         for number, script in enumerate(MIGRATIONS[version:], start=version + 1):
+            # Script and version in one transaction: a kill leaves the old version complete or the new one.
             connection.executescript(f"BEGIN IMMEDIATE; {script} PRAGMA user_version = {number}; COMMIT;")
+        # One read: a file that is damaged beyond its header fails here, and not at a client's first request.
         connection.execute("SELECT count(*) FROM counters").fetchone()
     except BaseException:
         connection.close()

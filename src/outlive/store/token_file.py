@@ -1,6 +1,7 @@
-"""The file that keeps the tokens of a state folder: `TokenFile`. Secrets are shown once and never kept.
+"""The file of a state folder's access tokens: `TokenFile`. A token's secret is shown once and never stored.
 
-Written whole, under a lock, by whoever creates or revokes one; the server only reads. No server has to run.
+A program that creates or revokes a token writes the whole file, under a lock; no server has to run. The server only reads it.
+What a token allows is decided in `policy.tokens`.
 """
 
 import contextlib
@@ -15,7 +16,7 @@ from outlive.core.layout import Layout
 from outlive.policy.access import Scope
 from outlive.policy.tokens import NAME, PREFIX, Token, decode_tokens, digest_of, encode_tokens
 
-_SECRET_BYTES = 32  # 256 bits
+_SECRET_BYTES = 32  # 256 bits: cannot be guessed
 _PRIVATE = 0o600
 
 
@@ -23,15 +24,15 @@ class TokenFile:
     """The tokens on disk. Every method reads the file anew."""
 
     def __init__(self, layout: Layout) -> None:
-        """Take the state folder, which exists."""
+        """Take the state folder, which has to exist."""
         self.path = layout.tokens
         self._lock = layout.tokens_lock
 
     def read(self) -> tuple[Token, ...]:
-        """Return all tokens, oldest first, expired ones too.
+        """Return all tokens, oldest first, expired ones included.
 
         Raises:
-            StoreCorrupt: The file is not what it should be.
+            StoreCorrupt: The file is damaged.
         """
         try:
             with open(self.path, "rb") as file:
@@ -48,13 +49,13 @@ class TokenFile:
         expires_at: datetime | None = None,
         acts_as_user: bool = False,
     ) -> tuple[Token, str]:
-        """Add a token and return it with its secret, which nobody can ever show again.
+        """Add a token and return it with its secret, which cannot be shown again.
 
-        Without a name it gets the next free one of token-1, token-2 and so on.
+        Without a name it gets the first free one of token-1, token-2 and so on.
 
         Raises:
             InvalidRequest: The name is taken or cannot be one.
-            StoreCorrupt: The file is not what it should be.
+            StoreCorrupt: The file is damaged.
         """
         if name is not None and not NAME.fullmatch(name):
             text = f"A token's name has up to 64 letters, digits, dots, dashes and underscores, not {name[:64]!r}."
@@ -65,7 +66,7 @@ class TokenFile:
         def add(tokens: tuple[Token, ...]) -> tuple[Token, ...]:
             taken = {token.name for token in tokens}
             if name in taken:
-                # Under the same name it would see what the old one has started.
+                # A new token of the same name would see the processes of the old one.
                 text = f"There is a token {name!r} already."
                 raise InvalidRequest(
                     "invalid_params", text, hint=f"Revoke it: `outlive token revoke {name}`."
@@ -87,11 +88,11 @@ class TokenFile:
         return made[0], secret
 
     def revoke(self, name: str) -> Token:
-        """Remove a token; a server that runs ends the connections of whoever shows it.
+        """Remove a token; a running server ends the connections that were opened with it.
 
         Raises:
             ProcessNotFound: `token_not_found`.
-            StoreCorrupt: The file is not what it should be.
+            StoreCorrupt: The file is damaged.
         """
         found: list[Token] = []
 
@@ -105,7 +106,7 @@ class TokenFile:
         return found[0]
 
     def ensure(self) -> int:
-        """Return a descriptor of the file, made if it is missing: when another takes its place, nothing links to it."""
+        """Return a descriptor of the file, which is made if it is missing; a symbolic link in its place is refused."""
         flags = os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         return os.open(self.path, flags, _PRIVATE)
 
@@ -113,12 +114,13 @@ class TokenFile:
         with self._locked():
             content = encode_tokens(change(self.read()))
             new = f"{self.path}.new"
-            with contextlib.suppress(FileNotFoundError):  # of one that was killed
+            with contextlib.suppress(FileNotFoundError):  # left by a program that was killed
                 os.unlink(new)
             fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _PRIVATE)
             with open(fd, "wb") as file:
                 file.write(content)
                 file.flush()
+                # On disk before the rename: after a crash of the machine a revoked token must stay revoked.
                 os.fsync(file.fileno())
             os.rename(new, self.path)
 

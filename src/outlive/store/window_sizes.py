@@ -1,14 +1,14 @@
-"""When a terminal's window got which size: `sizes` in the process's folder, a line for each change.
+"""The sizes of a terminal's window over time: `sizes` in the process's folder, one line for each change.
 
-An emulator that draws old output has to know how wide it was. The server writes it; a line that a crash has cut is left
-out. Blocking: for a thread.
+An emulator that draws old output has to know how wide the terminal was. The server writes the file; a line that a crash has cut
+is ignored. Blocking: for a thread.
 """
 
 import os
 from dataclasses import dataclass
 
 _FILE = "sizes"
-_MAX_BYTES = 64 * 1024  # some thousand changes: of more the newer half is kept
+_MAX_BYTES = 64 * 1024  # some thousand changes; beyond that the newer half is kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,10 +21,10 @@ class WindowSize:
 
 
 def note_size(folder: str, size: WindowSize) -> None:
-    """Note a change.
+    """Append a change.
 
     Raises:
-        OSError: The disk does not take it, or the folder is not there any more.
+        OSError: The disk refuses it, or the folder is gone.
     """
     path = f"{folder}/{_FILE}"
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
@@ -33,6 +33,7 @@ def note_size(folder: str, size: WindowSize) -> None:
         is_long = os.fstat(fd).st_size > _MAX_BYTES
     finally:
         os.close(fd)
+    # A window that is dragged by hand changes its size many times a second: the file must not grow for ever.
     if is_long:
         kept = read_sizes(folder)
         lines = b"".join(b"%d %d %d\n" % (one.offset, one.rows, one.cols) for one in kept[len(kept) // 2 :])

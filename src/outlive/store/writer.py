@@ -1,7 +1,7 @@
-"""The one thread that writes the registry: takes what is pending, commits it in one transaction, tells so.
+"""The one thread that writes the registry: takes what is pending, commits it in one transaction, and reports it.
 
-Pending rows are a dict by process id, newest wins: a slow disk makes transactions larger, never a queue longer
-than the number of processes.
+Pending rows are a dict by process id, in which a newer row replaces an older one. So a slow disk makes transactions larger, but
+never makes a queue longer than the number of processes. Reads are in `registry`.
 """
 
 import contextlib
@@ -20,16 +20,16 @@ _logger = logging.getLogger(__name__)
 _PLACES = ", ".join("?" * len(COLUMNS))
 _UPSERT = f"INSERT OR REPLACE INTO processes ({', '.join(COLUMNS)}) VALUES ({_PLACES})"  # noqa: S608 - our names
 _DELETE = "DELETE FROM processes WHERE process_id = ?"
-# What the file knows of its audit log stays: an absent log has to be seen. All others only grow.
+# The file's own number of the audit log stays, so that a log that was removed is noticed. All other counters only grow.
 _MERGE = f"""
     INSERT INTO counters VALUES (?, ?)
     ON CONFLICT (name) DO UPDATE SET value = max(value, excluded.value) WHERE name <> '{AUDIT_LOG}'
 """  # noqa: S608 - our name
-# Result codes (sqlite.org/rescode.html) that say nothing of the file: its disk takes no writes.
+# Result codes (sqlite.org/rescode.html) that say nothing about the file: its disk refuses writes.
 _OF_THE_DISK = frozenset(
     {sqlite3.SQLITE_FULL, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN}
 )
-_RETRY_S = 1.0  # after a failed transaction (disk full): the rows stay pending
+_RETRY_S = 1.0  # until a failed transaction (disk full) is tried again; its rows stay pending
 
 
 class RegistryWriter:
@@ -44,16 +44,17 @@ class RegistryWriter:
     ) -> None:
         """Write through `connection`; `on_commit` is called in the writer's thread after every commit.
 
-        With `turn` the registry is in memory, where readers use the same connection, in turns.
+        With `turn` the registry is in memory, and readers use the same connection in turns.
         """
-        self.is_refused = False  # the last transaction was, by the disk
+        self.is_refused = False  # whether the disk refused the last transaction
         self._turn = contextlib.nullcontext() if turn is None else turn
         self._is_in_memory = turn is not None
-        self._forgotten: set[str] = set()  # removed in memory: the file may have them
+        self._forgotten: set[str] = set()  # ids removed while in memory: the file may still have their rows
         self._move: tuple[Callable[[], sqlite3.Connection], Callable[[], None]] | None = None
         self._connection = connection
         self._on_commit = on_commit
         self._changed = threading.Condition()
+        # Rows that wait, and rows that are being written now: a failed transaction puts these back.
         self._rows: dict[str, StoredProcess] = {}
         self._writing: dict[str, StoredProcess] = {}
         self._removed: set[str] = set()
@@ -65,9 +66,9 @@ class RegistryWriter:
         self._thread.start()
 
     def put(self, rows: Sequence[StoredProcess]) -> None:
-        """Write these states of processes soon; older pending ones are forgotten.
+        """Write these states of processes soon; they replace older pending ones.
 
-        Together: the thread wakes with the first notice, and would wait for this lock before each further one.
+        All in one call: the thread wakes at the first notice, and each further call would wait for the lock that it holds.
         """
         ids = [row.record.process_id for row in rows]
         with self._changed:
@@ -84,37 +85,38 @@ class RegistryWriter:
             self._changed.notify()
 
     def count_to(self, name: str, value: int) -> None:
-        """Remember a counter's value soon."""
+        """Store a counter's value soon."""
         with self._changed:
             self._counters[name] = value
             self._changed.notify()
 
     def pending(self) -> dict[str, StoredProcess]:
-        """Return what is not committed yet, by process id."""
+        """Return the rows that are not committed yet, by process id."""
         with self._changed:
             rows = {one: row for one, row in self._writing.items() if one not in self._removed}
             return {**rows, **self._rows}
 
     def removed(self) -> set[str]:
-        """Return the ids whose rows are still there and must not be seen any more."""
+        """Return the ids whose rows still exist and must not be seen any more."""
         with self._changed:
             return (self._removed | self._removing).difference(self._rows)
 
     def flush(self, timeout_s: float) -> Literal["committed", "refused", "late"]:
-        """Wait until everything put before is committed, the disk refuses it, or that takes too long. Blocks."""
+        """Wait until everything put before is committed, the disk refuses it, or `timeout_s` is over. Blocks."""
 
         def is_committed() -> bool:
             return not self._has_work() and not self._is_writing
 
         with self._changed:
+            # A refused disk would let every caller wait for the whole time: report that at once.
             if self._changed.wait_for(lambda: is_committed() or self.is_refused, timeout_s):
                 return "committed" if is_committed() else "refused"
             return "late"
 
     def move(self, open_file: Callable[[], sqlite3.Connection], moved: Callable[[], None]) -> bool:
-        """Put everything that is in memory into the file that `open_file` opens, and write there from now on. Blocks.
+        """Move everything from memory into the file that `open_file` opens, and write there from now on. Blocks.
 
-        Returns whether it was possible. Both are called in the writer's thread, `moved` before anything else is written.
+        Returns whether that was possible. Both callables run in the writer's thread, `moved` before anything else is written.
         """
         with self._changed:
             self._move = (open_file, moved)
@@ -140,7 +142,7 @@ class RegistryWriter:
             self._connection.close()
 
     def _write_batch(self) -> bool:
-        """Write what is pending, waiting for it; return whether to go on."""
+        """Wait for pending rows and write them; return whether to go on."""
         with self._changed:
             self._changed.wait_for(lambda: self._has_work() or self._is_closing or self._move is not None)
             if self._move is not None:
@@ -164,6 +166,7 @@ class RegistryWriter:
                 )
             with self._changed:
                 self.is_refused = (error.sqlite_errorcode & 0xFF) in _OF_THE_DISK
+                # Newer rows, which came during the transaction, win over those that are put back.
                 self._rows = {**self._writing, **self._rows}
                 self._removed |= removed
                 self._counters = {**counters, **self._counters}
@@ -189,7 +192,7 @@ class RegistryWriter:
             self._forgotten = (self._forgotten | removed).difference(row.record.process_id for row in rows)
 
     def _carry_over(self, open_file: Callable[[], sqlite3.Connection], moved: Callable[[], None]) -> None:
-        """Move what is in memory into the file; on a disk that refuses it again everything stays as it is."""
+        """Move the rows from memory into the file; if the disk refuses again, everything stays as it is."""
         try:
             file = open_file()
         except (sqlite3.Error, OSError):
@@ -203,7 +206,7 @@ class RegistryWriter:
         except sqlite3.Error:
             file.close()
             return
-        moved()  # readers may still be at the one in memory: it goes with the last of them
+        moved()  # a reader may still use the connection in memory: it closes with the last reference
         self._connection, self._turn, self._is_in_memory = file, contextlib.nullcontext(), False
         self._forgotten = set()
 
