@@ -1,10 +1,12 @@
-"""How many HTTP connections there may be, and how long one may take to say what it wants: `ConnectionLimiter`.
+"""How many HTTP connections there may be, and how long one may take to send a request: `ConnectionLimiter`.
 
-Thousands of connections that ask nothing, or ask a byte a minute, must not keep anybody else out: when it is crowded,
-whoever has been idle for the longest time makes room, and nobody is waited for longer than a deadline. Once a request
-is there it may take as long as it likes; WebSocket connections are counted elsewhere.
+Thousands of connections that send nothing, or one byte a minute, must not keep other callers out. When the limit is reached, the
+connection that has been idle for the longest time is closed, and an incomplete request is refused after a deadline. A complete
+request may take as long as it likes. WebSocket connections are not counted here: `http_server` hands them over and they leave
+this limiter.
 
-Time in which the loop did not turn is nobody's idleness: what a connection has sent lay in the kernel meanwhile (decision 146).
+Time in which the event loop did not run is not counted as idle time: the client's bytes lay in the kernel meanwhile (decision
+146).
 """
 
 from collections.abc import Callable
@@ -16,24 +18,25 @@ from outlive.keeper.common.callers import AcceptTurns
 SWEEP_S = 1.0  # between two sweeps of a loop that is not late
 
 _HEAD_S = 10.0  # from the connection, or a request's first byte, to the end of its head
-_BODY_S = 120.0  # from there to the end of its body: 16 MiB at 140 KB/s
-# A connection that has just come makes no room yet: its request is on its way, or not read yet. As many again as there may be get in
-# beside such ones; in a greater crowd it keeps its place until the loop has had turns enough to read what lay there.
+_BODY_S = 120.0  # from the end of the head to the end of the body: 16 MiB at 140 KB/s
+# A new connection is not closed to make room at once: its request may be on its way, or may lie unread in the kernel. Up to twice
+# the limit may therefore be open. Above that, a new connection is safe only until the loop has had enough turns to read its
+# bytes.
 _CHANCE_S = 3.0
 _CHANCE_TURNS = 8
 
 
 class ConnectionPhase(Enum):
-    """What a connection is waited for."""
+    """What has to come next on a connection."""
 
-    HEAD = auto()  # a request line and headers (or the first byte of them)
-    BODY = auto()
-    ANSWER = auto()  # from us
-    REST = auto()  # answered; kept alive for another request
+    HEAD = auto()  # a request line and headers, from the client
+    BODY = auto()  # the rest of the request, from the client
+    ANSWER = auto()  # the response, from this server
+    REST = auto()  # nothing: the request was answered, and the connection is kept alive for another one
 
 
 class LimitedConnection(Protocol):
-    """A connection as the turnstile sees it; `since` is when its phase began, in seconds that were served."""
+    """A connection as the limiter sees it; `since` is when its phase began, in seconds during which the loop ran."""
 
     phase: ConnectionPhase
     since: float
@@ -43,54 +46,61 @@ class LimitedConnection(Protocol):
         """Whether no answer is being made or sent."""
 
     def turn_away(self, status: int) -> None:
-        """End the connection, telling why if it can be told."""
+        """End the connection, with a status line where the client can still read one."""
 
     def drop(self) -> None:
-        """End the connection without a word."""
+        """End the connection without an answer."""
 
 
 class ConnectionLimiter:
-    """All HTTP connections of a server, the longest in their phase first. On the event loop only."""
+    """All HTTP connections of a server, the one that has waited longest first. Used on the event loop only."""
 
     def __init__(
         self, most: int, clock: Callable[[], float], soon: Callable[[Callable[[], None]], object]
     ) -> None:
-        """Let at most `most` in at a time; `soon` calls what it is given in the loop's next turn."""
+        """Allow `most` connections at a time; `soon` calls its argument in the loop's next turn (`loop.call_soon`)."""
         self._most = most
         self._soon = soon
-        self._turn = self._last_turn = 0  # counted in a crowd only
+        # Turns of the loop are counted only while the limit is reached: counting costs a callback in each turn.
+        self._turn = self._last_turn = 0
         self.turns = AcceptTurns()  # of Unix sockets
         self._clock = clock
         self._swept = clock()
-        self._lost_s = 0.0  # in which the loop did not turn
-        self._guests: dict[LimitedConnection, int] = {}  # and the turn in which each came
+        self._lost_s = 0.0  # seconds in which the loop did not run
+        # Each connection and the turn in which it was accepted. Idle ones move to the end, so the first idle one is the oldest.
+        self._connections: dict[LimitedConnection, int] = {}
 
     def __len__(self) -> int:
-        """Return how many are in."""
-        return len(self._guests)
+        """Return how many connections are open."""
+        return len(self._connections)
 
-    def enter(self, guest: LimitedConnection) -> None:
-        """Let a connection in; somebody idle makes room when it is crowded, else the newcomer leaves."""
-        if len(self._guests) >= self._most:
+    def enter(self, connection: LimitedConnection) -> None:
+        """Count a new connection; at the limit an idle one is closed for it, or else the new one is."""
+        if len(self._connections) >= self._most:
             self._count_turns()
-            idle = self._who_goes()
+            idle = self._evictable()
             if idle is not None:
-                del self._guests[idle]
+                del self._connections[idle]
                 idle.drop()
-            elif not any(map(_is_new, self._guests)):
-                guest.drop()
+            elif not any(map(_is_new, self._connections)):
+                connection.drop()
                 return
-        self._guests[guest] = self._turn
-        self.begin(guest, ConnectionPhase.HEAD)
+        self._connections[connection] = self._turn
+        self.begin(connection, ConnectionPhase.HEAD)
 
-    def _who_goes(self) -> LimitedConnection | None:
-        idle = next((one for one in self._guests if self._may_go(one)), None)
-        if idle is None and len(self._guests) >= 2 * self._most:
+    def _evictable(self) -> LimitedConnection | None:
+        """Return the connection to close for a new one; None when there is none."""
+        idle = next((one for one in self._connections if self._is_evictable(one)), None)
+        if idle is None and len(self._connections) >= 2 * self._most:
+            # Twice the limit: new connections are closed too, if the loop has had turns enough to read their requests.
             ripe = self._turn - _CHANCE_TURNS
-            return next((one for one, turn in self._guests.items() if turn <= ripe and _is_new(one)), None)
+            return next(
+                (one for one, turn in self._connections.items() if turn <= ripe and _is_new(one)), None
+            )
         return idle
 
     def _count_turns(self) -> None:
+        """Count the loop's turns for a while; each further call prolongs it."""
         if self._last_turn <= self._turn:
             self._soon(self._tick)
         self._last_turn = self._turn + _CHANCE_TURNS + 1
@@ -100,39 +110,41 @@ class ConnectionLimiter:
         if self._turn < self._last_turn:
             self._soon(self._tick)
 
-    def begin(self, guest: LimitedConnection, phase: ConnectionPhase) -> None:
-        """Note that a connection's phase begins."""
-        guest.phase = phase
-        guest.since = self._now()
-        if phase is ConnectionPhase.REST and guest in self._guests:
-            self._guests[guest] = self._guests.pop(guest)
+    def begin(self, connection: LimitedConnection, phase: ConnectionPhase) -> None:
+        """Record that a connection's phase begins."""
+        connection.phase = phase
+        connection.since = self._now()
+        # Idle since now: behind all that have been idle for longer.
+        if phase is ConnectionPhase.REST and connection in self._connections:
+            self._connections[connection] = self._connections.pop(connection)
 
-    def leave(self, guest: LimitedConnection) -> None:
+    def leave(self, connection: LimitedConnection) -> None:
         """Forget a connection; idempotent."""
-        self._guests.pop(guest, None)
+        self._connections.pop(connection, None)
 
     def sweep(self) -> None:
-        """Turn away whoever takes too long; called when `SWEEP_S` have passed, or as soon after that as the loop comes to it."""
+        """Refuse the requests that take too long (408); called every `SWEEP_S`, later when the loop is late."""
+        # A late call means that the loop stood still, and could not read what the clients had sent.
         late_s = self._clock() - self._swept - SWEEP_S
         self._swept = self._clock()
         self._lost_s += max(0.0, late_s)
         now = self._now()
-        for guest in list(self._guests):
-            patience_s = {ConnectionPhase.HEAD: _HEAD_S, ConnectionPhase.BODY: _BODY_S}.get(guest.phase)
-            if patience_s is not None and now - guest.since > patience_s and guest.is_answered:
-                self.leave(guest)
-                guest.turn_away(408)
+        for connection in list(self._connections):
+            limit_s = {ConnectionPhase.HEAD: _HEAD_S, ConnectionPhase.BODY: _BODY_S}.get(connection.phase)
+            if limit_s is not None and now - connection.since > limit_s and connection.is_answered:
+                self.leave(connection)
+                connection.turn_away(408)
 
     def _now(self) -> float:
         return self._clock() - self._lost_s
 
-    def _may_go(self, guest: LimitedConnection) -> bool:
-        is_idle = guest.phase is ConnectionPhase.REST or (
-            _is_new(guest) and self._now() - guest.since >= _CHANCE_S
+    def _is_evictable(self, connection: LimitedConnection) -> bool:
+        is_idle = connection.phase is ConnectionPhase.REST or (
+            _is_new(connection) and self._now() - connection.since >= _CHANCE_S
         )
-        return is_idle and guest.is_answered
+        return is_idle and connection.is_answered
 
 
-def _is_new(guest: LimitedConnection) -> bool:
-    """Tell whether a connection has not said yet what it wants."""
-    return guest.phase is ConnectionPhase.HEAD and guest.is_answered
+def _is_new(connection: LimitedConnection) -> bool:
+    """Tell whether a connection has not sent a whole request yet."""
+    return connection.phase is ConnectionPhase.HEAD and connection.is_answered

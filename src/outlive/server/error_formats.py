@@ -1,11 +1,11 @@
-"""In which shape a caller is told an error that no door has answered: `ErrorFormats`, the one place that decides.
+"""Errors over HTTP: the table from slug to status, the common JSON format, and `ErrorFormats`, which picks a format by path.
 
-Guard, boundary and front page answer before or beside the doors. What they say belongs to the path: problems on REST's,
-JSON-RPC on MCP's, plain JSON everywhere else. The doors bring their shapes; they do not know each other.
+The guard, the boundary and the front page answer before any frontend is reached. The format of their errors follows from the
+path: problem details on REST's paths, JSON-RPC on MCP's, {"error", "message", "hint"} everywhere else. Each frontend hands in its
+    own
+format, so that no frontend imports another; what an error means is decided where it is raised, never here.
 
-Answers that every HTTP door gives in the same shape: {"error", "message", "hint"} with the right status.
-
-Owns the table from error slug to HTTP status (RFC 9110, section 15; 421 is 15.5.20, 426 is 15.5.22).
+Source of the statuses: RFC 9110, section 15 (421 is 15.5.20, 426 is 15.5.22).
 """
 
 import json
@@ -18,6 +18,7 @@ from starlette.types import Scope, Send
 Headers = Sequence[tuple[bytes, bytes]]
 CLOSE: Headers = ((b"connection", b"close"),)  # ends the HTTP connection after the answer
 
+# Every error slug and its HTTP status. A test fails when a slug of `core.errors` is missing.
 STATUS: Mapping[str, int] = MappingProxyType(
     {
         "command_not_allowed": 403,
@@ -132,6 +133,7 @@ async def send_json(
     """Answer a request, or refuse a WebSocket upgrade with a real status where the server can do that."""
     prefix = ""
     if scope["type"] == "websocket":
+        # Without this ASGI extension a refused upgrade is always 403: close code 1008 (policy violation) says the same.
         if "websocket.http.response" not in (scope.get("extensions") or {}):
             await send({"type": "websocket.close", "code": 1008})
             return
@@ -140,6 +142,7 @@ async def send_json(
     all_headers = [
         (b"content-type", media_type.encode()),
         (b"content-length", str(len(raw)).encode()),
+        # Answers hold output and process ids: no proxy or browser may keep them, or guess another content type.
         (b"cache-control", b"no-store"),
         (b"x-content-type-options", b"nosniff"),
         *headers,
@@ -149,11 +152,12 @@ async def send_json(
 
 
 def _is_head(scope: Scope) -> bool:
+    """Tell whether the answer has headers only (RFC 9110, section 9.3.2); its length stays that of the body."""
     return scope.get("method") == "HEAD"
 
 
 class SendError(Protocol):
-    """Answers a request or an upgrade with an error, as `answers.send_error` does."""
+    """Answers a request or an upgrade with an error, as `send_error` does."""
 
     async def __call__(
         self,
@@ -170,10 +174,10 @@ class SendError(Protocol):
 
 
 class ErrorFormats:
-    """A `SendError` that speaks as the path demands."""
+    """A `SendError` that picks the format by the request's path."""
 
     def __init__(self, by_path: Mapping[str, SendError]) -> None:
-        """Take the shapes by path; one that ends in "/" counts for everything below it."""
+        """Take the formats by path; a path that ends in "/" counts for everything below it."""
         self._exact = {path: shape for path, shape in by_path.items() if not path.endswith("/")}
         self._below = {path: shape for path, shape in by_path.items() if path.endswith("/")}
 
@@ -188,7 +192,7 @@ class ErrorFormats:
         hint: str,
         headers: Headers = (),
     ) -> None:
-        """Answer in the path's own shape."""
+        """Answer in the path's own format."""
         shape = self._shape(str(scope.get("path", "")))
         await shape(scope, send, status=status, error=error, message=message, hint=hint, headers=headers)
 

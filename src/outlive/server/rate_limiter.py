@@ -1,12 +1,12 @@
-"""How often a principal may ask over HTTP, and whose turn it is: `RateLimiter`, the layer behind the guard.
+"""How often a principal may send requests over HTTP (`RateLimiter`), and in which order they are served (`FairQueue`).
 
-Who asks too often over HTTP hears so (429, RFC 6585, section 4) and when to come back (Retry-After, RFC 9110, section
-10.2.3). On a WebSocket, where nobody needs to be told to repeat anything, the next message is read that much later.
+`RateLimiter` is the ASGI layer behind the guard, which has found the principal. A principal above its rate gets 429 (RFC 6585,
+section 4) with the seconds to wait (Retry-After, RFC 9110, section 10.2.3). On a WebSocket no request is refused: the frontend
+reads the next message later, by the same count.
 
-Whose request is looked at next when many come at once: `FairQueue`.
-
-A hundred requests that become runnable in the same turn of the event loop would all be served before anything else is
-looked at. So only a few begin in each turn, one principal's after another's: whoever asks most waits most.
+`FairQueue` keeps the event loop responsive. A hundred requests that become runnable in one turn of the loop would all be served
+before any other event. So only a few begin in each turn, one principal's after another's: the principal with most requests waits
+most.
 """
 
 import asyncio
@@ -29,10 +29,10 @@ _EACH_TURN = (
 
 
 class FairQueue:
-    """Lets a few callers pass in each turn of the loop, the others in theirs. On one event loop only."""
+    """Lets a few requests begin in each turn of the loop, the others in later turns. Used on one event loop only."""
 
     def __init__(self) -> None:
-        """Nobody waits."""
+        """Begin without waiting requests."""
         self._left = _EACH_TURN
         self._is_due = False
         self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
@@ -40,7 +40,7 @@ class FairQueue:
     async def wait(self, name: str) -> None:
         """Return when it is the turn of one more request of `name`.
 
-        Cancellation: safe; whoever is next takes the place.
+        Cancellation: safe; the next request takes the place.
         """
         loop = asyncio.get_running_loop()
         if not self._is_due:
@@ -56,8 +56,9 @@ class FairQueue:
     def _begin_turn(self, loop: asyncio.AbstractEventLoop) -> None:
         self._left = _EACH_TURN
         while self._left and self._waiting:
+            # Round-robin: the principal at the front gets one place, then goes to the end.
             name = next(iter(self._waiting))
-            line = self._waiting.pop(name)  # and to the end of the others
+            line = self._waiting.pop(name)
             place = line.popleft()
             if line:
                 self._waiting[name] = line
@@ -73,7 +74,7 @@ Take = Callable[
     [str, int], float
 ]  # counts a principal's requests: 0.0, or the seconds that they are too early
 _SLUG = "rate_limited"
-_NOBODY = ""  # a browser that asks what it may send cannot say who it is: all of them share a rate
+_NO_PRINCIPAL = ""  # a browser's preflight cannot show a credential: all preflights share one rate
 
 
 def counting(rate: float | None) -> Take:
@@ -102,8 +103,8 @@ class RateLimiter:
         Args:
             app: What is asked.
             take: Counts a request.
-            free_paths: What is never counted: how the server feels must be seen most of all when it is crowded.
-            answer: Gives a refusal its shape.
+            free_paths: Paths that are never counted: health and metrics matter most when the server is overloaded.
+            answer: Gives a refusal its format.
         """
         self._app = app
         self._take = take
@@ -115,7 +116,7 @@ class RateLimiter:
         """Serve one request, upgrade or lifespan."""
         if scope["type"] == "http" and scope["path"] not in self._free_paths:
             known: Access | None = scope["state"].get(ACCESS)
-            principal = known.principal if known else _NOBODY
+            principal = known.principal if known else _NO_PRINCIPAL
             wait_s = self._take(principal, 1)
             if wait_s:
                 await self._answer(

@@ -1,10 +1,10 @@
-"""When something followed is sent: `Sender`, woken by kicks, held back by a client that does not read.
+"""When a subscription is sent: `Sender`, woken by changes of the process, held back by a client that does not read.
 
-What is sent, a `Sendable` knows: a cursor on a process's log that gives frames in bounded turns. Nothing is queued.
+What is sent is decided by a `Sendable`: a cursor on a process's log that returns frames in bounded turns. Nothing is queued here.
 
-A kick (something changed) takes one bounded turn and writes once; while more is left, or while the client does not
-read, one task alternates "wait until writable, a turn, let others run". A slow client therefore costs one
-waiting task, and a loud process one turn between anybody else's (promise S0.16).
+Each wake-up (`kick`: something changed) takes one bounded turn and writes once. While more is left, or while the client does not
+read, one task repeats: wait until the connection is writable, take a turn, let other tasks run. A slow client therefore costs one
+waiting task, and a process with much output gets one turn between those of all others (promise S0.16).
 """
 
 import asyncio
@@ -21,7 +21,9 @@ _logger = logging.getLogger(__name__)
 Spawn = Callable[[Coroutine[None, None, None]], None]
 
 _IDLE_S = 0.1  # a partial line that rests this long is a prompt (promise S0.6)
-_IDLE_MAX_S = 1.0  # and one that never rests, a progress bar for instance, is shown this often
+_IDLE_MAX_S = (
+    1.0  # a partial line that changes all the time, a progress bar for instance, is shown this often
+)
 
 
 class Sendable(Protocol):
@@ -56,7 +58,7 @@ _Followed = TypeVar("_Followed", bound=Sendable)
 class Sender(Generic[_Followed]):
     """Sends one subscription to one connection. Used on the event loop only.
 
-    `begin` starts it, `close` ends it without a word; it ends itself after its last message.
+    `begin` starts it, `close` ends it without a message; it ends itself after its last message.
     """
 
     __slots__ = (
@@ -91,7 +93,7 @@ class Sender(Generic[_Followed]):
             subscription: What is sent.
             outbox: Where frames leave.
             spawn: Runs a coroutine in the connection's task group.
-            fail: Called when this follower broke down: the connection must not look alive any more.
+            fail: Called after an unexpected error here: it must close the connection, which would look alive but stay silent.
             reads: Whether output is sent at all.
             shows_partial: Whether idle partial lines are sent (terminals and stdin pipes).
         """
@@ -117,9 +119,8 @@ class Sender(Generic[_Followed]):
         self._is_closed = True
         if self._unsubscribe is not None:
             self._unsubscribe()
-            self._unsubscribe = (
-                None  # it names the process, which named us: nothing is left for the collector
-            )
+            # It refers to the process, which referred to this sender: without the cycle no garbage collection is needed.
+            self._unsubscribe = None
         if self._idle_timer is not None:
             self._idle_timer.cancel()
 
@@ -133,7 +134,7 @@ class Sender(Generic[_Followed]):
         self.kick()
 
     def kick(self) -> None:
-        """Something changed: take one turn, and leave the rest to the draining task. Never raises."""
+        """Send after a change: take one turn, and leave the rest to the draining task. Never raises."""
         if self._is_draining or not self._may_send():
             return
         has_more = True
@@ -168,7 +169,7 @@ class Sender(Generic[_Followed]):
                 if frames:
                     await self._outbox.send(frames)
                 elif not has_more:
-                    return  # nothing was awaited since that look: no kick can have been missed
+                    return  # no `await` since the turn: no kick can have been missed
                 await asyncio.sleep(0)
         except Exception:
             _logger.exception("following a process failed", extra=self._break_down())
@@ -184,13 +185,13 @@ class Sender(Generic[_Followed]):
         return frames, has_more
 
     def _break_down(self) -> dict[str, str]:
-        """End, take the connection along, and return what the log entry should name."""
+        """End this sender and its connection; return the fields of the log entry."""
         self.close()
         self._fail()
         return {"reference": secrets.token_hex(4), "process_id": self.subscription.process.process_id}
 
     def _watch_partial(self) -> None:
-        """See to it that a line that stays unfinished is shown."""
+        """Start the timer that shows a line without its newline, if there is one."""
         loop = asyncio.get_running_loop()
         self._touched_at = loop.time()
         if self._idle_timer is None and self.subscription.has_partial:
@@ -198,7 +199,7 @@ class Sender(Generic[_Followed]):
             self._idle_timer = loop.call_later(_IDLE_S, self._on_idle)
 
     def _on_idle(self) -> None:
-        """Show the partial lines if they have rested, else look again later."""
+        """Send the partial lines if they have not changed for a while, else look again later."""
         self._idle_timer = None
         if self._is_closed or self.subscription.is_completed or not self.subscription.has_partial:
             return

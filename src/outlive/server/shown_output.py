@@ -1,6 +1,7 @@
-"""What a result shows of a process: its output as far as the limit allows, how many secrets are hidden in it, and its times.
+"""What an answer shows of a process: its output up to a limit, the number of redacted secrets in it, and its times.
 
-Cursors that callers send: `check_within`.
+Also checks the cursors that callers send (`check_within`). Reads the output log; how an answer is laid out is each frontend's to
+decide.
 """
 
 import asyncio
@@ -20,7 +21,7 @@ _TURN_BYTES = 256 * 1024  # what the event loop may read in one turn
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownOutput:
-    """Both streams as text; `redacted`: how many secrets are stars in them."""
+    """Both streams as text; `redacted`: how many secrets were replaced by stars in them."""
 
     stdout: str
     stderr: str
@@ -49,7 +50,7 @@ def _size(process: Process, stream: int) -> int:
 
 
 async def _read(process: Process, stream: int, start: int, end: int, redactions: Redactions) -> Clip:
-    """Read [start, end) as far as the log has it in one piece."""
+    """Read [start, end) up to the first byte that the log no longer holds."""
     data = bytearray()
     at = start
     while at < end:

@@ -1,8 +1,7 @@
-"""The seven calls of promise S3.6 for every door: `TerminalCalls`, from a checked request to the members of the answer.
+"""What every frontend answers alike: the seven terminal calls (`TerminalCalls`, promise S3.6) and the pending approvals.
 
-A door names the caller, reads the request by `protocols.terminal.requests`, and writes the answer in its own way.
-
-What waits for a person's approval, as every door shows it: `pending_approvals`.
+A frontend names the caller, checks the request by `protocols.terminal.requests`, and encodes the returned members in its own way.
+Which terminal host serves a call is decided by `engine.terminals`.
 """
 
 from outlive.core.process import Owner
@@ -19,24 +18,24 @@ _Members = dict[str, object]
 
 
 class TerminalCalls:
-    """The terminals of one server. Every call raises what `TerminalHost` says."""
+    """The terminals of one server. Every call raises what the same call of `TerminalHost` raises."""
 
     def __init__(self, terminals: Terminals, *, wait_s: float = 45.0) -> None:
-        """Take the terminals, and how long a command is waited for if the caller does not say."""
+        """Take the terminals, and how long `execute` waits for a command if the caller names no time."""
         self._terminals = terminals
         self._wait_s = wait_s
 
     async def list(self, _asked: requests.ListTerminals, by: Owner) -> _Members:
-        """Return all that are open."""
+        """Return all open terminals of the caller."""
         return {"terminals": [terminal_view(one) for one in await self._terminals.terminals(by)]}
 
     async def get(self, terminal_id: str, by: Owner) -> _Members:
-        """Return one."""
+        """Return one terminal."""
         _, info = await self._terminals.find(terminal_id, by)
         return terminal_view(info)
 
     async def create(self, asked: requests.CreateTerminal, by: Owner) -> _Members:
-        """Open one."""
+        """Open a terminal."""
         wanted = NewTerminal(
             name=asked.terminal_name,
             shell=asked.shell,
@@ -54,13 +53,13 @@ class TerminalCalls:
         return terminal_view(opened)
 
     async def has_active(self, by: Owner) -> bool:
-        """Tell whether a caller has a terminal that `execute` takes where none is named."""
+        """Tell whether the caller has a terminal that `execute` takes when the request names none."""
         return await self._terminals.active(by) is not None
 
     async def execute(self, asked: requests.ExecuteInTerminal, by: Owner) -> _Members:
-        """Run a command and wait for its end, at most so long.
+        """Run a command and wait for its end, at most `wait_s` seconds.
 
-        Where no terminal is named it takes the active one, or opens one with every default.
+        Without a terminal in the request it takes the caller's active one, or opens one with every default.
         """
         wait_s = self._wait_s if asked.wait_s is None else asked.wait_s
         if asked.terminal_id is not None:
@@ -74,14 +73,14 @@ class TerminalCalls:
         return executed_view(await host.execute(info.terminal_id, asked.command, by, wait_s=wait_s))
 
     async def read(self, asked: requests.ReadTerminal, by: Owner) -> _Members:
-        """Return text of it."""
+        """Return text of a terminal."""
         host, info = await self._terminals.find(asked.terminal_id, by)
         return text_view(
             await host.read(info.terminal_id, by, form=asked.form, cursor=asked.cursor, budget=asked.budget)
         )
 
     async def write(self, asked: requests.WriteToTerminal, by: Owner) -> _Members:
-        """Type into it."""
+        """Type into a terminal."""
         host, info = await self._terminals.find(asked.terminal_id, by)
         self._terminals.note_use(info.terminal_id, by)
         data = typed_keys(asked.text, asked.keys)
@@ -89,13 +88,13 @@ class TerminalCalls:
         return {"terminal_id": info.terminal_id, "written": len(data)}
 
     async def resize(self, asked: requests.ResizeTerminal, by: Owner) -> _Members:
-        """Set its size."""
+        """Set the size of a terminal."""
         host, info = await self._terminals.find(asked.terminal_id, by)
         await host.resize(info.terminal_id, asked.rows, asked.cols, by)
         return {"terminal_id": info.terminal_id, "rows": asked.rows, "cols": asked.cols}
 
     async def close(self, asked: requests.CloseTerminal, by: Owner) -> _Members:
-        """Close it."""
+        """Close a terminal."""
         host, info = await self._terminals.find(asked.terminal_id, by)
         await host.close(info.terminal_id, by)
         return {"terminal_id": info.terminal_id, "closed": True}
@@ -104,11 +103,11 @@ class TerminalCalls:
 async def pending_approvals(
     engine: Engine, access: Access, by: Owner, *, raw: bool
 ) -> list[dict[str, object]]:
-    """Return what waits, oldest first; with `raw` with secrets and values of variables.
+    """Return the commands that wait for an approval, oldest first; with `raw` secrets and values of variables are shown.
 
     Raises:
-        AccessDenied: `scope_missing`: what was started here sees no secrets of what waits.
-        BackendUnavailable: `audit_unavailable`: that it was shown raw cannot be recorded.
+        AccessDenied: `scope_missing`: with `raw`, from a process that this server has started.
+        BackendUnavailable: `audit_unavailable`: with `raw`, and the audit log cannot record it.
     """
     if raw:
         approver_of(access)

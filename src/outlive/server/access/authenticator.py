@@ -1,8 +1,12 @@
-"""Who may come in, and as whom: `Authenticator`, which decides for each request and upgrade (decision 70).
+"""Which caller is let in, and as which principal: `Authenticator` decides for each request and upgrade (decision 70).
 
-In this order: a token counts everywhere; the API key over TCP; else our own uid, over the Unix socket or loopback
-TCP, where nobody forwards and the process is none that we have started. A web page there acts as the user only where its
-origin was allowed; of this machine it gets the scope hello (decision 72).
+It tries in this order: a token, which counts everywhere; the API key, over TCP; else the caller's uid, if it is the server's own,
+over the Unix socket or loopback TCP. The uid alone is not enough for a request that a proxy has forwarded, or for a process that
+this server has started. A web page acts as the user only if its origin was allowed; a page served by this machine gets the scope
+hello (decision 72).
+
+The facts come from `peers` and `token_book`. Host and Origin are checked before, by `guard`; scopes are enforced later, by the
+frontends.
 """
 
 import asyncio
@@ -21,19 +25,19 @@ from outlive.server.access.peers import PEER, Peer, PeerCredentials, PeerPlace, 
 from outlive.server.access.token_book import TokenBook
 from outlive.server.access.web_pages import is_from_page, is_navigation, local_origin, values_of
 
-# A subprotocol that is a token: this, and the token behind it (any HTTP token is a name, RFC 6455, section 4.1).
+# A web page can show a token as a WebSocket subprotocol: this prefix, then the token (names: RFC 6455, section 4.1).
 _OFFERED = "outlive.token."
 
-# RFC 7239, RFC 9110 section 7.6.3, and what proxies set that are older than both.
+# Headers of forwarded requests: RFC 7239, RFC 9110 section 7.6.3, and what older proxies set.
 _PROXY_HEADERS = frozenset({b"forwarded", b"via", b"x-real-ip"})
 _PROXY_PREFIX = b"x-forwarded-"
 
-_PATIENCE_S = 60.0  # as long as clients commonly wait; a busy machine is no reason to refuse a caller
+_DECISION_S = 60.0  # as long as clients commonly wait; a busy machine is no reason to refuse a caller
 
 
 @dataclass(frozen=True, slots=True)
 class AccessRefusal:
-    """Why a caller is not let in: the error's slug, a sentence, and what to do where the slug's own hint does not fit."""
+    """Why a caller is not let in: the error's slug, a sentence, and a hint where the slug's own hint does not fit."""
 
     error: str
     message: str
@@ -49,7 +53,7 @@ class Admission:
 
 
 class Authenticator:
-    """Decides from the headers, the kernel's word and the tokens."""
+    """Decides from the headers, the kernel's facts about the peer, and the tokens."""
 
     def __init__(
         self,
@@ -63,19 +67,19 @@ class Authenticator:
         origins: frozenset[str] = frozenset(),
         hello_paths: frozenset[str] = frozenset(),
     ) -> None:
-        """Take what finds out about callers.
+        """Take the sources of facts, and the operator's settings.
 
         Args:
-            peers: Who is at the other end.
-            tokens: Which tokens count.
-            own_uid: The user whose server this is.
-            api_key: What every caller over TCP must send that shows no token; empty asks for none.
-            bridge_paths: Upgrades at which tokens of the scope bridge count, and those in the address: whoever dials
-                there may have no other place for one (promise S3.1).
-            offering_paths: What the paths of WebSockets begin with that may show a token as one of their subprotocols:
-                web pages dial them, and cannot send a header.
-            origins: Whose pages act as the user, as `scheme://host[:port]` in lower case.
-            hello_paths: Where pages of this machine without a token get the scope hello (promise S4.10).
+            peers: Finds which process is at the other end.
+            tokens: Finds the tokens that count.
+            own_uid: The user that runs this server.
+            api_key: The key that every caller over TCP without a token must send; empty asks for none.
+            bridge_paths: Paths of upgrades at which tokens of the scope bridge count, also in the query: a browser extension
+                may have no other place for one (promise S3.1).
+            offering_paths: Prefixes of the WebSocket paths at which a token may be one of the subprotocols: web pages
+                connect there, and cannot send a header.
+            origins: The origins whose pages act as the user, as `scheme://host[:port]` in lower case.
+            hello_paths: Paths at which pages of this machine without a token get the scope hello (promise S4.10).
         """
         self._peers = peers
         self._tokens = tokens
@@ -87,13 +91,13 @@ class Authenticator:
         self._hello_paths = hello_paths
 
     async def admit(self, scope: Scope) -> Admission | AccessRefusal:
-        """Decide about one request or upgrade, whose Host and Origin were looked at before.
+        """Decide about one request or upgrade, whose Host and Origin were checked before.
 
         Cancellation: safe.
         """
         peer: Peer = scope["state"][PEER]
         try:
-            async with asyncio.timeout(_PATIENCE_S):
+            async with asyncio.timeout(_DECISION_S):
                 standing = await self._peers.standing(peer)
         except TimeoutError:
             return AccessRefusal("caller_undetermined", "Whose connection this is could not be told in time.")
@@ -101,11 +105,13 @@ class Authenticator:
             return AccessRefusal(error.code, error.message)
         if peer.is_unix and standing.uid != self._own_uid:
             return AccessRefusal("foreign_user", "This socket belongs to another user.")
-        if standing.inside == "":  # and what it starts might be bound less than it is itself
+        # A started process without a name cannot be held to its sandbox: what it starts might be confined less than itself.
+        if standing.inside == "":
             return AccessRefusal("inside_process", "Which of our own processes asks here cannot be told.")
         is_bridge = scope["type"] == "websocket" and scope["path"] in self._bridge_paths
         shown = [*credentials(scope), *self._offered(scope), *(_query_tokens(scope) if is_bridge else [])]
         secrets = [one for one in shown if one.startswith(PREFIX)]
+        # A token that is shown has to be valid: an invalid one never falls back to the rights of the uid.
         if secrets:
             return await self._by_token(secrets, peer, standing, is_bridge=is_bridge)
         if self._api_key and not peer.is_unix:
@@ -117,7 +123,8 @@ class Authenticator:
             return refusal
         if is_from_page(scope):
             return self._page(scope, peer, standing)
-        # Whoever is on the Unix socket could read the state folder as well; over TCP comes what others may forward.
+        # A process that can open the Unix socket can read the state folder, too: it gets all rights. A TCP connection may be
+        # forwarded by another program (ssh, a container's port), so it gets fewer.
         return Admission(self._own(peer, standing, AccessScope.ADMIN if peer.is_unix else AccessScope.RUN))
 
     def watching(self, found: Admission, peer: Peer) -> AbstractContextManager[None]:
@@ -154,13 +161,13 @@ class Authenticator:
         return [one.removeprefix(_OFFERED) for one in scope["subprotocols"] if _is_token(one)]
 
     def _distrust(self, scope: Scope, standing: PeerCredentials) -> AccessRefusal | None:
-        """Return why the uid alone is no reason to let somebody in; None when it is."""
+        """Return why the uid alone is not enough to let this caller in; None when it is."""
         if standing.place is PeerPlace.INSIDE:
             return AccessRefusal(
                 "inside_process", "A process that outlive has started is not let in by its user alone."
             )
         if is_forwarded(scope):
-            return AccessRefusal("token_missing", "A request that somebody forwards has to show a token.")
+            return AccessRefusal("token_missing", "A request that a proxy forwards has to show a token.")
         if standing.uid != self._own_uid:
             return AccessRefusal("token_missing", "Only the user who started the server needs no token.")
         if standing.place is not PeerPlace.OUTSIDE:
@@ -170,7 +177,7 @@ class Authenticator:
         return None
 
     def _page(self, scope: Scope, peer: Peer, standing: PeerCredentials) -> Admission | AccessRefusal:
-        """Decide about a page in the user's own browser that shows no token."""
+        """Decide about a page in the user's own browser that shows no token (decision 72)."""
         origin = next((one.lower() for one in values_of(scope, b"origin")), "")
         if origin in self._origins:
             return Admission(self._own(peer, standing, AccessScope.RUN))
@@ -190,7 +197,7 @@ class Authenticator:
 
 
 def credentials(scope: Scope) -> list[str]:
-    """Return what a request shows: `Authorization: Bearer k`, `Authorization: k` or `X-API-Key: k`; never its address."""
+    """Return the credentials in a request's headers: `Authorization: Bearer k`, `Authorization: k` or `X-API-Key: k`."""
     shown = values_of(scope, b"x-api-key")
     for value in values_of(scope, b"authorization"):
         scheme, _, word = value.partition(" ")
@@ -199,16 +206,16 @@ def credentials(scope: Scope) -> list[str]:
 
 
 def _query_tokens(scope: Scope) -> list[str]:
-    """Return what an address shows as `token`; nobody may log it."""
+    """Return the values of `token` in the query; they are secrets and must not be logged."""
     query = scope.get("query_string", b"").decode("latin-1")
     try:
         return parse_qs(query, max_num_fields=100).get("token", [])
-    except ValueError:  # more members than an address of ours can have
+    except ValueError:  # more than 100 members: no client of ours sends that
         return []
 
 
 def without_tokens(scope: Scope) -> Scope:
-    """Return the scope of an upgrade as its door may know it: no subprotocol that is a token could be echoed or logged."""
+    """Return the scope of an upgrade without the subprotocols that are tokens, so that no frontend echoes or logs one."""
     if not any(map(_is_token, scope["subprotocols"])):
         return scope
     left = [one for one in scope["subprotocols"] if not _is_token(one)]
@@ -222,11 +229,11 @@ def _is_token(subprotocol: str) -> bool:
 
 
 def is_forwarded(scope: Scope) -> bool:
-    """Tell whether a proxy says that it stands between."""
+    """Tell whether a header shows that a proxy has forwarded the request."""
     return any(name in _PROXY_HEADERS or name.startswith(_PROXY_PREFIX) for name, _ in scope["headers"])
 
 
 def _has_key(shown: list[str], api_key: str) -> bool:
     wanted = api_key.encode()
-    # A list: how long this takes tells nothing about which one was right.
+    # Every value is compared, in constant time each: the duration must not reveal which one was right.
     return any([hmac.compare_digest(one.encode("latin-1"), wanted) for one in shown])  # noqa: C419

@@ -1,8 +1,8 @@
 """The outermost ASGI layer, on every route and upgrade: `Guard`.
 
-Refuses foreign Hosts (421: DNS rebinding) and foreign pages (403: a web page must not start commands), asks `authenticator`
-who the caller is, and tells the doors (`access_of`). Decides by the parsed value, never by a prefix. In which shape a
-refusal is told, `error_formats` knows.
+Refuses foreign Hosts (421: DNS rebinding) and foreign pages (403: a web page must not start commands), asks `authenticator` which
+principal the caller is, and hands that to the frontends (`access_of`). Decides by the parsed value of a header, never by a
+prefix: `localhost.evil.example` begins with `localhost`. The format of a refusal is decided by `error_formats`.
 """
 
 import asyncio
@@ -30,9 +30,10 @@ from outlive.server.access.web_pages import (
 )
 from outlive.server.error_formats import CLOSE, STATUS, Headers, SendError, send_error
 
-ACCESS = "outlive.access"  # in scope["state"]: who asks, as the guard found out
+ACCESS = "outlive.access"  # in scope["state"]: the caller's rights, as the guard found them
 
 _LATER: Headers = (*CLOSE, (b"retry-after", b"1"))  # RFC 9110, section 10.2.3
+# How much of a refused request's body is still read, and for how long: enough for a usual call.
 _MAX_DRAINED = 64 * 1024
 _DRAIN_S = 1.0
 _CHALLENGE: Headers = (*CLOSE, (b"www-authenticate", b"Bearer"))  # RFC 9110, section 11.6.1
@@ -42,15 +43,15 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}  # RFC 9110, sections 4.2.1 and 4.2.
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """What the server is called by others: DNS names, `*.example.org` for all of one level, and [IPv6] or IPv4.
+    """The server's names beyond this machine: DNS names, `*.example.org` for all of one level, and [IPv6] or IPv4.
 
-    A name stands for every port of it, `name:port` for that one only: others forward ports.
+    A name without a port counts at every port, since a forwarding may use any; `name:port` counts at that port only.
     """
 
     public: frozenset[str] = frozenset()
 
     def include(self, host: str, port: int) -> bool:
-        """Tell whether a host, in lower case, is one of them at the port that the caller has dialled."""
+        """Tell whether a host, in lower case, is one of the names at the port that the caller has used."""
         _, _, domain = host.partition(".")
         known = (host, f"*.{domain}")
         return any(name in self.public or f"{name}:{port}" in self.public for name in known)
@@ -72,12 +73,12 @@ class Guard:
         """Stand before `app`.
 
         Args:
-            app: What is guarded.
-            entry: Decides who comes in.
-            names: What the server is called beyond this machine.
-            origins: Pages of which other servers may ask, as `scheme://host[:port]` in lower case.
-            open_paths: What answers a GET by whatever may reach it, with what everybody may know.
-            answer: Gives a refusal its shape.
+            app: The guarded application.
+            entry: Decides which callers are let in.
+            names: The server's names beyond this machine.
+            origins: Origins of other servers whose pages may send requests, as `scheme://host[:port]` in lower case.
+            open_paths: Paths whose GET is answered for every caller, with facts that are public.
+            answer: Gives a refusal its format.
         """
         self._app = app
         self._entry = entry
@@ -94,7 +95,7 @@ class Guard:
         refusal = judge(scope, names=self._names, origins=self._origins)
         if refusal is None:
             send = readable_by_page(scope, send)
-            if is_preflight(scope):  # it cannot show anything, and does nothing
+            if is_preflight(scope):  # it cannot carry a credential, and changes nothing
                 await _answer_preflight(send)
                 return
             found = await self._entry.admit(scope)
@@ -128,7 +129,7 @@ class Guard:
 
 
 async def _drain(scope: Scope, receive: Receive) -> None:
-    """Let a caller finish what it sends, if that is little: it would else meet a closed connection, and no answer."""
+    """Read a small rest of the request: closing with unread bytes resets the connection, and the caller loses the answer."""
     if scope["type"] != "http" or not values_of(scope, b"content-length"):
         return
     left = _MAX_DRAINED
@@ -142,7 +143,7 @@ async def _drain(scope: Scope, receive: Receive) -> None:
 
 
 def access_of(scope: Scope) -> Access:
-    """Return who asks; every door is behind the guard, which has found out."""
+    """Return the caller's rights, which the guard has found; every frontend is behind the guard."""
     access: Access = scope["state"][ACCESS]
     return access
 
@@ -153,7 +154,8 @@ def judge(
     """Return what is wrong with the Host or the Origin of a request, None when nothing is. Pure."""
     shown = values_of(scope, b"origin")
     if (scope.get("server") or (None, None))[1] is None:
-        if is_from_page(scope):  # no browser dials a Unix socket: something forwards for a web page
+        # No port: a Unix socket. No browser connects to one, so a program forwards requests of a web page.
+        if is_from_page(scope):
             return _foreign_page(scope)
         return None
     is_secure = scope.get("scheme") in {"https", "wss"}
@@ -182,7 +184,7 @@ async def _answer_preflight(send: Send) -> None:
 
 
 def _is_own(authority: str, names: Names, *, default_port: int) -> bool:
-    """Tell whether an authority is ours, by its name: which port of ours stands behind it, a forwarding decides."""
+    """Tell whether an authority names this server. The port does not count for local names: a forwarding may change it."""
     match = AUTHORITY.fullmatch(authority)
     if match is None:
         return False
@@ -199,5 +201,5 @@ def _is_welcome(origin: str, scheme: str, names: Names, origins: frozenset[str])
     if not separator or said not in _DEFAULT_PORTS:
         return False
     if is_local(authority):
-        return True  # whatever server of this machine the page is from (promise S4.10): it needs a token
+        return True  # a page of any server on this machine may ask (promise S4.10); it still needs a token
     return said == scheme and _is_own(authority, names, default_port=_DEFAULT_PORTS[said])

@@ -1,4 +1,7 @@
-"""Looks that another process can make slow, away from the event loop: `Looks`, a few threads and a line before them."""
+"""Reads that another process can make slow, away from the event loop: `Looks`, a few threads with one queue.
+
+Not asyncio's own thread pool: a read that blocks for ever would take one of its threads from the whole server.
+"""
 
 import asyncio
 import contextlib
@@ -7,17 +10,17 @@ import threading
 from collections.abc import Callable
 from typing import TypeVar
 
-# What blocks for ever (reading a process's memory can) keeps one of them; the line goes on with the others.
+# A read of another process's memory can block for ever and then keeps one thread; the queue goes on with the others.
 _MOST_THREADS = 8
 
 _T = TypeVar("_T")
 
 
 class Looks:
-    """Used on one event loop. The line is as long as there are callers who wait: they give up, nothing here does."""
+    """Used on one event loop. The queue holds one entry per waiting caller; the caller sets the deadline, nothing here does."""
 
     def __init__(self) -> None:
-        """Begin without threads: one more starts whenever all are at work, up to eight."""
+        """Begin without threads: one more starts whenever all are busy, up to eight."""
         self._line: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._threads = 0
         self._waiting = 0  # looks that have not ended yet
@@ -37,7 +40,7 @@ class Looks:
 
         def run() -> None:
             result: _T | None = None
-            # A file of /proc, or of a process, that vanishes or is cut.
+            # OSError: a file of /proc has vanished with its process. ValueError: it was cut off in the middle.
             with contextlib.suppress(OSError, ValueError):
                 result = None if done.cancelled() else work()
             with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile

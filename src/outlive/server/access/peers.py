@@ -1,7 +1,7 @@
-"""Who is at the other end of a connection: `Peer`, one for each, and `Peers`, which finds out once and remembers.
+"""Which process is at the other end of a connection: `Peer`, one for each, and `Peers`, which finds out once and remembers.
 
-Facts only, from the kernel: the user, and whether the process lives in a tree that we started. What follows from
-them is decided by `authenticator`. Whatever cannot be told counts against the caller.
+Facts from the kernel only: the user, and whether the process lives in a tree of processes that this server started.
+`authenticator` decides what follows from them. A fact that cannot be found counts against the caller.
 """
 
 import os
@@ -24,10 +24,11 @@ from outlive.server.access.socket_table import Address, Holders, SocketOwner, So
 
 PEER = "outlive.peer"  # in scope["state"]; set by `http_server` for each connection
 
-# What lives of ours now: the pid of each command (None while it starts) and its process id.
+# The running commands: the pid of each (None while it starts) and its process id.
 Living = Callable[[], Iterable[tuple[int | None, str]]]
 
-# Who has come before comes again: so many are looked at first for a socket, and so many before all others.
+# A process that has connected before is likely to connect again. The 4 latest ones are looked at before the search begins, the 64
+# latest ones first in it.
 _MAX_LIKELY = 4
 _MAX_HOLDERS = 64
 _NO_ROOM = "The server has no descriptor left to know callers by."
@@ -35,7 +36,7 @@ _MAX_ENVIRONMENT = 256 * 1024
 
 
 class PeerPlace(Enum):
-    """Where a process lives."""
+    """Whether a process lives in a tree that this server started."""
 
     OUTSIDE = "outside"
     INSIDE = "inside"  # in a tree that we started
@@ -44,7 +45,10 @@ class PeerPlace(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PeerCredentials:
-    """What the kernel says. `inside` is the process of ours in whose tree it lives, "" where nobody can say which."""
+    """The kernel's facts about a peer.
+
+    `inside` is the id of the started process in whose tree the peer lives; "" when it lives in one, and which is unknown.
+    """
 
     uid: int | None = None
     pid: int | None = None
@@ -67,7 +71,7 @@ class Peer:
         is_unix: bool = False,
         hang_up: Callable[[], None] = lambda: None,
     ) -> None:
-        """Take the process behind a Unix socket (none: there was no room to know it), or both ends of a TCP connection."""
+        """Take the process behind a Unix socket (None: no descriptor was left for its pidfd), or a TCP connection's ends."""
         self.local = local
         self.remote = remote
         self.is_unix = is_unix
@@ -88,7 +92,7 @@ class Peer:
 
     @property
     def caller(self) -> PeerProcess:
-        """Who connected to the Unix socket.
+        """The process that connected to the Unix socket.
 
         Raises:
             LimitExceeded: The server has no descriptors left.
@@ -98,7 +102,7 @@ class Peer:
         return self._caller
 
     def close(self) -> None:
-        """Let go of the process at the other end."""
+        """Close the pidfd of the process at the other end."""
         if self._caller is not None:
             self._caller.close()
 
@@ -110,32 +114,32 @@ class Peer:
 
 
 class Peers:
-    """Finds out about peers of one server. Used on its event loop."""
+    """Finds the facts about the peers of one server. Used on its event loop."""
 
     def __init__(self, layout: Layout, *, own_uid: int, living: Living) -> None:
-        """Take the state folder, whose keeper's trees count, and what says who lives in them."""
+        """Take the state folder, whose keeper's process trees count, and the function that lists the running commands."""
         self._locks = (layout.guardian_lock, layout.supervisor_lock)
         self._layout = layout
         self._own_uid = own_uid
         self._living = living
         self._sessions: set[int] = set()
-        self._kinship = Ancestry(self._of_ours)
-        self._latest: dict[int, None] = {}  # pids of those who came, the latest last
+        self._ancestry = Ancestry(self._of_ours)
+        self._latest: dict[int, None] = {}  # pids of processes that have connected, the latest last
         self._holders = Holders()
         self._looks = Looks()
         self._judged = StartSlots(1)
         self._table = SocketTable()
 
     def learn(self, sessions: Collection[int]) -> None:
-        """Take the POSIX sessions of the keeper and its shims, as it tells them itself."""
+        """Take the POSIX sessions of the keeper and its shims, as the keeper reports them."""
         if not self._sessions.issuperset(sessions):
-            self._kinship.forget_all()
+            self._ancestry.forget_all()
         self._sessions = set(sessions)
 
     async def standing(self, peer: Peer) -> PeerCredentials:
-        """Return what the kernel says about a peer; asked once for each connection.
+        """Return the kernel's facts about a peer; asked once for each connection.
 
-        However long that takes: how long a caller waits is for `authenticator` to say.
+        There is no deadline here: `authenticator` sets how long a caller waits.
 
         Raises:
             LimitExceeded: There is no room to find out now.
@@ -148,7 +152,7 @@ class Peers:
         return peer.standing
 
     async def identity(self, peer: Peer) -> str:
-        """Return a name that only the process at the other end has on this machine; "" where that cannot be told.
+        """Return a name that only the process at the other end has on this machine; "" when it cannot be found.
 
         Cancellation: safe.
         """
@@ -178,13 +182,13 @@ class Peers:
             return PeerCredentials(uid=caller.uid)
         ticks = start_ticks(caller.pid)
         place, inside = await self._place(caller.pid)
-        # Still there: what was read about its pid was about this process. Else it counts as one that is gone.
+        # A pid is reused: the facts read above belong to this process only if it still lives now. Else it counts as gone.
         if not caller.is_there():
             return PeerCredentials(uid=caller.uid)
         return PeerCredentials(uid=caller.uid, pid=caller.pid, ticks=ticks, place=place, inside=inside)
 
     async def _owner(self, peer: Peer) -> SocketOwner | None:
-        """Return whose the other end of a TCP connection within this machine is."""
+        """Return the owner of the other end of a TCP connection within this machine."""
         local, remote = peer.local, peer.remote
         if local is None or remote is None or not (_is_loopback(local[0]) and _is_loopback(remote[0])):
             return None
@@ -207,13 +211,13 @@ class Peers:
         return _caller(owner, pid)
 
     async def _place(self, pid: int) -> tuple[PeerPlace, str | None]:
-        # One connection of a process after another: who was judged by its ancestors only is not known to the next one before
-        # its environment was read, and that is read once for all who came together.
+        # The connections of one process are judged one after another, so that its environment, the slow part, is read once for
+        # all.
         async with self._judged.of(str(pid)):
             return await self._judge(pid)
 
     async def _judge(self, pid: int) -> tuple[PeerPlace, str | None]:
-        verdict = self._kinship.judge(pid)
+        verdict = self._ancestry.judge(pid)
         if verdict.is_inside is None:
             return PeerPlace.UNKNOWN, None
         if verdict.is_inside:
@@ -225,14 +229,15 @@ class Peers:
         carried = await self._carried(pid)
         if carried == "":
             return PeerPlace.OUTSIDE, None
-        self._kinship.forget(pid)
+        self._ancestry.forget(pid)
         return (PeerPlace.UNKNOWN, None) if carried is None else (PeerPlace.INSIDE, carried)
 
     async def _is_led_from_outside(self, verdict: Descent, pid: int) -> bool:
-        """Tell whether the leader of a process's POSIX session lives, and outside.
+        """Tell whether the leader of a process's POSIX session lives, and lives outside.
 
-        Then so does the process: it was forked in that session (setsid(2) makes new ones, nothing joins another), and
-        commands lead their own. So the environment of a shell is read once, not that of each program that it starts.
+        Then the process lives outside, too: it was forked in that session (setsid(2) makes new sessions, no call joins another),
+        and each command leads a session of its own. So the environment of a shell is read once, not that of each program it
+        starts.
         """
         leader = verdict.chain[0].session if verdict.chain else 0
         if leader in {0, pid}:  # 0: one that a pid namespace hides
@@ -241,16 +246,16 @@ class Peers:
         return place is PeerPlace.OUTSIDE and _is_alive(leader)
 
     def _of_ours(self, sessions: Collection[int]) -> Collection[int]:
-        """Return those of some POSIX sessions that belong to the keeper or to a command of ours."""
+        """Return those of the given POSIX sessions that belong to the keeper or to a started command."""
         self._sessions.update(pid for pid in map(holder_of, self._locks) if pid)
         found = self._sessions.intersection(sessions)
         return found or {pid for pid, _ in self._living() if pid and pid in sessions}
 
     async def _name(self, verdict: Descent, pid: int) -> str:
-        """Return the process in whose tree a peer lives, "" when nobody can say.
+        """Return the id of the process in whose tree a peer lives, "" when it cannot be found.
 
-        The nearest command in whose POSIX session it or an ancestor lives; else the one whose shim is an ancestor; else
-        the one that its environment names.
+        The nearest command in whose POSIX session the peer or an ancestor lives; else the command whose shim is an ancestor; else
+        the command that the peer's environment names.
         """
         commands = {pid: process_id for pid, process_id in self._living() if process_id}
         for one in verdict.chain:
@@ -263,7 +268,7 @@ class Peers:
         return carried if carried in folders else ""
 
     async def _carried(self, pid: int) -> str | None:
-        """Return the process id in a process's environment, "" when it has none of ours, None when that is not told."""
+        """Return the process id in a process's environment; "" without one of this server, None when it cannot be read."""
         raw = await self._looks.look(partial(_environment_of, pid))
         if raw is None:
             return None
@@ -280,7 +285,7 @@ def still_lives(identity: str) -> bool:
 
 
 def _is_alive(pid: int) -> bool:
-    """Tell whether a process lives and its first thread does: a zombie's environment is empty, whatever it was."""
+    """Tell whether a process and its first thread live: a zombie's environment reads as empty, whatever it was."""
     fields = stat_fields(pid)
     return bool(fields) and fields[0] not in {b"Z", b"X"}
 
@@ -304,12 +309,12 @@ def _is_loopback(host: str) -> bool:
 
 
 def _plain(end: Address) -> Address:
-    """Return an end with an IPv4 address that came as a mapped one as what it is: the kernel looks there first."""
+    """Return an address with an IPv4-mapped IPv6 host (::ffff:127.0.0.1) as plain IPv4: the kernel's tables list it so."""
     return (end[0].removeprefix("::ffff:") if "." in end[0] else end[0]), end[1]
 
 
 def _served_by(pids: Collection[int], folders: Mapping[str, str]) -> str | None:
-    """Return the process whose shim is one of these, by the records in the processes' folders."""
+    """Return the process whose shim is one of these pids, by the records in the processes' folders."""
     for process_id, folder in folders.items():
         record = read_pid(folder)
         if record is not None and record.shim_pid in pids:

@@ -1,13 +1,13 @@
-"""Whose a TCP socket of this machine is: `SocketTable` asks the kernel for one connection by its four numbers.
+"""Which user owns a TCP socket of this machine (`SocketTable`), and which process holds it (`Holders`).
 
-By netlink (sock_diag(7)), 11 us; where that is not to be had (gVisor, seccomp) from /proc/net/tcp, which lists
-every connection of the machine. What neither shows belongs to nobody here.
+`SocketTable` asks the kernel for one connection by its two addresses and two ports: by netlink (sock_diag(7), 11 us), or where
+that is refused (gVisor, seccomp) from /proc/net/tcp, which lists every connection of the machine. A socket in neither has no
+known owner.
 
-Which process holds a socket: `Holders` looks through /proc on the event loop, a little in each turn.
-
-Not in a thread: each of its hundreds of system calls would give the interpreter away and wait for it again, several
-turns of a busy loop (decision 91). Reading whose descriptors are what waits for nobody; another process's memory is not
-read here.
+`Holders` searches /proc/PID/fd on the event loop, a part in each turn. A thread would be slower: each of its hundreds of system
+calls would release the interpreter lock and wait for it again, several turns of a busy loop (decision 91). Reading the names of
+descriptors never blocks. Another process's memory, which can block, is read by `looks`; what a caller may do is decided by
+`authenticator`.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from outlive.keeper.common.callers import sockets_of
 
 Address = tuple[str, int]
 
-# linux/netlink.h, linux/sock_diag.h, linux/inet_diag.h
+# Numbers and structures of linux/netlink.h, linux/sock_diag.h and linux/inet_diag.h.
 _NETLINK_SOCK_DIAG = 4
 _SOCK_DIAG_BY_FAMILY = 20
 _NLM_F_REQUEST = 1
@@ -41,7 +41,7 @@ _MAX_PACKET = 8192
 
 @dataclass(frozen=True, slots=True)
 class SocketOwner:
-    """The user whose socket it is, and the number by which /proc/PID/fd names it."""
+    """The user that owns a socket, and the inode number that /proc/PID/fd shows for it."""
 
     uid: int
     inode: int
@@ -51,18 +51,18 @@ class SocketTable:
     """Asks for one socket at a time."""
 
     def __init__(self) -> None:
-        """Nothing is known yet about what this machine allows."""
-        self.is_quick = True  # until netlink was refused: `find` reads no files
+        """Try netlink first; whether this machine allows it is not known yet."""
+        self.is_quick = True  # until netlink was refused; while True, `find` reads no files
 
     def find(self, local: Address, remote: Address) -> SocketOwner | None:
-        """Return whose the socket is that has `local` as its own end and `remote` as the other one.
+        """Return the owner of the socket whose own end is `local` and whose other end is `remote`.
 
-        None when there is none, or nobody holds it any more. Where `is_quick` is False this reads files, which may
-        take milliseconds.
+        None when there is no such socket, or no process holds it any more. Where `is_quick` is False this reads files,
+        which may take milliseconds.
         """
         if self.is_quick:
             try:
-                # One for each question: opening takes 3 us, and there is nothing to close in the end.
+                # A new netlink socket for each question: opening takes 3 us, and none has to be closed at the end.
                 with socket.socket(socket.AF_NETLINK, socket.SOCK_DGRAM, _NETLINK_SOCK_DIAG) as netlink:
                     netlink.settimeout(0.0)  # the kernel has answered when `send` returns
                     return _ask(netlink, local, remote)
@@ -86,15 +86,15 @@ def _ask(netlink: socket.socket, local: Address, remote: Address) -> SocketOwner
             return None
         raise OSError(number, os.strerror(number))
     _, state, _, _, found, _, _, _, uid, inode = _ANSWER.unpack_from(packet, _HEADER.size)
-    # Where no connection has the four numbers the kernel may answer with a listener on the port. One that is
-    # being closed has neither inode nor a true uid any more.
+    # Without such a connection the kernel may answer with a listener on the port. A connection that is being
+    # closed has neither an inode nor its true uid any more.
     if state in _UNUSABLE or not inode or found[:4] != wanted[:4]:
         return None
     return SocketOwner(uid, inode)
 
 
 def find_in_proc(local: Address, remote: Address, *, root: str = "/proc/net") -> SocketOwner | None:
-    """Do the same from /proc/net/tcp and tcp6 (proc_net_tcp(5)); an IPv4 connection may stand in either."""
+    """Return the owner by /proc/net/tcp and tcp6 (proc_net_tcp(5)); an IPv4 connection may stand in either table."""
     ends = [_as_listed(*local), _as_listed(*remote)]
     tables = {"tcp6": ends}
     if ":" not in local[0]:
@@ -113,7 +113,7 @@ def find_in_proc(local: Address, remote: Address, *, root: str = "/proc/net") ->
 
 
 def _as_listed(host: str, port: int) -> str:
-    """Return an end as the tables show it: 32-bit words of the address in the machine's order, the port as read."""
+    """Return an address as the tables show it: 32-bit words of the host in the machine's byte order, the port in hex."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     raw = socket.inet_pton(family, host)
     words = [int.from_bytes(raw[start : start + 4], "little") for start in range(0, len(raw), 4)]
@@ -122,29 +122,29 @@ def _as_listed(host: str, port: int) -> str:
 
 _EACH_TURN = 2000  # descriptors, 4 us each: most searches end in the turn in which they begin
 _FEW = 64
-_MOST_SEEN = 65_536  # sockets of a walk: 10 MB
+_MOST_SEEN = 65_536  # sockets remembered from one walk: 10 MB
 
 
 class Holders:
-    """Searches on one event loop. All who ask meanwhile are answered by one walk through /proc together.
+    """Searches on one event loop. One walk through /proc answers all callers that ask during it.
 
-    What the newest walk has seen is remembered, and looked at again before it counts: of a thousand clients that connected together most
-    ask when the walk has passed them (decision 146).
+    The newest walk's findings are remembered, and checked again before they count: of a thousand clients that connect together,
+    most ask after the walk has passed their process (decision 146).
     """
 
     def __init__(self, *, each_turn: int = _EACH_TURN) -> None:
-        """Nobody asks; `each_turn` descriptors are looked at in each turn of the loop."""
+        """Begin without questions; `each_turn` descriptors are looked at in each turn of the loop."""
         self._each_turn = each_turn
         self._likely: dict[int, None] = {}
-        self._asked: dict[int, list[asyncio.Future[int | None]]] = {}
-        self._wanted: dict[int, list[asyncio.Future[int | None]]] = {}
+        self._asked: dict[int, list[asyncio.Future[int | None]]] = {}  # by inode: for the next walk
+        self._wanted: dict[int, list[asyncio.Future[int | None]]] = {}  # by inode: for the walk under way
         self._walk: Iterator[tuple[int, int]] | None = None
-        self._seen: dict[int, int] = {}  # socket: the first process that was seen with it
+        self._seen: dict[int, int] = {}  # inode of a socket: the first process that was seen with it
 
     async def find(self, inode: int, likely: Iterable[int]) -> int | None:
         """Return a process that holds the socket `inode`, looking at `likely` ones first, then at the youngest.
 
-        None when it is not to be seen: another user's, in another pid namespace, or gone.
+        None when no process is seen with it: it is another user's, in another pid namespace, or gone.
 
         Cancellation: safe.
         """
@@ -161,7 +161,7 @@ class Holders:
         return await place
 
     def _go_on(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Walk for one turn, and see to the next one if somebody still waits."""
+        """Walk for one turn, and schedule the next one while a caller waits."""
         if self._walk is None:
             self._wanted, self._asked = self._asked, {}
             self._walk = _sockets(self._likely)
@@ -170,10 +170,10 @@ class Holders:
         for number, (pid, inode) in enumerate(self._walk, 1):
             if inode and len(self._seen) < _MOST_SEEN:
                 self._seen.setdefault(inode, pid)
-            self._tell(inode, pid)
+            self._found(inode, pid)
             if not self._wanted or number == self._each_turn:
                 break
-        else:  # everybody was looked at
+        else:  # every process was looked at
             for inode in list(self._wanted):
                 self._settle(self._wanted, inode, None)
         if not self._wanted:
@@ -181,8 +181,8 @@ class Holders:
         if self._wanted or self._asked:
             loop.call_soon(self._go_on, loop)
 
-    def _tell(self, inode: int, pid: int) -> None:
-        """Answer those who wait for a socket, also who has asked since the walk began: it may have passed theirs, or not."""
+    def _found(self, inode: int, pid: int) -> None:
+        """Answer the callers that wait for a socket, also those that asked during the walk: it may reach theirs only now."""
         self._settle(self._wanted, inode, pid)
         self._settle(self._asked, inode, pid)
 

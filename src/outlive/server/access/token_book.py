@@ -1,6 +1,7 @@
 """The tokens as a running server knows them: `TokenBook`, never older than the file.
 
-A token that is revoked, or expires, is refused from that moment on, and what its holder has open ends within a second.
+A token that is revoked, or expires, is refused from that moment on, and the connections opened with it end within a second. This
+module never writes the file: `store.token_file` does. What a token allows is decided by `authenticator`.
 """
 
 import asyncio
@@ -17,12 +18,14 @@ from outlive.policy.tokens import Token, digest_of, find_token
 from outlive.store.token_file import TokenFile
 
 _logger = logging.getLogger(__name__)
-_LOOK_S = 0.25  # four looks a second at a descriptor, only while somebody has something open
-_Mark = tuple[int, int, int]
+_LOOK_S = 0.25  # four fstat calls a second, only while a connection with a token is open
+_Mark = tuple[
+    int, int, int
+]  # inode, time of change in ns, size: what tells one content of the file from another
 
 
 class TokenBook:
-    """Finds tokens and ends what their holders have open. `async with` keeps it up to date; used on one event loop."""
+    """Finds tokens, and ends connections whose token no longer counts. `async with` keeps it up to date; for one event loop."""
 
     def __init__(
         self,
@@ -31,7 +34,13 @@ class TokenBook:
         *,
         known: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
-        """Take the file (nothing is read yet), and what finds the tokens of running commands by their hash, once `known` says which run."""
+        """Take the file; nothing is read yet.
+
+        Args:
+            file: The tokens that the operator has made.
+            granted: Finds the token of a running command by its hash.
+            known: Returns once it is known which commands run; before that `granted` may miss one.
+        """
         self._granted = granted
         self._known = known
         self._file = file
@@ -44,7 +53,7 @@ class TokenBook:
         self._stack = contextlib.AsyncExitStack()
 
     async def __aenter__(self) -> Self:
-        """Read the file and begin to look after what is open."""
+        """Read the file, and begin to watch the tokens in use."""
         await self._read()
         group = await self._stack.enter_async_context(asyncio.TaskGroup())
         self._stack.callback(group.create_task(self._watch(), name="tokens").cancel)
@@ -53,7 +62,7 @@ class TokenBook:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Stop looking."""
+        """Stop watching."""
         await self._stack.aclose()
         if self._fd >= 0:
             os.close(self._fd)
@@ -83,6 +92,7 @@ class TokenBook:
             self._uses.pop(key, None)
 
     async def _watch(self) -> None:
+        """Cut the connections of tokens that no longer count, four times a second while any token is in use."""
         while True:
             await self._is_used.wait()
             await asyncio.sleep(_LOOK_S)
@@ -97,15 +107,16 @@ class TokenBook:
                 self._is_used.clear()
 
     async def _refresh(self) -> None:
-        """Read the file again if another has taken its place, or somebody has edited it."""
+        """Read the file again if it was replaced or edited."""
         if self._is_stale():
             async with self._reading:
-                if self._is_stale():
+                if self._is_stale():  # else another caller has read it while this one waited
                     await self._read()
 
     def _is_stale(self) -> bool:
         if self._fd < 0:
             return True
+        # The open descriptor shows a replacement without a look at the path: the old file has no link left.
         found = os.fstat(self._fd)
         return found.st_nlink == 0 or (found.st_ino, found.st_mtime_ns, found.st_size) != self._mark
 
@@ -113,7 +124,7 @@ class TokenBook:
         try:
             self._tokens, fd, self._mark = await asyncio.to_thread(self._load)
         except (OSError, StoreCorrupt) as error:
-            # Nobody gets in with a token that cannot be looked up.
+            # Fail closed: while the file cannot be read, no token of it counts.
             _logger.error("the file of the tokens cannot be read: %s", error)  # noqa: TRY400 -- the sentence says it all
             self._tokens = ()
             return
@@ -124,7 +135,7 @@ class TokenBook:
     def _load(self) -> tuple[tuple[Token, ...], int, _Mark]:
         fd = self._file.ensure()
         try:
-            # The descriptor first: what takes the file's place from now on is noticed.
+            # Before the content is read: a file that replaces this one meanwhile is then noticed by its mark.
             found = os.fstat(fd)
             return self._file.read(), fd, (found.st_ino, found.st_mtime_ns, found.st_size)
         except BaseException:

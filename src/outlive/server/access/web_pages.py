@@ -1,7 +1,7 @@
-"""What browsers say about the page that asks, and what pages may know of an answer. Pure.
+"""What a request's headers reveal about the web page behind it, and which answers a page may read. Pure.
 
-`Origin` names the page's server; where a browser leaves it out (images, scripts, links), Fetch metadata still tells that
-a page asks (W3C, "Fetch Metadata Request Headers"). `guard` decides about foreign pages, `authenticator` about the others.
+`Origin` names the page's server. Where a browser leaves it out (images, scripts, links), Fetch metadata still shows that a page
+sends the request (W3C, "Fetch Metadata Request Headers"). `guard` decides about foreign pages, `authenticator` about the others.
 """
 
 import re
@@ -18,13 +18,14 @@ LOCAL = frozenset({"localhost", "127.0.0.1", "[::1]"})  # the only three hosts t
 
 _Headers = Sequence[tuple[bytes, bytes]]
 
-# What a link on any page may open: the same for every caller, without data, and never inside a frame.
+# Paths that a link on any page may open: they are the same for every caller, hold no data, and never load inside a frame.
 STATIC_PAGES = frozenset({"/", "/docs", "/openapi.json"})
 
 _UNFRAMED: _Headers = (
     (b"content-security-policy", b"frame-ancestors 'none'"),
     (b"x-frame-options", b"DENY"),
 )
+# Headers that a page may send, and headers of the answer that it may read (Fetch standard, "CORS protocol").
 _SENT = (
     b"accept, authorization, content-type, idempotency-key, last-event-id, mcp-method, mcp-name, "
     b"mcp-protocol-version, mcp-session-id, x-api-key"
@@ -53,12 +54,12 @@ def local_origin(scope: Scope) -> str | None:
 
 
 def is_from_page(scope: Scope) -> bool:
-    """Tell whether a web page asks, of whatever server."""
+    """Tell whether a web page sends the request, of any server."""
     return bool(values_of(scope, b"origin") or _sites(scope) - {"none"})
 
 
 def is_cross_site(scope: Scope) -> bool:
-    """Tell whether a page of another origin asks, by Fetch metadata alone."""
+    """Tell whether a page of another origin sends the request, by Fetch metadata alone."""
     return bool(_sites(scope) - {"none", "same-origin"})
 
 
@@ -79,7 +80,7 @@ def is_preflight(scope: Scope) -> bool:
 
 
 def preflight_headers() -> _Headers:
-    """Return what a page may send; that it may read the answer is added as to every other one."""
+    """Return which methods and headers a page may send; that it may read the answer is added by `readable_by_page`."""
     return (
         (b"access-control-allow-methods", b"GET, POST, PATCH, DELETE"),
         (b"access-control-allow-headers", _SENT),
@@ -87,7 +88,7 @@ def preflight_headers() -> _Headers:
 
 
 def readable_by_page(scope: Scope, send: Send) -> Send:
-    """Return what sends the answer to a request so that the page which asked may read it, and no page can frame it.
+    """Return a `send` that adds headers to the answer: the asking page may read it, and no page may show it in a frame.
 
     Only for requests whose Origin, if they have one, was found welcome.
     """

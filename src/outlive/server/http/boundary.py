@@ -1,6 +1,7 @@
-"""The last resort of every request: an exception that nobody expected becomes a log entry and a reference id.
+"""The outermost handling of errors: unexpected exceptions (`ErrorBoundary`), refused callers in the audit log (`AuditedErrors`).
 
-Refusals at the door, told to somebody else before they are answered: `AuditedErrors`, around a `SendError`.
+An unexpected exception becomes a log entry with a reference id; the peer receives only that id, never a traceback, path or
+secret. Expected errors are answered where they occur: by the frontends, or by the guard through `AuditedErrors`.
 """
 
 import logging
@@ -20,10 +21,10 @@ _INTERNAL_ERROR = 1011  # WebSocket close code (RFC 6455, section 7.4.1)
 
 
 class ErrorBoundary:
-    """Runs `app`; the peer of an unexpected failure gets a reference, the log has the traceback."""
+    """Runs `app`; after an unexpected failure the peer gets a reference, and the log has the traceback."""
 
     def __init__(self, app: ASGIApp, answer: SendError = send_error) -> None:
-        """Stand around `app`; `answer` gives the answer its shape."""
+        """Stand around `app`; `answer` gives the answer its format."""
         self._app = app
         self._answer = answer
 
@@ -41,10 +42,11 @@ class ErrorBoundary:
         except ClientDisconnected:
             raise  # the server's own way to end a request whose peer is gone
         except WebSocketDisconnect:
-            pass  # Starlette's way: there is nobody left to tell
+            pass  # Starlette's way to report a closed connection: no peer is left to answer
         except Exception:
             reference = secrets.token_hex(4)
             _logger.exception("a request failed", extra={"reference": reference, "path": scope.get("path")})
+            # Once the headers were sent, HTTP has no place left for an error: the connection ends in the middle of the body.
             if not has_begun:
                 await self._answer(
                     scope,
@@ -69,7 +71,7 @@ _MOST_SHOWN = 200  # characters of a path
 
 
 class AuditedErrors:
-    """A `SendError` that tells `announce` whom the guard did not let in, then answers as `answer` does."""
+    """A `SendError` that publishes each refused caller to `announce`, then answers as `answer` does."""
 
     def __init__(self, answer: SendError, announce: Callable[[AuditEvent], None]) -> None:
         """Stand before `answer`."""
@@ -87,7 +89,7 @@ class AuditedErrors:
         hint: str,
         headers: Headers = (),
     ) -> None:
-        """Tell, and answer."""
+        """Publish the refusal, and answer."""
         path = str(scope.get("path", ""))[:_MOST_SHOWN]  # without the query: it may hold a token
         by = Owner(principal="", door="guard", address=_address_of(scope))
         self._announce(
@@ -99,6 +101,6 @@ class AuditedErrors:
 
 
 def _address_of(scope: Scope) -> str:
-    """Return where a caller is: "127.0.0.1:50124", or that it came over the Unix socket."""
+    """Return a caller's address: "127.0.0.1:50124", or "unix" for the Unix socket."""
     client = scope.get("client")
     return f"{client[0]}:{client[1]}" if client and client[0] else "unix"

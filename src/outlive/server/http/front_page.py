@@ -1,4 +1,8 @@
-"""What the server says about itself: GET /, GET /health, and a helpful answer for every path it does not know."""
+"""The server's own pages: GET /, GET /health, and a helpful error for every unknown path.
+
+What the pages contain is handed in as functions by `app`; the paths of the frontends are theirs. No page starts or changes
+anything.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -18,7 +22,7 @@ def front_routes(
 ) -> list[BaseRoute]:
     """Return the routes of / and /health; both functions are called for each request and must be quick.
 
-    A caller that was not let in learns at /health that the server lives, and nothing else (promise S4.9.health).
+    A caller without access learns at /health that the server runs, and nothing else (promise S4.9.health).
     """
     return [Route("/", _Page(describe)), Route(HEALTH_PATH, _Page(health, brief=_ALIVE))]
 
@@ -29,7 +33,7 @@ class _Page:
     def __init__(
         self, answer: Callable[[], Mapping[str, object]], *, brief: Mapping[str, object] | None = None
     ) -> None:
-        """Ask `answer` for each request; below the scope read it is `brief`, where there is one."""
+        """Call `answer` for each request; a caller below the scope read gets `brief` instead, if there is one."""
         self._answer = answer
         self._brief = brief
 
@@ -60,7 +64,7 @@ async def refuse_method(scope: Scope, send: Send, answer: SendError) -> None:
 def unknown_path(routes: Sequence[BaseRoute], *, sockets: str = "") -> ASGIApp:
     """Return the application behind all `routes`: 404, or 426 where a WebSocket path is asked by plain HTTP.
 
-    `sockets` is a sentence more for a WebSocket that found no endpoint: some are endpoints at one port only.
+    `sockets` is added to the hint for a WebSocket that found no endpoint: some endpoints exist at one port only.
     """
     upgraded = [route for route in routes if isinstance(route, WebSocketRoute)]
     everywhere = sorted({route.path for route in upgraded if route.path != "/"})
@@ -68,6 +72,7 @@ def unknown_path(routes: Sequence[BaseRoute], *, sockets: str = "") -> ASGIApp:
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG001 -- the shape of ASGI
         path = scope["path"]
+        # 426 (RFC 9110, section 15.5.22): the path exists, but needs an upgrade to another protocol.
         if scope["type"] == "http" and any(one.path_regex.match(path) for one in upgraded):
             await send_error(
                 scope,

@@ -1,8 +1,8 @@
 """HTTP and WebSocket service on sockets that are already open: uvicorn's protocols, without its process handling.
 
-Owns connections from accept to close. Signals, readiness and what is served belong to `cli.serve` and `app`.
-
-How long HTTP requests wait for their answers: `Timed`, an ASGI layer that tells somebody else each duration.
+Owns connections from accept to close, and measures how long requests wait for their answers (`Timed`, an ASGI layer that reports
+each duration). It opens no socket (`listeners` does), handles no signal (`cli.serve` does) and knows no route (`app` builds
+them).
 """
 
 import asyncio
@@ -32,28 +32,30 @@ from outlive.server.http.uvicorn_parts import (
 _PING_INTERVAL_S = 20.0  # keep-alive by ping frames alone (promise S0.21)
 _CLOSE_PATIENCE_S = 2.0  # for clients that do not read their last messages
 _POLL_S = 0.01
-_MOST_PIPELINED = 16  # requests that came behind one that is being answered; hardly any client sends one
-_MOST_HEAD_BYTES = 64 * 1024  # of a request line and its headers; beyond it nothing sensible is said
-# libuv accepts one connection of a listening socket in each turn of the loop: a health check would wait as many turns as
-# connections came before it (decision 91). Each duplicate of a socket accepts one more.
+_MOST_PIPELINED = 16  # requests behind one that is being answered; hardly any client sends even one
+_MOST_HEAD_BYTES = 64 * 1024  # of a request line and its headers; no client of ours sends a tenth of it
+# libuv accepts one connection of a listening socket in each turn of the loop: a health check would wait one turn for each
+# connection before it (decision 91). Each duplicate of the socket accepts one more in the same turn.
 _ACCEPTED_A_TURN = 8
 _ABSOLUTE = re.compile(rb"([^/?#]*)(.*)", re.DOTALL)  # authority, and what follows it (RFC 3986, section 3)
-_HANDSHAKE_S = 10.0  # of TLS; who says nothing for so long is no client
+_HANDSHAKE_S = 10.0  # of TLS; a connection that sends nothing for so long is closed
 
 
 class HttpProtocol(HttpToolsProtocol):
     """uvicorn's HTTP connection.
 
-    It passes the turnstile, and notes for the guard who is at the other end. A `turnstile.Guest`.
+    It is counted by the connection limiter (as a `LimitedConnection`) and records for the guard which peer is at the other end.
     """
 
-    def __init__(self, *, turnstile: ConnectionLimiter, **uvicorns: Any) -> None:  # noqa: ANN401 -- passed on as they are
-        """Take the server's turnstile and what uvicorn wants to know."""
+    def __init__(self, *, limiter: ConnectionLimiter, **uvicorns: Any) -> None:  # noqa: ANN401 -- passed on as they are
+        """Take the server's connection limiter, and uvicorn's own arguments."""
         super().__init__(**uvicorns)
-        self._turnstile = turnstile
+        self._limiter = limiter
         self._head_bytes = 0
         self._peer: Peer | None = None
-        self._answering: Any = None  # the request whose answer is being made; `cycle` is the newest
+        self._answering: Any = (
+            None  # the request that is being answered; uvicorn's `cycle` is the newest one received
+        )
         self.phase = ConnectionPhase.HEAD
         self.since = 0.0
 
@@ -66,10 +68,10 @@ class HttpProtocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as in uvicorn
         """Begin a connection."""
         super().connection_made(transport)
-        self._turnstile.enter(self)
+        self._limiter.enter(self)
         connection = transport.get_extra_info("socket")
         if connection is not None and connection.family == socket.AF_UNIX:
-            peer = Peer.of_unix(connection, transport.abort, self._turnstile.turns)
+            peer = Peer.of_unix(connection, transport.abort, self._limiter.turns)
         else:
             local, remote = transport.get_extra_info("sockname"), transport.get_extra_info("peername")
             peer = Peer(local=local and local[:2], remote=remote and remote[:2], hang_up=transport.abort)
@@ -78,14 +80,14 @@ class HttpProtocol(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """End a connection."""
-        self._turnstile.leave(self)
+        self._limiter.leave(self)
         self._forget_requests()
         if self._peer is not None:
             self._peer.close()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Take bytes; a head that does not end is refused."""
+        """Take bytes; a head without an end is refused (431)."""
         super().data_received(data)
         if self.phase is ConnectionPhase.HEAD:
             self._head_bytes += len(data)
@@ -96,13 +98,13 @@ class HttpProtocol(HttpToolsProtocol):
         """Begin a request."""
         super().on_message_begin()
         self._head_bytes = 0
-        self._turnstile.begin(self, ConnectionPhase.HEAD)
+        self._limiter.begin(self, ConnectionPhase.HEAD)
 
     def on_headers_complete(self) -> None:
         """Begin a request's body, and the work on it."""
-        self._turnstile.begin(self, ConnectionPhase.BODY)
+        self._limiter.begin(self, ConnectionPhase.BODY)
         if not self.url.startswith(b"/"):
-            self._heed_target()
+            self._apply_absolute_target()
         super().on_headers_complete()
         if len(self.pipeline) > _MOST_PIPELINED:
             self.drop()
@@ -110,26 +112,28 @@ class HttpProtocol(HttpToolsProtocol):
     def on_message_complete(self) -> None:
         """End a request."""
         super().on_message_complete()
-        self._turnstile.begin(self, ConnectionPhase.REST if self.is_answered else ConnectionPhase.ANSWER)
+        self._limiter.begin(self, ConnectionPhase.REST if self.is_answered else ConnectionPhase.ANSWER)
 
     def on_response_complete(self) -> None:
         """End an answer."""
         super().on_response_complete()
-        if self.pipeline:  # uvicorn has just resumed: who asks faster than we answer would fill our memory
+        # uvicorn has just resumed reading. A client that pipelines faster than it is answered would fill our memory.
+        if self.pipeline:
             self.flow.pause_reading()
         if self.phase is ConnectionPhase.ANSWER:
-            self._turnstile.begin(self, ConnectionPhase.REST)
+            self._limiter.begin(self, ConnectionPhase.REST)
 
     def handle_websocket_upgrade(self) -> None:
         """Hand the connection to the WebSocket protocol."""
-        self._turnstile.leave(self)
+        self._limiter.leave(self)
         super().handle_websocket_upgrade()
-        self.parser = None  # type: ignore[assignment]  # as uvicorn does where a connection ends: each refers to the other
+        # As uvicorn does where a connection ends: parser and protocol refer to each other, which only the collector would free.
+        self.parser = None  # type: ignore[assignment]
 
-    def _heed_target(self) -> None:
-        """Take the path from an absolute-form target, whose host counts beside the Host (RFC 9112, section 3.2.2).
+    def _apply_absolute_target(self) -> None:
+        """Split an absolute-form target into path and host (RFC 9112, section 3.2.2).
 
-        Where the two disagree they stand there as two Hosts, which the guard refuses.
+        Where its host differs from the Host header, it is added as a second Host: the guard refuses two.
         """
         scheme, separator, rest = self.url.partition(b"://")
         if not separator or not scheme.isalnum():
@@ -147,7 +151,7 @@ class HttpProtocol(HttpToolsProtocol):
         self.transport.close()
 
     def drop(self) -> None:
-        """End the connection without a word."""
+        """End the connection without an answer."""
         self._forget_requests()
         self.transport.abort()
 
@@ -156,7 +160,7 @@ class HttpProtocol(HttpToolsProtocol):
         super()._start_asgi_task(cycle, app)
 
     def _forget_requests(self) -> None:
-        """Let nobody write an answer to a closed connection; uvicorn tells so only the newest of several requests."""
+        """Mark every request as disconnected, so that none writes to the closed connection; uvicorn marks only the newest."""
         self.pipeline.clear()
         if self._answering is not None:
             self._answering.disconnected = True
@@ -173,12 +177,12 @@ async def serving(
 ) -> AsyncIterator[None]:
     """Serve `app` on listening sockets while the block runs, over TCP with `tls`; the caller closes the sockets afterwards.
 
-    Leaving sends WebSocket clients a close frame (1012, the service restarts), lets requests end for
-    2 seconds, then cuts what is left.
+    Leaving the block sends WebSocket clients a close frame (1012, the service restarts), waits up to 2 seconds for requests to
+    end, then cuts the connections that are left.
     """
     soon = asyncio.get_running_loop().call_soon
-    turnstile = ConnectionLimiter(max_http_connections, time.monotonic, soon)
-    server = _Server(app, max_message_bytes=max_message_bytes, turnstile=turnstile)
+    limiter = ConnectionLimiter(max_http_connections, time.monotonic, soon)
+    server = _Server(app, max_message_bytes=max_message_bytes, limiter=limiter)
     try:
         await server.open(sockets, tls)
         yield
@@ -187,9 +191,10 @@ async def serving(
 
 
 class _Cut:
-    """Runs `app`; one that is cancelled, as all are that the end of the server finds at work, has lost its client.
+    """Runs `app`, and reports a cancelled request as one whose client has gone.
 
-    To uvicorn a cancelled application is a faulty one, logged with its traceback.
+    The end of the server cancels every request that is still running. uvicorn would log each as a failed application, with a
+    traceback.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -205,9 +210,9 @@ class _Cut:
 class _Server:
     """The accepting sockets and their connections."""
 
-    def __init__(self, app: ASGIApp, *, max_message_bytes: int, turnstile: ConnectionLimiter) -> None:
+    def __init__(self, app: ASGIApp, *, max_message_bytes: int, limiter: ConnectionLimiter) -> None:
         """Configure uvicorn's protocols; nothing is opened yet."""
-        self._turnstile = turnstile
+        self._limiter = limiter
         self._config = Config(
             _Cut(app),
             http=HttpProtocol,
@@ -217,7 +222,7 @@ class _Server:
             log_config=None,
             access_log=False,
             server_header=False,
-            proxy_headers=False,  # nobody stands between: a forwarded address would be a claim
+            proxy_headers=False,  # no proxy is trusted: a forwarded address is only a claim of the caller
             ws_max_size=max_message_bytes,
             ws_ping_interval=_PING_INTERVAL_S,
             ws_ping_timeout=None,  # a slow client is never dropped (promise S0.16)
@@ -238,30 +243,30 @@ class _Server:
                 self._servers.append(await self._accepting(one, tls))
 
     async def _accepting(self, listener: socket.socket, tls: ssl.SSLContext | None) -> asyncio.Server:
-        """Accept connections of a listening socket, which live apart from it."""
+        """Accept connections of a listening socket; they outlive the returned server's `close`."""
         loop = asyncio.get_running_loop()
-        # It calls listen(2) again: without a number of ours the backlog would be 100.
+        # asyncio calls listen(2) again: without our number the backlog would shrink to 100.
         if listener.family == socket.AF_UNIX:
             return await loop.create_unix_server(self._protocol, sock=listener, backlog=BACKLOG)
-        patience_s = None if tls is None else _HANDSHAKE_S
+        handshake_s = None if tls is None else _HANDSHAKE_S
         return await loop.create_server(
-            self._protocol, sock=listener, backlog=BACKLOG, ssl=tls, ssl_handshake_timeout=patience_s
+            self._protocol, sock=listener, backlog=BACKLOG, ssl=tls, ssl_handshake_timeout=handshake_s
         )
 
     def _protocol(self) -> asyncio.Protocol:
         app_state: dict[str, Any] = {}
         return HttpProtocol(
-            config=self._config, server_state=self._state, app_state=app_state, turnstile=self._turnstile
+            config=self._config, server_state=self._state, app_state=app_state, limiter=self._limiter
         )
 
     def _refresh_date(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Keep the Date header of responses current (RFC 9110, section 6.6.1); and look who is too slow."""
-        self._turnstile.sweep()
+        """Keep the Date header of responses current (RFC 9110, section 6.6.1), and refuse requests that are too slow."""
+        self._limiter.sweep()
         self._state.default_headers = [(b"date", formatdate(time.time(), usegmt=True).encode())]
         self._date_timer = loop.call_later(SWEEP_S, self._refresh_date, loop)
 
     async def close(self) -> None:
-        """Stop accepting, tell every client, wait a little, cut the rest."""
+        """Stop accepting, notify every client, wait a little, cut the rest."""
         if self._date_timer is not None:
             self._date_timer.cancel()
         for server in self._servers:
@@ -277,8 +282,8 @@ class _Server:
             task.cancel()
         await asyncio.gather(*left, return_exceptions=True)
 
-    async def _wait_until_idle(self, patience_s: float) -> None:
-        deadline = time.monotonic() + patience_s
+    async def _wait_until_idle(self, limit_s: float) -> None:
+        deadline = time.monotonic() + limit_s
         while (self._state.connections or self._state.tasks) and time.monotonic() < deadline:  # noqa: ASYNC110 -- uvicorn offers no event
             await asyncio.sleep(_POLL_S)
 
@@ -289,14 +294,14 @@ _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"
 
 
 class Timed:
-    """Runs `app`; tells the time from a request to the first byte of its answer.
+    """Runs `app`; reports the time from a request to the first byte of its answer.
 
-    A path counts as the door whose prefix it begins with, a method that HTTP does not know as "other": callers
-    cannot make names up.
+    A path is counted under the frontend whose prefix it begins with, an unknown method as "other": a caller cannot invent names,
+    and so cannot make the number of metrics grow.
     """
 
     def __init__(self, app: ASGIApp, observe: Observe, *, doors: Mapping[str, str]) -> None:
-        """Stand around `app`; `doors` maps prefixes of paths to the doors' names."""
+        """Stand around `app`; `doors` maps prefixes of paths to the frontends' names."""
         self._app = app
         self._observe = observe
         self._doors = tuple(doors.items())

@@ -1,7 +1,7 @@
 """The sockets that the server listens on, opened before anything heavy is imported.
 
-Owns binding: both IP families on one number, the Unix socket, and what a taken port means. Standard library
-only; `http_server` serves on what this module opens.
+Owns binding: both IP families on one port number, the Unix socket, and the error for a taken port. Imports the standard library
+only, so that a client can connect while the rest is still imported; `http_server` serves on what this module opens.
 """
 
 import contextlib
@@ -15,8 +15,8 @@ from outlive.core.errors import ConfigInvalid
 from outlive.keeper.common.disk import Reserve
 from outlive.keeper.common.sockets import listen_unix
 
-# Clients that dial while the server still imports, or is kept from a processor, wait in the backlog: beyond it the kernel drops what
-# they send, and after a while the connection. It caps it at net.core.somaxconn, which is this (Linux 5.4).
+# Clients that connect while the server still imports, or gets no processor time, wait in the backlog. When it is full, the kernel
+# drops their packets, and after a while the connection. The kernel's cap, net.core.somaxconn, has this value since Linux 5.4.
 BACKLOG = 4096
 _NO_SUCH_FAMILY = frozenset({errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL, errno.EPROTONOSUPPORT})
 _FREE_PORT_ATTEMPTS = 16
@@ -24,9 +24,9 @@ _FREE_PORT_ATTEMPTS = 16
 
 @dataclass(slots=True)
 class Listeners:
-    """Every listening socket of the server, and the port that each door is reached at (`ports`, by door name).
+    """Every listening socket of the server, and the port of each frontend (`ports`, by its name).
 
-    Closes what it holds when left; `unix_path` is removed then.
+    Leaving the `with` block closes the sockets and removes `unix_path`.
     """
 
     sockets: list[socket.socket] = field(default_factory=list)
@@ -35,7 +35,7 @@ class Listeners:
     _unix_inode: tuple[int, int] | None = None
 
     def add_port(self, door: str, host: str, port: int) -> None:
-        """Open a TCP port for a door.
+        """Open a TCP port for a frontend.
 
         Raises:
             ConfigInvalid: `port_taken`, or the operating system does not allow it.
@@ -58,7 +58,7 @@ class Listeners:
         """Close them all."""
         for listener in self.sockets:
             listener.close()
-        # Not the socket of another server, in a folder that has taken the place of ours.
+        # Compared by inode: the path may hold another server's socket by now, in a folder that replaced ours.
         if self.unix_path is not None and _inode(self.unix_path) == self._unix_inode:
             with contextlib.suppress(OSError):
                 os.unlink(self.unix_path)
@@ -84,8 +84,8 @@ def open_unix(path: str) -> socket.socket:
 def open_port(host: str, port: int) -> list[socket.socket]:
     """Return listening sockets on one port number: for 127.0.0.1 on ::1 too, where this machine has it.
 
-    Node resolves localhost to ::1 first, so a foreign listener there would be met instead of us: a number counts
-    as taken when either family is.
+    Node.js resolves localhost to ::1 first, so its clients would reach a foreign listener there instead of this server. A port
+    number therefore counts as taken when it is taken in either family.
 
     Raises:
         ConfigInvalid: `port_taken`, or the operating system does not allow it.
@@ -112,7 +112,8 @@ def _bind(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
     try:
-        # After a restart the old connections are in TIME_WAIT; Linux lets nobody share a listening port by this.
+        # After a restart the old connections are in TIME_WAIT and would block the port. On Linux this option does not allow two
+        # listeners on one port (socket(7)).
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         # Accepted connections inherit it. asyncio would set it only where the protocol number is given, too; without
         # it a short answer can wait 40 ms for an acknowledgement.

@@ -1,7 +1,7 @@
-"""Where frames leave: `RawOutbox` writes many at once, `MessageOutbox` sends them one by one where it must.
+"""How WebSocket frames leave: `RawOutbox` writes many at once, `MessageOutbox` sends one by one without the server's extension.
 
-Holds no queue. Whoever writes looks at `is_ready` first or awaits `send`: a client that does not read makes its
-writers wait, and nothing else.
+Holds no queue. A writer checks `is_ready` first or awaits `send`: a client that does not read makes its own writers wait, and
+nothing else. What is written, and when, is decided by `sender` and the frontends.
 """
 
 import asyncio
@@ -13,11 +13,11 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from outlive.protocols.websocket_frames import TEXT, split_frames
 
-_EXTENSION = "outlive.send_raw"  # frontends/raw_websocket.py
+_EXTENSION = "outlive.send_raw"  # defined in raw_websocket.py
 
 
 class Outbox(Protocol):
-    """The sending half of one WebSocket. After the close nothing is sent, and nobody waits."""
+    """The sending half of one WebSocket. After the close nothing is sent, and every waiting call returns."""
 
     @property
     def is_ready(self) -> bool:
@@ -36,7 +36,7 @@ class Outbox(Protocol):
     async def send(self, frames: bytes, then: Sequence[Callable[[], None]] = ()) -> None:
         """Wait for room, then send whole frames together and in order, and call each of `then`, also after the close.
 
-        What they write first leaves together with `frames`: one system call, and a client that is woken once.
+        Their first write leaves together with `frames`: one system call, and the client wakes once.
 
         Cancellation: safe; all of `frames` was handed over and each of `then` called, or nothing.
         """
@@ -47,7 +47,7 @@ class RawOutbox:
     """Sends through the server's extension for ready-made frames: one write for any number of them.
 
     Attributes:
-        put: Hands frames to an open connection's transport; nobody else looks whether it is open.
+        put: Hands frames to the transport without checking that the connection is open; the caller has checked.
         writable: The send buffer has room, or the connection is closed.
         closed: Tells whether nothing can be sent any more.
     """
@@ -75,8 +75,8 @@ class RawOutbox:
 
     async def wait_ready(self) -> None:
         """Return when the send buffer has room, or after the close (which sets `writable` too)."""
-        # Another waiter may have filled the buffer between the event and this task's turn: then wait again, so that
-        # nobody holds ready-made frames in memory while waiting.
+        # Another waiter may have filled the buffer between the event and this task's turn. Then wait again: a caller builds its
+        # frames after this returns, so none lie in memory meanwhile.
         while not self.writable.is_set():
             await self.writable.wait()
 
@@ -95,7 +95,7 @@ class RawOutbox:
             for call in then:
                 call()
         finally:
-            if self._held:  # nobody has written anything
+            if self._held:  # none of `then` has written
                 self.write(b"")
 
 

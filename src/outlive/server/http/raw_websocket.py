@@ -4,9 +4,12 @@ Building hundreds of text frames by hand and writing them once is 30x cheaper th
 (decision 2). This leans on the inside of uvicorn's protocol class, so uvicorn is pinned to one minor version and
 tests hold what is used: `writable`, `disconnected`, `close_sent`, `handshake_complete`, `transport`, `queue`, `read_paused`.
 
-In the other direction it takes the short way with what clients send nearly always, one request in one frame in one packet:
-such a frame is read by hand (`lone_text`), and nothing is paused for it while the application waits. So is a binary frame, which
-brings what a process is to read (`LargeBinary`): the complete parser copies it four times, in pieces of 4 KiB (0.9 ms a megabyte).
+In the other direction there are two short ways past the complete parser. Nearly every message is one request in one frame in one
+packet: it is decoded directly (`lone_text`), and reading is not paused for it while the application waits. A binary frame, which
+    carries input for
+a process, is decoded by `LargeBinary`: the complete parser would copy it four times, in pieces of 4 KiB (0.9 ms a megabyte).
+
+Close codes and the end of a connection belong to `closing_websocket`.
 """
 
 import asyncio
@@ -19,7 +22,7 @@ from websockets.streams import StreamReader
 
 try:
     from websockets.speedups import apply_mask
-except ImportError:  # no wheel of `websockets` for this machine
+except ImportError:  # `websockets` without its C extension on this machine
     from websockets.utils import apply_mask
 
 from outlive.protocols.websocket_frames import BINARY, LargeBinary, lone_text
@@ -27,15 +30,15 @@ from outlive.server.access.peers import PEER, Peer
 from outlive.server.http.closing_websocket import ClosingWebSocketProtocol
 
 EXTENSION = "outlive.send_raw"
-_PIECE_BYTES = 4096  # parsed in one go: 700 of the smallest frames, 20 ms
-_TURN_S = 0.005  # for larger messages: piece after piece, then others have their turn
+_PIECE_BYTES = 4096  # parsed without a pause: at most 700 of the smallest frames, 20 ms
+_TURN_S = 0.005  # larger input is parsed piece by piece for so long, then other tasks run
 _BINARY_START = bytes((BINARY,))
-_NO_MASK = bytes(4)  # of our own client on this machine
+_NO_MASK = bytes(4)  # the key that our own client uses on this machine: XOR with zero changes nothing
 _BETWEEN_FRAMES = StreamReader.at_eof.__code__  # where the parser of `websockets` waits for a frame to begin
 
 
 class Inbox:
-    """The messages that the application has not taken yet. Takes the place of uvicorn's queue; one task takes them."""
+    """The messages that the application has not taken yet, in place of uvicorn's queue. Only one task takes them."""
 
     __slots__ = ("_loop", "_messages", "_taker")
 
@@ -77,21 +80,21 @@ class RawWebSocketProtocol(ClosingWebSocketProtocol):
     """uvicorn's WebSocket connection with one more scope extension.
 
     The extension holds `send` (async, waits until the transport is writable, then writes), `write` (at once,
-    whatever the buffer holds), `put` (`write` for who has just asked `is_closed`), `writable` (asyncio.Event: the send
-    buffer has room) and `is_closed`. All take whole, unmasked frames; `send` and `write` refuse after the close with
-    ConnectionAbortedError.
+    whatever the buffer holds), `put` (`write` without the check, for a caller that has just checked `is_closed`), `writable`
+    (asyncio.Event: the send buffer has room) and `is_closed`. All take whole, unmasked frames; `send` and `write` refuse after
+    the close with ConnectionAbortedError.
     """
 
     def __init__(self, *uvicorns: Any, **named: Any) -> None:  # noqa: ANN401 -- passed on as they are
-        """Take what uvicorn wants to know."""
+        """Take uvicorn's own arguments."""
         super().__init__(*uvicorns, **named)
         self.queue: Inbox = Inbox(self.loop)  # type: ignore[assignment] # it has what uvicorn uses of its own
         self._rest = b""  # received and not parsed yet; the transport does not read meanwhile
         self._rest_at = 0
-        self._large: LargeBinary | None = None  # has come in part
+        self._large: LargeBinary | None = None  # a binary message of which a part has come
 
     def data_received(self, data: bytes) -> None:
-        """Parse what came, some of it now: a quarter of a megabyte can hold 40 000 frames, two seconds of work."""
+        """Parse the bytes, large input only in part: a quarter of a megabyte can hold 40 000 frames, two seconds of work."""
         if self._rest:
             self._rest = self._rest[self._rest_at :] + data
             self._rest_at = 0
@@ -112,7 +115,8 @@ class RawWebSocketProtocol(ClosingWebSocketProtocol):
             message = {"type": "websocket.receive", "text": payload.decode()}
         except UnicodeDecodeError:
             return False
-        # Pausing and going on at once would be a system call each. Nobody waiting: the message that lies here is enough.
+        # Pausing and resuming cost a system call each, so reading goes on while the application waits for this message. If it
+        # does not wait, one message in memory is enough: the next one stays in the kernel.
         is_awaited = self.queue.is_awaited
         self.queue.put_nowait(message)
         if not is_awaited and not self.read_paused:
@@ -121,7 +125,7 @@ class RawWebSocketProtocol(ClosingWebSocketProtocol):
         return True
 
     def _take_binary(self) -> bool:
-        """Take what came of a large binary message; False for what the complete parser has to see."""
+        """Take the received part of a large binary message; False for bytes that the complete parser has to see."""
         if self._large is None:
             if self._rest[self._rest_at] != BINARY or self.close_sent or not self._is_between_messages():
                 return False
@@ -144,13 +148,17 @@ class RawWebSocketProtocol(ClosingWebSocketProtocol):
             self.transport.pause_reading()
 
     def _is_between_messages(self) -> bool:
-        """Tell whether the parser waits for a new message; if `websockets` changes inside, it is never known to."""
+        """Tell whether the parser waits for a new message.
+
+        There is no public way to ask, so this looks into the parser's generator frames. Should `websockets` change inside, the
+        answer is always False: every message then takes the complete parser, which is slower and right.
+        """
         waiting = getattr(getattr(self.conn.parser, "gi_yieldfrom", None), "gi_yieldfrom", None)
         is_between_frames = getattr(waiting, "gi_code", None) is _BETWEEN_FRAMES
         return is_between_frames and getattr(self.conn, "current_size", 0) is None
 
     async def receive(self) -> Any:  # noqa: ANN401 -- an event of uvicorn's own
-        """Return the next message; what was left unparsed is looked at when everything before it was taken."""
+        """Return the next message; bytes left unparsed are parsed once everything before them was taken."""
         if self._rest and self.queue.empty():
             self._parse_rest()
         message = await self.queue.get()
@@ -175,7 +183,9 @@ class RawWebSocketProtocol(ClosingWebSocketProtocol):
         if self.transport.is_closing():
             self._rest = b""
         elif self._rest_at < len(self._rest):
-            self.read_paused = False  # or uvicorn would let it read on as soon as the messages are taken
+            # The flag stays off: with it uvicorn would resume reading as soon as the messages are taken, before the rest is
+            # parsed.
+            self.read_paused = False
             self.transport.pause_reading()
         else:
             self._rest, self._rest_at = b"", 0

@@ -1,4 +1,8 @@
-"""TLS for the TCP listeners: the context, with every mistake told in a sentence, and the names that a certificate carries."""
+"""TLS for the TCP listeners: the context, and the names that a certificate carries.
+
+Every mistake in the files becomes a `ConfigInvalid` with a sentence. Which certificate is used is decided by `config`;
+connections are `http_server`'s.
+"""
 
 import ssl
 from collections.abc import Callable
@@ -10,7 +14,7 @@ _MISMATCH = "KEY_VALUES_MISMATCH"  # OpenSSL's reason
 
 
 def server_context(certificate: str, key: str, client_ca: str = "") -> ssl.SSLContext:
-    """Return what listeners speak TLS with (1.2 and later).
+    """Return the context with which listeners speak TLS (1.2 and later).
 
     Args:
         certificate: PEM file: the server's certificate, then those between it and the authority.
@@ -79,13 +83,14 @@ def _attempt(load: Callable[[], None], path: str, key: str) -> None:
     except _PassphraseWanted as error:
         text = f"The key in {key} has a passphrase."
         raise ConfigInvalid(
-            "config_invalid", text, hint="Nobody is there to type it: `openssl pkey` takes it off."
+            "config_invalid", text, hint="A server cannot ask for it: remove it with `openssl pkey`."
         ) from error
 
 
 class _PassphraseWanted(Exception):
-    """A key cannot be read without one."""
+    """A key cannot be read without its passphrase."""
 
 
 def _no_passphrase() -> NoReturn:
+    # Without this callback OpenSSL would ask on the terminal, and the start would hang.
     raise _PassphraseWanted
