@@ -121,7 +121,7 @@ async def test_nothing_is_read_when_nobody_waits(wire: _AsyncioWire, channel: Cl
     for end in range(1, 101):
         wire.output(end, b"x")
     before = wire.reads
-    assert await channel.next_told() == OutputPiece(_ID, "stdout", b"x", 1)
+    assert await channel.next_message() == OutputPiece(_ID, "stdout", b"x", 1)
     for _ in range(10):
         await asyncio.sleep(0)
     assert wire.reads == before + 1
@@ -138,20 +138,20 @@ async def test_an_answer_is_heard_behind_output_that_nobody_takes(
         wire.output(end, b"x")
     wire.answer(2)
     assert (await channel.request("signal", {}, answer_s=30))["number"] == 2
-    ends = [told.end for _ in range(10) if isinstance(told := await channel.next_told(), OutputPiece)]
+    ends = [told.end for _ in range(10) if isinstance(told := await channel.next_message(), OutputPiece)]
     assert ends == list(range(1, 11))
 
 
 async def test_a_cancelled_follower_loses_nothing(wire: _AsyncioWire, channel: ClientConnection) -> None:
     wire.answer(1)
     await channel.attach(_ID, BEGINNING, answer_s=30)
-    waiting = asyncio.ensure_future(channel.next_told())
+    waiting = asyncio.ensure_future(channel.next_message())
     await asyncio.sleep(0)
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await waiting
     wire.output(1, b"x")
-    assert await channel.next_told() == OutputPiece(_ID, "stdout", b"x", 1)
+    assert await channel.next_message() == OutputPiece(_ID, "stdout", b"x", 1)
 
 
 async def test_a_lost_connection_is_told_to_all_who_wait_and_who_come_later(
@@ -237,7 +237,7 @@ async def test_the_end_is_told_behind_the_output(wire: _AsyncioWire, channel: Cl
     await channel.attach(_ID, BEGINNING, answer_s=30)
     params = {"process_id": _ID, "exit_code": 0, "error": None, "cursor": "0.0"}
     wire.frames.append(json.dumps({"method": "process.completed", "params": params}))
-    assert isinstance(await channel.next_told(), Ended)
+    assert isinstance(await channel.next_message(), Ended)
 
 
 async def test_who_waits_behind_a_reader_has_its_own_deadline(channel: ClientConnection) -> None:

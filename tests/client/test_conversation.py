@@ -48,8 +48,8 @@ def test_output_counts_from_the_answer_to_the_attach_on() -> None:
     assert conversation.take(_result(request_id)) == request_id
     assert conversation.take(_output(1, b"x", process_id="another")) is None
     assert conversation.take(_output(1, b"a")) == FOLLOWER
-    assert conversation.next_told() == OutputPiece(_ID, "stdout", b"a", 1)
-    assert conversation.next_told() is None
+    assert conversation.next_message() == OutputPiece(_ID, "stdout", b"a", 1)
+    assert conversation.next_message() is None
 
 
 def test_what_piles_up_behind_other_answers_is_bounded_and_asked_for_again() -> None:
@@ -58,21 +58,21 @@ def test_what_piles_up_behind_other_answers_is_bounded_and_asked_for_again() -> 
     for number in range(1, 100):
         conversation.take(_output(number * _MIB, bytes(_MIB)))
     kept = 0
-    while (told := conversation.next_told()) is not None:
+    while (told := conversation.next_message()) is not None:
         assert isinstance(told, OutputPiece)
         kept += len(told.data)
         assert told.end == kept
     assert 0 < kept <= 4 * _MIB
-    assert conversation.has_told, "the follower must hear that it has to attach again"
+    assert conversation.has_message, "the follower must hear that it has to attach again"
     conversation.take(_result(conversation.ask_attach(_ID, BEGINNING)[0]))
-    assert not conversation.has_told
+    assert not conversation.has_message
 
 
 def test_a_single_piece_over_the_bound_is_kept_all_the_same() -> None:
     conversation = Conversation()
     conversation.take(_result(conversation.ask_attach(_ID, BEGINNING)[0]))
     conversation.take(_output(8 * _MIB, bytes(8 * _MIB)))
-    assert conversation.next_told() is not None
+    assert conversation.next_message() is not None
     assert not conversation.has_left_out
 
 
@@ -99,4 +99,4 @@ def test_processes_are_followed_side_by_side() -> None:
     assert conversation.take(_output(1, b"a")) == FOLLOWER
     conversation.ask_attach(_ID, BEGINNING)
     assert conversation.take(_output(2, b"y", process_id=other)) is None
-    assert conversation.next_told() is None
+    assert conversation.next_message() is None

@@ -5,7 +5,7 @@ import pytest
 from outlive.client.asyncio_runtime import AsyncioRuntime
 from outlive.client.follow import AsyncFollow
 from outlive.client.link import Link
-from outlive.client.messages import Ended, OutputPiece, Told
+from outlive.client.messages import Ended, OutputMessage, OutputPiece
 from outlive.client.process import AsyncProcess
 from outlive.client.results import Completion, Output
 from outlive.core.cursor import BEGINNING, Cursor
@@ -64,7 +64,7 @@ async def test_input_goes_on_behind_what_waits_for_a_process_that_does_not_read(
 class _Telling(Link):
     """A link whose channel tells what a script says; an error is what the next `attach` gets."""
 
-    def __init__(self, *script: Told | OutliveError) -> None:
+    def __init__(self, *script: OutputMessage | OutliveError) -> None:
         self.script = list(script)
         self.attached: list[str] = []
         self.rests = 0
@@ -79,7 +79,7 @@ class _Telling(Link):
         if self.script and isinstance(self.script[0], OutliveError):
             raise self.script.pop(0)  # type: ignore[misc]
 
-    async def next_told(self) -> Told:
+    async def next_message(self) -> OutputMessage:
         told = self.script.pop(0)
         assert not isinstance(told, OutliveError)
         return told

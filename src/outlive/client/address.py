@@ -1,4 +1,7 @@
-"""Where the server is: `Address`, a state folder's Unix socket or a `ws://` address, and how a connection gets there."""
+"""Where the server is: `Address`, a state folder's Unix socket or a `ws://` address, and how to open a connection to it.
+
+Each call opens one connection; whether to try again after a failure is decided by `link`.
+"""
 
 import os
 from collections.abc import Callable, Mapping
@@ -13,16 +16,16 @@ _PATH = "/ws/mcp"
 
 
 def say_nothing(_line: str) -> None:
-    """Tell nobody."""
+    """Discard the line."""
 
 
 class Address:
-    """One server, dialled again and again.
+    """One server, to which any number of connections are opened, one after another.
 
     Attributes:
-        is_started_here: Whether a server is started where none runs.
-        was_reached: Whether it has ever answered: then it is waited for.
-        starts: How many commands are being started: then a server that was stopped in order is started, too.
+        is_started_here: Whether a server is started when none runs.
+        was_reached: Whether the server has ever answered; then the client waits for it to come back.
+        starts: How many commands are being started now; while any is, a server that its operator has stopped is started, too.
     """
 
     def __init__(
@@ -40,10 +43,10 @@ class Address:
         Args:
             state_dir: Its state folder; None for the usual one (`OUTLIVE_STATE_DIR`, else in the home folder).
             url: Its `ws://…` or `wss://…` address instead.
-            token: Sent as `Authorization: Bearer …`; None takes the one in `OUTLIVE_TOKEN`, if any; "" none.
+            token: Sent as `Authorization: Bearer …`; None takes the one in `OUTLIVE_TOKEN`, if any; "" sends none.
             ca_file: PEM file of the authorities that count for a `wss://` address; None takes the system's.
-            starts_server: Whether a server is started for the state folder where none runs.
-            say: Told in one line that a server is started.
+            starts_server: Whether a server is started for the state folder when none runs.
+            say: Called with one line of text when a server is started.
         """
         if url is not None and state_dir is not None:
             raise ValueError("pass either state_dir or url")
@@ -59,14 +62,14 @@ class Address:
         self.is_started_here = starts_server and self._is_local
 
     def __str__(self) -> str:
-        """Return what people are told when nobody answers."""
+        """Return the address as error messages show it."""
         return self._url if self._server is None else f"the state folder {self._server.root}"
 
     async def dial(self, world: Runtime, query: Mapping[str, str]) -> Transport:
         """Return an open WebSocket; starts the server if that was asked for.
 
         Raises:
-            Unreachable: Nobody listens now, or the listener went away.
+            Unreachable: No server listens now, or it went away.
             BackendUnavailable: The server that was started does not answer.
             ConfigInvalid: It ended at once, or the state folder cannot be used.
             AccessDenied: This caller is not let in.
@@ -86,7 +89,7 @@ class Address:
                     lambda gone: server.connect(is_abandoned=gone, after_stop=after_stop)
                 )
             if connection is None:
-                raise Unreachable(f"Nobody serves {self}.")
+                raise Unreachable(f"No server runs at {self}.")
         return await world.open(url, connection, self._headers, ca_file=self._ca_file)
 
     def _find(self) -> Server:

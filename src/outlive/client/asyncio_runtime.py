@@ -1,4 +1,7 @@
-"""The world with an event loop: asyncio, and the asyncio side of the `websockets` package."""
+"""The runtime with an event loop: asyncio, and the asyncio side of the `websockets` package.
+
+Its twin without an event loop is `thread_runtime`; what both promise stands in `runtime`.
+"""
 
 import asyncio
 import contextlib
@@ -50,7 +53,7 @@ class _AsyncioEvent:
     def __init__(self) -> None:
         self._event = asyncio.Event()
 
-    def ring(self) -> None:
+    def set(self) -> None:
         self._event.set()
 
     def clear(self) -> None:
@@ -63,7 +66,7 @@ class _AsyncioEvent:
 
 
 class AsyncioRuntime:
-    """Waits as coroutines do. See `World` for what the methods promise."""
+    """Waits as coroutines do. See `Runtime` for what the methods promise."""
 
     def now(self) -> float:
         """Return monotonic seconds."""
@@ -74,15 +77,15 @@ class AsyncioRuntime:
         await asyncio.sleep(seconds)
 
     def lock(self) -> contextlib.AbstractContextManager[object]:
-        """Return nothing to hold: between two awaits nobody else runs."""
+        """Return a lock that does nothing: between two awaits no other task runs."""
         return contextlib.nullcontext()
 
     def turns(self) -> contextlib.AbstractAsyncContextManager[object]:
         """Return a lock for tasks."""
         return asyncio.Lock()
 
-    def bell(self) -> _AsyncioEvent:
-        """Return a bell for a task."""
+    def wake_event(self) -> _AsyncioEvent:
+        """Return a wake event for a task."""
         return _AsyncioEvent()
 
     async def aside(self, work: Callable[[], _T]) -> _T:
@@ -90,7 +93,7 @@ class AsyncioRuntime:
         return await asyncio.to_thread(work)
 
     async def reach(self, find: Callable[[Callable[[], bool]], socket.socket]) -> socket.socket:
-        """Run `find` in a thread; a cancelled task leaves neither the thread waiting nor its connection open."""
+        """Run `find` in a thread; after a cancellation the thread stops waiting and closes its connection."""
         is_abandoned = False
 
         def look() -> socket.socket:
@@ -122,12 +125,8 @@ class AsyncioRuntime:
                 connection.settimeout(0.0)
                 widen(connection)
                 opened = await unix_connect(uri=url, sock=connection, additional_headers=headers, **OPTIONS)
-        except (
-            InvalidHandshake,
-            ConnectionClosed,
-            OSError,
-            TimeoutError,
-        ) as error:  # closed: killed in the handshake
+        # ConnectionClosed: the server was killed during the handshake.
+        except (InvalidHandshake, ConnectionClosed, OSError, TimeoutError) as error:
             raise refusal(error) from error
         keep_alive(opened.transport.get_extra_info("socket"))
         return _AsyncioTransport(opened)

@@ -1,6 +1,7 @@
 """The blocking twins: `Client`, `Process`, `Follow`, `Events`. No logic: each method runs its coroutine to the end.
 
-`tests/client/test_twins.py` holds that both sides offer the same names and parameters.
+What each method does is written once, at the asynchronous twin (`client`, `process`, `follow`, `feed`); waiting is
+`thread_runtime`'s. `tests/client/test_twins.py` holds that both sides offer the same names and parameters.
 """
 
 import os
@@ -232,7 +233,7 @@ class _Terminals:
 
 
 class _Places:
-    """What `Client` tells of the places where commands run."""
+    """Questions to the server about its backends; see `Backends`."""
 
     _client: AsyncClient
 
@@ -290,7 +291,7 @@ class Client(_Places):
         self.close()
 
     def close(self) -> None:
-        """Close all connections; whoever still waits gets `server_unavailable`. Safe to repeat."""
+        """Close all connections; a call that still waits raises `server_unavailable`. Safe to repeat."""
         run(self._client.close())
 
     def start(self, command: str | Sequence[str], **options: Unpack[StartOptions]) -> Process:

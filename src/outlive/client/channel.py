@@ -1,7 +1,9 @@
-"""One open connection and all who wait for something from it: `ClientConnection`.
+"""One open connection and all callers that wait for something from it: `ClientConnection`.
 
-There is no task and no thread that reads. Whoever waits reads, one at a time, and wakes the others when what comes is
-theirs; when nobody waits nothing is read, the socket fills, and the server waits: that is the whole back-pressure.
+No task and no thread is reserved for reading. One of the waiting callers reads, and wakes another when a frame is meant for that
+one. While no caller waits, nothing is read, the socket fills, and the server waits: that is the whole back-pressure.
+
+What a frame means is decided by `conversation`; opening connections, and opening them again, belongs to `link`.
 """
 
 import base64
@@ -9,19 +11,18 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from outlive.client.conversation import FOLLOWER, Conversation
-from outlive.client.messages import Heard, ServerAnswer, ServerHello, read_frame
+from outlive.client.messages import FollowedMessage, ServerAnswer, ServerHello, read_frame
 from outlive.client.runtime import ConnectionLost, Runtime, Transport, Unreachable, WakeEvent
 from outlive.core.cursor import Cursor
 from outlive.core.errors import BackendUnavailable, OutliveError, ProtocolViolation
 
-_TEXT_INPUT_BYTES = (
-    64 * 1024
-)  # what an earlier server hands over at once: of less nothing needs to be counted
-_GREETING_S = 30.0  # a server that has just started recovers first
+# An earlier server hands at most this much to the keeper at once, so that a piece is written as a whole or not at all.
+_TEXT_INPUT_BYTES = 64 * 1024
+_GREETING_S = 30.0  # a server that has just started finds its running processes first
 
 
 class ClientConnection:
-    """Requests and their answers, and what is told of at most one followed process.
+    """Requests with their answers, and the messages about the followed processes or events.
 
     Attributes:
         hello: The server's first message.
@@ -35,8 +36,8 @@ class ClientConnection:
         self._conversation = Conversation()
         # Held for moments only: several threads may wait here (coroutines need no lock, and have none).
         self._lock = world.lock()
-        self._bells: dict[int, WakeEvent] = {}
-        self._is_read = False
+        self._wake_events: dict[int, WakeEvent] = {}
+        self._is_read = False  # whether a caller reads now
         self._end: Exception | None = None
 
     async def request(
@@ -59,10 +60,10 @@ class ClientConnection:
         """Write the beginning of `data` to a process's input and return how many bytes that was.
 
         Raises:
-            LimitExceeded: `stdin_full`: the details tell what was written, and what waits in the keeper's hands.
-            What `request` raises, too.
+            LimitExceeded: `stdin_full`: the details count the bytes written, and those that wait in the keeper.
+            Everything that `request` raises, too.
 
-        Cancellation: what was sent may be written all the same.
+        Cancellation: bytes that were sent may be written all the same.
         """
         limit_bytes = self.hello.input_bytes
         if not limit_bytes:  # an earlier server
@@ -80,9 +81,9 @@ class ClientConnection:
     async def attach(
         self, process_id: str, cursor: Cursor, *, answer_s: float, raw: bool = False, beside: bool = False
     ) -> Mapping[str, Any]:
-        """Follow a process from `cursor` on, and nothing else, and return it; what was told and not taken is dropped.
+        """Follow a process from `cursor` on, and nothing else, and return it; messages that were not taken yet are dropped.
 
-        With `beside` whatever is followed already goes on, and what was told stays.
+        With `beside` everything that is followed already goes on, and its messages stay.
 
         Raises what `request` raises. Cancellation: attach again.
         """
@@ -91,7 +92,7 @@ class ClientConnection:
         return await self._settle(request_id, text, answer_s)
 
     async def listen(self, params: Mapping[str, object], *, answer_s: float) -> None:
-        """Hear of events from now on, and of no process's output; what was told and not taken is dropped.
+        """Receive events from now on, and no process's output; messages that were not taken yet are dropped.
 
         Raises what `request` raises. Cancellation: listen again.
         """
@@ -99,25 +100,25 @@ class ClientConnection:
             request_id, text = self._conversation.ask_events(params)
         await self._settle(request_id, text, answer_s)
 
-    async def next_told(self) -> Heard | None:
-        """Return what was told next of the followed process, or the next event, however long that takes.
+    async def next_message(self) -> FollowedMessage | None:
+        """Return the next message about the followed process, or the next event, however long that takes.
 
-        For one caller at a time. None: something was left out, because others had to hear their answers first: attach
-        again at the cursor.
+        For one caller at a time. None: messages were dropped, because too many came before an answer that another caller
+        waited for. Attach again at the cursor.
 
         Raises:
             ConnectionLost: The connection has ended.
 
         Cancellation: safe; nothing is lost.
         """
-        await self._read_until(FOLLOWER, lambda: self._conversation.has_told, None)
+        await self._read_until(FOLLOWER, lambda: self._conversation.has_message, None)
         with self._lock:
-            return self._conversation.next_told()
+            return self._conversation.next_message()
 
     @property
-    def has_told(self) -> bool:
-        """Whether `next_told` would return at once."""
-        return self._conversation.has_told
+    def has_message(self) -> bool:
+        """Whether `next_message` would return at once."""
+        return self._conversation.has_message
 
     async def close(self) -> None:
         """End the connection. Safe to repeat."""
@@ -141,10 +142,11 @@ class ClientConnection:
         return answer.result
 
     async def _read_until(self, key: int, is_done: Callable[[], bool], timeout_s: float | None) -> None:
+        """Read, or wait for the caller that reads, until `is_done`; `key` names the waiting caller."""
         deadline = None if timeout_s is None else self._world.now() + timeout_s
-        bell = self._world.bell()
+        wake_event = self._world.wake_event()
         with self._lock:
-            self._bells[key] = bell
+            self._wake_events[key] = wake_event
         try:
             while True:
                 with self._lock:
@@ -154,22 +156,23 @@ class ClientConnection:
                         raise _again(self._end)
                     reads = not self._is_read
                     self._is_read = True
-                    bell.clear()
+                    wake_event.clear()
                 left = None if deadline is None else deadline - self._world.now()
                 if reads:
                     await self._read(left)
                 elif left is not None and left <= 0:
                     raise TimeoutError
                 else:
-                    await bell.wait(left)
+                    await wake_event.wait(left)
         finally:
             with self._lock:
-                self._bells.pop(key, None)
-                if not self._is_read and self._bells:
-                    next(iter(self._bells.values())).ring()  # somebody else's turn to read
+                self._wake_events.pop(key, None)
+                # This caller reads no more: another waiting one has to, or all would sleep for ever.
+                if not self._is_read and self._wake_events:
+                    next(iter(self._wake_events.values())).set()
 
     async def _read(self, timeout_s: float | None) -> None:
-        """Read one frame and wake whom it concerns; everybody when there will be no other."""
+        """Read one frame and wake the caller that it is for; wake every caller when the connection has ended."""
         try:
             frame = await self._wire.receive(timeout_s)
         except BaseException as error:
@@ -185,17 +188,17 @@ class ClientConnection:
             except OutliveError as error:
                 self._finish(error)
                 raise
-            if concerned in self._bells:
-                self._bells[concerned].ring()
+            if concerned in self._wake_events:
+                self._wake_events[concerned].set()
 
     def _finish(self, error: Exception) -> None:
         self._end = error
-        for bell in self._bells.values():
-            bell.ring()
+        for wake_event in self._wake_events.values():
+            wake_event.set()
 
 
 def _again(error: Exception) -> Exception:
-    """Return an error of its own for each who waited: one object raised in several places mixes up tracebacks."""
+    """Return a new error for each waiting caller: one object raised in several places mixes up tracebacks."""
     if isinstance(error, ConnectionLost):
         return ConnectionLost(was_sent=error.was_sent)
     return BackendUnavailable("server_lost", str(error))
@@ -206,7 +209,7 @@ async def greet(wire: Transport, world: Runtime) -> ClientConnection:
 
     Raises:
         Unreachable: The server went away.
-        OutliveError: It does not serve this client (`connection_limit`), or is none of ours.
+        OutliveError: It does not serve this client (`connection_limit`), or is no outlive server.
     """
     try:
         hello = _hello(await wire.receive(_GREETING_S))

@@ -1,10 +1,7 @@
-"""The client for asyncio: `AsyncClient`. The blocking one (`blocking_client`) is this one in a world without an event loop.
+"""The client for asyncio: `AsyncClient`, with its terminals, approvals and questions about backends.
 
-Terminals, as a client asks for them: `AsyncClient.terminals`.
-
-Approvals as the client sees them: what waits for a person, and that person's answer.
-
-What a client may ask about the places where commands run: one part of `AsyncClient`.
+It turns method calls into requests of docs/jsonrpc.md. One process is `process`'s, output is `follow`'s, events are `feed`'s, and
+lost connections are `link`'s. The blocking client (`blocking_client`) is this one, run without an event loop.
 """
 
 import os
@@ -27,14 +24,14 @@ from outlive.discovery.own_kind import own_nice, own_umask
 
 TerminalCall = Literal["list", "create", "execute", "read", "write", "resize", "close"]
 _REPEATABLE = frozenset({"list", "read", "resize"})  # the others would open, type or close something twice
-_DEFAULT_WAIT_S = 45.0  # of `execute`, where neither the caller nor the server's operator says more
+_DEFAULT_WAIT_S = 45.0  # of `execute`, unless the caller or the server's operator sets another time
 
 
 class AsyncTerminals:
     """The seven calls of docs/terminals.md."""
 
     def __init__(self, link: Link) -> None:
-        """Ask over the client's own connection."""
+        """Send the calls over the client's own connection."""
         self._link = link
 
     async def call(self, call: TerminalCall, **members: Any) -> Mapping[str, Any]:  # noqa: ANN401 -- JSON, as the page has it
@@ -47,8 +44,8 @@ class AsyncTerminals:
         Raises:
             ProcessNotFound: `terminal_not_found`.
             InvalidState: `terminal_busy`: something runs there already.
-            BackendUnavailable: `server_lost`: the server went away meanwhile, and whether it was done is not known.
-            OutliveError: As that page says.
+            BackendUnavailable: `server_lost`: the server went away meanwhile, and whether the call was done is not known.
+            OutliveError: The others of that page.
         """
         params = {name: value for name, value in members.items() if value is not None}
         wait_s = float(params.get("wait_s", _DEFAULT_WAIT_S)) if call == "execute" else 0.0
@@ -58,12 +55,12 @@ class AsyncTerminals:
 
 
 class AsyncApprovals:
-    """One part of `AsyncClient`."""
+    """The part of `AsyncClient` that lists commands waiting for a person's approval, and sends that person's answer."""
 
     _link: Link
 
     async def approvals(self, *, raw: bool = False) -> list[PendingApproval]:
-        """Return what waits for an approval, oldest first, whoever asked; `raw` hides no secrets in the words.
+        """Return the commands of all callers that wait for an approval, oldest first; `raw` hides no secrets in the words.
 
         Raises:
             AccessDenied: `scope_missing`: this needs the scope `admin`.
@@ -72,18 +69,18 @@ class AsyncApprovals:
         return [read_approval(view) for view in result["approvals"]]
 
     async def approve(self, process_id: str, digest: str) -> ProcessInfo:
-        """Let a process start that waits for an approval, if it is what was looked at: `PendingApproval.digest`.
+        """Start a process that waits for an approval, if it is still the one that was shown: `PendingApproval.digest`.
 
         Raises:
-            AccessDenied: `scope_missing`: this needs the scope `admin`, and nothing that was started here may do it.
-            InvalidState: `approval_settled`: it does not wait (any more). `approval_changed`: it is something else.
+            AccessDenied: `scope_missing`: this needs the scope `admin`, and no process of this server may do it.
+            InvalidState: `approval_settled`: it does not wait (any more). `approval_changed`: the digest is another one.
             ProcessNotFound: There is none.
         """
         params = {"process_id": process_id, "digest": digest}
         return read_info(await self._link.request("approve", params, is_repeatable=False))
 
     async def deny(self, process_id: str, reason: str = "") -> ProcessInfo:
-        """End a process that waits for an approval; it never runs, and `reason` is what its caller reads.
+        """End a process that waits for an approval; it never runs, and its caller reads `reason`.
 
         Raises:
             AccessDenied, InvalidState, ProcessNotFound: As `approve`.
@@ -101,7 +98,7 @@ class Backends:
     _link: Link
 
     async def default_backend(self) -> str:
-        """Return where commands run that name no backend: "local", "docker", or the name of a node.
+        """Return the backend of commands that name none: "local", "docker", or the name of a node.
 
         Raises:
             BackendUnavailable: `server_unavailable`.
@@ -109,7 +106,7 @@ class Backends:
         return (await self._link.channel()).hello.backend
 
     async def degraded(self) -> str | None:
-        """Return why the server could start nothing when this connection was made; None: it could.
+        """Return why the server could start nothing when this connection was opened; None: it could.
 
         "disk_full", "read_only" or "folder_gone", of its state folder.
 
@@ -121,8 +118,8 @@ class Backends:
     async def nodes(self) -> _Nodes:
         """Return the other servers that run commands for this one, as mappings.
 
-        Of each its `name`, `address`, `state` ("connected" or "away"), `since` (ISO 8601), `reason` and `hint` where it is away,
-        and how many `processes` are followed there.
+        Each has `name`, `address`, `state` ("connected" or "away"), `since` (ISO 8601), `reason` and `hint` while it is away, and
+        the number of `processes` that are followed there.
         """
         return [*(await self._link.request("nodes", {}))["nodes"]]
 
@@ -161,17 +158,17 @@ class AsyncClient(AsyncApprovals, Backends):
             url: A `ws://…/ws/mcp` or `wss://…/ws/mcp` address instead of a state folder.
             token: Sent as `Authorization: Bearer …`; by default the one in `OUTLIVE_TOKEN`, if any.
             ca_file: PEM file of the authorities that count for a `wss://` address; by default the system's.
-            start_server: Start the server of the state folder where none runs; it outlives this program. Where it was stopped
-                in order only `start` does that; the unit of a service is never taken the place of.
-            after_stop: Until the first `start`, every request may start a server that was stopped in order.
-            patience_s: How long a server that went away is waited for.
-            say: Told in one line when a server is started.
+            start_server: Start the server of the state folder when none runs; it outlives this program. After its operator has
+                stopped it, only `start` does that. A server that a service unit runs is never started here.
+            after_stop: Until the first `start`, every request may start a server that its operator has stopped.
+            patience_s: Seconds to wait for a server that went away.
+            say: Called with one line of text when a server is started.
             world: How to wait, and how to open sockets; asyncio's way by default.
 
         A folder that cannot be used is `ConfigInvalid` at the first request.
         """
         if world is None:
-            # asyncio and ssl cost more than all the rest, and the blocking client needs no event loop.
+            # Imported here: asyncio and ssl take longer than all the rest, and the blocking client needs no event loop.
             from outlive.client.asyncio_runtime import AsyncioRuntime  # noqa: PLC0415
 
             world = AsyncioRuntime()
@@ -196,7 +193,7 @@ class AsyncClient(AsyncApprovals, Backends):
         await self.close()
 
     async def close(self) -> None:
-        """Close all connections; whoever still waits gets `server_unavailable`. Safe to repeat."""
+        """Close all connections; a call that still waits raises `server_unavailable`. Safe to repeat."""
         self._is_closed = True
         while self._links:
             await self._links.pop().close()
@@ -215,10 +212,11 @@ class AsyncClient(AsyncApprovals, Backends):
             LimitExceeded: Too many processes, or the disk is full.
             BackendUnavailable: There is no server, or it does not answer.
 
-        A connection that is lost in the middle is no reason to worry: it starts once. Cancellation: the command may
-        run all the same, under the `process_id` that was passed.
+        The command starts once, also when the connection is lost meanwhile and the request is sent again. Cancellation: the
+        command may run all the same, under the `process_id` that was passed.
         """
         process_id = ProcessId(options.get("process_id") or _new_id())
+        # A private process lives as long as its session: it gets a connection of its own, which resumes that session.
         is_private = not options.get("detach", True)
         link = self._new_link(keeps_session=True) if is_private else self._link
         try:
@@ -258,7 +256,7 @@ class AsyncClient(AsyncApprovals, Backends):
         before: str | None = None,
         limit: int = 50,
     ) -> _Infos:
-        """Return processes of this user, newest first.
+        """Return the processes of this user, newest first.
 
         Args:
             active: True: only those that run; False: only those that have ended.
@@ -277,7 +275,7 @@ class AsyncClient(AsyncApprovals, Backends):
 
         Args:
             process_id: Which one.
-            force: End it first (KILL at once) where it, or something of its tree, still runs.
+            force: End it first (KILL at once) if it, or a descendant, still runs.
 
         Raises:
             ProcessNotFound: There is none for this user.
@@ -328,7 +326,7 @@ class AsyncClient(AsyncApprovals, Backends):
     def _follow(
         self, process_id: str, cursor: Cursor, *, over: Link | None = None, raw: bool | None = False
     ) -> AsyncFollow:
-        """Follow over a link of its own, or over the only one that may see a private process."""
+        """Follow over a link of its own; a private process only over its own link, which alone may see it."""
         if over is not None and over is not self._link:
             return AsyncFollow(over, process_id, cursor, raw=raw, release=lambda: silence(over, process_id))
         link = self._new_link()

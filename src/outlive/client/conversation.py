@@ -1,6 +1,6 @@
-"""What one connection has asked and heard: `Conversation`, frames in and values out. Pure.
+"""The state of one connection: `Conversation`, requests and their answers, and the messages not taken yet. Pure.
 
-Knows neither sockets nor who waits: `channel` does.
+Frames go in, values come out. Sockets, and the callers that wait, belong to `channel`.
 """
 
 from collections import deque
@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from outlive.client.messages import (
     Attached,
     Ended,
-    Heard,
+    FollowedMessage,
     OutputMissing,
     OutputPiece,
     ServerAnswer,
@@ -21,32 +21,32 @@ from outlive.client.messages import (
 from outlive.client.results import ProcessEvent
 from outlive.core.cursor import Cursor
 
-FOLLOWER = 0  # who hears what is told of the followed process; requests count from 1
+FOLLOWER = 0  # stands for the caller that takes the messages of followed processes; requests count from 1
 
-# What is told while nobody takes it, because another caller of this connection waits for an answer that comes behind it.
-# Beyond that it is left out, and asked for again: the log is the queue.
+# Messages are kept while their follower does not take them, because another caller reads on to its own answer. Beyond this bound
+# they are dropped, and the follower attaches again at its cursor: the output log is the queue.
 _MAX_KEPT_BYTES = 4 * 1024 * 1024
-_EVENT_BYTES = 4096  # what an event counts for: it carries a process
+_EVENT_BYTES = 4096  # the size that an event counts for: it carries the description of a process
 
 
 class Conversation:
-    """Requests by number, and what was told of the one process that is followed here, or of the events.
+    """Requests by number, and the messages about followed processes and events that were not taken yet.
 
     Attributes:
-        attached: The processes whose output is told now, for the last `attach` of each.
-        is_listening: Events are told.
-        has_left_out: Something was left out since: ask again, once everything kept is taken.
+        attached: The processes whose output is accepted now, for the last `attach` of each.
+        is_listening: Whether events are accepted.
+        has_left_out: Whether messages were dropped: ask again, once everything kept is taken.
     """
 
     def __init__(self) -> None:
-        """Nothing was asked."""
+        """Begin without requests."""
         self.is_listening = self.has_left_out = False
         self.attached: set[str] = set()
         self._asked = FOLLOWER
         self._answers: dict[int, ServerAnswer | None] = {}
         self._attaching: dict[int, tuple[str, bool]] = {}  # the process, and whether beside others
         self._events_id: int | None = None
-        self._told: deque[Heard] = deque()
+        self._messages: deque[FollowedMessage] = deque()
         self._kept_bytes = 0
 
     def ask(self, method: str, params: Mapping[str, object]) -> tuple[int, str]:
@@ -56,7 +56,7 @@ class Conversation:
         return self._asked, encode_request(self._asked, method, params)
 
     def ask_input(self, process_id: str, data: bytes | memoryview) -> tuple[int, bytes]:
-        """Do the same for a `write` whose bytes go as they are."""
+        """Return the number and the binary frame of a `write` request."""
         self._asked += 1
         self._answers[self._asked] = None
         return self._asked, encode_input(self._asked, process_id, data)
@@ -64,37 +64,37 @@ class Conversation:
     def ask_attach(
         self, process_id: str, cursor: Cursor, *, raw: bool = False, beside: bool = False
     ) -> tuple[int, str]:
-        """Do the same for `attach`: from its answer on, what is told of the process is kept.
+        """Return the number and text of an `attach` request: from its answer on, messages about the process are kept.
 
-        Without `beside` nothing else is followed any more; with it, what the answer says of the process is kept as well,
-        in its place among the events.
+        Without `beside` nothing else is followed any more. With it, the answer is kept among the messages as well, in its order,
+        since a caller could not tell otherwise whether an event is newer.
         """
         params: dict[str, object] = {"process_id": process_id, "cursor": str(cursor), "output": "binary"}
         if raw:
             params["raw"] = True
         asked = self.ask("attach", params)
         if not beside:
-            self.drop_told()
-        # What an earlier attach still tells of it comes before this one's answer.
+            self.drop_messages()
+        # Messages of an earlier attach to it come before this one's answer, and are ignored.
         self.attached.discard(process_id)
         self._attaching = {number: one for number, one in self._attaching.items() if one[0] != process_id}
         self._attaching[asked[0]] = process_id, beside
         return asked
 
     def ask_events(self, params: Mapping[str, object]) -> tuple[int, str]:
-        """Do the same for `events`: from its answer on, what happens is kept."""
+        """Return the number and text of an `events` request: from its answer on, events are kept."""
         asked = self.ask("events", params)
-        self.drop_told()
+        self.drop_messages()
         self._events_id = asked[0]
         return asked
 
-    def drop_told(self) -> None:
+    def drop_messages(self) -> None:
         """Follow nothing any more."""
         self.is_listening = self.has_left_out = False
         self.attached.clear()
         self._attaching.clear()
         self._events_id = None
-        self._told.clear()
+        self._messages.clear()
         self._kept_bytes = 0
 
     def answer(self, request_id: int) -> ServerAnswer | None:
@@ -102,28 +102,28 @@ class Conversation:
         return self._answers.get(request_id)
 
     def forget(self, request_id: int) -> None:
-        """Nobody waits for that answer any more."""
+        """Drop a request whose caller no longer waits."""
         self._answers.pop(request_id, None)
 
-    def next_told(self) -> Heard | None:
-        """Take the oldest of what was told; None when there is nothing."""
-        if not self._told:
+    def next_message(self) -> FollowedMessage | None:
+        """Take the oldest message; None when there is none."""
+        if not self._messages:
             return None
-        told = self._told.popleft()
-        self._kept_bytes -= _size(told)
-        return told
+        message = self._messages.popleft()
+        self._kept_bytes -= _size(message)
+        return message
 
     @property
-    def has_told(self) -> bool:
+    def has_message(self) -> bool:
         """Whether the follower has something to do."""
-        return bool(self._told) or self.has_left_out
+        return bool(self._messages) or self.has_left_out
 
     def take(self, frame: str | bytes) -> int | None:
-        """Take in a frame; return whose turn it is: a request's number, or FOLLOWER. None: nobody's.
+        """Take in a frame; return the caller that it is for: a request's number, FOLLOWER, or None.
 
         Raises:
-            ProtocolViolation: Whatever sent this is no outlive server.
-            OutliveError: The server ends the connection, and says why.
+            ProtocolViolation: The frame does not come from an outlive server.
+            OutliveError: The server ends the connection, for this reason.
         """
         message = read_frame(frame)
         match message:
@@ -153,7 +153,7 @@ class Conversation:
         self._answers[request_id] = answer
         attached = self._attaching.pop(request_id, None)
         if attached is not None and answer.result is not None:
-            # Noticed here and not when the caller wakes: the next frame may be output already.
+            # Recorded here and not when the caller wakes: the next frame may be output already.
             process_id, beside = attached
             self.attached.add(process_id)
             if beside:
@@ -162,16 +162,16 @@ class Conversation:
             self.is_listening = answer.error is None
         return request_id
 
-    def _keep(self, told: Heard) -> None:
-        size = _size(told)
-        if self.has_left_out or (self._told and self._kept_bytes + size > _MAX_KEPT_BYTES):
+    def _keep(self, message: FollowedMessage) -> None:
+        size = _size(message)
+        if self.has_left_out or (self._messages and self._kept_bytes + size > _MAX_KEPT_BYTES):
             self.has_left_out = True
             return
-        self._told.append(told)
+        self._messages.append(message)
         self._kept_bytes += size
 
 
-def _size(told: Heard) -> int:
-    if isinstance(told, OutputPiece):
-        return len(told.data)
-    return _EVENT_BYTES if isinstance(told, ProcessEvent | Attached) else 1
+def _size(message: FollowedMessage) -> int:
+    if isinstance(message, OutputPiece):
+        return len(message.data)
+    return _EVENT_BYTES if isinstance(message, ProcessEvent | Attached) else 1

@@ -1,9 +1,8 @@
-"""Output of many processes and the events of all of them, over one connection: `AsyncFeed`.
+"""Events as they happen: `AsyncEvents` over any number of connections, `AsyncFeed` with many processes' output over one.
 
-Nothing is repeated and nothing asked again here: a lost connection is told, and whoever mirrors processes opens another feed
-and attaches at his own cursors. What is told while nobody hears is kept up to the bound of `conversation`.
-
-What happens to processes, as it happens: `AsyncEvents`, over any number of connections.
+`AsyncFeed` is for a server that mirrors a node's processes. It never connects again by itself: it reports the loss, and
+`backends.remote` opens another feed and attaches at its own cursors. Messages that are not taken are kept up to `conversation`'s
+bound. `AsyncEvents` is for users: it connects again through `link`. Output of one process alone belongs to `follow`.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -11,7 +10,7 @@ from typing import Protocol, Self, TypeVar
 
 from outlive.client.channel import ClientConnection
 from outlive.client.link import ANSWER_S, Link, is_passing
-from outlive.client.messages import Attached, Ended, Heard, OutputMissing, OutputPiece, read_info
+from outlive.client.messages import Attached, Ended, FollowedMessage, OutputMissing, OutputPiece, read_info
 from outlive.client.results import Completion, ProcessEvent, ProcessInfo
 from outlive.client.runtime import ConnectionLost
 from outlive.core.cursor import Cursor
@@ -24,29 +23,29 @@ _BATCH_BYTES = 2 * 1024 * 1024
 
 
 class FeedListener(Protocol):
-    """Who hears a feed; called in the order of the wire, must be quick."""
+    """Takes a feed's messages; called in the order in which they came, and must be quick."""
 
     def piece(self, process_id: str, stream: int, data: bytes, end: int) -> None:
         """Take bytes of a stream (0 stdout, 1 stderr) up to offset `end`."""
 
     def missing(self, process_id: str, stream: int, start: int, end: int) -> None:
-        """Take note that the log of the other side does not hold these bytes any more."""
+        """Record that the node's log no longer holds these bytes."""
 
     def ended(self, process_id: str, cursor: Cursor) -> None:
-        """Take note that a process has ended, and that its output is whole up to `cursor`."""
+        """Record that a process has ended, and that its output is whole up to `cursor`."""
 
     def attached(self, process_id: str, info: ProcessInfo) -> None:
-        """Take note that a process's output is told from now on, and of what it is like now."""
+        """Record that a process's output follows from now on, and its state at this moment."""
 
     def happened(self, event: str, process_id: str | None, info: ProcessInfo | None) -> None:
-        """Take note of an event (`ProcessEvent.event`), and of what the process is like then."""
+        """Record an event (`ProcessEvent.event`), and the process's state at that moment."""
 
 
 class AsyncFeed:
-    """One connection's news. `hear` is for one task; `attach` and `beat` may be called by others meanwhile.
+    """The messages of one connection. `hear` is for one task; other tasks may call `attach` and `beat` meanwhile.
 
     Attributes:
-        is_raw: Whether secrets are shown: where the other side lets this caller see them.
+        is_raw: Whether output comes with its secrets; False once the node has refused that.
     """
 
     def __init__(self, channel: ClientConnection) -> None:
@@ -55,7 +54,7 @@ class AsyncFeed:
         self.is_raw = True
 
     async def listen(self) -> None:
-        """Hear of all events from now on.
+        """Receive all events from now on.
 
         Raises:
             BackendUnavailable: `server_lost`, `timeout`.
@@ -63,14 +62,14 @@ class AsyncFeed:
         await self._passing(self._channel.listen({}, answer_s=_ANSWER_S))
 
     async def attach(self, process_id: str, cursor: Cursor) -> None:
-        """Hear a process's output from `cursor` on, beside what is heard already; `FeedListener.attached` comes first.
+        """Receive a process's output from `cursor` on, beside everything else; `FeedListener.attached` comes first.
 
-        What it is like is told there and not returned: a caller that wakes late would take it for newer than the events
-        that were told meanwhile.
+        The process's state goes to the listener and is not returned: a caller that wakes late would take it for newer than the
+        events that came meanwhile.
 
         Raises:
             BackendUnavailable: `server_lost`, `timeout`.
-            ProcessNotFound: The other side does not know it, or not for this caller.
+            ProcessNotFound: The node does not know it, or does not show it to this caller.
         """
         if self.is_raw:
             try:
@@ -86,17 +85,17 @@ class AsyncFeed:
         await self._passing(asking)
 
     async def beat(self, *, answer_s: float) -> None:
-        """Return when the other side has answered something.
+        """Return when the node has answered a small request (a heartbeat).
 
         Raises:
-            BackendUnavailable: It has not, in time.
+            BackendUnavailable: No answer came in time.
         """
         await self._passing(self._channel.request("nodes", {}, answer_s=answer_s))
 
     async def hear(self, listener: FeedListener) -> bool:
-        """Wait for news, then tell `listener` what there is, at most some 2 MiB; False: something was left out.
+        """Wait for messages, then pass them to `listener`, at most some 2 MiB; False: messages were dropped.
 
-        Then attach everything again, at its cursor.
+        Then the caller has to attach every process again, at its cursor.
 
         Raises:
             BackendUnavailable: `server_lost`: the connection has ended.
@@ -104,13 +103,13 @@ class AsyncFeed:
         Cancellation: safe; nothing is lost.
         """
         try:
-            told = await self._channel.next_told()
+            message = await self._channel.next_message()
             size = 0
-            while told is not None:
-                size += _tell(listener, told)
-                if size >= _BATCH_BYTES or not self._channel.has_told:
+            while message is not None:
+                size += _pass_on(listener, message)
+                if size >= _BATCH_BYTES or not self._channel.has_message:
                     return True
-                told = await self._channel.next_told()
+                message = await self._channel.next_message()
         except ConnectionLost as lost:
             raise BackendUnavailable("server_lost", str(lost)) from lost
         return False
@@ -127,9 +126,9 @@ class AsyncFeed:
             raise BackendUnavailable("server_lost", str(lost)) from lost
 
 
-def _tell(listener: FeedListener, told: Heard) -> int:
+def _pass_on(listener: FeedListener, message: FollowedMessage) -> int:
     """Pass one message on; return how many bytes it carried."""
-    match told:
+    match message:
         case OutputPiece(process_id=process_id, stream=stream, data=data, end=end):
             listener.piece(process_id, int(stream == "stderr"), data, end)
             return len(data)
@@ -140,22 +139,22 @@ def _tell(listener: FeedListener, told: Heard) -> int:
         case Attached(process_id, view):
             listener.attached(process_id, read_info(view))
         case ProcessEvent():
-            listener.happened(told.event, told.process_id, told.info)
+            listener.happened(message.event, message.process_id, message.info)
     return 0
 
 
 class AsyncEvents:
     """An asynchronous iterator over events from now on, for one consumer. It does not end by itself.
 
-    There is no history of events: what happened while the server was away, or while nobody took them for so long that
-    too many waited, is not told. That this was so is told, by an event `missed` in its place; `list` tells what is.
+    Events have no history. Those that happened while the server was away, or that were dropped because too many waited to be
+    taken, do not come; an event `missed` comes in their place, and `list` returns the present state.
     Cancellation: safe at any point.
     """
 
     def __init__(
         self, link: Link, params: Mapping[str, object], *, release: Callable[[], Awaitable[None]]
     ) -> None:
-        """Listen over `link`; `release` is awaited once nothing of it is needed any more."""
+        """Listen over `link`; `release` is awaited once the link is no longer needed."""
         self._link = link
         self._params = params
         self._release = release
@@ -179,7 +178,7 @@ class AsyncEvents:
                     await self._listen(channel)
                     if self._is_back:
                         return ProcessEvent.missing()
-                told = await channel.next_told()
+                message = await channel.next_message()
             except ConnectionLost:
                 await self._link.lose(channel)
             except OutliveError as error:
@@ -187,20 +186,20 @@ class AsyncEvents:
                     raise
                 await self._link.rest(error)
             else:
-                if isinstance(told, ProcessEvent):
-                    return told
-                self._channel = None  # some were left out here: ask again
+                if isinstance(message, ProcessEvent):
+                    return message
+                self._channel = None  # events were dropped on this side: ask again
         raise StopAsyncIteration
 
     async def close(self) -> None:
-        """Listen no more. Safe to repeat."""
+        """Stop listening. Safe to repeat."""
         if not self._is_closed:
             self._is_closed = True
             self._channel = None
             await self._release()
 
     async def __aenter__(self) -> Self:
-        """Listen from now on; without `async with` that is so from the first item on."""
+        """Listen from now on; without `async with` listening begins at the first item."""
         while self._channel is None:
             channel = await self._link.channel()
             try:

@@ -1,6 +1,7 @@
 """Output as it comes, each byte once: `AsyncFollow`, from a cursor to the end, over any number of connections.
 
-Where a reader stands in a process's output: `Position`, which makes exactly-once out of what is told. Pure.
+`Position` (pure) is the reader's place in the output: it drops bytes that come a second time after a reconnection, and refuses a
+hole. Opening connections again belongs to `link`; pages of recorded output to `process`.
 """
 
 import contextlib
@@ -9,7 +10,7 @@ from typing import Self
 
 from outlive.client.channel import ClientConnection
 from outlive.client.link import ANSWER_S, Link, is_passing
-from outlive.client.messages import Attached, Ended, OutputMissing, OutputPiece, Told
+from outlive.client.messages import Attached, Ended, OutputMessage, OutputMissing, OutputPiece
 from outlive.client.results import Completion, Gap, Output, ProcessEvent, Stream
 from outlive.client.runtime import ConnectionLost
 from outlive.core.cursor import Cursor
@@ -17,9 +18,9 @@ from outlive.core.errors import AccessDenied, OutliveError, ProtocolViolation
 
 
 class Position:
-    """The cursor behind everything that was passed on.
+    """The cursor after everything that was passed on.
 
-    Whatever connections came and went: bytes before it are never passed on again, and a hole is never passed over.
+    Across all connections, bytes before it are never passed on again, and a hole is never skipped.
     """
 
     __slots__ = ("cursor",)
@@ -28,24 +29,24 @@ class Position:
         """Begin at `cursor`."""
         self.cursor = cursor
 
-    def take(self, told: OutputPiece | OutputMissing) -> Output | Gap | None:
-        """Return what of this is new, and stand behind it; None when nothing is.
+    def take(self, message: OutputPiece | OutputMissing) -> Output | Gap | None:
+        """Return the new part of a message and move behind it; None when nothing is new.
 
         Raises:
-            ProtocolViolation: It begins behind the position: bytes in between were never told.
+            ProtocolViolation: It begins behind the position: bytes in between never came.
         """
-        here = self.cursor.stdout if told.stream == "stdout" else self.cursor.stderr
-        start = told.end - len(told.data) if isinstance(told, OutputPiece) else told.start
+        here = self.cursor.stdout if message.stream == "stdout" else self.cursor.stderr
+        start = message.end - len(message.data) if isinstance(message, OutputPiece) else message.start
         if start > here:
-            text = f"The server left out bytes {here} to {start} of {told.stream}."
+            text = f"The server left out bytes {here} to {start} of {message.stream}."
             raise ProtocolViolation("invalid_request", text, hint="Follow again from the last cursor.")
-        if told.end <= here:
+        if message.end <= here:
             return None
-        behind = self._behind(told.stream, told.end)
+        behind = self._behind(message.stream, message.end)
         self.cursor = behind
-        if isinstance(told, OutputPiece):
-            return Output(told.stream, told.data[here - start :], behind, told.redacted)
-        return Gap(told.stream, here, told.end, behind)
+        if isinstance(message, OutputPiece):
+            return Output(message.stream, message.data[here - start :], behind, message.redacted)
+        return Gap(message.stream, here, message.end, behind)
 
     def _behind(self, stream: Stream, end: int) -> Cursor:
         if stream == "stdout":
@@ -56,17 +57,17 @@ class Position:
 class AsyncFollow:
     """An asynchronous iterator over a process's output, for one consumer. It ends with the process.
 
-    The connection may be lost, the server killed and started again, the keeper too: the iteration goes on behind the
-    last byte that it gave out. It reads only while somebody waits for the next item, so that a slow consumer makes the
-    server wait, and no output piles up anywhere but in the log.
+    The connection may be lost, the server or the keeper killed and started again: the iteration goes on behind the last byte that
+    it returned. It reads only while the consumer waits for the next item, so a slow consumer makes the server wait, and output
+    piles up in the log only.
 
-    Leaving it early (`break`, a cancelled `async for`) leaves the process alone. Cancellation: safe at any point; the
-    next `async for` over the same object goes on with the next byte. `close`, or the end of an `async with` block, or
-    the end of the iteration frees its connection; the client does at the latest.
+    Leaving it early (`break`, a cancelled `async for`) does not affect the process. Cancellation: safe at any point; the next
+    `async for` over the same object goes on with the next byte. `close`, the end of an `async with` block, or the end of the
+    iteration frees its connection; at the latest the client's `close` does.
 
     Attributes:
-        process_id: Whose output.
-        completion: How the process ended, once the iteration has.
+        process_id: The followed process.
+        completion: How the process ended, once the iteration has ended.
     """
 
     def __init__(
@@ -78,9 +79,9 @@ class AsyncFollow:
         raw: bool | None = False,
         release: Callable[[], Awaitable[None]],
     ) -> None:
-        """Follow over `link`; `release` is awaited once nothing of it is needed any more.
+        """Follow over `link`; `release` is awaited once the link is no longer needed.
 
-        `raw` hides no secrets; None: where this caller may see them.
+        `raw` True hides no secrets; None hides them only if this caller may not see them.
         """
         self.process_id = process_id
         self.completion: Completion | None = None
@@ -94,7 +95,7 @@ class AsyncFollow:
 
     @property
     def cursor(self) -> Cursor:
-        """Everything before it was given out: another follow from here repeats nothing and loses nothing."""
+        """Everything before it was returned: another follow from here repeats nothing and loses nothing."""
         return self._position.cursor
 
     def __aiter__(self) -> Self:
@@ -109,16 +110,18 @@ class AsyncFollow:
             ProcessNotFound: The process was removed from the history meanwhile.
         """
         while self.completion is None and not self._is_closed:
-            told = await self._next_told()
-            if isinstance(told, Ended):
-                if told.completion.cursor != self.cursor:
-                    text = f"The server ended at {told.completion.cursor}, and told up to {self.cursor}."
+            message = await self._next_message()
+            if isinstance(message, Ended):
+                if message.completion.cursor != self.cursor:
+                    text = (
+                        f"The server ended at {message.completion.cursor}, after output up to {self.cursor}."
+                    )
                     raise ProtocolViolation(
                         "invalid_request", text, hint="Follow again from the last cursor."
                     )
-                self.completion = told.completion
+                self.completion = message.completion
             else:
-                item = self._position.take(told)
+                item = self._position.take(message)
                 if item is not None:
                     self.redacted += item.redacted if isinstance(item, Output) else 0
                     return item
@@ -126,7 +129,7 @@ class AsyncFollow:
         raise StopAsyncIteration
 
     async def close(self) -> None:
-        """Follow no more. Safe to repeat."""
+        """Stop following. Safe to repeat."""
         if not self._is_closed:
             self._is_closed = True
             self._channel = None
@@ -140,7 +143,7 @@ class AsyncFollow:
         """Close."""
         await self.close()
 
-    async def _next_told(self) -> Told:
+    async def _next_message(self) -> OutputMessage:
         while True:
             channel = await self._link.channel()
             try:
@@ -148,7 +151,7 @@ class AsyncFollow:
                     await self._attach(channel)
                     self._link.succeed()
                     self._channel = channel
-                told = await channel.next_told()
+                message = await channel.next_message()
             except ConnectionLost:
                 await self._link.lose(channel)
             except OutliveError as error:
@@ -156,11 +159,10 @@ class AsyncFollow:
                     raise
                 await self._link.rest(error)
             else:
-                if told is not None and not isinstance(
-                    told, Attached | ProcessEvent
-                ):  # nobody asked for these here
-                    return told
-                self._channel = None  # something was left out: attach again, at the cursor
+                # The excluded two come only after `events`, or an attach beside others: neither is sent here.
+                if message is not None and not isinstance(message, Attached | ProcessEvent):
+                    return message
+                self._channel = None  # messages were dropped: attach again, at the cursor
 
     async def _attach(self, channel: ClientConnection) -> None:
         is_raw = self._raw is not False
@@ -174,6 +176,6 @@ class AsyncFollow:
 
 
 async def silence(link: Link, process_id: str) -> None:
-    """End what is told of a process over a link that goes on; a server that is away tells nothing anyhow."""
+    """Stop the messages about a process over a link that stays open; a server that is away sends none anyhow."""
     with contextlib.suppress(OutliveError):
         await link.request("attach", {"process_id": process_id, "output": "none"})

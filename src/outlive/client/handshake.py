@@ -1,4 +1,7 @@
-"""What both worlds tell the `websockets` package when they open a connection, and what its errors mean."""
+"""Opening a WebSocket: the options that both runtimes pass to the `websockets` package, and the errors of a failed handshake.
+
+Nothing here opens a connection or tries again: `asyncio_runtime` and `thread_wire` open them, `link` tries again.
+"""
 
 import socket
 import ssl
@@ -20,8 +23,9 @@ class _ConnectOptions(TypedDict):
     user_agent_header: None
 
 
-# Four frames of up to 256 KiB may wait in memory; what is behind them stays in the socket. Keep-alive by ping is the
-# server's business: a consumer that rests does not answer, and is no dead one. Nothing of ours is worth compressing.
+# Four frames of up to 256 KiB may wait in memory; the frames behind them stay in the socket. No pings from this side: a consumer
+# that reads nothing for a while does not answer either, and would be taken for dead. Compression costs more time than it saves
+# here.
 OPTIONS: _ConnectOptions = {
     "compression": None,
     "max_queue": 4,
@@ -32,13 +36,13 @@ OPTIONS: _ConnectOptions = {
     "user_agent_header": None,
 }
 
-_IDLE_S = 30  # with the two below: a machine that vanished is noticed after a minute
+_IDLE_S = 30  # with the two below a machine that has vanished is noticed after a minute
 _BETWEEN_S = 10
 _TRIES = 3
 
 
 def keep_alive(connection: socket.socket) -> None:
-    """Let the kernel notice that the other machine is gone (tcp(7)); a Unix socket needs none of it."""
+    """Make the kernel notice when the other machine is gone (tcp(7)); a Unix socket needs no such check."""
     if connection.family != socket.AF_UNIX:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _IDLE_S)
@@ -52,7 +56,7 @@ def secured(url: str, ca_file: str | None) -> ssl.SSLContext | None:
 
 
 def refusal(error: Exception) -> Exception:
-    """Return what a failed opening means: the server's refusal, or that nobody answers."""
+    """Return the error for a failed opening: the server's refusal, or `Unreachable`."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return AccessDenied(
             "foreign_host",

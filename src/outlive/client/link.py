@@ -1,6 +1,7 @@
-"""A connection that comes back: `Link` opens a channel when one is needed, and again when it was lost.
+"""A connection that comes back: `Link` opens a connection when one is needed, and again when it was lost.
 
-Whether and when to try again: `Patience`. Pure; the time comes as an argument.
+`Patience` (pure; the time comes as an argument) decides whether and when to try again. How one connection is opened belongs to
+`address`, what travels over it to `channel`.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -11,10 +12,10 @@ from outlive.client.channel import ClientConnection, greet
 from outlive.client.runtime import ConnectionLost, Runtime, Unreachable
 from outlive.core.errors import BackendUnavailable, LimitExceeded, OutliveError
 
-_FIRST_S = 0.02  # a server that was started again may listen already
-_LONGEST_S = 0.5
+_FIRST_S = 0.02  # the first pause is short: a server that was started again may listen already
+_LONGEST_S = 0.5  # the last ones: two attempts a second cost nothing
 _FACTOR = 1.6
-# Errors that another moment may bring to nothing; every other one is an answer.
+# Errors that a later attempt may not meet; every other error is the server's answer.
 _PASSING = frozenset({"caller_undetermined", "connection_limit", "keeper_unavailable", "timeout"})
 
 
@@ -59,14 +60,14 @@ ANSWER_S = 60.0  # longer than any deadline inside the server
 class Link:
     """One caller's way to the server, over any number of connections.
 
-    With `keeps_session` the next connection resumes the session of the last one, so that the private processes
-    of it are still its own; their output is not sent until it is asked for.
+    With `keeps_session` the next connection resumes the session of the last one, and so keeps its private processes; their output
+    is not sent before an `attach`.
     """
 
     def __init__(
         self, address: Address, world: Runtime, *, patience_s: float, keeps_session: bool = False
     ) -> None:
-        """Nothing is opened yet; a server that went away is looked for during `patience_s` seconds."""
+        """Open nothing yet; a server that went away is looked for during `patience_s` seconds."""
         self._address = address
         self._world = world
         self._keeps_session = keeps_session
@@ -87,13 +88,13 @@ class Link:
         """Send a request and return its result, over as many connections as it takes.
 
         Args:
-            method: What to do.
+            method: Its method, as in docs/jsonrpc.md.
             params: Its parameters.
             is_repeatable: Whether doing it twice is as good as once.
             answer_s: Seconds that an answer may take.
 
         Raises:
-            BackendUnavailable: `server_lost`: whether it was done is not known (not for repeatable ones);
+            BackendUnavailable: `server_lost`: whether the request was done is not known (never for repeatable ones);
                 `server_unavailable`: there is no server, or it did not come back in time.
             OutliveError: What the server answered.
         """
@@ -107,8 +108,8 @@ class Link:
         """Write the beginning of `data` to a process's input and return how many bytes that was.
 
         Raises:
-            LimitExceeded: `stdin_full`, as `ClientConnection.write` says.
-            BackendUnavailable: As `request` for what cannot be repeated.
+            LimitExceeded: `stdin_full`, as in `ClientConnection.write`.
+            BackendUnavailable: As in `request` without `is_repeatable`.
         """
 
         async def ask(channel: ClientConnection) -> int:
@@ -124,6 +125,7 @@ class Link:
             try:
                 result = await ask(channel)
             except ConnectionLost as lost:
+                # The server may have done it: only a repeatable request is sent again.
                 if lost.was_sent and not is_repeatable and not self._is_closed:
                     await self.forget(channel)
                     text = (
@@ -152,7 +154,7 @@ class Link:
                 self._channel = await self._open()
 
     async def lose(self, channel: ClientConnection) -> None:
-        """Give a lost channel up, and rest before the next one.
+        """Give up a lost connection, and wait before the next one.
 
         Raises:
             BackendUnavailable: `server_unavailable`: it was lost again and again.
@@ -161,32 +163,32 @@ class Link:
         await self.rest(Unreachable("the connection was lost"))
 
     def succeed(self) -> None:
-        """Note that the connection does what it is for: the next loss is the first of a new streak."""
+        """Record that the connection works: the next loss is the first of a new streak."""
         self._patience.succeeded()
 
     async def forget(self, channel: ClientConnection) -> None:
-        """Give a channel up."""
+        """Give up a connection."""
         if self._channel is channel:
             self._channel = None
         await channel.close()
 
     async def drop(self) -> None:
-        """Give the open channel up, if there is one."""
+        """Give up the open connection, if there is one."""
         if self._channel is not None:
             await self.forget(self._channel)
 
     def shut(self) -> None:
-        """Open nothing any more."""
+        """Open no more connections."""
         self._is_closed = True
 
     async def close(self) -> None:
-        """End the connection for good; who waits for something gets `server_unavailable`."""
+        """End the connection for good; a call that still waits raises `server_unavailable`."""
         self.shut()
         if self._channel is not None:
             await self._channel.close()
 
     async def _open(self) -> ClientConnection | None:
-        """Return a new channel; None when it is worth another attempt, after a rest."""
+        """Return a new connection; None after a failure that allows another attempt (the pause is over then)."""
         query: dict[str, str] = {}
         if self._session_id and self._keeps_session:
             query = {"session_id": self._session_id, "output": "none"}
@@ -194,17 +196,18 @@ class Link:
             channel = await greet(await self._address.dial(self._world, query), self._world)
         except Unreachable as error:
             if not (self._address.was_reached or self._address.is_started_here):
-                raise self._absence() from error  # there is none: nobody waits for it to come back
+                # It has never answered: an address without a server is an error at once, not something to wait for.
+                raise self._absence() from error
             await self.rest(error)
             return None
         except OutliveError as error:
-            # One that was there may be stopped in order and started again by its operator.
+            # A server that has answered before may just be restarted by its operator.
             is_back_soon = self._address.was_reached and error.code == "server_unavailable"
             if not (is_passing(error) or is_back_soon):
                 raise
             await self.rest(error)
             return None
-        if self._is_closed:  # meanwhile
+        if self._is_closed:  # closed while the connection was opened
             await channel.close()
             return None
         self._address.was_reached = True
@@ -212,14 +215,14 @@ class Link:
         return channel
 
     async def pause(self, seconds: float) -> None:
-        """Wait before asking the same again."""
+        """Wait before sending the same request again."""
         await self._world.sleep(seconds)
 
     async def rest(self, reason: Exception) -> None:
-        """Rest before another attempt.
+        """Wait before another attempt.
 
         Raises:
-            OutliveError: There were enough of them: `reason`, or `server_unavailable`.
+            OutliveError: The time for attempts is over: `reason`, or `server_unavailable`.
         """
         pause_s = self._patience.failed(self._world.now())
         if pause_s is not None:

@@ -1,7 +1,7 @@
 """A WebSocket over a Unix socket, for the blocking client on the server's own machine (RFC 6455, the client's side).
 
-The `websockets` package would cost a command that lasts milliseconds 0.1 s to import, and long output a thread and two
-copies. What our own server sends is all that is understood: whole frames, no extensions.
+Used instead of the `websockets` package, whose import takes 0.1 s, longer than many commands, and which spends a thread and two
+copies on long output. It understands only what our own server sends: whole frames, no extensions. TCP belongs to `thread_wire`.
 """
 
 import base64
@@ -19,13 +19,13 @@ from outlive.client.runtime import CONNECTING_S, ConnectionLost, Unreachable, re
 _TEXT, _BINARY, _CLOSE, _PING, _PONG = 0x1, 0x2, 0x8, 0x9, 0xA
 _FIN, _MASKED = 0x80, 0x80
 _SHORT_MAX, _MEDIUM, _LONG = 125, 126, 127
-# A client masks its frames so that no proxy can be made to mistake them for something else (RFC 6455, section 10.3). There is
-# no proxy on a Unix socket, and a key of zeros masks nothing: to mask a megabyte in Python takes as long as ten copies of it.
+# A client has to mask its frames, so that no proxy takes their content for HTTP (RFC 6455, section 10.3). A Unix socket has no
+# proxy, so the key is zero and leaves the bytes as they are: masking a megabyte in Python takes as long as ten copies of it.
 _NO_MASK = bytes(4)
 _JOINED_MAX = 64 * 1024  # up to here a copy is cheaper than a second system call
 _MEDIUM_MAX = 0xFFFF
 _READ_BYTES = 512 * 1024
-# A piece of an input fits in: with the usual 208 KiB both sides were woken 30 times for each megabyte, now once or twice.
+# One piece of input fits in. With the usual 208 KiB both sides were woken 30 times for each megabyte, now once or twice.
 _SEND_BYTES = 1024 * 1024
 _HEAD_END = b"\r\n\r\n"
 _MAX_HEAD = 64 * 1024
@@ -33,10 +33,10 @@ _SWITCHING = 101
 
 
 class LocalWire:
-    """An open WebSocket. See `Wire` for what the methods promise."""
+    """An open WebSocket. See `Transport` for what the methods promise."""
 
     def __init__(self, connection: socket.socket, received: bytes) -> None:
-        """Take over a connection behind its handshake; `received` came with the answer."""
+        """Take over a connection after its handshake; `received` are the bytes that came behind the answer."""
         self._socket = connection
         self._buffer = bytearray(received)
         self._sending = threading.Lock()
@@ -68,12 +68,12 @@ class LocalWire:
                     self._socket.close()
 
     async def close(self) -> None:
-        """End the connection at once; who receives on it hears of that."""
+        """End the connection at once; a thread that receives on it gets `ConnectionLost`."""
         with self._ending:
             self._is_closed = True
             with contextlib.suppress(OSError):
                 self._socket.shutdown(socket.SHUT_RDWR)
-            # A thread that waits for it closes it: before that its number must not become another file's.
+            # While a thread waits on the descriptor, that thread closes it: its number could else become another file's.
             if not self._is_read:
                 self._socket.close()
 
@@ -101,14 +101,14 @@ class LocalWire:
             with self._sending:
                 if size <= _JOINED_MAX:
                     self._socket.sendall(head + _NO_MASK + payload)
-                else:  # together all the same: the server reads a frame by hand whose header comes with its beginning
+                else:  # header and beginning in one call: the server's short way needs both in one packet
                     sent = self._socket.sendmsg((head + _NO_MASK, payload))
                     self._socket.sendall(memoryview(payload)[sent - len(head) - len(_NO_MASK) :])
         except OSError as error:
             raise ConnectionLost from error
 
     def _frame(self, deadline: float | None) -> tuple[int, bytes]:
-        """Return opcode and payload of one frame; what came of it stays in the buffer when the time is up."""
+        """Return opcode and payload of one frame; when the time is up, a part of it stays in the buffer."""
         buffer = self._buffer
         self._need(2, deadline)
         start, size = 2, buffer[1]
@@ -126,6 +126,7 @@ class LocalWire:
         return kind, payload
 
     def _need(self, size: int, deadline: float | None) -> None:
+        """Read until the buffer holds `size` bytes."""
         while len(self._buffer) < size:
             left = None if deadline is None else max(0.0, deadline - time.monotonic()) * 1000
             if not self._poll.poll(left):
@@ -142,7 +143,7 @@ class LocalWire:
 
 
 def open_local(url: str, connection: socket.socket, headers: dict[str, str]) -> LocalWire:
-    """Open a WebSocket over a connected Unix socket; see `World.open`."""
+    """Open a WebSocket over a connected Unix socket; see `Runtime.open`."""
     parts = urlsplit(url)
     target = parts.path + (f"?{parts.query}" if parts.query else "")
     lines = [
@@ -172,13 +173,13 @@ def open_local(url: str, connection: socket.socket, headers: dict[str, str]) -> 
 
 
 def widen(connection: socket.socket) -> None:
-    """Give a Unix socket room for much to send; the kernel gives as much of it as it allows (SO_SNDBUF, socket(7))."""
+    """Enlarge a Unix socket's send buffer, as far as the kernel allows (SO_SNDBUF, socket(7))."""
     with contextlib.suppress(OSError):
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BYTES)
 
 
 def _head(connection: socket.socket) -> tuple[bytes, bytes]:
-    """Return the head of an HTTP answer, and what came behind it."""
+    """Return the head of an HTTP answer, and the bytes that came behind it."""
     received = b""
     while _HEAD_END not in received:
         data = connection.recv(_MAX_HEAD)

@@ -1,6 +1,7 @@
 """Requests to text and frames to values (docs/jsonrpc.md, from the client's side). Pure.
 
-Standard library only: what a program imports to start one command must cost little.
+Imports the standard library only: a program that starts one command should start quickly itself. Which request an answer belongs
+to is found by `conversation`.
 """
 
 import base64
@@ -26,18 +27,19 @@ from outlive.core.errors import OutliveError, ProtocolViolation, error_from_slug
 from outlive.core.identity import ProcessId
 from outlive.core.location import LOCAL
 
-# A megabyte is copied in a millisecond, beside which a question and its answer are nothing; the server holds it twice.
+# Larger pieces gain nothing: copying a megabyte takes a millisecond, far more than the round trip. The server holds a piece
+# twice.
 _MAX_INPUT_BYTES = 1024 * 1024
 _INPUT_HEAD_BYTES = 4096  # more than the line of JSON before the bytes can take
 
-_Object = Mapping[str, Any]  # a JSON object that the server made; a member that is not there is a KeyError
+_Object = Mapping[str, Any]  # a JSON object from the server; reading a missing member raises KeyError
 
 
 @dataclass(frozen=True, slots=True)
 class ServerHello:
     """The server's first message.
 
-    `backend` is where commands run that name none. `input_bytes`: how much input a binary frame may bring; 0 for an
+    `backend` is the backend of commands that name none. `input_bytes`: how much input a binary frame may carry; 0 for an
     earlier server, which takes text frames only.
     """
 
@@ -45,12 +47,12 @@ class ServerHello:
     is_resumed: bool
     backend: str = LOCAL
     input_bytes: int = 0
-    degraded: str | None = None  # why its disk takes nothing now
+    degraded: str | None = None  # why its disk accepts no writes now
 
 
 @dataclass(frozen=True, slots=True)
 class ServerAnswer:
-    """What came back for a request; `request_id` None: for none in particular. Exactly one of the others is set."""
+    """The answer to a request; `request_id` None: to none in particular. Exactly one of the others is set."""
 
     request_id: int | None
     result: _Object | None
@@ -59,7 +61,7 @@ class ServerAnswer:
 
 @dataclass(frozen=True, slots=True)
 class OutputPiece:
-    """Output as it was told: bytes of a stream up to offset `end`, with so many secrets as stars in them."""
+    """Output as it was sent: bytes of a stream up to offset `end`, in which `redacted` secrets were replaced by stars."""
 
     process_id: str
     stream: Stream
@@ -88,15 +90,15 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Attached:
-    """What a process was like when it was attached beside others, in the wire's words; its place among events counts."""
+    """A process's state, as the wire has it, when it was attached beside others; its order among the events matters."""
 
     process_id: str
     view: Mapping[str, Any]
 
 
-Told = OutputPiece | OutputMissing | Ended
-Heard = Told | ProcessEvent | Attached
-Message = ServerHello | ServerAnswer | Heard | None
+OutputMessage = OutputPiece | OutputMissing | Ended
+FollowedMessage = OutputMessage | ProcessEvent | Attached
+Message = ServerHello | ServerAnswer | FollowedMessage | None
 
 
 def encode_input(request_id: int, process_id: str, data: bytes | memoryview) -> bytes:
@@ -110,10 +112,10 @@ def encode_request(request_id: int, method: str, params: Mapping[str, object]) -
 
 
 def read_frame(frame: str | bytes) -> Message:
-    """Return what a frame says; None for what a client of this version has no use for.
+    """Return the message in a frame; None for one that a client of this version does not know.
 
     Raises:
-        ProtocolViolation: Whatever sent this is no outlive server.
+        ProtocolViolation: The frame does not come from an outlive server.
     """
     try:
         if isinstance(frame, bytes):
@@ -181,7 +183,7 @@ def _read_event(params: _Object) -> ProcessEvent:
         info=None if process is None else read_info(process),
         reason=params["reason"],
         missed=params["missed"],
-        node=params.get("node"),  # an earlier server does not tell of nodes
+        node=params.get("node"),  # an earlier server does not send it
     )
 
 
@@ -236,7 +238,8 @@ def read_info(view: _Object) -> ProcessInfo:
         location=view.get("location"),
         is_unknown=view.get("unknown", False),
         is_reachable=view.get("reachable", True),
-        output_lost=view.get("output_lost", False),  # an earlier server does not say so
+        # Members read by `get` are absent in answers of an earlier server.
+        output_lost=view.get("output_lost", False),
         lost_bytes=view.get("lost_bytes"),
         redacted=view.get("redacted", 0),
         profile=view["sandbox"]["profile"],
@@ -247,7 +250,7 @@ def read_info(view: _Object) -> ProcessInfo:
 
 
 def read_approval(view: _Object) -> PendingApproval:
-    """Return what waits for an approval, as `approvals` shows it."""
+    """Return a command that waits for an approval, as `approvals` shows it."""
     return PendingApproval(
         process_id=ProcessId(view["process_id"]),
         digest=view["digest"],

@@ -1,6 +1,6 @@
-"""Another server as somebody's node: `NodeClient`, requests in the wire's own words, and a feed of what happens there.
+"""Another server as a node of this one: `NodeClient`, with requests in the wire's own words and a feed of its events and output.
 
-For the server's `backends.remote`, which keeps what it hears in files and decides by itself when to try again.
+Used by the server's `backends.remote`, which writes what comes to files and decides when to try again; nothing is kept here.
 """
 
 import os
@@ -21,7 +21,9 @@ from outlive.core.identity import ProcessId
 
 _ANSWER_S = 45.0  # longer than any deadline over there; a start's is 25 s, a write's 30 s
 _PAGE_BYTES = 256 * 1024  # the largest page
-_PATIENCE_S = 3.0  # a connection that was cut is opened again; a node that is away is its owner's matter
+_PATIENCE_S = (
+    3.0  # enough to open a cut connection again; a node that stays away is handled by `backends.remote`
+)
 
 
 class NodeClient:
@@ -30,17 +32,17 @@ class NodeClient:
     def __init__(
         self, url: str, *, token: str, ca_file: str | os.PathLike[str] | None, world: Runtime
     ) -> None:
-        """Name it: a `ws://` or `wss://` address, the token that it wants ("" for none), the authority of its certificate."""
+        """Name the node: its `ws://` or `wss://` address, the token for it ("" for none), the authority of its certificate."""
         self._address = Address(url=url, token=token, ca_file=ca_file, starts_server=False)
         self._world = world
         self._link = Link(self._address, world, patience_s=_PATIENCE_S)
 
     async def execute(self, words: Mapping[str, object], *, process_id: str) -> Mapping[str, Any]:
-        """Start a command under a name, once however often this is asked; return the answer of `execute`.
+        """Start a command under a process id, only once for any number of calls; return the answer of `execute`.
 
         Args:
             words: `command` or `argv`, and any of `StartOptions`.
-            process_id: Its name here and there.
+            process_id: Its id on this server and on the node.
 
         Raises:
             OutliveError: What the node answered, or `server_unavailable`.
@@ -55,23 +57,23 @@ class NodeClient:
     async def request(
         self, method: str, params: Mapping[str, object], *, is_repeatable: bool = True
     ) -> Mapping[str, Any]:
-        """Ask for something (docs/jsonrpc.md); see `Link.request`."""
+        """Send a request of docs/jsonrpc.md; see `Link.request`."""
         return await self._link.request(method, params, is_repeatable=is_repeatable, answer_s=_ANSWER_S)
 
     async def write(self, process_id: str, data: memoryview) -> int:
         """Write the beginning of `data` to a process's input, as large a piece as the node takes, and return its size.
 
         Raises:
-            LimitExceeded: `stdin_full`: the details tell what of that piece is in, and what waits there.
+            LimitExceeded: `stdin_full`: the details count the bytes of that piece that were written, and those that wait.
             BackendUnavailable: `server_lost`: whether the piece was written is not known.
         """
         return await self._link.write(process_id, data, answer_s=_ANSWER_S)
 
     async def get(self, process_id: str, *, stats: bool = False) -> ProcessInfo:
-        """Return what is known of a process there.
+        """Return the node's description of a process.
 
         Raises:
-            ProcessNotFound: The node does not know it, or not for this caller.
+            ProcessNotFound: The node does not know it, or does not show it to this caller.
         """
         return read_info(await self.request("get", {"process_id": process_id, "stats": stats}))
 
@@ -87,11 +89,11 @@ class NodeClient:
         return read_page(await self.request("read", params), cursor)
 
     async def feed(self) -> AsyncFeed:
-        """Open a connection for news.
+        """Open a connection for events and output.
 
         Raises:
-            BackendUnavailable: `server_unavailable`: nobody answers there now.
-            OutliveError: The node does not let this caller in, or is none.
+            BackendUnavailable: `server_unavailable`: no server answers there now.
+            OutliveError: The node does not let this caller in, or is no outlive server.
         """
         try:
             return AsyncFeed(await greet(await self._address.dial(self._world, {}), self._world))
@@ -104,5 +106,5 @@ class NodeClient:
         await self._link.drop()
 
     async def close(self) -> None:
-        """Close the connection for requests; whoever waits for one gets `server_unavailable`."""
+        """Close the connection for requests; a call that still waits raises `server_unavailable`."""
         await self._link.close()

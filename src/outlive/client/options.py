@@ -1,4 +1,7 @@
-"""What a start may be told: `StartOptions`, and how they become parameters of `execute`. Pure."""
+"""The options of a start: `StartOptions`, and how they become parameters of `execute`. Pure.
+
+Nothing is validated here: the server does that once, for every frontend.
+"""
 
 import base64
 import os
@@ -26,7 +29,7 @@ class StartOptions(TypedDict, total=False):
     tags, group: Names of yours, kept with it; `list` finds by them.
     group_limit: How many of the group run at once from now on; one more is queued until its turn comes.
     output_limit: Bytes of output that are kept; on_limit: beyond it "truncate" (releases the middle), "kill", or "block":
-        it waits until `release` says what was delivered.
+        the process waits until `release` reports what was delivered.
     after_exit: What becomes of its descendants: "keep" (the default), "kill", or "wait" (complete when they are gone).
     profile: The sandbox: "open", "guarded", "workspace", "offline" or "sealed"; the server's default, or a stronger one.
     limits: Bounds below the server's own: "cpu" (seconds of each process), "cpus" (processors of all together, like 1.5),
@@ -95,7 +98,7 @@ def execute_params(
         params["umask"] = umask_text(umask)
     if "tags" in options:
         params["tags"] = dict(options["tags"])
-    # Side by side with other starts of this client, which its answers tell apart by number.
+    # Concurrent: other starts of this client need not wait for this one, since answers are matched by number.
     params |= {"process_id": process_id, "concurrent": True, "output": "none"}
     params["detach"] = options.get("detach", True)
     return params if all(map(_is_text, _texts(params))) else _encoded(params)

@@ -1,6 +1,7 @@
-"""One process, from the outside: `AsyncProcess`.
+"""One process as the client sees it: `AsyncProcess`, a handle whose methods are requests to the server.
 
-A process's pipes and terminal, from the outside: what goes in, and what its output's reader gives back.
+The handle holds no state of the process and ends nothing when it is dropped. Output as it comes belongs to `follow`, lost
+connections to `link`.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -19,23 +20,23 @@ _FULL_PAUSE_S = 0.25
 
 
 class AsyncPlumbing:
-    """One half of `AsyncProcess`."""
+    """The part of `AsyncProcess` for its pipes and terminal."""
 
     def __init__(self, process_id: ProcessId, link: Link) -> None:
-        """Speak over `link`."""
+        """Send requests over `link`."""
         self.process_id = process_id
         self._link = link
 
     async def write(self, data: bytes) -> None:
         """Write to its input; returns when all of it is in the pipe or terminal, or waits there for its reader.
 
-        Waits for a process that does not read for as long as that takes. For one writer at a time.
+        Without a deadline: a process that does not read makes the caller wait. For one writer at a time.
 
         Raises:
             InvalidState: It has no input (`stdin_closed`), or has ended.
             BackendUnavailable: `server_lost`: whether the last megabyte of it was written is not known.
 
-        Cancellation: up to a megabyte behind what was written so far may be written all the same.
+        Cancellation: up to one more megabyte may be written all the same.
         """
         view = memoryview(data).cast("B")
         while view:
@@ -44,15 +45,15 @@ class AsyncPlumbing:
             except LimitExceeded as error:
                 if error.code != "stdin_full":
                     raise
-                # What waits is in the keeper's hands already: not to be sent again.
+                # The keeper already holds the waiting bytes: they must not be sent again.
                 counts = (error.details.get(name, 0) for name in ("written_bytes", "waiting_bytes"))
                 moved = sum(count for count in counts if isinstance(count, int))
-                if not moved:  # the keeper holds all that it takes: ask again in a while
+                if not moved:  # the keeper's buffer is full: try again in a while
                     await self._link.pause(_FULL_PAUSE_S)
                 view = view[moved:]
 
     async def close_stdin(self) -> None:
-        """Let it read end-of-file behind what was written.
+        """End its input: it reads end-of-file behind the bytes written so far.
 
         Raises:
             InvalidState: It has no input, or has ended.
@@ -73,15 +74,15 @@ class AsyncPlumbing:
         return tuple(view["stats"]["ports"])
 
     async def release(self, cursor: Cursor, *, unbound: bool = False) -> None:
-        """Let go of output before `cursor`, which was delivered; only with `on_limit` "block", else nothing happens.
+        """Release the output before `cursor`, which was delivered; only with `on_limit` "block", else nothing happens.
 
-        With `unbound` it waits for no reader any more: from then on the middle is released, as with "truncate".
+        With `unbound` the process no longer waits for a reader: from then on the middle is released, as with "truncate".
         """
         params = {"process_id": self.process_id, "cursor": str(cursor), "unbound": unbound}
         await self._link.request("release", params)
 
     async def close_output(self, stream: Stream) -> None:
-        """Close the reading end of its pipe: whoever writes to it gets SIGPIPE. Repeating it is a success.
+        """Close the reading end of its pipe: a process that writes to it gets SIGPIPE. Repeating it is a success.
 
         Raises:
             InvalidRequest: It has a terminal, or stderr goes to the same pipe as stdout.
@@ -89,7 +90,7 @@ class AsyncPlumbing:
         await self._link.request("close_output", {"process_id": self.process_id, "type": stream})
 
 
-_WAIT_S = 45.0  # of one question; a process that takes longer is asked about again
+_WAIT_S = 45.0  # of one `wait` request; for a process that takes longer another one follows
 _PAGE_BYTES = 256 * 1024  # the largest page
 
 Until = Literal["complete", "closed"]
@@ -108,9 +109,8 @@ def position_of(cursor: Cursor | str) -> Cursor:
 class AsyncProcess(AsyncPlumbing):
     """A process of the server; made by `AsyncClient.start` and `AsyncClient.get`.
 
-    It is a name and nothing more: dropping it changes nothing for the process. Every method looks for the server
-    again when the connection was lost. What a method may raise besides what it says: `ProcessNotFound`, and
-    `BackendUnavailable` when there is no server or nothing answers.
+    It is only a handle: dropping it changes nothing for the process. Every method connects again when the connection was lost.
+    Every method may also raise `ProcessNotFound`, and `BackendUnavailable` when no server answers.
 
     Attributes:
         process_id: Its permanent name.
@@ -127,7 +127,7 @@ class AsyncProcess(AsyncPlumbing):
         follow: _Follower,
         release: Callable[[], Awaitable[None]],
     ) -> None:
-        """Speak over `link`; `follow` and `release` are the client's part."""
+        """Send requests over `link`; `follow` and `release` are the client's own methods."""
         super().__init__(process_id, link)
         self.pid = pid
         self._world = world
@@ -143,14 +143,14 @@ class AsyncProcess(AsyncPlumbing):
         return self._follow(self.process_id, position_of(cursor), raw)
 
     async def info(self, *, stats: bool = False) -> ProcessInfo:
-        """Return what is known of it now, with `stats` also what its tree looks like (some milliseconds of looking)."""
+        """Return what is known of it now, with `stats` also the state of its tree (some milliseconds of work)."""
         params = {"process_id": self.process_id, "stats": stats}
         return read_info(await self._link.request("get", params))
 
     async def wait(self, timeout_s: float | None = None, *, until: Until = "complete") -> ProcessInfo:
         """Return once it has ended and its output is whole, or (`is_complete` False) when the time is up.
 
-        Running out of time ends nothing. With `until="closed"` the streams must have ended too: descendants may hold
+        The process goes on after the time is up. With `until="closed"` the streams must have ended too: descendants may hold
         them open for longer. Cancellation: safe; the process goes on.
         """
         deadline = None if timeout_s is None else self._world.now() + timeout_s
@@ -178,7 +178,7 @@ class AsyncProcess(AsyncPlumbing):
         await _control(self._link, self.process_id, "RESUME")
 
     async def cancel(self, grace_s: float | None = None) -> None:
-        """End the whole tree: TERM now, KILL after the grace (its own by default). `wait` tells when it is gone.
+        """End the whole tree: TERM now, KILL after the grace period (its own by default). `wait` returns when it is gone.
 
         Repeating it is a success; a shorter grace shortens the running one.
 
@@ -248,7 +248,7 @@ class AsyncProcess(AsyncPlumbing):
         )
 
     async def relabel(self, tags: Mapping[str, str | None], *, group: str | None = None) -> ProcessInfo:
-        """Set tags (None removes one; others stay) and, where one is named, its group; running or ended, for good.
+        """Set tags (None removes one; others stay) and, if one is named, its group; of a running or an ended process.
 
         Raises:
             InvalidRequest: There would be more than 64 tags, or one of them is too long.

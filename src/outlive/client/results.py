@@ -1,4 +1,4 @@
-"""What the client gives back: pieces of output, how a process ended, what is known of it. Values only."""
+"""What the client returns: pieces of output, how a process ended, what is known of it. Values only; `messages` reads them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ Stream = Literal["stdout", "stderr"]
 class Output:
     """Some bytes of one stream, as the process wrote them; `cursor` is the position behind them.
 
-    `redacted`: how many secrets are stars in them that were not counted with bytes before.
+    `redacted`: how many secrets were replaced by stars in them and not counted with earlier bytes.
     """
 
     stream: Stream
@@ -38,8 +38,8 @@ class Gap:
 class Completion:
     """How a process ended.
 
-    At most one of `exit_code` (0 to 255) and `exit_signal` is set; none when nobody can know it. `error` is None for
-    a natural end, else one sentence. `output_lost`: some of what it wrote is not in the log.
+    At most one of `exit_code` (0 to 255) and `exit_signal` is set; neither when it cannot be known. `error` is None for a natural
+    end, else one sentence. `output_lost`: some of its output is not in the log.
     """
 
     exit_code: int | None
@@ -58,7 +58,7 @@ class Completion:
 class Page:
     """Recorded output, oldest first; the next page is at `cursor`.
 
-    No items means caught up, not finished: `is_complete` tells that. `has_more`: there is more now.
+    No items means caught up, not finished: for that see `is_complete`. `has_more`: there is more now.
     """
 
     items: tuple[Output | Gap, ...]
@@ -68,16 +68,16 @@ class Page:
 
     @property
     def redacted(self) -> int:
-        """How many secrets are stars in it."""
+        """How many secrets were replaced by stars in it."""
         return sum(item.redacted for item in self.items if isinstance(item, Output))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessStats:
-    """What a process's tree looks like from outside at one moment; sums over everything of it that lives.
+    """A process's tree at one moment, as the kernel shows it; sums over all its living processes.
 
-    `cpu_s` is processor time since the start, `memory_bytes` what lies in memory. `pids`: parents first. `ports`: TCP
-    ports that it listens on. `waiting` is "input", "password", or None where it waits for nothing of the kind.
+    `cpu_s` is processor time since the start, `memory_bytes` the resident memory. `pids`: parents first. `ports`: TCP ports that
+    it listens on. `waiting` is "input", "password", or None when it waits for neither.
     """
 
     pids: tuple[int, ...]
@@ -94,14 +94,14 @@ class ProcessInfo:
 
     `state` is one of queued, starting, running, paused, stopping, exited, signaled, failed_to_start, lost; `cause` one of
     cancel, timeout, output_limit, oom, shutdown, approval_denied, approval_expired, or None for a natural end. `waits_for`
-    says what a queued one waits for ("approval" or "group"), `hint` what somebody has to do for that. `is_complete`: it has ended and its
-    output is whole. `is_closed`: nothing can write to its streams any more. `descendants` counts what is left of its
-    tree besides itself. `session_id` names the connection that started it. `profile` is its sandbox and
-    `features` what took effect of it; `secret_names` are its `env_secrets`. `location` says where it runs
-    ("backend", "image", "container"), None on the server's own machine. `is_unknown`: it runs on a node that is away, or is still
-    being found after a restart, and everything else is what was known last; `is_reachable` is false while its node is away.
-    `output_lost`: some of what it wrote is not in the log, `lost_bytes` of it where that is known. `redacted`: how many secrets
-    are stars in `command`. `stats` is there where it was asked for.
+    says what a queued one waits for ("approval" or "group"), `hint` what a person has to do for that. `is_complete`: it has ended
+    and its output is whole. `is_closed`: no process can write to its streams any more. `descendants` counts the living processes
+    of its tree besides itself. `session_id` names the connection that started it. `profile` is its sandbox and `features` the
+    parts of it that took effect; `secret_names` are its `env_secrets`. `location` says where it runs ("backend", "image",
+    "container"), None on the server's own machine. `is_unknown`: it runs on a node that is away, or is still being found after a
+    restart, and everything else is what was known last; `is_reachable` is false while its node is away. `output_lost`: some of
+    its output is not in the log, `lost_bytes` of it where that is known. `redacted`: how many secrets were replaced by stars in
+    `command`. `stats` is set where it was asked for.
     """
 
     process_id: ProcessId
@@ -152,12 +152,12 @@ class ProcessInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingApproval:
-    """What waits for a person's approval. Times are aware UTC.
+    """A command that waits for a person's approval. Times are aware UTC.
 
-    `digest` stands for all that decides what runs; `Client.approve` takes it. `argv` are the words that would be executed,
-    whatever `command` calls itself. `script` is what would run of `script_bytes` bytes, whole up to 64 KiB. `env` is what the
-    caller set, values masked unless they were asked for (None: the variable is taken away), `variables` its names. `redacted`: how
-    many secrets and values are stars in it.
+    `digest` is a hash of everything that decides what runs; `Client.approve` takes it. `argv` are the words that would be
+    executed (`command` may be a title). `script` is the script that would run, the first 64 KiB of `script_bytes` bytes. `env` is
+    what the caller set, values redacted unless `raw` was asked for (None: the variable is removed), `variables` its names.
+    `redacted`: how many secrets and values were replaced by stars.
     """
 
     process_id: ProcessId
@@ -182,11 +182,12 @@ class PendingApproval:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessEvent:
-    """Something that happened; `at` is aware UTC.
+    """One event; `at` is aware UTC.
 
-    `event` is queued, approval_requested, approval_decided (`reason`: approved, denied, expired, withdrawn), started, recovered, paused, resumed, stopping, ended, closed, removed; rejected (a start that was
-    refused: `reason` is the error's slug); keeper_connected, keeper_disconnected; node_connected, node_away (`node` is its name, `reason` why); or missed: events were
-    left out here, `missed` of them, 0 where nobody can know how many. `info` is the process as it was then.
+    `event` is queued, approval_requested, approval_decided (`reason`: approved, denied, expired, withdrawn), started, recovered,
+    paused, resumed, stopping, ended, closed, removed; rejected (a start that was refused: `reason` is the error's slug);
+    keeper_connected, keeper_disconnected; node_connected, node_away (`node` is its name, `reason` why); or missed: `missed`
+    events were dropped before this one, 0 where their number is not known. `info` is the process at that moment.
     """
 
     event: str
@@ -199,5 +200,5 @@ class ProcessEvent:
 
     @classmethod
     def missing(cls) -> "ProcessEvent":
-        """Return the event `missed` for what nobody can have counted."""
+        """Return the event `missed` for an unknown number of events."""
         return cls(event="missed", at=datetime.now(UTC))

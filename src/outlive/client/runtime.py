@@ -1,7 +1,8 @@
-"""What the client needs of the world, as protocols: `Runtime`, `Transport`, `WakeEvent`; and `run`, which needs no event loop.
+"""How the client waits and opens sockets, as protocols: `Runtime`, `Transport`, `WakeEvent`; and `run`, for no event loop.
 
-The client is written once, in coroutines. With `asyncio_runtime` they wait as coroutines do; with `thread_runtime` every
-await blocks the thread instead, and `run` finds the coroutine finished after its first step.
+The client is written once, in coroutines. With `asyncio_runtime` they wait as coroutines do. With `thread_runtime` every await
+blocks the thread instead, so the coroutine ends in its first step, and `run` returns its result. No module but these two imports
+asyncio or starts a thread.
 """
 
 import json
@@ -20,20 +21,20 @@ _T = TypeVar("_T")
 
 
 class ConnectionLost(Exception):
-    """The connection has ended; `was_sent` tells whether the server may have read what was sent last."""
+    """The connection has ended; `was_sent` tells whether the server may have read the last frame."""
 
     def __init__(self, *, was_sent: bool = True) -> None:
-        """Keep what is known."""
+        """Take True unless the frame certainly did not leave."""
         super().__init__("the connection to the server was lost")
         self.was_sent = was_sent
 
 
 class Unreachable(Exception):
-    """Nobody answers at the address now."""
+    """No server answers at the address now."""
 
 
 class Transport(Protocol):
-    """An open WebSocket. One caller receives at a time; sending is open to all."""
+    """An open WebSocket. One caller receives at a time; any number may send."""
 
     async def send(self, frame: str | bytes) -> None:
         """Send a text frame, or a binary one; returns when there is room for more.
@@ -43,7 +44,7 @@ class Transport(Protocol):
         """
 
     async def receive(self, timeout_s: float | None) -> str | bytes:
-        """Return the next frame; what nobody receives stays in the socket. Cancellation: safe, no frame is lost.
+        """Return the next frame; frames that are not received stay in the socket. Cancellation: safe, no frame is lost.
 
         Raises:
             ConnectionLost: The connection has ended.
@@ -51,24 +52,24 @@ class Transport(Protocol):
         """
 
     async def close(self) -> None:
-        """End the connection at once, whatever is on its way. Safe to repeat."""
+        """End the connection at once; frames on their way are lost. Safe to repeat."""
 
 
 class WakeEvent(Protocol):
     """Wakes one waiter."""
 
-    def ring(self) -> None:
+    def set(self) -> None:
         """Wake it, now or when it waits."""
 
     def clear(self) -> None:
-        """Forget earlier rings."""
+        """Forget earlier wake-ups."""
 
     async def wait(self, timeout_s: float | None) -> None:
-        """Return when it rings, or when the time is up."""
+        """Return when it is set, or when the time is up."""
 
 
 class Runtime(Protocol):
-    """Time, turns and sockets."""
+    """Time, locks and sockets."""
 
     def now(self) -> float:
         """Return monotonic seconds."""
@@ -82,14 +83,14 @@ class Runtime(Protocol):
     def turns(self) -> AbstractAsyncContextManager[object]:
         """Return a lock that may be held while waiting."""
 
-    def bell(self) -> WakeEvent:
-        """Return a bell."""
+    def wake_event(self) -> WakeEvent:
+        """Return a wake event."""
 
     async def aside(self, work: Callable[[], _T]) -> _T:
-        """Return what `work` returns, which may block for milliseconds."""
+        """Return the result of `work`, which may block for milliseconds."""
 
     async def reach(self, find: Callable[[Callable[[], bool]], socket.socket]) -> socket.socket:
-        """Return what `find` returns, which may block for seconds; its argument says whether nobody waits any more."""
+        """Return the result of `find`, which may block for seconds; its argument tells whether the caller has given up."""
 
     async def open(
         self,
@@ -108,13 +109,13 @@ class Runtime(Protocol):
             ca_file: Authorities whose certificates count, instead of the system's.
 
         Raises:
-            Unreachable: Nobody listens, or the listener went away.
+            Unreachable: No server listens, or it went away.
             OutliveError: The server does not let this caller in.
         """
 
 
 def run(coroutine: Coroutine[Any, Any, _T]) -> _T:
-    """Return what a coroutine returns that never really waits, because its world blocks instead."""
+    """Return the result of a coroutine that never suspends, because its runtime blocks instead."""
     try:
         coroutine.send(None)
     except StopIteration as ended:

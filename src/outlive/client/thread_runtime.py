@@ -1,4 +1,7 @@
-"""The world without an event loop: every await blocks the thread, and nothing here ever suspends."""
+"""The runtime without an event loop: every await blocks the thread, and nothing here ever suspends.
+
+Its twin with an event loop is `asyncio_runtime`; what both promise stands in `runtime`.
+"""
 
 import contextlib
 import socket
@@ -14,7 +17,7 @@ _T = TypeVar("_T")
 
 
 class _Turns:
-    """A lock that coroutines hold; whoever waits for it blocks."""
+    """A lock that coroutines hold; a thread that waits for it blocks."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -33,7 +36,7 @@ class _ThreadEvent:
     def __init__(self) -> None:
         self._event = threading.Event()
 
-    def ring(self) -> None:
+    def set(self) -> None:
         self._event.set()
 
     def clear(self) -> None:
@@ -44,7 +47,7 @@ class _ThreadEvent:
 
 
 class ThreadRuntime:
-    """Blocks. See `World` for what the methods promise."""
+    """Blocks. See `Runtime` for what the methods promise."""
 
     def now(self) -> float:
         """Return monotonic seconds."""
@@ -62,8 +65,8 @@ class ThreadRuntime:
         """Return a lock for threads that coroutines can hold."""
         return _Turns()
 
-    def bell(self) -> _ThreadEvent:
-        """Return a bell for a thread."""
+    def wake_event(self) -> _ThreadEvent:
+        """Return a wake event for a thread."""
         return _ThreadEvent()
 
     async def aside(self, work: Callable[[], _T]) -> _T:
@@ -85,7 +88,7 @@ class ThreadRuntime:
         """Open a WebSocket."""
         if connection is not None:
             return open_local(url, connection, headers)
-        # Half of what this client costs to import; a program that speaks to its own machine need not pay it.
+        # Imported here: it takes half of the client's import time, and a program on the server's machine does not need it.
         from outlive.client.thread_wire import open_wire  # noqa: PLC0415
 
         return open_wire(url, headers, ca_file=ca_file)

@@ -1,4 +1,4 @@
-"""A WebSocket over TCP that blocks: the threading side of the `websockets` package."""
+"""A WebSocket over TCP that blocks: the threading side of the `websockets` package. Unix sockets belong to `local_wire`."""
 
 import contextlib
 import socket
@@ -11,7 +11,7 @@ from outlive.client.runtime import ConnectionLost
 
 
 class ThreadWire:
-    """An open WebSocket. See `Wire` for what the methods promise."""
+    """An open WebSocket. See `Transport` for what the methods promise."""
 
     def __init__(self, connection: ClientConnection) -> None:
         """Take over an open connection."""
@@ -33,23 +33,19 @@ class ThreadWire:
 
     async def close(self) -> None:
         """End the connection at once."""
-        # Without the closing handshake: behind a slow consumer megabytes may lie before the server's answer to it.
+        # Without the closing handshake: after a slow consumer, megabytes of output may come before the server's answer to it.
         with contextlib.suppress(OSError):
             self._connection.socket.shutdown(socket.SHUT_RDWR)
         self._connection.close()
 
 
 def open_wire(url: str, headers: dict[str, str], *, ca_file: str | None = None) -> ThreadWire:
-    """Open a WebSocket over TCP; see `World.open`."""
+    """Open a WebSocket over TCP; see `Runtime.open`."""
     try:
         tls = secured(url, ca_file)
         opened = connect(url, additional_headers=headers, ssl=tls, legacy=True, **OPTIONS)
-    except (
-        InvalidHandshake,
-        ConnectionClosed,
-        OSError,
-        TimeoutError,
-    ) as error:  # closed: killed in the handshake
+    # ConnectionClosed: the server was killed during the handshake.
+    except (InvalidHandshake, ConnectionClosed, OSError, TimeoutError) as error:
         raise refusal(error) from error
     keep_alive(opened.socket)
     return ThreadWire(opened)
