@@ -1,6 +1,7 @@
-"""What the audit log says of an event: `Entries` makes the documents, and counts what comes in great numbers. No I/O.
+"""The entries of the audit log: `Entries` turns events into documents, `Tally` merges events that come in great numbers. No I/O.
 
-Deeds that come in great numbers, told in few: `Tally`. What is typed at a terminal, refusals of one caller. Pure.
+Merged are typing at a terminal, and refusals of one caller: both can come a thousand times a second, and one entry with a number
+records as much. Queueing and writing belong to `audit`; the file belongs to `store.audit_trail`.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -20,22 +21,23 @@ from outlive.core.events import (
 )
 from outlive.core.process import Owner, ProcessRecord
 
-_QUIET_NS = 10 * 1_000_000_000
-_MOST_KEYS = 1024
+_QUIET_NS = 10 * 1_000_000_000  # like events within ten seconds become one entry
+_MOST_KEYS = 1024  # different kinds that are counted at once; a caller must not be able to fill the memory
 _TYPED = frozenset({"write", "resize"})
 
 _Key = tuple[str | None, ...]
 
 
 class Tally:
-    """Lets the first of many like deeds pass at once; the others of the same ten seconds come as one, with their number."""
+    """Passes the first of many like events on at once; the others of the same ten seconds come as one, with their number."""
 
     def __init__(self) -> None:
-        """Nothing was counted yet."""
+        """Begin without counts."""
+        # By key: when the ten seconds began, the latest event, how many came after the first, and their bytes.
         self._open: dict[_Key, tuple[int, AuditEvent, int, int]] = {}
 
     def pass_on(self, deed: AuditEvent, now_ns: int) -> Iterator[AuditEvent]:
-        """Yield what is to be told now that `deed` has happened."""
+        """Yield the events to be entered now that `deed` has happened."""
         key = _key_of(deed)
         if key is None:
             yield deed
@@ -45,18 +47,19 @@ class Tally:
             more = deed.details.get("bytes", 0)
             self._open[key] = (begun, deed, times + 1, size + int(more))
             return
+        # The ten seconds are over. With too many keys open, all are closed to make room.
         yield from self._close([key] if len(self._open) < _MOST_KEYS else list(self._open))
         self._open[key] = (now_ns, deed, 0, 0)
         yield deed
 
     def of_process(self, process_id: str) -> Iterable[AuditEvent]:
-        """Return what was counted of a process that has ended."""
+        """Return the merged events of a process that has ended, so that they are entered before its end."""
         if not self._open:
             return ()
         return self._close([key for key in self._open if key[0] == process_id])
 
     def rest(self) -> Iterator[AuditEvent]:
-        """Yield everything that was counted."""
+        """Yield all merged events that were not entered yet."""
         yield from self._close(list(self._open))
 
     def _close(self, keys: list[_Key]) -> Iterator[AuditEvent]:
@@ -68,12 +71,14 @@ class Tally:
 
 
 def _key_of(deed: AuditEvent) -> _Key | None:
-    """Return what like deeds have in common; None for one that is told by itself."""
+    """Return what like events have in common; None for an event that gets an entry of its own."""
     by = deed.by
     if deed.what in _TYPED and deed.decision == "allowed":
         return (deed.process_id, deed.what, by.principal, by.address, by.connection_id)
     if deed.what == "access":
-        host = by.address.rpartition(":")[0] or by.address  # a port is another one each time
+        host = (
+            by.address.rpartition(":")[0] or by.address
+        )  # without the port, which differs for each connection
         return (None, deed.what, deed.reason, host)
     return None
 
@@ -81,6 +86,7 @@ def _key_of(deed: AuditEvent) -> _Key | None:
 Entry = dict[str, object]
 
 _MOST_SHOWN = 4096  # characters of a command
+# Slugs that begin so are decisions against the caller ("denied"); the others are failures ("failed").
 _DENIED = (
     "command_",
     "approval_",
@@ -89,20 +95,20 @@ _DENIED = (
     "token_",
     "scope_",
     "not_owner",
-)  # slugs that begin so
+)
 
 
 class Entries:
-    """Makes entries of events and of what is no event; for one thread. Never sees input, output or environment."""
+    """Turns events, and entries that belong to no event, into documents; for one thread. Never sees input, output or environment."""
 
     def __init__(self, *, redact: Callable[[str], str]) -> None:
-        """`redact` takes secrets out of texts."""
+        """Take `redact`, which removes secrets from texts."""
         self._redact = redact
         self._tally = Tally()
-        self._second = (-1, "")
+        self._second = (-1, "")  # the latest second and its text: thousands of entries share one
 
     def of(self, at_ns: int, happened: Event | Entry) -> Iterable[Entry]:
-        """Return what is written of something that has happened at this time (nanoseconds)."""
+        """Return the entries of an event at this time (nanoseconds since 1970); none while it is only counted."""
         match happened:
             case ProcessStarted(record=record):
                 return (
@@ -139,11 +145,12 @@ class Entries:
                 return ()
 
     def rest(self, at_ns: int) -> Iterator[Entry]:
-        """Yield what was only counted so far."""
+        """Yield the entries of events that were only counted so far."""
         for deed in self._tally.rest():
             yield self._of_deed(at_ns, deed)
 
     def _of_rejection(self, at_ns: int, event: StartRejected) -> Entry:
+        """Return the entry of a refused or failed start."""
         return self._entry(
             at_ns,
             "start",
@@ -155,6 +162,7 @@ class Entries:
         )
 
     def _of_approval(self, at_ns: int, event: ApprovalDecided) -> Entry:
+        """Return the entry of a person's decision about a waiting start, with the approver beside the owner."""
         record = event.record
         return self._about(
             at_ns,
@@ -168,6 +176,7 @@ class Entries:
         )
 
     def _of_deed(self, at_ns: int, deed: AuditEvent) -> Entry:
+        """Return the entry of an audited call."""
         details = {
             name: self._shown(value) if isinstance(value, str) else value
             for name, value in deed.details.items()
@@ -191,7 +200,7 @@ class Entries:
         return self._entry(at_ns, what, record.owner, process_id=record.process_id, pid=record.pid, **fields)
 
     def _entry(self, at_ns: int, what: str, by: Owner | None, **fields: str | int | None) -> Entry:
-        """Return an entry as it is written: nothing that is not known."""
+        """Return an entry as it is written, without the members that are not known."""
         at = self._time_of(at_ns)
         if by is None:
             return _known({"at": at, "what": what, **fields})
@@ -208,10 +217,12 @@ class Entries:
         return _known(entry)
 
     def _shown(self, text: str) -> str:
+        # Redacted before it is cut: a secret at the cut would otherwise no longer be recognized.
         text = self._redact(text) if text else text
         return text if len(text) <= _MOST_SHOWN else text[:_MOST_SHOWN] + "…"
 
     def _time_of(self, at_ns: int) -> str:
+        """Return the time as ISO 8601 in UTC with microseconds."""
         second, rest_ns = divmod(at_ns, 1_000_000_000)
         if self._second[0] != second:
             self._second = (second, f"{datetime.fromtimestamp(second, UTC):%Y-%m-%dT%H:%M:%S}")
@@ -219,7 +230,7 @@ class Entries:
 
 
 def audited_kinds() -> Collection[type[Event]]:
-    """Return the kinds of events that are entered; the others need not be made."""
+    """Return the kinds of events that are entered; the engine need not create the others."""
     return (
         ProcessStarted,
         StartRejected,

@@ -1,4 +1,7 @@
-"""`Metrics` as text in Prometheus's format. Imports its library: load it at the first scrape, not before."""
+"""`Metrics` as text in Prometheus's format. Imports the Prometheus library: load this at the first scrape, not before.
+
+Names and labels here are an interface: dashboards depend on them. The counts belong to `metrics`.
+"""
 
 from collections.abc import Iterator
 
@@ -13,14 +16,14 @@ CONTENT_TYPE = CONTENT_TYPE_LATEST
 
 
 def render(metrics: Metrics, view: LiveView, *, version: str) -> bytes:
-    """Return everything as one document."""
+    """Return all metrics as one document."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Collector(metrics, view, version))
     return generate_latest(registry)
 
 
 class _Collector:
-    """What the library asks for the families."""
+    """The object that the library asks for the metrics."""
 
     def __init__(self, metrics: Metrics, view: LiveView, version: str) -> None:
         self._metrics = metrics
@@ -37,8 +40,10 @@ class _Collector:
         yield info
 
     def _processes(self) -> Iterator[Metric]:
+        """Yield how many processes live, were started, were refused, have ended, and were found again."""
         metrics, view = self._metrics, self._view
         live = GaugeMetricFamily("outlive_processes", "Processes that live, by state.", labels=["state"])
+        # Every state, also with zero: a metric that comes and goes breaks alerts.
         for state in State:
             live.add_metric([state], view.states[state])
         yield live
@@ -60,11 +65,15 @@ class _Collector:
         )
 
     def _output(self) -> Iterator[Metric]:
+        """Yield the bytes of output, and how far its readers are behind."""
         metrics, view = self._metrics, self._view
-        told = CounterMetricFamily("outlive_output_bytes", "Output written to the logs.", labels=["stream"])
-        told.add_metric(["stdout"], metrics.stdout_bytes + view.stdout_bytes)
-        told.add_metric(["stderr"], metrics.stderr_bytes + view.stderr_bytes)
-        yield told
+        # Completed processes are counted once in `metrics`, the living ones anew at each scrape: the sum never falls.
+        written = CounterMetricFamily(
+            "outlive_output_bytes", "Output written to the logs.", labels=["stream"]
+        )
+        written.add_metric(["stdout"], metrics.stdout_bytes + view.stdout_bytes)
+        written.add_metric(["stderr"], metrics.stderr_bytes + view.stderr_bytes)
+        yield written
         yield GaugeMetricFamily("outlive_connections", "WebSocket clients.", value=view.connections)
         yield GaugeMetricFamily(
             "outlive_subscribers", "Followers of a process's output.", value=view.subscribers
@@ -76,6 +85,7 @@ class _Collector:
         )
 
     def _latencies(self) -> Iterator[Metric]:
+        """Yield how long recoveries and requests took."""
         recovery = HistogramMetricFamily(
             "outlive_keeper_recovery_seconds", "From the keeper's disappearance to its answer."
         )
@@ -92,7 +102,7 @@ class _Collector:
 
 
 def _buckets(histogram: Histogram) -> tuple[list[tuple[str, float]], float]:
-    """Return cumulative counts by upper bound, as the format wants them, and the sum."""
+    """Return cumulative counts by upper bound, as the format requires, and the sum of the durations."""
     bounds = [*map(str, histogram.bounds_s), "+Inf"]
     total = 0
     cumulated: list[tuple[str, float]] = []

@@ -1,6 +1,7 @@
-"""Logging, configured once: lines on stderr, written by a thread of their own so that nothing ever waits for them.
+"""Logging, configured once: lines on stderr, written by a thread of their own so that no request ever waits for them.
 
-Owns the formats: "time level logger: text name=value" on a terminal, else JSON (decision 43). Never sees output, environment values or keys.
+Owns the formats: "time level logger: text name=value" on a terminal, else JSON (decision 43). Which events are logged is decided
+by the modules that log them, and by `process_log`. Output, environment values and keys never come here.
 """
 
 import contextlib
@@ -20,18 +21,18 @@ from typing import Literal, TextIO
 LogForm = Literal["console", "json"]
 _Fields = Mapping[str, object]
 
-_CAPACITY = (
-    10_000  # records; beyond it a stderr that nobody reads costs log lines instead of stopping the server
-)
-_CLOSE_PATIENCE_S = 1.0
-# Of warnings with the same text in ten seconds: enough to see what happens, too few to fill a disk.
+# Records in the queue. A stderr that no program reads then costs log lines instead of stopping the server.
+_CAPACITY = 10_000
+_CLOSE_S = 1.0  # for the last lines at the end of the server
+# Warnings with the same text in ten seconds: enough to see what happens, too few to fill a disk.
 _MOST_ALIKE = 20
 _WINDOW_S = 10.0
-_MOST_TEXTS = 256
-# Lines are collected for so long: a thread that wakes for every record takes the interpreter from the event loop.
+_MOST_TEXTS = 256  # texts that are counted at once, so that the counts stay small
+# Lines are collected for so long: a thread that wakes for every record takes the interpreter lock from the event loop.
 _COLLECT_S = 0.02
-# What no line here shows and each record would be asked for (Python's "Optimization" chapter of its logging documentation).
-_UNTOLD = ("logThreads", "logMultiprocessing", "logProcesses")
+# Facts that no line here shows and that logging would look up for each record (chapter "Optimization" of its documentation).
+_UNUSED_FACTS = ("logThreads", "logMultiprocessing", "logProcesses")
+# The attributes of every record: what else a record has are the `extra` fields of the call.
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 _NO_FIELDS: _Fields = MappingProxyType({})
 _encode = json.JSONEncoder(default=str).encode
@@ -43,10 +44,13 @@ class LineFormatter(logging.Formatter):
     def __init__(self) -> None:
         """Use local wall-clock time: these lines are for people in front of the machine."""
         super().__init__("%(asctime)s.%(msecs)03d %(levelname)s %(name)s: %(message)s", "%Y-%m-%d %H:%M:%S")
-        self._second = (0, "")
+        self._second = (
+            0,
+            "",
+        )  # the latest second and its text: formatting it again costs more than the rest of a line
 
     def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: N802 -- as above
-        """Return the second, made once for all records of it."""
+        """Return the text of the record's second, which is formatted once for all its records."""
         second = int(record.created)
         if self._second[0] != second:
             self._second = (second, super().formatTime(record, datefmt))
@@ -57,7 +61,7 @@ class LineFormatter(logging.Formatter):
         return super().formatMessage(record) + _listed(_extra(record))
 
     def format_each(self, record: logging.LogRecord, many: Iterable[_Fields]) -> list[str]:
-        """Return a line for each set of further fields; what they have in common is formatted once."""
+        """Return a line for each set of further fields; their common part is formatted once."""
         head = self.format(record)
         return [head + _listed(fields) for fields in many]
 
@@ -66,7 +70,7 @@ class JsonFormatter(logging.Formatter):
     """One JSON object for each record: time (UTC, ISO 8601), level, logger, event, its `extra` fields, traceback."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line; a field that JSON does not know is shown as text."""
+        """Return the line; a value of a type that JSON does not have is shown as text."""
         document: dict[str, object] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
@@ -79,8 +83,9 @@ class JsonFormatter(logging.Formatter):
         return _encode(document)
 
     def format_each(self, record: logging.LogRecord, many: Iterable[_Fields]) -> list[str]:
-        """Return a line for each set of further fields; what they have in common is formatted once."""
+        """Return a line for each set of further fields; their common part is formatted once."""
         head = self.format(record)
+        # The object's closing brace is replaced by the further members.
         return [f"{head[:-1]}, {_encode(fields)[1:]}" if fields else head for fields in many]
 
 
@@ -93,20 +98,23 @@ def _listed(fields: _Fields) -> str:
 
 
 def _shown(value: object) -> str:
+    """Return a value for a line; quoted where it could be mistaken for something else, or could forge a line."""
     text = str(value)
     return repr(text) if not text or " " in text or not text.isprintable() else text
 
 
 class Damper:
-    """Holds back what anybody can have logged as often as they like: of warnings with the same text some in ten seconds."""
+    """Limits warnings that any caller can cause at will: at most 20 with the same text in ten seconds are written."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
-        """Hold back nothing yet."""
+        """Begin without counts."""
         self._now = now
-        self._windows: dict[tuple[str, str], list[float]] = {}  # since when, how many since then
+        self._windows: dict[
+            tuple[str, str], list[float]
+        ] = {}  # when the ten seconds began, how many came since
 
     def lets_through(self, record: logging.LogRecord) -> bool:
-        """Tell whether a record is written; the first one behind some that were not says how many, as `left_out`."""
+        """Tell whether a record is written; the first one after some that were not carries their number, as `left_out`."""
         if not record.levelno or record.levelno < logging.WARNING:
             return True
         key, now = (record.name, str(record.msg)[:200]), self._now()
@@ -125,10 +133,10 @@ class Damper:
 class LogWriter(logging.Handler):
     """Hands records to a thread that formats and writes them.
 
-    The queue is bounded: when it is full records are dropped and counted, and the next line that gets through
-    says how many. Writing to a full stderr pipe would otherwise stop the event loop.
+    The queue is bounded: when it is full, records are dropped and counted, and the next line that is written reports their
+    number. Otherwise a full stderr pipe would stop the event loop.
 
-    A record waits there once for each of its lines, together with the fields that only this line has.
+    A record is queued once for each of its lines, together with the fields that only this line has.
     """
 
     def __init__(
@@ -139,7 +147,7 @@ class LogWriter(logging.Handler):
         hide: Callable[[str], str] | None = None,
         keep_short: Callable[[], None] | None = None,
     ) -> None:
-        """Begin to write to `stream`; `hide` takes secrets out of a line, `keep_short` is called before each writing."""
+        """Begin to write to `stream`; `hide` removes secrets from a line, `keep_short` is called before each write."""
         super().__init__()
         self._keep_short = keep_short
         self._damper = Damper()
@@ -158,7 +166,7 @@ class LogWriter(logging.Handler):
             self.emit_each(record, (_NO_FIELDS,))
 
     def emit_each(self, record: logging.LogRecord, many: Iterable[_Fields]) -> None:
-        """Queue a record once for each set of further fields; lines for which there is no room are counted as dropped."""
+        """Queue a record once for each set of further fields; lines without room in the queue are counted as dropped."""
         room = _CAPACITY - self._queue.qsize()
         for number, fields in enumerate(many):
             if number < room:
@@ -167,12 +175,13 @@ class LogWriter(logging.Handler):
                 self._dropped += 1
 
     def close(self) -> None:
-        """Write what is queued, for at most some seconds."""
+        """Write the queued lines, for at most a second."""
         self._queue.put(None)
-        self._thread.join(_CLOSE_PATIENCE_S)
+        self._thread.join(_CLOSE_S)
         super().close()
 
     def _run(self) -> None:
+        """Write until `close`; the thread's only function."""
         is_open = True
         while is_open:
             waiting = [self._queue.get()]
@@ -194,7 +203,7 @@ class LogWriter(logging.Handler):
                 self._dropped += len(many)
         dropped, self._dropped = self._dropped, 0
         if dropped:
-            lines.append(self._told_of_loss(dropped))
+            lines.append(self._line_about_loss(dropped))
         if self._keep_short is not None:
             with contextlib.suppress(OSError):
                 self._keep_short()
@@ -205,14 +214,14 @@ class LogWriter(logging.Handler):
             self._dropped += dropped + len(waiting)
 
     def _hidden(self, lines: list[str]) -> list[str]:
-        """Return lines without their secrets; mostly there are none, and one look at all of them tells so."""
+        """Return lines without their secrets. Usually there are none: then one pass over all lines together is enough."""
         hide = self._hide
         if hide is None:
             return lines
         text = "\n".join(lines)
         return lines if hide(text) == text else [hide(line) for line in lines]
 
-    def _told_of_loss(self, dropped: int) -> str:
+    def _line_about_loss(self, dropped: int) -> str:
         text = f"({dropped} log lines were dropped: nobody read them, or they could not be written)"
         return json.dumps({"event": text, "dropped": dropped}) if self._form == "json" else text
 
@@ -220,8 +229,8 @@ class LogWriter(logging.Handler):
 def log_each(logger: logging.Logger, level: int, event: str, many: Iterable[_Fields]) -> None:
     """Log `event` once for each set of fields, as `logger.log(level, event, extra=fields)` does.
 
-    Where nobody hears it but writers of ours, one record does for all of them. The fields have other names than those
-    of each line (`time`, `level`, `logger`, `event`).
+    With no handlers but `LogWriter`s one record serves all lines, which is much cheaper. The fields must not have the names of
+    every line's own (`time`, `level`, `logger`, `event`).
     """
     if not logger.isEnabledFor(level):
         return
@@ -237,7 +246,7 @@ def log_each(logger: logging.Logger, level: int, event: str, many: Iterable[_Fie
 
 
 def _only_writers(logger: logging.Logger, level: int) -> list[LogWriter]:
-    """Return the handlers of a logger; empty when one of them wants to see its records one by one."""
+    """Return the handlers of a logger; empty when one of them needs its records one by one."""
     handlers: list[logging.Handler] = []
     current: logging.Logger | None = logger
     while current is not None:
@@ -258,14 +267,14 @@ def logging_to(
     hide: Callable[[str], str] | None = None,
     keep_short: Callable[[], None] | None = None,
 ) -> Iterator[None]:
-    """Configure the root logger while the block runs; libraries are heard from WARNING on.
+    """Configure the root logger while the block runs; lines of libraries are written from WARNING on.
 
     Args:
-        level: From which level on lines are written.
-        stream: Where to; None: stderr.
-        form: Lines for people or JSON objects; "auto" is the former on a terminal.
-        hide: Takes secrets out of a line.
-        keep_short: Called in the writing thread before lines are written: begins a new file where one has grown too long.
+        level: The lowest level whose lines are written.
+        stream: Where lines go; None: stderr.
+        form: Lines for people ("console") or JSON objects; "auto" is "console" on a terminal.
+        hide: Removes secrets from a line.
+        keep_short: Called in the writing thread before lines are written; it begins a new file when one has grown too long.
     """
     root = logging.getLogger()
     target = stream if stream is not None else sys.stderr
@@ -273,8 +282,8 @@ def logging_to(
         form = "console" if target is not None and target.isatty() else "json"
     writer = LogWriter(target, form=form, hide=hide, keep_short=keep_short)
     previous = root.level
-    told = {name: getattr(logging, name) for name in _UNTOLD}
-    for name in _UNTOLD:
+    previous_facts = {name: getattr(logging, name) for name in _UNUSED_FACTS}
+    for name in _UNUSED_FACTS:
         setattr(logging, name, False)
     root.addHandler(writer)
     root.setLevel(level.upper())
@@ -285,6 +294,6 @@ def logging_to(
     finally:
         root.removeHandler(writer)
         root.setLevel(previous)
-        for name, value in told.items():
+        for name, value in previous_facts.items():
             setattr(logging, name, value)
         writer.close()

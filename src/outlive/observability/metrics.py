@@ -1,7 +1,8 @@
-"""What an operator's monitoring reads at /metrics: `Metrics` counts while the server works, `exposition` writes it down.
+"""What an operator's monitoring reads at /metrics: `Metrics` counts while the server works, `exposition` formats the counts.
 
-Counting is plain integers, some hundred nanoseconds an event. The Prometheus library (90 ms to import) is loaded by the
-first scrape and only gives the text its format; nothing of ours is kept in it. Never sees commands, output or names.
+Counting is plain integers, some hundred nanoseconds an event. The Prometheus library (90 ms to import) is loaded by the first
+scrape and only formats the text; it holds none of the counts. No command, output or name of a caller ever becomes a metric or a
+label.
 """
 
 import time
@@ -19,17 +20,18 @@ from outlive.core.events import (
     StartRejected,
 )
 
-# From an answer out of memory to a call that waits for a command's end.
+# The first bounds fit an answer from memory, the last ones a call that waits for a command's end.
 LATENCY_BOUNDS_S = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0)
+# From a keeper that is started again at once to one on a machine that hardly responds.
 _RECOVERY_BOUNDS_S = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveView:
-    """What is true at the moment of a scrape.
+    """The state at the moment of a scrape.
 
-    `starts`: commands that this server has started; `states`: processes that live, by state; bytes are those of live processes so far; `lag_bytes` is the output that
-    the slowest subscriber has not been sent yet.
+    `starts`: commands that this server has started. `states`: living processes by state. The bytes are those of living processes
+    so far. `lag_bytes` is the output that was not yet sent to the slowest subscriber.
     """
 
     starts: int
@@ -62,12 +64,12 @@ class Metrics:
     """Counts since this server began. On one event loop.
 
     Attributes:
-        rejected: Commands that were not, by the error's slug.
+        rejected: Commands that were not started, by the error's slug.
         recovered: Processes of an earlier server that were found alive.
         exits: Completed processes by (state, cause).
         stdout_bytes, stderr_bytes: Output of completed processes.
         recovery: From the keeper's disappearance to its answer.
-        requests: Latencies by (door, what).
+        requests: Latencies by (frontend, what).
     """
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -100,7 +102,7 @@ class Metrics:
                 pass
 
     def observe_request(self, door: str, what: str, duration_s: float) -> None:
-        """Count a request of a door: `what` is a method, a kind of path or a tool, never a caller's own word."""
+        """Count a request of a frontend: `what` is a method, a kind of path or a tool, never a word that the caller chose."""
         histogram = self.requests.get((door, what))
         if histogram is None:
             histogram = self.requests[door, what] = Histogram(LATENCY_BOUNDS_S)
@@ -108,7 +110,7 @@ class Metrics:
 
 
 def counted_kinds() -> Iterable[type[Event]]:
-    """Return the kinds of events that are counted; the others need not be made."""
+    """Return the kinds of events that are counted; the engine need not create the others."""
     return (
         StartRejected,
         ProcessRecovered,

@@ -1,4 +1,7 @@
-"""The log's view of the engine's events: one summary line for each process at its end, and the keeper's comings."""
+"""The server's log lines for the engine's events: one summary line for each process at its end, approvals, the keeper's connections.
+
+Formatting and writing belong to `logs`; the record of who did what belongs to `audit`. Never logs output, environment or keys.
+"""
 
 import asyncio
 import itertools
@@ -21,6 +24,7 @@ from outlive.observability.logs import log_each
 
 _logger = logging.getLogger(__name__)
 
+# Lines are written together after this pause: a writing thread that wakes for each event would hold up the event loop.
 _PAUSE_S = 0.05
 
 
@@ -28,7 +32,7 @@ class ProcessLog:
     """Writes the lines of many events together, some 20 times a second: no client waits for them. On one event loop."""
 
     def __init__(self) -> None:
-        """Nothing has happened yet."""
+        """Begin without events."""
         self._events: list[Event] = []
         self._timer: asyncio.TimerHandle | None = None
 
@@ -39,11 +43,12 @@ class ProcessLog:
             self._timer = asyncio.get_running_loop().call_later(_PAUSE_S, self.flush)
 
     def flush(self) -> None:
-        """Write what waits now."""
+        """Write the waiting lines now."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         events, self._events = self._events, []
+        # Completions usually come in runs: one record serves the lines of a whole run (`log_each`).
         for kind, group in itertools.groupby(events, key=type):
             if kind is ProcessCompleted:
                 _log_completed(cast("Iterable[ProcessCompleted]", group))
@@ -53,7 +58,7 @@ class ProcessLog:
 
 
 def logged_kinds() -> list[type[Event]]:
-    """Return the kinds of events that have a line at the level in force; the others need not be made."""
+    """Return the kinds of events that have a line at the current level; the engine need not create the others."""
     kinds: list[type[Event]] = [
         ApprovalRequested,
         ApprovalDecided,
@@ -95,6 +100,7 @@ def _log_completed(events: Iterable[ProcessCompleted]) -> None:
 
 
 def _summary(record: ProcessRecord) -> dict[str, object]:
+    """Return the fields of the line about a process's end. The command is not among them: it may hold secrets."""
     begun = record.started_at or record.created_at
     duration_s = (record.ended_at - begun).total_seconds() if record.ended_at is not None else None
     return {
