@@ -14,7 +14,6 @@ from outlive.backends.docker.ferry import Frame, Frames, Type, Unpacker, encode
 from outlive.keeper.common import sockets
 from tests.keeper.client import until
 from tests.runner.playing import exec_spec
-from tests.runner.test_fuzz import sanitized  # noqa: F401 -- a fixture
 from tests.support.processes import end
 
 pytestmark = pytest.mark.thorough
