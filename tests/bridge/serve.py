@@ -17,7 +17,7 @@ from starlette.routing import BaseRoute, Route
 
 from outlive.app import Application
 from outlive.cli import main
-from outlive.cli import server_process as running
+from outlive.cli.server import server_process as running
 from outlive.core.errors import OutliveError
 from outlive.core.terminal import ENGINE
 from outlive.engine.terminals import NewTerminal, Terminals

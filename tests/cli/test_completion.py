@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from outlive.cli.completion import SHELLS, completion_script, script_path
-from outlive.cli.verbs import complete_words
+from outlive.cli.program import complete_words
 from outlive.core.errors import ConfigInvalid
 from tests.cli.launching import environment, run
 from tests.support.server import outlive_command
@@ -158,7 +158,7 @@ def test_completing_takes_less_than_twice_what_importing_typer_takes() -> None:
 
 def test_completing_imports_nothing_that_only_a_verb_needs() -> None:
     """What the slow test measures, held at every run without a clock."""
-    code = "import sys; from outlive.cli.verbs import complete_words; complete_words(['install', 'c']); print(*sys.modules)"
+    code = "import sys; from outlive.cli.program import complete_words; complete_words(['install', 'c']); print(*sys.modules)"
     loaded = set(
         subprocess.run(
             [sys.executable, "-c", code], capture_output=True, text=True, check=True

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from outlive.cli.file_change import FileChange
-from outlive.cli.hosts import HOSTS, config_path
+from outlive.cli.machine.file_change import FileChange
+from outlive.cli.machine.hosts import HOSTS, config_path
 from outlive.core.errors import ConfigInvalid
 from tests.cli.launching import run
 from tests.mcp_stdio.hosting import leave_nothing

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from outlive.cli.keeper_verbs import stop_keeper
+from outlive.cli.server.keeper import stop_keeper
 from outlive.core.errors import InvalidState
 from tests.keeper.client import until
 from tests.keeper.house import House, sh

@@ -9,9 +9,9 @@ from typing import Any, Self
 
 import pytest
 
-from outlive.cli.event_lines import event_line
-from outlive.cli.stats import Look, Sample
-from outlive.cli.verbs import complete_words
+from outlive.cli.program import complete_words
+from outlive.cli.verbs.events import event_line
+from outlive.cli.verbs.stats import Look, Sample
 from outlive.client import Client, ProcessEvent, ProcessStats
 from outlive.core.lifecycle import ENDED, State
 from outlive.protocols.jsonrpc.happenings import EVENT_NAMES

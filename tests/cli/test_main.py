@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from outlive import __version__
-from outlive.cli import serve as serve_verb
-from outlive.cli import verbs
+from outlive.cli import program as verbs
 from outlive.cli.main import refusal
+from outlive.cli.server import serve as serve_verb
 from outlive.config import OPTIONS, read_flags
 from tests.cli.launching import run
 from tests.support.server import outlive_command

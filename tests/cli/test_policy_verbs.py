@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from outlive.cli.policy_verbs import check_policy
+from outlive.cli.operator.policy import check_policy
 from outlive.core.errors import OutliveError
 from tests.support.server import outlive_command
 

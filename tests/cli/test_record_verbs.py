@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from outlive.cli.record_verbs import Pruning
+from outlive.cli.verbs.prune import Pruning
 from outlive.client import Client, InvalidRequest, Process
 from tests.cli.terminals import on_a_terminal
 from tests.support.processes import Gate

@@ -330,7 +330,7 @@ def _dial(port: int) -> socket.socket:
 
 
 def test_the_fast_path_imports_neither_typer_nor_click() -> None:
-    code = "import sys, outlive.cli.main, outlive.cli.server_process; print({'typer', 'click', 'rich'} & set(sys.modules))"
+    code = "import sys, outlive.cli.main, outlive.cli.server.server_process; print({'typer', 'click', 'rich'} & set(sys.modules))"
     seen = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment()
     )

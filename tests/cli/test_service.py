@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from outlive.cli.systemd import Systemd
-from outlive.cli.units import KEEPER_UNIT, MARK, SERVER_UNIT
+from outlive.cli.machine.systemd import Systemd
+from outlive.cli.machine.units import KEEPER_UNIT, MARK, SERVER_UNIT
 from outlive.core.errors import StartFailed
 from tests.cli.launching import run
 

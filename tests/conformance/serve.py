@@ -11,7 +11,7 @@ from unittest.mock import patch
 
 from outlive.app import Application
 from outlive.cli import main
-from outlive.cli import server_process as running
+from outlive.cli.server import server_process as running
 from tests.conformance.fixtures import extend
 
 

@@ -34,7 +34,7 @@ def _verify(
     as_json: Json = False,
 ) -> None:
     """Check that no entry was changed, removed or added."""
-    from outlive.cli.audit_verbs import verify_audit  # noqa: PLC0415 -- start-up time of `outlive --help`
+    from outlive.cli.operator.audit import verify_audit  # noqa: PLC0415 -- start-up time of `outlive --help`
 
     raise typer.Exit(verify_audit(layout_of(state_dir), known=head, as_json=as_json))
 
@@ -61,7 +61,7 @@ def _show(
     ] = False,
 ) -> None:
     """Print entries, oldest first."""
-    from outlive.cli.audit_verbs import show_audit  # noqa: PLC0415 -- as above
+    from outlive.cli.operator.audit import show_audit  # noqa: PLC0415 -- as above
 
     raise typer.Exit(
         show_audit(layout_of(state_dir), since=since, principal=principal, process=process, as_json=as_json)
@@ -70,6 +70,6 @@ def _show(
 
 def _begin(*, state_dir: StateDir = None, as_json: Json = False) -> None:
     """Set a broken log aside, which is kept, and begin a new one; no server may run."""
-    from outlive.cli.audit_verbs import begin_audit  # noqa: PLC0415 -- as above
+    from outlive.cli.operator.audit import begin_audit  # noqa: PLC0415 -- as above
 
     raise typer.Exit(begin_audit(layout_of(state_dir), as_json=as_json))

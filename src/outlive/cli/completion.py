@@ -7,7 +7,7 @@ verb needs is imported.
 import os
 from collections.abc import Iterable, Mapping
 
-from outlive.cli.file_change import FileChange, read_text
+from outlive.cli.machine.file_change import FileChange, read_text
 from outlive.cli.output import show, show_diff, show_json
 from outlive.core.errors import ConfigInvalid
 

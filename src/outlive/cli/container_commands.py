@@ -21,7 +21,7 @@ def add_container_verbs(app: typer.Typer) -> None:
 
 def _list(*, state_dir: StateDir = None, as_json: Json = False) -> None:
     """List the state folder's containers: image, age, state, and the processes that live in them."""
-    from outlive.cli.container_verbs import list_containers  # noqa: PLC0415 -- start-up time of `outlive --help`
+    from outlive.cli.operator.containers import list_containers  # noqa: PLC0415 -- start-up time of `outlive --help`
 
     list_containers(state_dir, as_json=as_json)
 
@@ -43,6 +43,6 @@ def _remove(
     as_json: Json = False,
 ) -> None:
     """Remove containers, and all that is in them but mounted folders; the next command makes one anew."""
-    from outlive.cli.container_verbs import remove_containers  # noqa: PLC0415 -- as above
+    from outlive.cli.operator.containers import remove_containers  # noqa: PLC0415 -- as above
 
     raise typer.Exit(remove_containers(state_dir, names, force=force, as_json=as_json))

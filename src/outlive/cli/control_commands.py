@@ -122,7 +122,7 @@ def _act(
     as_json: bool,
     with_left: bool = False,
 ) -> None:
-    from outlive.cli.process_verbs import Selection, act, connected  # noqa: PLC0415 -- start-up time of `--help`
+    from outlive.cli.processes import Selection, act, connected  # noqa: PLC0415 -- start-up time of `--help`
 
     selection = Selection(names or [], group=group, tags=tag or [], with_left=with_left)
     with connected(state_dir, no_start=no_start) as client:

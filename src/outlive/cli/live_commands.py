@@ -32,8 +32,8 @@ def _stats(
     as_json: Json = False,
 ) -> None:
     """Show what process trees use: processor, memory, pids, ports, whether they wait for input."""
-    from outlive.cli.process_verbs import connected  # noqa: PLC0415 -- start-up time of `outlive --help`
-    from outlive.cli.stats import Looking, show_stats  # noqa: PLC0415 -- as above
+    from outlive.cli.processes import connected  # noqa: PLC0415 -- start-up time of `outlive --help`
+    from outlive.cli.verbs.stats import Looking, show_stats  # noqa: PLC0415 -- as above
 
     looking = Looking(names=names or [], group=group, tags=tag or [], interval_s=interval)
     with connected(state_dir, no_start=no_start) as client:
@@ -60,7 +60,7 @@ def _events(
     as_json: Json = False,
 ) -> None:
     """Tell what happens to processes from now on, a line each, until Ctrl-C."""
-    from outlive.cli.event_lines import Wanted, show_events  # noqa: PLC0415 -- as above
+    from outlive.cli.verbs.events import Wanted, show_events  # noqa: PLC0415 -- as above
 
     wanted = Wanted(names=names or [], group=group, tags=tag or [], states=state or [], events=event or [])
     show_events(state_dir, wanted, no_start=no_start, as_json=as_json)

@@ -58,7 +58,7 @@ def _run(words: list[str]) -> int:
 def _dispatch(words: list[str]) -> int:
     if shell := os.environ.get("_OUTLIVE_COMPLETE"):
         from outlive.cli.completion import show_candidates  # noqa: PLC0415 -- as above
-        from outlive.cli.verbs import complete_words  # noqa: PLC0415 -- as above
+        from outlive.cli.program import complete_words  # noqa: PLC0415 -- as above
 
         show_candidates(shell, complete_words(words))
         return 0
@@ -71,7 +71,7 @@ def _dispatch(words: list[str]) -> int:
     code = _dispatch_plain(words)
     if code is not None:
         return code
-    from outlive.cli.verbs import run_verbs  # noqa: PLC0415 -- typer costs 75 ms
+    from outlive.cli.program import run_verbs  # noqa: PLC0415 -- typer costs 75 ms
 
     return run_verbs(words)
 
@@ -85,11 +85,11 @@ def _dispatch_plain(words: list[str]) -> int | None:
         is_self_started = words[1:2] == [SELF_STARTED]
         flags = read_flags(words[1 + is_self_started :], OPTIONS)
         if flags is not None:
-            from outlive.cli.serve import serve  # noqa: PLC0415 -- as above
+            from outlive.cli.server.serve import serve  # noqa: PLC0415 -- as above
 
             return serve(flags, is_self_started=is_self_started)
     if words[:1] == ["mcp"]:
-        from outlive.cli.mcp import relay_mcp  # noqa: PLC0415 -- as above
+        from outlive.cli.server.mcp import relay_mcp  # noqa: PLC0415 -- as above
         from outlive.config import read_flags  # noqa: PLC0415 -- as above
         from outlive.discovery.state_folder import STATE_DIR  # noqa: PLC0415 -- as above
 
@@ -97,7 +97,7 @@ def _dispatch_plain(words: list[str]) -> int | None:
         if flags is not None:
             return relay_mcp(flags.get("state_dir"))
     if words[:2] == ["keeper", "run"]:
-        from outlive.cli.keeper_run import run_keeper  # noqa: PLC0415 -- as above
+        from outlive.cli.server.keeper_run import run_keeper  # noqa: PLC0415 -- as above
         from outlive.config import read_flags  # noqa: PLC0415 -- as above
         from outlive.discovery.state_folder import STATE_DIR  # noqa: PLC0415 -- as above
 

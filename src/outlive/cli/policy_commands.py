@@ -40,11 +40,11 @@ def _approvals(
     as_json: Json = False,
 ) -> None:
     """List what waits for a person's approval: who wants to start what, and until when."""
-    from outlive.cli.approval_verbs import list_approvals  # noqa: PLC0415 -- start-up time of `outlive --help`
-    from outlive.cli.process_verbs import connected  # noqa: PLC0415 -- as above
+    from outlive.cli.operator.approvals import list_approvals  # noqa: PLC0415 -- start-up time of `outlive --help`
+    from outlive.cli.processes import connected  # noqa: PLC0415 -- as above
 
     if raw:
-        from outlive.cli.raw_output import check_raw  # noqa: PLC0415 -- as above
+        from outlive.cli.operator.raw_output import check_raw  # noqa: PLC0415 -- as above
 
         check_raw(layout_of(state_dir))
     with connected(state_dir, no_start=no_start) as client:
@@ -65,8 +65,8 @@ def _approve(
     as_json: Json = False,
 ) -> None:
     """Let commands start that wait for an approval, exactly as they were shown."""
-    from outlive.cli.approval_verbs import approve  # noqa: PLC0415 -- as above
-    from outlive.cli.process_verbs import connected  # noqa: PLC0415 -- as above
+    from outlive.cli.operator.approvals import approve  # noqa: PLC0415 -- as above
+    from outlive.cli.processes import connected  # noqa: PLC0415 -- as above
 
     with connected(state_dir, no_start=no_start) as client:
         raise typer.Exit(approve(client, names, as_json=as_json))
@@ -84,8 +84,8 @@ def _deny(
     as_json: Json = False,
 ) -> None:
     """Refuse commands that wait for an approval: they never run."""
-    from outlive.cli.approval_verbs import deny  # noqa: PLC0415 -- as above
-    from outlive.cli.process_verbs import connected  # noqa: PLC0415 -- as above
+    from outlive.cli.operator.approvals import deny  # noqa: PLC0415 -- as above
+    from outlive.cli.processes import connected  # noqa: PLC0415 -- as above
 
     with connected(state_dir, no_start=no_start) as client:
         status = deny(client, names, reason=reason, as_json=as_json)
@@ -105,6 +105,6 @@ def _check(
     as_json: Json = False,
 ) -> None:
     """Explain what the rules say about a command, and start nothing: 0 it may run, 3 it is asked about, 4 it may not."""
-    from outlive.cli.policy_verbs import check_policy  # noqa: PLC0415 -- as above
+    from outlive.cli.operator.policy import check_policy  # noqa: PLC0415 -- as above
 
     raise typer.Exit(check_policy(words, flags={}, cwd=cwd, as_json=as_json))

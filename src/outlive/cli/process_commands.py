@@ -23,7 +23,7 @@ def _ps(
     as_json: Json = False,
 ) -> None:
     """List processes, newest first."""
-    from outlive.cli.process_verbs import connected, list_processes  # noqa: PLC0415 -- as above
+    from outlive.cli.processes import connected, list_processes  # noqa: PLC0415 -- as above
 
     with connected(state_dir, no_start=no_start) as client:
         status = list_processes(
@@ -40,7 +40,7 @@ def _inspect(
     as_json: Json = False,
 ) -> None:
     """Tell everything about processes."""
-    from outlive.cli.process_verbs import connected, inspect  # noqa: PLC0415 -- as above
+    from outlive.cli.processes import connected, inspect  # noqa: PLC0415 -- as above
 
     with connected(state_dir, no_start=no_start) as client:
         status = inspect(client, names, as_json=as_json)
@@ -58,7 +58,7 @@ def _wait(
     as_json: Json = False,
 ) -> None:
     """Wait for the end; exit as the process did (128 + signal; 124 when the time is up)."""
-    from outlive.cli.process_verbs import connected, wait_for  # noqa: PLC0415 -- as above
+    from outlive.cli.processes import connected, wait_for  # noqa: PLC0415 -- as above
 
     with connected(state_dir, no_start=no_start) as client:
         status = wait_for(client, names, timeout_s=timeout, as_json=as_json)
@@ -89,7 +89,7 @@ def _send(
     as_json: Json = False,
 ) -> None:
     """Write to a process's input."""
-    from outlive.cli.process_verbs import connected, send_input  # noqa: PLC0415 -- as above
+    from outlive.cli.processes import connected, send_input  # noqa: PLC0415 -- as above
 
     with connected(state_dir, no_start=no_start) as client:
         status = send_input(
@@ -138,8 +138,8 @@ def _logs(
     as_json: Json = False,
 ) -> None:
     """Print a process's output: its stdout to stdout, its stderr to stderr."""
-    from outlive.cli.log_view import LogView  # noqa: PLC0415 -- start-up time of `outlive --help`
-    from outlive.cli.logs import show_logs  # noqa: PLC0415 -- as above
+    from outlive.cli.logs.log_view import LogView  # noqa: PLC0415 -- start-up time of `outlive --help`
+    from outlive.cli.logs.logs import show_logs  # noqa: PLC0415 -- as above
 
     if stream not in {"stdout", "stderr", "both"}:
         raise typer.BadParameter("stdout, stderr or both", param_hint="--stream")

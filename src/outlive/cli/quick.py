@@ -39,7 +39,7 @@ def list_quickly(words: Sequence[str]) -> int | None:
         return None
     given = read[1]
     gc.disable()  # it ends soon, and what it imports makes no garbage: a twentieth of its time
-    from outlive.cli.process_verbs import connected, list_processes  # noqa: PLC0415 -- only when it is all ours
+    from outlive.cli.processes import connected, list_processes  # noqa: PLC0415 -- only when it is all ours
 
     as_json, all_of_them = bool(given.get("as_json")), bool(given.get("all_of_them"))
     with connected(_text(given, "state_dir"), no_start=bool(given.get("no_start"))) as client:
@@ -54,8 +54,8 @@ def show_quickly(words: Sequence[str]) -> int | None:
     if read is None or len(read[0]) != 1:
         return None
     (name,), given = read
-    from outlive.cli.log_view import LogView  # noqa: PLC0415 -- as above
-    from outlive.cli.logs import show_logs  # noqa: PLC0415 -- as above
+    from outlive.cli.logs.log_view import LogView  # noqa: PLC0415 -- as above
+    from outlive.cli.logs.logs import show_logs  # noqa: PLC0415 -- as above
     from outlive.discovery.state_folder import layout_of  # noqa: PLC0415 -- as above
 
     state_dir, tail = _text(given, "state_dir"), given.get("tail")

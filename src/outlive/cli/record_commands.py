@@ -32,8 +32,8 @@ def _tag(
     as_json: Json = False,
 ) -> None:
     """Change a process's tags, while it runs and afterwards."""
-    from outlive.cli.process_verbs import connected  # noqa: PLC0415 -- start-up time of `outlive --help`
-    from outlive.cli.record_verbs import change_tags  # noqa: PLC0415 -- as above
+    from outlive.cli.processes import connected  # noqa: PLC0415 -- start-up time of `outlive --help`
+    from outlive.cli.verbs.prune import change_tags  # noqa: PLC0415 -- as above
 
     with connected(state_dir, no_start=no_start) as client:
         change_tags(client, name, changes, as_json=as_json)
@@ -50,7 +50,7 @@ def _rm(
     as_json: Json = False,
 ) -> None:
     """Forget processes that have ended: their records and their output."""
-    from outlive.cli.process_verbs import Selection, act, connected  # noqa: PLC0415 -- as above
+    from outlive.cli.processes import Selection, act, connected  # noqa: PLC0415 -- as above
 
     selection = Selection(names or [], group=group, tags=tag or [], active=None if force else False)
     with connected(state_dir, no_start=no_start) as client:
@@ -95,8 +95,8 @@ def _prune(
     as_json: Json = False,
 ) -> None:
     """Forget all processes that have ended, or some of them; what runs stays."""
-    from outlive.cli.process_verbs import connected  # noqa: PLC0415 -- as above
-    from outlive.cli.record_verbs import Pruning, prune  # noqa: PLC0415 -- as above
+    from outlive.cli.processes import connected  # noqa: PLC0415 -- as above
+    from outlive.cli.verbs.prune import Pruning, prune  # noqa: PLC0415 -- as above
 
     wanted = Pruning.parse(older_than=older_than, states=state or [], group=group, tags=tag or [])
     with connected(state_dir, no_start=no_start) as client:

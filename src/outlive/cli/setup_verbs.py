@@ -9,7 +9,7 @@ import typer
 
 from outlive.cli.completion import SHELLS, install_completion
 from outlive.cli.flags import DryRun, Json, StateDir, choice
-from outlive.cli.hosts import HOSTS, is_name
+from outlive.cli.machine.hosts import HOSTS, is_name
 
 _System = Annotated[
     bool,
@@ -48,8 +48,8 @@ def _install(
     as_json: Json = False,
 ) -> None:
     """Have an MCP host run outlive: write its configuration, keeping everything else in it."""
-    from outlive.cli.install import install_host  # noqa: PLC0415 -- start-up time: completing imports this module
-    from outlive.cli.program import program_words  # noqa: PLC0415 -- as above
+    from outlive.cli.machine.install import install_host  # noqa: PLC0415 -- start-up time: completing imports this module
+    from outlive.cli.machine.own_command import program_words  # noqa: PLC0415 -- as above
     from outlive.discovery.state_folder import layout_of  # noqa: PLC0415 -- as above
 
     if not is_name(name):
@@ -77,7 +77,7 @@ def _service_install(
     as_json: Json = False,
 ) -> None:
     """Write both units; start the server now and at every boot."""
-    from outlive.cli.service import install_service  # noqa: PLC0415 -- as above
+    from outlive.cli.machine.service import install_service  # noqa: PLC0415 -- as above
 
     code = install_service(
         "system" if system else "user",
@@ -91,14 +91,14 @@ def _service_install(
 
 def _service_uninstall(*, system: _System = False, dry_run: DryRun = False, as_json: Json = False) -> None:
     """Stop the server and remove both units; what runs lives on."""
-    from outlive.cli.service import uninstall_service  # noqa: PLC0415 -- as above
+    from outlive.cli.machine.service import uninstall_service  # noqa: PLC0415 -- as above
 
     raise typer.Exit(uninstall_service("system" if system else "user", dry_run=dry_run, as_json=as_json))
 
 
 def _service_status(*, system: _System = False, state_dir: StateDir = None, as_json: Json = False) -> None:
     """Tell whether both units are active, and what the keeper keeps."""
-    from outlive.cli.service import service_status  # noqa: PLC0415 -- as above
+    from outlive.cli.machine.service import service_status  # noqa: PLC0415 -- as above
 
     raise typer.Exit(service_status("system" if system else "user", state_dir=state_dir, as_json=as_json))
 

@@ -27,7 +27,7 @@ def add_terminal_verbs(app: typer.Typer) -> None:
 
 def _ls(*, state_dir: StateDir = None, no_start: NoStart = False, as_json: Json = False) -> None:
     """List those that are open."""
-    from outlive.cli.terminal_verbs import list_terminals  # noqa: PLC0415 -- start-up time of `outlive --help`
+    from outlive.cli.verbs.terminal import list_terminals  # noqa: PLC0415 -- start-up time of `outlive --help`
 
     list_terminals(state_dir, no_start=no_start, as_json=as_json)
 
@@ -64,7 +64,7 @@ def _new(
     as_json: Json = False,
 ) -> None:
     """Open one and print its id."""
-    from outlive.cli.terminal_verbs import new_terminal  # noqa: PLC0415 -- as above
+    from outlive.cli.verbs.terminal import new_terminal  # noqa: PLC0415 -- as above
 
     wanted = {"terminal_name": name, "target": target, "shell": shell, "cwd": cwd, "profile": profile}
     new_terminal(state_dir, wanted, no_start=no_start, as_json=as_json)
@@ -97,7 +97,7 @@ def _exec(
     as_json: Json = False,
 ) -> None:
     """Run a command there; print what it printed, and exit as it did (124: it still runs)."""
-    from outlive.cli.terminal_verbs import execute_there  # noqa: PLC0415 -- as above
+    from outlive.cli.verbs.terminal import execute_there  # noqa: PLC0415 -- as above
 
     code = execute_there(
         state_dir, terminal, " ".join(words), wait_s=timeout, no_start=no_start, as_json=as_json
@@ -122,7 +122,7 @@ def _send(
     as_json: Json = False,
 ) -> None:
     """Type into one, whatever runs there."""
-    from outlive.cli.terminal_verbs import send_to  # noqa: PLC0415 -- as above
+    from outlive.cli.verbs.terminal import send_to  # noqa: PLC0415 -- as above
 
     if text is None and not key:
         raise typer.BadParameter("TEXT or --key is needed")
@@ -143,7 +143,7 @@ def _read(
     as_json: Json = False,
 ) -> None:
     """Print what one shows, open or closed."""
-    from outlive.cli.terminal_verbs import read_terminal  # noqa: PLC0415 -- as above
+    from outlive.cli.verbs.terminal import read_terminal  # noqa: PLC0415 -- as above
 
     read_terminal(state_dir, terminal, form, no_start=no_start, as_json=as_json)
 
@@ -158,7 +158,7 @@ def _attach(
     no_start: NoStart = False,
 ) -> None:
     """Bring one to the foreground, as `outlive attach` does a process."""
-    from outlive.cli.terminal_verbs import attach_terminal  # noqa: PLC0415 -- as above
+    from outlive.cli.verbs.terminal import attach_terminal  # noqa: PLC0415 -- as above
 
     raise typer.Exit(attach_terminal(state_dir, terminal, detach_keys=detach_keys, no_start=no_start))
 
@@ -173,6 +173,6 @@ def _close(
     as_json: Json = False,
 ) -> None:
     """Close them: their shells and what runs there end."""
-    from outlive.cli.terminal_verbs import close_terminals  # noqa: PLC0415 -- as above
+    from outlive.cli.verbs.terminal import close_terminals  # noqa: PLC0415 -- as above
 
     close_terminals(state_dir, terminals, no_start=no_start, as_json=as_json)

@@ -45,7 +45,7 @@ def _create(
     as_json: Json = False,
 ) -> None:
     """Make a token and show it, this once."""
-    from outlive.cli.token_verbs import create_token, parse_scope  # noqa: PLC0415 -- start-up time of `outlive --help`
+    from outlive.cli.operator.token import create_token, parse_scope  # noqa: PLC0415 -- start-up time of `outlive --help`
     from outlive.config.values import parse_seconds  # noqa: PLC0415 -- as above
     from outlive.policy.access import Scope  # noqa: PLC0415 -- as above
 
@@ -61,7 +61,7 @@ def _create(
 
 def _list(*, state_dir: StateDir = None, as_json: Json = False) -> None:
     """List tokens: names, scopes, ages, never the tokens themselves."""
-    from outlive.cli.token_verbs import list_tokens  # noqa: PLC0415 -- as above
+    from outlive.cli.operator.token import list_tokens  # noqa: PLC0415 -- as above
 
     list_tokens(state_dir, as_json=as_json)
 
@@ -75,6 +75,6 @@ def _revoke(
     as_json: Json = False,
 ) -> None:
     """Take a token back: it counts no more, and what its holder has open ends."""
-    from outlive.cli.token_verbs import revoke_token  # noqa: PLC0415 -- as above
+    from outlive.cli.operator.token import revoke_token  # noqa: PLC0415 -- as above
 
     revoke_token(state_dir, name, as_json=as_json)

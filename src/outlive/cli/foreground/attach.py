@@ -6,16 +6,16 @@ import stat
 import threading
 
 from outlive.cli.far import a_client, far_url
-from outlive.cli.fetched_log import fetched
 from outlive.cli.foreground.delivery import Delivery
 from outlive.cli.foreground.exit_status import OURS_FAILED, die_of
 from outlive.cli.foreground.keyboard import DetachKeys
 from outlive.cli.foreground.session import ForegroundSession, own_terminal
 from outlive.cli.foreground.signals import EarlySignals
 from outlive.cli.foreground.surroundings import Surroundings
+from outlive.cli.logs.fetched_log import fetched
 from outlive.cli.names import find_process
+from outlive.cli.operator.raw_output import may_show_raw
 from outlive.cli.output import show_error
-from outlive.cli.raw_output import may_show_raw
 from outlive.client import Cursor, OutliveError, Process
 from outlive.client.results import ProcessInfo, Stream
 from outlive.core.layout import Layout

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from outlive.cli.foreground.delivery import LOG_BYTES
 from outlive.cli.foreground.plan import Plan, RunOptions, parse_limits
 from outlive.cli.foreground.surroundings import Surroundings
-from outlive.cli.keeper_client import KeeperClient
-from outlive.cli.process_verbs import parse_tags
+from outlive.cli.processes import parse_tags
+from outlive.cli.server.keeper_client import KeeperClient
 from outlive.client import (
     BackendUnavailable,
     Client,

@@ -8,8 +8,8 @@ import os
 from collections.abc import Collection
 from datetime import UTC, datetime
 
-from outlive.cli.audit_verbs import trail_of
 from outlive.cli.far import far_url
+from outlive.cli.operator.audit import trail_of
 from outlive.core.cursor import Cursor
 from outlive.core.errors import AccessDenied, BackendUnavailable
 from outlive.core.layout import Layout

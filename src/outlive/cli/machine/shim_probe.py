@@ -3,7 +3,7 @@
 import os
 import subprocess
 
-from outlive.cli.keeper_client import KeeperClient
+from outlive.cli.server.keeper_client import KeeperClient
 from outlive.core.errors import OutliveError
 from outlive.core.layout import Layout
 from outlive.discovery.keeper import find_shim

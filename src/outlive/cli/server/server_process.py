@@ -17,9 +17,9 @@ from starlette.types import ASGIApp
 
 from outlive import __version__
 from outlive.app import Application, redactor_of
-from outlive.cli.garbage import collecting_when_quiet
-from outlive.cli.notify import Notifier
 from outlive.cli.output import say, show_json
+from outlive.cli.server.garbage import collecting_when_quiet
+from outlive.cli.server.notify import Notifier
 from outlive.config import Settings
 from outlive.core.layout import Layout
 from outlive.discovery.ownership import HAND_OVER, Ownership

@@ -6,7 +6,7 @@ import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
 
-from outlive.cli.units import Scope
+from outlive.cli.machine.units import Scope
 from outlive.core.errors import BackendUnavailable, StartFailed
 
 _PATIENCE_S = 120.0  # longer than a unit's start may take (90 s)

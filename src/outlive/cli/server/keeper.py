@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import cast
 
-from outlive.cli.keeper_client import KeeperClient
+from outlive.cli.server.keeper_client import KeeperClient
 from outlive.core.errors import BackendUnavailable, InvalidState
 from outlive.core.layout import Layout
 from outlive.discovery.keeper import ensure_keeper

@@ -12,10 +12,10 @@ import signal
 import time
 from collections.abc import Iterator
 
-from outlive.cli.keeper_client import KeeperClient
-from outlive.cli.keeper_verbs import read_status, upgrade_keeper
-from outlive.cli.notify import Notifier
 from outlive.cli.output import say
+from outlive.cli.server.keeper import read_status, upgrade_keeper
+from outlive.cli.server.keeper_client import KeeperClient
+from outlive.cli.server.notify import Notifier
 from outlive.core.errors import BackendUnavailable, ConfigInvalid
 from outlive.core.layout import Layout
 from outlive.discovery.keeper import ensure_keeper

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 
 from outlive.cli.output import plain, say, show, show_json, tell_hidden
-from outlive.cli.process_verbs import act_on
+from outlive.cli.processes import act_on
 from outlive.cli.tables import age
 from outlive.client import Client, InvalidRequest, ProcessNotFound
 from outlive.client.results import PendingApproval, ProcessInfo

@@ -8,7 +8,7 @@ from typing import Any
 from outlive.cli.far import far_url
 from outlive.cli.names import short_name
 from outlive.cli.output import plain, say, show, show_json, tell_hidden
-from outlive.cli.process_verbs import connected
+from outlive.cli.processes import connected
 from outlive.cli.tables import table
 from outlive.client import Client, InvalidRequest, ProcessNotFound
 

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Mapping
 
 from outlive.cli.output import say
-from outlive.cli.reach import check_reach
+from outlive.cli.server.reach import check_reach
 from outlive.config import OPTIONS, Option, Resolution, Settings, misspelt_names, resolve
 from outlive.config.values import parse_words
 from outlive.core.errors import ConfigInvalid, OutliveError
@@ -60,8 +60,8 @@ def serve(flags: Mapping[str, str], *, is_self_started: bool = False) -> int:
         _start_keeper_meanwhile(layout)
         # Collecting garbage while importing costs a tenth of the time and finds nothing.
         gc.disable()
-        from outlive.cli.garbage import collect_sometimes  # noqa: PLC0415 -- start-up time: after the sockets listen
-        from outlive.cli.server_process import run_server  # noqa: PLC0415 -- as above
+        from outlive.cli.server.garbage import collect_sometimes  # noqa: PLC0415 -- start-up time: after the sockets listen
+        from outlive.cli.server.server_process import run_server  # noqa: PLC0415 -- as above
 
         collect_sometimes()
         return run_server(resolution.settings, layout, listeners, working_folder=folder)

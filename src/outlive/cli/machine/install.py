@@ -4,9 +4,9 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 
-from outlive.cli.file_change import FileChange, read_text
-from outlive.cli.hosts import HOSTS, Host, config_path, with_entry, without_entry
-from outlive.cli.json_members import NotJson
+from outlive.cli.machine.file_change import FileChange, read_text
+from outlive.cli.machine.hosts import HOSTS, Host, config_path, with_entry, without_entry
+from outlive.cli.machine.json_members import NotJson
 from outlive.cli.output import show, show_diff, show_json
 from outlive.core.errors import ConfigInvalid
 from outlive.discovery.state_folder import working_folder

@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 
-from outlive.cli.audit_verbs import enter_token
+from outlive.cli.operator.audit import enter_token
 from outlive.cli.output import say, show, show_json
 from outlive.cli.tables import age, table
 from outlive.discovery.state_folder import layout_of, open_state_folder

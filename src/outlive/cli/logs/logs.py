@@ -6,7 +6,7 @@ only to follow (`log_follow`), and for a name that the folder does not tell.
 
 import os
 
-from outlive.cli.log_view import LogShower, LogView
+from outlive.cli.logs.log_view import LogShower, LogView
 from outlive.core.errors import InvalidRequest
 from outlive.core.identity import is_process_id
 from outlive.core.layout import Layout
@@ -27,16 +27,16 @@ def show_logs(layout: Layout, name: str, view: LogView, *, state_dir: str | None
     if far_url() is not None:
         return _show_far(name, view)
     if view.raw:
-        from outlive.cli.raw_output import check_raw  # noqa: PLC0415 -- as above
+        from outlive.cli.operator.raw_output import check_raw  # noqa: PLC0415 -- as above
 
         check_raw(layout)
     process_id = _known_here(layout, name)
     if process_id is not None and not view.follow:
         return _shower(layout, process_id, view).show()
     # Half of the time of a short call would be the client's import.
-    from outlive.cli.log_follow import follow  # noqa: PLC0415
+    from outlive.cli.logs.log_follow import follow  # noqa: PLC0415
     from outlive.cli.names import find_process  # noqa: PLC0415
-    from outlive.cli.process_verbs import connected  # noqa: PLC0415
+    from outlive.cli.processes import connected  # noqa: PLC0415
 
     with connected(state_dir, no_start=no_start) as client:
         process = find_process(client, process_id or name)
@@ -51,7 +51,7 @@ def _shower(layout: Layout, process_id: str, view: LogView) -> LogShower:
     shower = LogShower(layout, process_id, view)
     # What is followed without a text to look for comes from the server, which enters that itself.
     if view.raw and (view.grep is not None or not view.follow):
-        from outlive.cli.raw_output import record_raw  # noqa: PLC0415 -- as above
+        from outlive.cli.operator.raw_output import record_raw  # noqa: PLC0415 -- as above
 
         record_raw(layout, process_id, shower.cursor, shower.end)
     return shower
@@ -60,8 +60,8 @@ def _shower(layout: Layout, process_id: str, view: LogView) -> LogShower:
 def _show_far(name: str, view: LogView) -> int:
     """Show a log of another server."""
     from outlive.cli.far import a_client  # noqa: PLC0415 -- as above
-    from outlive.cli.fetched_log import fetched  # noqa: PLC0415 -- as above
-    from outlive.cli.log_follow import follow  # noqa: PLC0415 -- as above
+    from outlive.cli.logs.fetched_log import fetched  # noqa: PLC0415 -- as above
+    from outlive.cli.logs.log_follow import follow  # noqa: PLC0415 -- as above
     from outlive.cli.names import find_process  # noqa: PLC0415 -- as above
 
     if view.since is not None and "." not in view.since:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from outlive.cli.far import a_client
 from outlive.cli.names import find_process, short_name
 from outlive.cli.output import say, show, show_json
-from outlive.cli.process_verbs import parse_tags, view
+from outlive.cli.processes import parse_tags, view
 from outlive.cli.tables import outcome, shown_command
 from outlive.client import ProcessEvent
 

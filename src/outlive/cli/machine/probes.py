@@ -17,9 +17,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from outlive.cli.capacity import probe_capacity
-from outlive.cli.cgroups import probe_cgroup_v1, probe_cgroup_v2
-from outlive.cli.shim_probe import keeper_status, probe_shims
+from outlive.cli.machine.capacity import probe_capacity
+from outlive.cli.machine.cgroups import probe_cgroup_v1, probe_cgroup_v2
+from outlive.cli.machine.shim_probe import keeper_status, probe_shims
 from outlive.core.sandbox import Profile
 from outlive.keeper.common.disk import look_at
 from outlive.keeper.common.kernel import become_subreaper, pidfd_exit_status, punch_hole

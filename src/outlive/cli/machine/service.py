@@ -5,12 +5,12 @@ import pwd
 from collections.abc import Mapping, Sequence
 from typing import assert_never
 
-from outlive.cli.file_change import FileChange, read_text
-from outlive.cli.keeper_verbs import read_status
+from outlive.cli.machine.file_change import FileChange, read_text
+from outlive.cli.machine.own_command import program_words
+from outlive.cli.machine.systemd import Systemd
+from outlive.cli.machine.units import KEEPER_UNIT, MARK, SERVER_UNIT, Scope, UnitPlan, unit_texts
 from outlive.cli.output import say, show, show_diff, show_json
-from outlive.cli.program import program_words
-from outlive.cli.systemd import Systemd
-from outlive.cli.units import KEEPER_UNIT, MARK, SERVER_UNIT, Scope, UnitPlan, unit_texts
+from outlive.cli.server.keeper import read_status
 from outlive.core.errors import ConfigInvalid, OutliveError
 from outlive.core.layout import Layout
 from outlive.discovery.state_folder import layout_of

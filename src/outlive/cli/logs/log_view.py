@@ -4,7 +4,7 @@ import os
 from dataclasses import dataclass
 from datetime import datetime
 
-from outlive.cli.log_printer import JsonPrinter, Printer, RawPrinter
+from outlive.cli.logs.log_printer import JsonPrinter, Printer, RawPrinter
 from outlive.cli.moments import parse_since
 from outlive.cli.output import tell_hidden
 from outlive.core.cursor import BEGINNING, Cursor

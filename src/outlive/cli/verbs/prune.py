@@ -13,7 +13,7 @@ from typing import Self
 
 from outlive.cli.names import find_process, short_name
 from outlive.cli.output import say, show, show_error, show_json
-from outlive.cli.process_verbs import every, parse_tags, say_degraded, view
+from outlive.cli.processes import every, parse_tags, say_degraded, view
 from outlive.cli.progress import progress
 from outlive.cli.tables import age, outcome, shown_command, shown_size, table
 from outlive.client import Client, InvalidRequest, OutliveError, ProcessInfo, ProcessNotFound

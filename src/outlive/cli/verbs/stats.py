@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 
 from outlive.cli.names import find_process, short_name
 from outlive.cli.output import show, show_json
-from outlive.cli.process_verbs import every, parse_tags
+from outlive.cli.processes import every, parse_tags
 from outlive.cli.tables import outcome, shown_command, shown_size, table
 from outlive.client import Client, InvalidRequest, Process, ProcessInfo, ProcessNotFound
 from outlive.core.redactions import redacted_member

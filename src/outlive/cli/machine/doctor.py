@@ -1,8 +1,8 @@
 """`outlive doctor`: what this machine offers, what is degraded, and to what."""
 
 from outlive import __version__
+from outlive.cli.machine.probes import ProbeResult, find_out
 from outlive.cli.output import show, show_json
-from outlive.cli.probes import ProbeResult, find_out
 
 
 def run_doctor(state_dir: str, *, as_json: bool) -> int:

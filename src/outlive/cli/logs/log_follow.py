@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from outlive.cli.log_view import LogShower
+from outlive.cli.logs.log_view import LogShower
 from outlive.client import Gap, Output, Process
 
 Keep = Callable[[Output | Gap], None]

@@ -1,0 +1,1 @@
+"""What runs outlive itself: `serve`, the MCP relay, and the verbs on the keeper."""
