@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import pytest
 
-from outlive.cli.program import complete_words
+from outlive.cli.completion import complete_words
 from outlive.cli.verbs.events import event_line
 from outlive.cli.verbs.stats import Look, Sample
 from outlive.client import Client, ProcessEvent, ProcessStats

@@ -2,15 +2,14 @@
 
 import os
 import subprocess
-from typing import Any
 
 import pytest
 
 from outlive import __version__
-from outlive.cli import program as verbs
 from outlive.cli.main import refusal
+from outlive.cli.runner import run_program
 from outlive.cli.server import serve as serve_verb
-from outlive.config import OPTIONS, read_flags
+from outlive.config import OPTIONS
 from tests.cli.launching import run
 from tests.support.server import outlive_command
 
@@ -40,7 +39,7 @@ _WIDE = {"COLUMNS": "200", "NO_COLOR": "1"}
 )
 def test_every_verb_explains_itself(words: list[str], said: str) -> None:
     answer = run(*words, env=_WIDE)
-    assert answer.returncode in ({0} if words else {0, 2})  # click counts "no verb" as a usage error
+    assert answer.returncode in ({0} if words else {0, 2})  # "no verb" is a usage error
     assert said in answer.stdout + answer.stderr
 
 
@@ -53,7 +52,7 @@ def test_the_help_of_serve_lists_every_option_with_its_environment() -> None:
 
 def test_the_version_is_said_both_ways() -> None:
     assert run("--version").stdout == f"outlive {__version__}\n"
-    assert verbs.run_verbs(["--version"]) == 0
+    assert run_program(["--version"]) == 0
 
 
 @pytest.mark.parametrize(
@@ -89,26 +88,28 @@ def test_what_can_work_is_not_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    "words",
+    ("words", "found"),
     [
-        [],
-        ["--print-json"],
-        ["--state-dir", "/a b", "--jsonrpc-port=0", "--stop-processes"],
-        ["--grace", "1s", "--grace=2", "--allowed-commands", "ls,cat"],
+        ([], {}),
+        (["--jsonrpc-port", "0", "--print-json"], {"jsonrpc_port": "0", "print_json": "on"}),
+        (["--state-dir", "/a b", "--jsonrpc-port=0"], {"state_dir": "/a b", "jsonrpc_port": "0"}),
+        (["--state-dir=/a=b", "--grace", "1s", "--grace=2"], {"state_dir": "/a=b", "grace_s": "2"}),
+        (["--allowed-commands", "ls,cat", "--deny", ""], {"allowed_commands": "ls,cat", "deny": ""}),
+        (["--self-started", "--no-hello"], {"hello_off": "on"}),
     ],
 )
-def test_typer_and_the_fast_reader_understand_the_same(
-    words: list[str], monkeypatch: pytest.MonkeyPatch
+def test_serve_takes_the_flags_of_the_table_as_text(
+    words: list[str], found: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    seen: list[dict[str, Any]] = []
+    seen: list[tuple[dict[str, str], bool]] = []
 
-    def serve(flags: dict[str, str]) -> int:
-        seen.append(flags)
+    def run(flags: dict[str, str], *, is_self_started: bool) -> int:
+        seen.append((flags, is_self_started))
         return 7
 
-    monkeypatch.setattr(serve_verb, "serve", serve)
-    assert verbs.run_verbs(["serve", *words]) == 7
-    assert seen == [read_flags(words, OPTIONS)]
+    monkeypatch.setattr(serve_verb, "run", run)
+    assert run_program(["serve", *words]) == 7
+    assert seen == [(found, "--self-started" in words)]
 
 
 def test_a_reader_that_leaves_early_is_no_accident() -> None:

@@ -48,11 +48,11 @@ def test_ps_lists_what_lives_and_all_of_it_on_demand(
     _ended(live)
 
 
-def test_the_fast_path_and_typer_say_the_same(served: OutliveServer, client: Client) -> None:
+def test_flags_stand_in_any_form_and_order(served: OutliveServer, client: Client) -> None:
     _ended(client.start("true", tags={"t": "same"}))
-    quick = json.loads(_outlive(served, "ps", "--all", "--json").stdout)
-    slow = json.loads(_outlive(served, "ps", "--all", "--json", "--limit", "50").stdout)
-    assert quick == slow
+    long = json.loads(_outlive(served, "ps", "--all", "--json", "--limit", "50").stdout)
+    assert long == json.loads(_outlive(served, "ps", "-an50", "--json").stdout)
+    assert long == json.loads(_outlive(served, "ps", "--limit=50", "--json", "-a").stdout)
 
 
 def test_a_process_is_called_by_its_id_the_ids_end_or_its_pid(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from outlive.cli.program import complete_words
+from outlive.cli.completion import complete_words
 from tests.cli.launching import run
 from tests.cli.terminals import on_a_terminal
 from tests.support.server import OutliveServer

@@ -6,10 +6,8 @@ from pathlib import Path
 from typing import get_args, get_type_hints
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from outlive.config import OPTIONS, Settings, misspelt_names, read_flags, resolve
+from outlive.config import OPTIONS, Settings, misspelt_names, resolve
 from outlive.config.reference import render_reference
 from outlive.core.errors import ConfigInvalid
 
@@ -124,40 +122,6 @@ def test_a_misspelt_variable_is_noticed() -> None:
     }
     assert misspelt_names(environ) == [("OUTLIVE_RECONECT_GRACE", "OUTLIVE_RECONNECT_GRACE")]
     assert misspelt_names({}) == []
-
-
-@pytest.mark.parametrize(
-    ("words", "found"),
-    [
-        ([], {}),
-        (["--jsonrpc-port", "0", "--print-json"], {"jsonrpc_port": "0", "print_json": "on"}),
-        (["--state-dir=/a=b", "--grace=2"], {"state_dir": "/a=b", "grace_s": "2"}),
-        (["--grace", "1", "--grace", "2"], {"grace_s": "2"}),
-        (["--help"], None),
-        (["--jsonrpc-prt", "0"], None),
-        (["--jsonrpc-port"], None),
-        (["--state-dir", "--print-json"], None),
-        (["--print-json=1"], None),
-        (["word"], None),
-        (["-x"], None),
-    ],
-)
-def test_plain_flags_are_read_fast_and_the_rest_is_left_to_typer(
-    words: list[str], found: dict[str, str] | None
-) -> None:
-    assert read_flags(words, OPTIONS) == found
-
-
-_FLAGS = st.sampled_from([option.flag for option in OPTIONS])
-_WORDS = st.lists(
-    st.one_of(_FLAGS, st.sampled_from(["1", "-1", "x y", "--", "a=b"]), st.text(max_size=4)), max_size=6
-)
-
-
-@given(words=_WORDS)
-def test_no_word_upsets_the_fast_reader(words: list[str]) -> None:
-    found = read_flags(words, OPTIONS)
-    assert found is None or set(found) <= {option.name for option in OPTIONS}
 
 
 def test_the_documentation_page_is_the_one_made_from_the_table() -> None:

@@ -1,64 +1,55 @@
-"""`outlive completion`: the shells' scripts for completing outlive's words. Which words: `completion_words`.
+"""Which words may stand at the end of an unfinished command line: read from the tree of verbs. The shells' scripts ask for them.
 
-Completing starts this program at every press of the key: `main` takes it straight to the verbs, and nothing that only a
-verb needs is imported.
+Completing starts this program at every press of the key: of the verbs only the one that is being completed is imported.
 """
 
-import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Sequence
 
-from outlive.cli.machine.file_change import FileChange, read_text
-from outlive.cli.output import show, show_diff, show_json
-from outlive.core.errors import ConfigInvalid
+from outlive.cli.help_page import shortened
+from outlive.cli.output import show
+from outlive.cli.parameters import Parameter
+from outlive.cli.program import PROGRAM, Group, Verb, parameters_of
 
-_READABLE = 0o644
-
-# Each script passes the words up to the cursor as they are, and gets one candidate a line. Where there is none the
-# shell completes files.
-_BASH = """\
-# Completion of outlive for bash: source this, or put it where bash-completion looks.
-_outlive_completion() {
-    local IFS=$'\\n'
-    COMPREPLY=($(_OUTLIVE_COMPLETE=bash "$1" "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null))
-    return 0
-}
-complete -o default -F _outlive_completion outlive
-"""
-_ZSH = """\
-#compdef outlive
-# Completion of outlive for zsh: a file named _outlive in a folder of $fpath, or source this after compinit.
-_outlive() {
-    local -a found
-    found=("${(@f)$(_OUTLIVE_COMPLETE=zsh "${words[1]}" "${(@)words[2,CURRENT]}" 2>/dev/null)}")
-    if [[ -n ${found[1]} ]]; then _describe outlive found; else _files; fi
-}
-if [[ ${funcstack[1]} == _outlive ]]; then _outlive "$@"; else compdef _outlive outlive; fi
-"""
-_FISH = """\
-# Completion of outlive for fish.
-function __outlive_complete
-    set -lx _OUTLIVE_COMPLETE fish
-    set -l words (commandline -opc) (commandline -ct)
-    set -l found (command outlive $words[2..-1] 2>/dev/null)
-    if set -q found[1]
-        printf '%s\\n' $found
-    else
-        __fish_complete_path (commandline -ct)
-    end
-end
-complete --command outlive --no-files --arguments '(__outlive_complete)'
-"""
-SHELLS: Mapping[str, str] = {"bash": _BASH, "zsh": _ZSH, "fish": _FISH}
+_ROOM = 100  # characters of a sentence beside a word
 
 
-def completion_script(shell: str) -> str:
-    """Return the script for a shell of `SHELLS`."""
-    return SHELLS[shell]
+def complete_words(words: Sequence[str]) -> list[tuple[str, str]]:
+    """Return (word, help) for everything that the last of `words` may become; nothing means a file, or anything."""
+    *before, unfinished = words or [""]
+    node: Group | Verb = PROGRAM
+    parameters: Sequence[Parameter] = parameters_of(PROGRAM)
+    place = 0  # among the places
+    wanted: Parameter | None = None  # whose value comes next
+    for word in before:
+        if wanted is not None:
+            wanted = None
+        elif word.startswith("-"):
+            flag = _flags(parameters).get(word)
+            wanted = flag if flag is not None and flag.kind != "switch" else None
+        elif isinstance(node, Group):
+            below = node.find(word)
+            if below is None:
+                return []
+            node = below
+            parameters = parameters_of(node) if isinstance(node, Group) else node.action.parameters
+        else:
+            place += 1
+    if wanted is not None:
+        found = [(word, "") for word in wanted.choices]
+    elif unfinished.startswith("-"):
+        flags = _flags(parameters)
+        found = [(word, flag.sentence) for word, flag in flags.items()] + [("--help", "")]
+    elif isinstance(node, Group):
+        found = [(one.name, shortened(one.about, _ROOM)) for one in node.verbs]
+    else:
+        places = [one for one in parameters if not one.flags]
+        found = [(word, "") for word in places[place].choices] if place < len(places) else []
+    return [(word, " ".join(about.split())) for word, about in found if word.startswith(unfinished)]
 
 
-def show_candidates(shell: str, candidates: Iterable[tuple[str, str]]) -> None:
-    """Print candidates as the shell's script expects them; fish and zsh show the help beside the word."""
-    for word, about in candidates:
+def show_candidates(shell: str, words: Sequence[str]) -> None:
+    """Print what the last of `words` may become as the shell's script expects it; fish and zsh show the help beside it."""
+    for word, about in complete_words(words):
         if shell == "fish":
             show(f"{word}\t{about}")
         elif shell == "zsh":
@@ -67,57 +58,10 @@ def show_candidates(shell: str, candidates: Iterable[tuple[str, str]]) -> None:
             show(word)
 
 
-def script_path(shell: str, environ: Mapping[str, str]) -> str:
-    """Return the user's file that the shell reads by itself.
-
-    Raises:
-        ConfigInvalid: There is no home folder.
-    """
-    home = environ.get("HOME", "")
-    if not home.startswith("/"):
-        raise ConfigInvalid(
-            "config_invalid", "There is no home folder to install into (HOME is not set).", hint="Set HOME."
-        )
-    data = _base(environ, "XDG_DATA_HOME", f"{home}/.local/share")
+def _flags(parameters: Sequence[Parameter]) -> dict[str, Parameter]:
     return {
-        "bash": f"{data}/bash-completion/completions/outlive",
-        "zsh": f"{home}/.zfunc/_outlive",
-        "fish": f"{_base(environ, 'XDG_CONFIG_HOME', f'{home}/.config')}/fish/completions/outlive.fish",
-    }[shell]
-
-
-def install_completion(shell: str, *, install: bool, as_json: bool) -> None:
-    """Print a shell's script, or write it where that shell looks.
-
-    Raises:
-        ConfigInvalid: The file cannot be written.
-    """
-    script = completion_script(shell)
-    if not install:
-        if as_json:
-            show_json({"shell": shell, "script": script})
-        else:
-            show(script.rstrip("\n"))
-        return
-    path = script_path(shell, os.environ)
-    change = FileChange(path=path, old=read_text(path), new=script)
-    backup = change.apply(mode=_READABLE) if change.is_needed else None
-    if as_json:
-        show_json({"shell": shell, "path": path, "changed": change.is_needed, "backup": backup})
-        return
-    if not change.is_needed:
-        show(f"Nothing to do: {path} is right already.")
-        return
-    show_diff(change.diff)
-    show(f"Wrote {path}. A new {shell} knows it.")
-    if shell == "zsh":
-        show("Unless ~/.zshrc has it already, add: fpath+=~/.zfunc; autoload -Uz compinit; compinit")
-    if shell == "bash":
-        show(
-            "It needs the package bash-completion; without it add to ~/.bashrc: source <(outlive completion bash)"
-        )
-
-
-def _base(environ: Mapping[str, str], name: str, default: str) -> str:
-    found = environ.get(name, "")
-    return found if found.startswith("/") else default
+        flag: one
+        for one in parameters
+        if not one.is_hidden
+        for flag in (*one.flags, *([one.off] if one.off else []))
+    }

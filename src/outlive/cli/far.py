@@ -8,11 +8,9 @@ from collections.abc import Callable, Mapping
 
 from outlive.cli.output import say
 from outlive.client import Client
-from outlive.config.values import websocket_url
 from outlive.core.errors import ConfigInvalid, InvalidRequest
 
 HOST, TOKEN_FILE, CA_FILE = "OUTLIVE_HOST", "OUTLIVE_TOKEN_FILE", "OUTLIVE_CA"
-_FLAGS = {"--host": HOST, "--token-file": TOKEN_FILE, "--ca": CA_FILE}
 _PATIENCE_S = 30.0
 _OF_THIS_MACHINE = frozenset(
     {
@@ -32,26 +30,13 @@ _OF_THIS_MACHINE = frozenset(
 )
 
 
-def take_host(words: list[str]) -> list[str]:
-    """Take the flags before the verb that name another server into the environment; return what is left.
-
-    Raises:
-        InvalidRequest: One of them has no value.
-    """
-    rest = list(words)
-    while rest:
-        flag, equals, value = rest[0].partition("=")
-        if flag not in _FLAGS:
-            break
-        rest.pop(0)
-        if not equals:
-            if not rest:
-                raise InvalidRequest("invalid_params", f"{flag} needs a value.", hint="outlive --host URL ps")
-            value = rest.pop(0)
-        if flag == "--host" and "://" not in value:
-            value = f"http://{value}"
-        os.environ[_FLAGS[flag]] = value
-    return rest
+def use_server(*, host: str | None, token_file: str | None, ca: str | None) -> None:
+    """Take what names another server into the environment; what is None stays as it is there."""
+    if host is not None and "://" not in host:
+        host = f"http://{host}"
+    for name, value in ((HOST, host), (TOKEN_FILE, token_file), (CA_FILE, ca)):
+        if value is not None:
+            os.environ[name] = value
 
 
 def far_url(environ: Mapping[str, str] = os.environ) -> str | None:
@@ -65,6 +50,9 @@ def far_url(environ: Mapping[str, str] = os.environ) -> str | None:
     text = environ.get(HOST, "")
     if "://" not in text:
         return None
+    # Start-up time: the parsers of addresses come with all of the server's settings, and most calls are local.
+    from outlive.config.values import websocket_url  # noqa: PLC0415
+
     try:
         return websocket_url(text)
     except ValueError as error:
@@ -91,15 +79,15 @@ def a_client(
     return Client(url=url, token=_token(), ca_file=os.environ.get(CA_FILE) or None, patience_s=patience_s)
 
 
-def check_verb(words: list[str]) -> None:
-    """Let a verb pass that talks to a server; others work on files of this machine.
+def check_verb(verb: str) -> None:
+    """Let a verb or a group pass that talks to a server; others work on files of this machine.
 
     Raises:
         InvalidRequest: It is one of these, and another server was asked for.
     """
     url = far_url()
-    if url is not None and words and words[0] in _OF_THIS_MACHINE:
-        text = f"`outlive {words[0]}` works on this machine only, and {url} was asked for."
+    if url is not None and verb in _OF_THIS_MACHINE:
+        text = f"`outlive {verb}` works on this machine only, and {url} was asked for."
         raise InvalidRequest("invalid_params", text, hint="Run it there, or leave out --host (OUTLIVE_HOST).")
 
 

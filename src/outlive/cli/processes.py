@@ -1,21 +1,17 @@
-"""The verbs ps, inspect, wait, pause, resume, stop, kill, signal, send. They speak over the Unix socket.
+"""What the verbs on processes share: a client, the processes that are meant, one thing done to each, one shown as JSON.
 
-What they print and how they end is here; what happens is `outlive.client`'s. A verb that names several processes goes
-on when one of them fails, says why, and ends with 1.
+A verb that names several processes goes on when one of them fails, says why, and ends with 1.
 """
 
 import contextlib
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TypeVar
 
 from outlive.cli.far import a_client
-from outlive.cli.names import find_process, short_name
-from outlive.cli.output import say, show, show_error, show_json
-from outlive.cli.progress import progress
-from outlive.cli.tables import describe, exit_status, process_rows, table
+from outlive.cli.names import find_process
+from outlive.cli.output import say, show_error, show_json
 from outlive.client import Client, InvalidRequest, OutliveError, Process
 from outlive.client.results import ProcessInfo, ProcessStats
 from outlive.core.errors import error_from_slug
@@ -25,15 +21,6 @@ _T = TypeVar("_T")
 
 _FAILED = 1
 _PAGE = 1000  # the most that one answer lists
-_STILL_RUNNING = 124  # as timeout(1) says that the time is up
-_KEYS = {
-    "enter": b"\r",
-    "tab": b"\t",
-    "escape": b"\x1b",
-    "ctrl-c": b"\x03",
-    "ctrl-d": b"\x04",
-    "ctrl-z": b"\x1a",
-}
 
 
 @contextlib.contextmanager
@@ -115,58 +102,9 @@ def parse_tags(words: Sequence[str]) -> dict[str, str]:
     return tags
 
 
-def list_processes(
-    client: Client, *, all_of_them: bool, group: str | None, tags: Sequence[str], limit: int, as_json: bool
-) -> int:
-    """Print processes, newest first: those that live, or all."""
-    infos = client.list(
-        active=None if all_of_them else True, group=group, tags=parse_tags(tags) or None, limit=limit
-    )
-    degraded = client.degraded()
-    if as_json:
-        told = {} if degraded is None else {"degraded": degraded}
-        show_json({"processes": [view(info) for info in infos], **told})
-    elif infos:
-        show(table(process_rows(infos, now=datetime.now(UTC))))
-        if left := next((info for info in infos if info.descendants), None):
-            say(
-                f"outlive: what a command has left running is ended by `outlive stop {short_name(left.process_id)}`."
-            )
-    else:
-        say("Nothing runs." if not all_of_them else "No process is known.")
-    if degraded is not None and not as_json:
-        say_degraded(degraded)
-    return 0
-
-
 def say_degraded(slug: str) -> None:
     """Say why the server can start nothing, and what to do about it."""
     say(f"outlive: degraded: {slug}. {MEANINGS.get(slug, '')} {error_from_slug(slug, '').hint}")
-
-
-def inspect(client: Client, names: Sequence[str], *, as_json: bool) -> int:
-    """Print everything about processes."""
-    infos = [find_process(client, name).info() for name in names]
-    if as_json:
-        show_json({"processes": [view(info) for info in infos]})
-    else:
-        show("\n\n".join(map(describe, infos)))
-    return 0
-
-
-def wait_for(client: Client, names: Sequence[str], *, timeout_s: float | None, as_json: bool) -> int:
-    """Return when all have ended: one process's exit status, or the first of several that is not 0; 124 after the time."""
-    ends = []
-    with progress("waiting", len(names)) as one_more:
-        for name in names:
-            ends.append(find_process(client, name).wait(timeout_s))
-            one_more()
-    if as_json:
-        show_json({"processes": [view(info) for info in ends]})
-    if any(not info.is_complete for info in ends):
-        say("outlive: the time is up; what runs goes on.")
-        return _STILL_RUNNING
-    return next((status for info in ends if (status := exit_status(info))), 0)
 
 
 def act(
@@ -205,40 +143,6 @@ def act_on(
     if as_json:
         show_json({"processes": outcomes})
     return 0 if all(outcome["ok"] for outcome in outcomes) else _FAILED
-
-
-def send_input(
-    client: Client,
-    name: str,
-    *,
-    text: str | None,
-    keys: Sequence[str],
-    eof: bool,
-    newline: bool,
-    as_json: bool,
-) -> int:
-    """Write to a process's input: the text, then keys, then end-of-file.
-
-    Raises:
-        InvalidRequest: There is nothing to send, or a key has no such name.
-    """
-    unknown = [key for key in keys if key.lower() not in _KEYS]
-    if unknown:
-        raise InvalidRequest(
-            "invalid_params", f"{unknown[0]!r} is no key.", hint=f"There are {', '.join(_KEYS)}."
-        )
-    data = b"" if text is None else os.fsencode(text) + (b"\n" if newline else b"")
-    data += b"".join(_KEYS[key.lower()] for key in keys)
-    if not data and not eof:
-        raise InvalidRequest("invalid_params", "There is nothing to send: pass a text, --key or --eof.")
-    process = find_process(client, name)
-    if data:
-        process.write(data)
-    if eof:
-        process.close_stdin()
-    if as_json:
-        show_json({"process_id": process.process_id, "written": len(data), "eof": eof})
-    return 0
 
 
 def view(info: ProcessInfo) -> dict[str, object]:

@@ -6,7 +6,7 @@ resolving the settings stands before everything else in the start-up time (decis
 
 from outlive.config.files import ConfigFile
 from outlive.config.options import Option
-from outlive.config.resolution import Origin, Resolution, misspelt_names, read_flags, resolve
+from outlive.config.resolution import Origin, Resolution, misspelt_names, resolve
 from outlive.config.settings import OPTIONS, Settings
 
 __all__ = [
@@ -17,6 +17,5 @@ __all__ = [
     "Resolution",
     "Settings",
     "misspelt_names",
-    "read_flags",
     "resolve",
 ]

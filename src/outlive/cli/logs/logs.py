@@ -7,21 +7,62 @@ only to follow (`log_follow`), and for a name that the folder does not tell.
 import os
 
 from outlive.cli.logs.log_view import LogShower, LogView
+from outlive.cli.parameters import NAME, SERVER, UsageError, count, option, switch, takes
 from outlive.core.errors import InvalidRequest
 from outlive.core.identity import is_process_id
 from outlive.core.layout import Layout
+from outlive.discovery.state_folder import layout_of
 
 
-def show_logs(layout: Layout, name: str, view: LogView, *, state_dir: str | None, no_start: bool) -> int:
-    """Print output; return 1 when a text was looked for and not found.
+@takes(
+    NAME,
+    switch("--follow", "-f", about="Go on until the end."),
+    option(
+        "--since",
+        metavar="TIME",
+        about="Begin at a moment (10m ago, 14:30, 2026-01-31T12:00) or behind a cursor.",
+    ),
+    count("--tail", metavar="LINES", about="Only the last lines.", least=0),
+    option("--grep", metavar="TEXT", about="Only lines that contain it."),
+    count("--context", "-C", metavar="LINES", about="Lines around each match.", least=0, most=100, default=0),
+    switch("--ignore-case", "-i", about="Letters in either case."),
+    option("--stream", metavar="stdout|stderr|both", about="Only one of them.", default="both"),
+    switch("--raw", about="Hide no keys and passwords."),
+    *SERVER,
+)
+def logs(
+    *,
+    name: str,
+    follow: bool,
+    since: str | None,
+    tail: int | None,
+    grep: str | None,
+    context: int,
+    ignore_case: bool,
+    stream: str,
+    raw: bool,
+    state_dir: str | None,
+    no_start: bool,
+    as_json: bool,
+) -> int:
+    """Print output; return 1 when a text was looked for and not found."""
+    if stream not in {"stdout", "stderr", "both"}:
+        raise UsageError("Invalid value for --stream: stdout, stderr or both")
+    view = LogView(
+        follow=follow,
+        since=since,
+        tail=tail,
+        grep=grep,
+        context=context,
+        ignore_case=ignore_case,
+        stream=stream,
+        as_json=as_json,
+        raw=raw,
+    )
+    return _show(layout_of(state_dir), name, view, state_dir=state_dir, no_start=no_start)
 
-    Args:
-        layout: Where logs lie.
-        name: Which process: an id, the end of one, or a pid.
-        view: What to show.
-        state_dir: Of the server, where that has to be asked.
-        no_start: Do not start one for that.
-    """
+
+def _show(layout: Layout, name: str, view: LogView, *, state_dir: str | None, no_start: bool) -> int:
     from outlive.cli.far import far_url  # noqa: PLC0415 -- start-up time
 
     if far_url() is not None:

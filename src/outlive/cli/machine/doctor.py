@@ -3,17 +3,21 @@
 from outlive import __version__
 from outlive.cli.machine.probes import ProbeResult, find_out
 from outlive.cli.output import show, show_json
+from outlive.cli.parameters import JSON, STATE_DIR, takes
+from outlive.discovery.state_folder import layout_of
 
 
-def run_doctor(state_dir: str, *, as_json: bool) -> int:
+@takes(STATE_DIR, JSON)
+def doctor(*, state_dir: str | None, as_json: bool) -> int:
     """Print the findings; return the exit code: 1 when something that outlive cannot do without is missing."""
-    findings = [*find_out(state_dir), *_nodes(state_dir)]
+    root = layout_of(state_dir).root
+    findings = [*find_out(root), *_nodes(root)]
     is_usable = all(finding.is_ok for finding in findings if finding.importance == "required")
     if as_json:
         show_json(
             {
                 "version": __version__,
-                "state_dir": state_dir,
+                "state_dir": root,
                 "ok": is_usable,
                 "checks": [_as_json(finding) for finding in findings],
             }

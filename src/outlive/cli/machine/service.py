@@ -10,6 +10,7 @@ from outlive.cli.machine.own_command import program_words
 from outlive.cli.machine.systemd import Systemd
 from outlive.cli.machine.units import KEEPER_UNIT, MARK, SERVER_UNIT, Scope, UnitPlan, unit_texts
 from outlive.cli.output import say, show, show_diff, show_json
+from outlive.cli.parameters import DRY_RUN, JSON, STATE_DIR, option, switch, takes
 from outlive.cli.server.keeper import read_status
 from outlive.core.errors import ConfigInvalid, OutliveError
 from outlive.core.layout import Layout
@@ -21,11 +22,17 @@ _SYSTEM_STATE = "/var/lib/outlive"
 _READABLE = 0o644
 _UNITS = (KEEPER_UNIT, SERVER_UNIT)
 _Calls = Sequence[Sequence[str]]
+_SYSTEM = switch("--system", off="--user", about="The units of the machine, or (the default) your own.")
 
 
-def install_service(
-    scope: Scope, *, account: str, state_dir: str | None, dry_run: bool, as_json: bool
-) -> int:
+@takes(
+    _SYSTEM,
+    option("--account", metavar="NAME", about="Who runs the units of the machine.", default=ACCOUNT),
+    STATE_DIR,
+    DRY_RUN,
+    JSON,
+)
+def install(*, system: bool, account: str, state_dir: str | None, dry_run: bool, as_json: bool) -> int:
     """Write both units, and have systemd start the server now and at every boot; return the exit code.
 
     Returns:
@@ -34,6 +41,7 @@ def install_service(
     Raises:
         OutliveError: A file is in the way, the account is missing, or systemd refused.
     """
+    scope = _scope(system=system)
     plan = _plan(scope, account=account, state_dir=state_dir)
     if not dry_run:
         _check_rights(scope)
@@ -48,11 +56,13 @@ def install_service(
     return code
 
 
-def uninstall_service(scope: Scope, *, dry_run: bool, as_json: bool) -> int:
+@takes(_SYSTEM, DRY_RUN, JSON)
+def uninstall(*, system: bool, dry_run: bool, as_json: bool) -> int:
     """Stop and disable the server, leave the keeper to itself, remove both units; return the exit code as above.
 
     No process is ended: the keeper stays for as long as it has something to keep.
     """
+    scope = _scope(system=system)
     if not dry_run:
         _check_rights(scope)
     changes = [_change(scope, name, None) for name in _UNITS]
@@ -71,12 +81,14 @@ def uninstall_service(scope: Scope, *, dry_run: bool, as_json: bool) -> int:
     return code
 
 
-def service_status(scope: Scope, *, state_dir: str | None, as_json: bool) -> int:
+@takes(_SYSTEM, STATE_DIR, JSON)
+def status(*, system: bool, state_dir: str | None, as_json: bool) -> int:
     """Tell what is installed, what systemd says of it, and who keeps the commands; return the exit code.
 
     Returns:
         1 when systemd cannot be asked or a unit is not active.
     """
+    scope = _scope(system=system)
     systemd = Systemd(scope)
     absence = systemd.absence()
     units: dict[str, dict[str, object]] = {}
@@ -115,6 +127,10 @@ def _show_status(
     show(f"{'processes':<23} {keeper.get('processes', keeper.get('error'))} in {root}")
     if absence:
         show(f"{absence}: nothing more is known.")
+
+
+def _scope(*, system: bool) -> Scope:
+    return "system" if system else "user"
 
 
 def _plan(scope: Scope, *, account: str, state_dir: str | None) -> UnitPlan:

@@ -1,15 +1,18 @@
-"""approvals, approve, deny: what waits for a person, and that person's answer. They speak over the Unix socket."""
+"""`outlive approvals`, `approve` and `deny`: what waits for a person, and that person's answer. They speak over the Unix socket."""
 
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 
+from outlive.cli.operator.raw_output import check_raw
 from outlive.cli.output import plain, say, show, show_json, tell_hidden
-from outlive.cli.processes import act_on
+from outlive.cli.parameters import SERVER, option, places, switch, takes
+from outlive.cli.processes import act_on, connected
 from outlive.cli.tables import age
-from outlive.client import Client, InvalidRequest, ProcessNotFound
+from outlive.client import InvalidRequest, ProcessNotFound
 from outlive.client.results import PendingApproval, ProcessInfo
+from outlive.discovery.state_folder import layout_of
 
 _MAX_SHOWN = 4000  # characters of one fact about a command
 _SERVER_SHOWS = 64 * 1024  # bytes of a script
@@ -18,9 +21,13 @@ _DIGEST_LETTERS = 12
 _HOW = "`outlive approvals` shows what waits, and behind `yes` the words that approve exactly that."
 
 
-def list_approvals(client: Client, *, raw: bool, as_json: bool) -> int:
+@takes(switch("--raw", about="Hide no secrets in the words, and no values of variables."), *SERVER)
+def approvals(*, raw: bool, state_dir: str | None, no_start: bool, as_json: bool) -> int:
     """Print what waits for an approval, oldest first; `raw` hides no secrets and no values."""
-    waiting = client.approvals(raw=raw)
+    if raw:
+        check_raw(layout_of(state_dir))
+    with connected(state_dir, no_start=no_start) as client:
+        waiting = client.approvals(raw=raw)
     if as_json:
         show_json({"approvals": [_document(one) for one in waiting]})
     elif not waiting:
@@ -32,27 +39,42 @@ def list_approvals(client: Client, *, raw: bool, as_json: bool) -> int:
     return 0
 
 
-def approve(client: Client, names: Sequence[str], *, as_json: bool) -> int:
+@takes(
+    places(
+        "names",
+        "DIGEST|ID...",
+        about="What `outlive approvals` shows behind yes; at a terminal also ids, or ends of ids: each is shown and asked.",
+    ),
+    *SERVER,
+)
+def approve(*, names: list[str], state_dir: str | None, no_start: bool, as_json: bool) -> int:
     """Approve each of `names`: the beginning of a digest, or at a terminal, where it is shown and asked, an id or its end."""
+    with connected(state_dir, no_start=no_start) as client:
 
-    def find(name: str) -> Callable[[], PendingApproval]:
-        return lambda: _looked_at(name, client.approvals())
+        def find(name: str) -> Callable[[], PendingApproval]:
+            return lambda: _looked_at(name, client.approvals())
 
-    def verb(one: PendingApproval) -> ProcessInfo:
-        return client.approve(one.process_id, one.digest)
+        def verb(one: PendingApproval) -> ProcessInfo:
+            return client.approve(one.process_id, one.digest)
 
-    targets = [(name, find(name)) for name in names]
-    return act_on(targets, verb, lambda one: one.process_id, said="is approved", as_json=as_json)
+        targets = [(name, find(name)) for name in names]
+        return act_on(targets, verb, lambda one: one.process_id, said="is approved", as_json=as_json)
 
 
-def deny(client: Client, names: Sequence[str], *, reason: str, as_json: bool) -> int:
+@takes(
+    places("names", "ID...", about="Ids, or ends of ids, of what waits for an approval."),
+    option("--reason", metavar="TEXT", about="One sentence for whoever asked.", default=""),
+    *SERVER,
+)
+def deny(*, names: list[str], reason: str, state_dir: str | None, no_start: bool, as_json: bool) -> int:
     """Deny each of `names`: ids, ends of ids, or beginnings of digests, of what waits."""
+    with connected(state_dir, no_start=no_start) as client:
 
-    def find(name: str) -> Callable[[], str]:
-        return lambda: _meant(name, client.approvals()).process_id
+        def find(name: str) -> Callable[[], str]:
+            return lambda: _meant(name, client.approvals()).process_id
 
-    targets = [(name, find(name)) for name in names]
-    return act_on(targets, lambda one: client.deny(one, reason), str, said="is denied", as_json=as_json)
+        targets = [(name, find(name)) for name in names]
+        return act_on(targets, lambda one: client.deny(one, reason), str, said="is denied", as_json=as_json)
 
 
 def _looked_at(name: str, waiting: Sequence[PendingApproval]) -> PendingApproval:

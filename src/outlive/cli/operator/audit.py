@@ -1,4 +1,4 @@
-"""`outlive audit verify` and `outlive audit show`, and what the command line enters itself: the audit log's files, no server."""
+"""`outlive audit verify`, `show` and `begin`, and what the command line enters itself: the audit log's files, no server."""
 
 import contextlib
 import json
@@ -8,10 +8,11 @@ from typing import Any
 
 from outlive.cli.moments import parse_since
 from outlive.cli.output import say, show, show_json
+from outlive.cli.parameters import JSON, STATE_DIR, option, takes
 from outlive.core.cursor import Cursor
 from outlive.core.errors import InvalidRequest
 from outlive.core.layout import Layout
-from outlive.discovery.state_folder import ServerLock
+from outlive.discovery.state_folder import ServerLock, layout_of
 from outlive.policy.tokens import Token
 from outlive.store.audit_chain import FIRST
 from outlive.store.audit_trail import AuditTrail
@@ -22,19 +23,25 @@ _NO_BOUND = 1 << 60
 _TOLD_BY_ITSELF = {"n", "at", "what", "prev", "mac", "connection", "request"}
 
 
-def verify_audit(layout: Layout, *, known: str | None, as_json: bool) -> int:
+@takes(
+    option("--head", metavar="NUMBER:DIGEST", about="Look for an entry noted earlier, elsewhere, too."),
+    STATE_DIR,
+    JSON,
+)
+def verify(*, head: str | None, state_dir: str | None, as_json: bool) -> int:
     """Check the chain; return 0 when nothing speaks of a change, else 1.
 
     Args:
-        layout: Where the log lies.
-        known: "NUMBER:DIGEST" of an entry, as an earlier check has told it.
+        head: "NUMBER:DIGEST" of an entry, as an earlier check has shown it.
+        state_dir: Where the log lies.
         as_json: Answer with one line of JSON.
 
     Raises:
-        InvalidRequest: `known` is not of that form.
+        InvalidRequest: `head` is not of that form.
     """
+    layout = layout_of(state_dir)
     registered = peek_counter(layout.registry, AUDIT_LOG)
-    report = trail_of(layout).verify(known=None if known is None else _known(known), registered=registered)
+    report = trail_of(layout).verify(known=None if head is None else _known(head), registered=registered)
     if as_json:
         show_json(
             {
@@ -64,17 +71,24 @@ def verify_audit(layout: Layout, *, known: str | None, as_json: bool) -> int:
     return 0
 
 
-def show_audit(
-    layout: Layout, *, since: str | None, principal: str | None, process: str | None, as_json: bool
+@takes(
+    option("--since", metavar="TIME", about="From this moment on: 10m, 14:30, a date."),
+    option("--principal", metavar="NAME", about="What one has done."),
+    option("--process", metavar="ID", about="What happened to one process."),
+    STATE_DIR,
+    JSON._replace(about="A line of JSON for each entry, as it lies there."),
+)
+def show_entries(
+    *, since: str | None, principal: str | None, process: str | None, state_dir: str | None, as_json: bool
 ) -> int:
     """Print entries, oldest first: a line each, or the JSON objects as they lie in the log.
 
     Raises:
         InvalidRequest: `since` is no moment.
     """
-    begin = None if since is None else _moment(since)
-    for entry in trail_of(layout).entries():
-        if begin is not None and str(entry.get("at", "")) < begin:
+    first = None if since is None else _moment(since)
+    for entry in trail_of(layout_of(state_dir)).entries():
+        if first is not None and str(entry.get("at", "")) < first:
             continue
         if principal is not None and entry.get("principal") != principal:
             continue
@@ -84,7 +98,8 @@ def show_audit(
     return 0
 
 
-def begin_audit(layout: Layout, *, as_json: bool) -> int:
+@takes(STATE_DIR, JSON)
+def begin(*, state_dir: str | None, as_json: bool) -> int:
     """Set a broken log aside with its key, under a name with the time, and begin a new one whose first entry says so.
 
     Killed in between it leaves a log that is gone: a broken one, with which this begins again. Returns 1 where nothing is broken.
@@ -93,6 +108,7 @@ def begin_audit(layout: Layout, *, as_json: bool) -> int:
         ConfigInvalid: `server_running`: a server writes there.
     """
     now = datetime.now(UTC)
+    layout = layout_of(state_dir)
     with ServerLock(layout):
         report = trail_of(layout).verify(registered=peek_counter(layout.registry, AUDIT_LOG))
         if report.is_whole:

@@ -4,6 +4,7 @@ import os
 from collections.abc import Mapping
 
 from outlive.cli.output import say, show, show_json
+from outlive.cli.parameters import JSON, STATE_DIR, switch, takes
 from outlive.config import OPTIONS, Option, Origin, resolve
 from outlive.discovery.config_files import read_config_files
 from outlive.discovery.state_folder import working_folder
@@ -11,7 +12,14 @@ from outlive.discovery.state_folder import working_folder
 _HIDDEN = "(hidden)"
 
 
-def show_config(flags: Mapping[str, str], *, with_origin: bool, as_json: bool) -> None:
+@takes(STATE_DIR, switch("--origin", about="Tell where each value came from, too."), JSON)
+def show_settings(*, state_dir: str | None, origin: bool, as_json: bool) -> int:
+    """Print every option of a server that is started here and now."""
+    _show({} if state_dir is None else {"state_dir": state_dir}, with_origin=origin, as_json=as_json)
+    return 0
+
+
+def _show(flags: Mapping[str, str], *, with_origin: bool, as_json: bool) -> None:
     """Print every option with its value, and where that came from.
 
     Args:

@@ -1,4 +1,4 @@
-"""What `outlive containers` does: it asks the Docker daemon and reads the state folder, whether a server runs or not."""
+"""`outlive containers ls` and `rm`: they ask the Docker daemon and read the state folder, whether a server runs or not."""
 
 import asyncio
 import os
@@ -12,6 +12,7 @@ from outlive.backends.docker.recipe import Labels, is_set_aside
 from outlive.backends.docker.settings import DockerSettings, Endpoint
 from outlive.cli.names import short_name
 from outlive.cli.output import plain, say, show, show_error, show_json
+from outlive.cli.parameters import JSON, STATE_DIR, places, switch, takes
 from outlive.cli.tables import age, table
 from outlive.core.errors import InvalidRequest, InvalidState, OutliveError
 from outlive.core.layout import Layout
@@ -34,7 +35,8 @@ class _Container:
     process_ids: tuple[str, ...]
 
 
-def list_containers(state_dir: str | None, *, as_json: bool) -> None:
+@takes(STATE_DIR, JSON)
+def ls(*, state_dir: str | None, as_json: bool) -> int:
     """Show the containers of a state folder, the oldest first."""
     found = asyncio.run(_find(layout_of(state_dir)))
     if as_json:
@@ -49,9 +51,16 @@ def list_containers(state_dir: str | None, *, as_json: bool) -> None:
             for one in found
         ]
         show(table(rows))
+    return 0
 
 
-def remove_containers(state_dir: str | None, names: Sequence[str], *, force: bool, as_json: bool) -> int:
+@takes(
+    places("names", "NAME...", about="Names, or their beginnings, as `outlive containers ls` shows them."),
+    switch("--force", about="Also where processes live in it: they are killed."),
+    STATE_DIR,
+    JSON,
+)
+def rm(*, names: list[str], force: bool, state_dir: str | None, as_json: bool) -> int:
     """Remove the containers that `names` mean; return 1 when one of them was not removed, and say why."""
     return asyncio.run(_remove_all(layout_of(state_dir), names, force=force, as_json=as_json))
 

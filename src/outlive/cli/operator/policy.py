@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from outlive.cli.output import plain, say, show, show_json
+from outlive.cli.parameters import JSON, option, places, takes
 from outlive.config import Resolution, resolve
 from outlive.core.command import Command
 from outlive.core.errors import CommandRefused, InvalidRequest
@@ -32,6 +33,16 @@ class _PolicyAnswer:
     reading: Reading
     files: Mapping[str, ProgramFile | None]
     tools: str | None
+
+
+@takes(
+    places("words", "COMMAND...", about="One word is a shell line, several are a program's words."),
+    option("--cwd", metavar="FOLDER", about="Where it would run."),
+    JSON,
+)
+def check(*, words: list[str], cwd: str | None, as_json: bool) -> int:
+    """Explain what the rules say about a command; the verdict is the exit code."""
+    return check_policy(words, flags={}, cwd=cwd, as_json=as_json)
 
 
 def check_policy(words: Sequence[str], *, flags: Mapping[str, str], cwd: str | None, as_json: bool) -> int:

@@ -1,10 +1,12 @@
-"""What `outlive token` does: on the state folder's file, whether a server runs or not."""
+"""`outlive token create`, `list` and `revoke`: on the state folder's file, whether a server runs or not."""
 
 from datetime import UTC, datetime, timedelta
 
 from outlive.cli.operator.audit import enter_token
 from outlive.cli.output import say, show, show_json
+from outlive.cli.parameters import JSON, STATE_DIR, UsageError, option, place, switch, takes
 from outlive.cli.tables import age, table
+from outlive.config.values import parse_seconds
 from outlive.discovery.state_folder import layout_of, open_state_folder
 from outlive.policy.access import Scope
 from outlive.policy.tokens import Token
@@ -25,40 +27,51 @@ def parse_scope(text: str) -> Scope:
         raise ValueError(f"a scope is read, run, admin or bridge, not {text[:20]!r}") from None
 
 
-def create_token(
-    state_dir: str | None,
-    name: str | None,
-    scope: Scope,
-    *,
-    expires_s: float | None,
-    acts_as_user: bool,
-    as_json: bool,
-) -> None:
+@takes(
+    option("--name", metavar="NAME", about="What it is called; else token-N."),
+    option("--scope", metavar="read|run|admin|bridge", about="How much who shows it may do.", default="run"),
+    option("--expires", metavar="TIME", about="When it ends: 30d, 12h; else never."),
+    switch("--as-user", about="What shows it acts as you, and sees your processes; else its own ones only."),
+    STATE_DIR,
+    JSON,
+)
+def create(
+    *, name: str | None, scope: str, expires: str | None, as_user: bool, state_dir: str | None, as_json: bool
+) -> int:
     """Make a token; its secret goes to stdout, alone, so that a script can keep it."""
+    try:
+        wanted = parse_scope(scope)
+        expires_s = None if expires is None else parse_seconds(expires)
+    except ValueError as error:
+        raise UsageError(f"Invalid value: {error}") from None
+    if as_user and wanted is Scope.BRIDGE:
+        raise UsageError("a token of the scope bridge is an extension's: it never acts as you")
     now = datetime.now(UTC)
     expires_at = None if expires_s is None else now + timedelta(seconds=expires_s)
     token, secret = _file(state_dir).create(
-        name, scope, now=now, expires_at=expires_at, acts_as_user=acts_as_user
+        name, wanted, now=now, expires_at=expires_at, acts_as_user=as_user
     )
     enter_token(layout_of(state_dir), "token_create", token)
     if as_json:
         show_json({**_view(token), "token": secret})
-        return
+        return 0
     until = "for ever" if token.expires_at is None else f"until {token.expires_at:%Y-%m-%d %H:%M} UTC"
     acting = ", acts as you" if token.acts_as_user else ""
-    say(f"Token {token.name!r} (scope {scope.name.lower()}{acting}) counts {until}. It is not shown again:")
+    say(f"Token {token.name!r} (scope {wanted.name.lower()}{acting}) counts {until}. It is not shown again:")
     show(secret)
+    return 0
 
 
-def list_tokens(state_dir: str | None, *, as_json: bool) -> None:
+@takes(STATE_DIR, JSON)
+def list_all(*, state_dir: str | None, as_json: bool) -> int:
     """Show what there is."""
     tokens = _file(state_dir).read()
     if as_json:
         show_json({"tokens": [_view(token) for token in tokens]})
-        return
+        return 0
     if not tokens:
         say("There are no tokens; `outlive token create` makes one.")
-        return
+        return 0
     now = datetime.now(UTC)
     rows = [("NAME", "SCOPE", "AGE", "EXPIRES")]
     for token in tokens:
@@ -72,9 +85,11 @@ def list_tokens(state_dir: str | None, *, as_json: bool) -> None:
             )
         )
     show(table(rows))
+    return 0
 
 
-def revoke_token(state_dir: str | None, name: str, *, as_json: bool) -> None:
+@takes(place("name", "NAME", about="As `outlive token list` shows it."), STATE_DIR, JSON)
+def revoke(*, name: str, state_dir: str | None, as_json: bool) -> int:
     """Take a token back."""
     token = _file(state_dir).revoke(name)
     enter_token(layout_of(state_dir), "token_revoke", token)
@@ -82,6 +97,7 @@ def revoke_token(state_dir: str | None, name: str, *, as_json: bool) -> None:
         show_json(_view(token))
     else:
         say(f"Token {token.name!r} counts no more; what its holder has open ends within a second.")
+    return 0
 
 
 def _file(state_dir: str | None) -> TokenFile:

@@ -5,12 +5,15 @@ import os
 import select
 import time
 from collections.abc import Iterable, Mapping
-from typing import cast
+from typing import Any, cast
 
+from outlive.cli.output import say, show, show_json
+from outlive.cli.parameters import JSON, STATE_DIR, switch, takes
 from outlive.cli.server.keeper_client import KeeperClient
 from outlive.core.errors import BackendUnavailable, InvalidState
 from outlive.core.layout import Layout
 from outlive.discovery.keeper import ensure_keeper
+from outlive.discovery.state_folder import layout_of
 from outlive.keeper.common.disk import look_at
 from outlive.keeper.common.journal import read_journal
 
@@ -32,6 +35,64 @@ _NOBODY: dict[str, object] = {
     "redundant": False,
     "version": None,
 }
+
+
+@takes(STATE_DIR, JSON)
+def status(*, state_dir: str | None, as_json: bool) -> int:
+    """Print who keeps the commands."""
+    answer: dict[str, Any] = read_status(layout_of(state_dir))
+    if as_json:
+        show_json(answer)
+        return 0
+    if "degraded" in answer:
+        show(f"degraded    {answer['degraded']}: nothing can be started")
+    supervisor, guardian = answer["supervisor"]["pid"], answer["guardian"]["pid"]
+    if supervisor is None:
+        show(f"No keeper runs; {answer['processes']} processes wait for one.")
+        return 0
+    show(f"supervisor  pid {supervisor}")
+    show(f"guardian    pid {guardian or '(on its way back)'}")
+    show(f"processes   {answer['processes']}")
+    show(
+        f"redundant   {'yes: every descriptor is held twice' if answer['redundant'] else 'no, not at this moment'}"
+    )
+    show(f"protocol    version {answer['version']}")
+    return 0
+
+
+@takes(STATE_DIR, JSON)
+def upgrade(*, state_dir: str | None, as_json: bool) -> int:
+    """Replace the keeper, and print by what."""
+    answer: dict[str, Any] = upgrade_keeper(layout_of(state_dir))
+    if as_json:
+        show_json(answer)
+        return 0
+    old, new = answer["old"], answer["new"]
+    show(
+        f"Upgraded in {answer['ms']} ms: supervisor {old['supervisor']} -> {new['supervisor']}, "
+        f"guardian {old['guardian']} -> {new['guardian']}; {answer['processes']} processes went on."
+    )
+    return 0
+
+
+@takes(STATE_DIR, switch("--kill", about="End the processes that live, too."), JSON)
+def stop(*, state_dir: str | None, kill: bool, as_json: bool) -> int:
+    """End the keeper.
+
+    Raises:
+        InvalidState: As `stop_keeper` does.
+    """
+    try:
+        has_run = stop_keeper(layout_of(state_dir), kill=kill)
+    except InvalidState as error:
+        if as_json:
+            show_json({"stopped": False, **error.details})
+        raise
+    if as_json:
+        show_json({"stopped": has_run})
+    else:
+        say("The keeper has ended." if has_run else "No keeper runs.")
+    return 0
 
 
 def read_status(layout: Layout) -> dict[str, object]:

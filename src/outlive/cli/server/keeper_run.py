@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator
 
 from outlive.cli.output import say
+from outlive.cli.parameters import STATE_DIR, takes
 from outlive.cli.server.keeper import read_status, upgrade_keeper
 from outlive.cli.server.keeper_client import KeeperClient
 from outlive.cli.server.notify import Notifier
@@ -27,7 +28,8 @@ _LOOK_S = 0.02
 _GUARDIAN_PATIENCE_S = 5.0  # it comes up a moment after the supervisor
 
 
-def run_keeper(state_dir: str | None) -> int:
+@takes(STATE_DIR)
+def run(*, state_dir: str | None) -> int:
     """Run the keeper of a state folder until SIGTERM or SIGINT, or `outlive keeper stop`.
 
     A keeper that runs already is taken in: where it lies in another control group, supervisor and guardian are replaced

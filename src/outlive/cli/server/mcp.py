@@ -1,13 +1,15 @@
 """`outlive mcp`: the MCP relay on stdin and stdout, for the state folder that was asked for."""
 
 from outlive.cli.output import say
+from outlive.cli.parameters import STATE_DIR, takes
 from outlive.discovery.server import Server
 from outlive.discovery.state_folder import layout_of, open_state_folder
 from outlive.frontends.mcp.stdio.pipes import Pipes
 from outlive.frontends.mcp.stdio.relay import Relay
 
 
-def relay_mcp(state_dir: str | None) -> int:
+@takes(STATE_DIR)
+def mcp(*, state_dir: str | None) -> int:
     """Relay between the host on stdin and stdout and the server until stdin ends; return the exit code.
 
     Raises:

@@ -12,6 +12,8 @@ import threading
 from collections.abc import Mapping
 
 from outlive.cli.output import say
+from outlive.cli.parameters import Parameter, about_option, switch, takes
+from outlive.cli.parameters import option as flag
 from outlive.cli.server.reach import check_reach
 from outlive.config import OPTIONS, Option, Resolution, Settings, misspelt_names, resolve
 from outlive.config.values import parse_words
@@ -19,7 +21,7 @@ from outlive.core.errors import ConfigInvalid, OutliveError
 from outlive.core.layout import Layout
 from outlive.discovery.config_files import read_config_files
 from outlive.discovery.keeper import ensure_keeper
-from outlive.discovery.ownership import Ownership
+from outlive.discovery.ownership import SELF_STARTED, Ownership
 from outlive.discovery.state_folder import ServerLock, layout_of, open_state_folder, working_folder
 from outlive.keeper.common.kernel import set_dumpable
 from outlive.keeper.common.spawn import remember_soft_limit
@@ -30,7 +32,29 @@ _OF_THIS_START = frozenset({"state_dir", "print_json"})  # no rule, and no door
 _PORTS = ("jsonrpc_port", "mcp_port", "rest_port", "bridge_port")
 
 
-def serve(flags: Mapping[str, str], *, is_self_started: bool = False) -> int:
+def _parameter(option: Option) -> Parameter:
+    about = about_option(option.sentence, option.env, "" if option.is_switch else option.default)
+    if option.is_switch:
+        return switch(option.flag, about=about, to=option.name)
+    return flag(option.flag, metavar=option.kind.upper(), about=about, to=option.name)
+
+
+# A server that a client starts is known by this word in its command line (`discovery.ownership`).
+_SELF_STARTED = switch(SELF_STARTED, about="A client has started it.")._replace(is_hidden=True)
+
+
+@takes(*map(_parameter, OPTIONS), _SELF_STARTED)
+def serve(*, self_started: bool, **given: str | bool | None) -> int:
+    """Run the server with the flags that were given."""
+    flags = {
+        name: "on" if value is True else str(value)
+        for name, value in given.items()
+        if value not in {None, False}
+    }
+    return run(flags, is_self_started=self_started)
+
+
+def run(flags: Mapping[str, str], *, is_self_started: bool = False) -> int:
     """Run the server until it is stopped; return the exit code.
 
     Args:

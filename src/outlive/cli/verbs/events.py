@@ -1,49 +1,56 @@
 """`outlive events`: what happens to processes, as it happens, a line each."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-
 from outlive.cli.far import a_client
 from outlive.cli.names import find_process, short_name
 from outlive.cli.output import say, show, show_json
+from outlive.cli.parameters import GROUP, OPTIONAL_NAMES, SERVER, TAGS, options, takes
 from outlive.cli.processes import parse_tags, view
 from outlive.cli.tables import outcome, shown_command
 from outlive.client import ProcessEvent
 
+_EVENT_WORDS = "queued|approval_requested|approval_decided|started|recovered|paused|resumed|stopping|ended|closed|removed|rejected|keeper_connected|keeper_disconnected|node_connected|node_away|missed"
+_STATE_WORDS = "queued|starting|running|paused|stopping|exited|signaled|failed_to_start|lost"
 _PATIENCE_S = 24 * 3600.0  # who follows events stays, however long the server is away
 _ENDS = frozenset({"ended", "closed", "removed"})  # told with how it ended
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """What the command line asked for: names of processes, a group, tags as "name=value", states, events."""
-
-    names: Sequence[str]
-    group: str | None
-    tags: Sequence[str]
-    states: Sequence[str]
-    events: Sequence[str]
-
-
-def show_events(state_dir: str | None, wanted: Wanted, *, no_start: bool, as_json: bool) -> None:
+@takes(
+    OPTIONAL_NAMES,
+    GROUP,
+    TAGS,
+    options("--state", metavar=_STATE_WORDS, about="Only of processes in this state then.", to="states"),
+    options("--event", metavar=_EVENT_WORDS, about="Only events of this name.", to="wanted"),
+    *SERVER,
+)
+def events(
+    *,
+    names: list[str],
+    group: str | None,
+    tags: list[str],
+    states: list[str],
+    wanted: list[str],
+    state_dir: str | None,
+    no_start: bool,
+    as_json: bool,
+) -> int:
     """Print events from now on; ends with an interrupt, or when the server does not come back."""
-    tags = parse_tags(wanted.tags)
+    wanted_tags = parse_tags(tags)
     with a_client(state_dir, no_start=no_start, patience_s=_PATIENCE_S) as client:
-        names = [find_process(client, name).process_id for name in wanted.names]
-        listening = client.events(
-            events=[*wanted.events, "missed"] if wanted.events else None,
-            process_ids=names or None,
-            group=wanted.group,
-            tags=tags or None,
-            states=wanted.states or None,
+        subscription = client.events(
+            events=[*wanted, "missed"] if wanted else None,
+            process_ids=[find_process(client, name).process_id for name in names] or None,
+            group=group,
+            tags=wanted_tags or None,
+            states=states or None,
         )
-        with listening as events:
+        with subscription as stream:
             say("outlive: events from now on; Ctrl-C ends this.")  # scripts wait for this line, too
-            for event in events:
+            for event in stream:
                 if as_json:
                     show_json(_as_json(event))
                 else:
                     show(event_line(event))
+    return 0
 
 
 def event_line(event: ProcessEvent) -> str:

@@ -1,4 +1,4 @@
-"""What is remembered of processes, from the command line: `tag` changes labels, `prune` forgets what has ended.
+"""`outlive rm` and `outlive prune`: records and output of processes that have ended, removed by name or by condition.
 
 `prune` asks the server for everything that has ended, and the file system how much that takes; the server removes.
 """
@@ -11,49 +11,22 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Self
 
-from outlive.cli.names import find_process, short_name
+from outlive.cli.names import short_name
 from outlive.cli.output import say, show, show_error, show_json
-from outlive.cli.processes import every, parse_tags, say_degraded, view
+from outlive.cli.parameters import GROUP, OPTIONAL_NAMES, SERVER, TAGS, option, options, switch, takes
+from outlive.cli.processes import Selection, act, connected, every, parse_tags, say_degraded
 from outlive.cli.progress import progress
 from outlive.cli.tables import age, outcome, shown_command, shown_size, table
 from outlive.client import Client, InvalidRequest, OutliveError, ProcessInfo, ProcessNotFound
 from outlive.config.values import parse_seconds
 from outlive.core.layout import Layout
 from outlive.core.lifecycle import ENDED
+from outlive.discovery.state_folder import layout_of
 
 _FAILED = 1
 _STATES = tuple(sorted(state.value for state in ENDED))
 _SHOWN = 20  # of what would go; the rest is counted
 _BLOCK = 512  # st_blocks counts these, whatever the file system's are (stat(2))
-
-
-def change_tags(client: Client, name: str, changes: Sequence[str], *, as_json: bool) -> None:
-    """Set and remove a process's tags, and say what it has then.
-
-    Raises:
-        InvalidRequest: A word is neither NAME=VALUE nor NAME-.
-    """
-    wanted = _read_changes(changes)
-    info = find_process(client, name).relabel(wanted)
-    if as_json:
-        show_json({"process": view(info)})
-    else:
-        tags = " ".join(f"{name}={value}" for name, value in sorted(info.tags.items()))
-        say(f"{info.process_id} has {tags or 'no tags'}")
-
-
-def _read_changes(words: Sequence[str]) -> dict[str, str | None]:
-    changes: dict[str, str | None] = {}
-    for word in words:
-        name, equals, value = word.partition("=")
-        if equals and name:
-            changes[name] = value
-        elif not equals and len(word) > 1 and word.endswith("-"):
-            changes[word[:-1]] = None
-        else:
-            text = f"{word!r} is neither NAME=VALUE nor NAME-."
-            raise InvalidRequest("invalid_params", text, hint="job=build sets a tag, job- removes it.")
-    return changes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,13 +72,71 @@ class Pruning:
         return self.older_than_s is None or now - ended >= timedelta(seconds=self.older_than_s)
 
 
+@takes(
+    option("--older-than", metavar="TIME", about="Only what ended so long ago: 30m, 12h, 7d."),
+    options("--state", metavar="|".join(_STATES), about="Only what ended like this.", to="states"),
+    GROUP,
+    TAGS,
+    switch("--dry-run", about="Say what would go, and remove nothing."),
+    switch("--yes", "-y", about="Do not ask."),
+    *SERVER,
+)
+def prune(
+    *,
+    older_than: str | None,
+    states: list[str],
+    group: str | None,
+    tags: list[str],
+    dry_run: bool,
+    yes: bool,
+    state_dir: str | None,
+    no_start: bool,
+    as_json: bool,
+) -> int:
+    """Remove what has ended, after a question on a terminal; return 1 where it was refused, or some of it stayed."""
+    wanted = Pruning.parse(older_than=older_than, states=states, group=group, tags=tags)
+    with connected(state_dir, no_start=no_start) as client:
+        return _prune(client, layout_of(state_dir), wanted, dry_run=dry_run, yes=yes, as_json=as_json)
+
+
+@takes(
+    OPTIONAL_NAMES,
+    switch("--force", "-f", about="End what still runs (KILL at once), too."),
+    GROUP,
+    TAGS,
+    *SERVER,
+)
+def rm(
+    *,
+    names: list[str],
+    force: bool,
+    group: str | None,
+    tags: list[str],
+    state_dir: str | None,
+    no_start: bool,
+    as_json: bool,
+) -> int:
+    """Remove the processes of a selection."""
+    selection = Selection(names, group=group, tags=tags, active=None if force else False)
+    with connected(state_dir, no_start=no_start) as client:
+        return act(
+            client,
+            selection,
+            lambda process: client.remove(process.process_id, force=force),
+            said="is removed",
+            as_json=as_json,
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class _Doomed:
     info: ProcessInfo
     size: int  # bytes on disk
 
 
-def prune(client: Client, layout: Layout, wanted: Pruning, *, dry_run: bool, yes: bool, as_json: bool) -> int:
+def _prune(
+    client: Client, layout: Layout, wanted: Pruning, *, dry_run: bool, yes: bool, as_json: bool
+) -> int:
     """Remove what `wanted` takes, after a question on a terminal; return 1 where nobody agreed, or some of it stayed."""
     now = datetime.now(UTC)
     found = every(client, active=False, group=wanted.group, tags=wanted.tags)

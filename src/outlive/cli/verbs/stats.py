@@ -8,7 +8,8 @@ from dataclasses import dataclass, fields
 
 from outlive.cli.names import find_process, short_name
 from outlive.cli.output import show, show_json
-from outlive.cli.processes import every, parse_tags
+from outlive.cli.parameters import GROUP, OPTIONAL_NAMES, SERVER, TAGS, seconds, switch, takes
+from outlive.cli.processes import connected, every, parse_tags
 from outlive.cli.tables import outcome, shown_command, shown_size, table
 from outlive.client import Client, InvalidRequest, Process, ProcessInfo, ProcessNotFound
 from outlive.core.redactions import redacted_member
@@ -19,16 +20,6 @@ _REDRAW = (
     "\x1b[H"  # ECMA-48: cursor to the beginning; then each line is cleared behind its end, and the rest below
 )
 _CLEAR_LINE, _CLEAR_BELOW, _CLEAR_ALL = "\x1b[K", "\x1b[J", "\x1b[2J"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Looking:
-    """At which processes to look (names, or a group and tags; nothing said: all that live), and how often."""
-
-    names: Sequence[str]
-    group: str | None
-    tags: Sequence[str]
-    interval_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +49,36 @@ class Look:
         return cls(now.info, round(100 * share, 1))
 
 
-def show_stats(client: Client, looking: Looking, *, once: bool, as_json: bool) -> None:
-    """Print a table, or a line of JSON, once or every `interval_s` until an interrupt."""
-    watch = _Watch(client, looking)
+@takes(
+    OPTIONAL_NAMES,
+    GROUP,
+    TAGS,
+    switch("--no-stream", about="Show them once."),
+    seconds("--interval", about="Time between two looks.", to="interval_s", least=0.1, default=1.0),
+    *SERVER,
+)
+def stats(
+    *,
+    names: list[str],
+    group: str | None,
+    tags: list[str],
+    no_stream: bool,
+    interval_s: float,
+    state_dir: str | None,
+    no_start: bool,
+    as_json: bool,
+) -> int:
+    """Print what processes use, named or of a group and with tags (else all that live), once or until an interrupt."""
+    with connected(state_dir, no_start=no_start) as client:
+        watch = _Watch(client, names, group=group, tags=tags)
+        _show(watch, interval_s=interval_s, once=no_stream, as_json=as_json)
+    return 0
+
+
+def _show(watch: "_Watch", *, interval_s: float, once: bool, as_json: bool) -> None:
+    """Print a table, or a line of JSON, once or every `interval_s`."""
     samples = watch.sample()
-    time.sleep(min(_FIRST_S, looking.interval_s))
+    time.sleep(min(_FIRST_S, interval_s))
     is_screen = not (once or as_json) and sys.stdout.isatty()
     if is_screen:
         sys.stdout.write(_CLEAR_ALL)
@@ -77,19 +93,21 @@ def show_stats(client: Client, looking: Looking, *, once: bool, as_json: bool) -
             show(table(_rows(looks)))
         if once:
             return
-        time.sleep(looking.interval_s)
+        time.sleep(interval_s)
 
 
 class _Watch:
     """Looks at the processes that are meant; new ones come in, ended ones go out unless they were named."""
 
-    def __init__(self, client: Client, looking: Looking) -> None:
+    def __init__(
+        self, client: Client, names: Sequence[str], *, group: str | None, tags: Sequence[str]
+    ) -> None:
         self._client = client
-        self._group = looking.group
-        self._tags = parse_tags(looking.tags) or None
-        if looking.names and (self._group is not None or self._tags):
+        self._group = group
+        self._tags = parse_tags(tags) or None
+        if names and (self._group is not None or self._tags):
             raise InvalidRequest("invalid_params", "Name processes, or a --group and tags: not both.")
-        self._named = [find_process(client, name) for name in looking.names]
+        self._named = [find_process(client, name) for name in names]
         self._known: dict[str, Process] = {}
 
     def sample(self) -> dict[str, Sample]:

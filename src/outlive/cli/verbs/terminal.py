@@ -1,13 +1,26 @@
-"""What `outlive terminal` does: the seven calls of docs/terminals.md, and a terminal in the foreground."""
+"""`outlive terminal`: the seven calls of docs/terminals.md, and a terminal in the foreground."""
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from outlive.cli.far import far_url
 from outlive.cli.names import short_name
 from outlive.cli.output import plain, say, show, show_json, tell_hidden
+from outlive.cli.parameters import (
+    DETACH_KEYS_DEFAULT,
+    NO_START,
+    SERVER,
+    STATE_DIR,
+    UsageError,
+    option,
+    options,
+    place,
+    places,
+    seconds,
+    takes,
+)
 from outlive.cli.processes import connected
 from outlive.cli.tables import table
 from outlive.client import Client, InvalidRequest, ProcessNotFound
@@ -17,7 +30,11 @@ _UNKNOWN = 125  # as `outlive run`: nobody can know how it ended
 _Terminal = Mapping[str, Any]
 
 
-def list_terminals(state_dir: str | None, *, no_start: bool, as_json: bool) -> None:
+_WHICH = place("name", "TERMINAL", about="An id, the end of one, or a name.")
+
+
+@takes(*SERVER)
+def ls(*, state_dir: str | None, no_start: bool, as_json: bool) -> int:
     """Show those that are open, oldest first."""
     with connected(state_dir, no_start=no_start) as client:
         found = _all(client)
@@ -37,38 +54,73 @@ def list_terminals(state_dir: str | None, *, no_start: bool, as_json: bool) -> N
             for one in found
         ]
         show(table([("ID", "NAME", "TARGET", "STATE", "FOLDER"), *(tuple(map(plain, row)) for row in rows)]))
+    return 0
 
 
-def new_terminal(
-    state_dir: str | None, wanted: Mapping[str, str | None], *, no_start: bool, as_json: bool
-) -> None:
+@takes(
+    option("--name", metavar="NAME", about='What it is called; else "MCP Terminal N".'),
+    option("--target", metavar="engine|vscode", about="Where it is: here, or in VS Code.", default="engine"),
+    option("--shell", metavar="PROGRAM", about="Its shell; else the server's own."),
+    option("--cwd", metavar="FOLDER", about="Where it begins; else here."),
+    option("--profile", metavar="PROFILE", about="Its sandbox; else the server's default."),
+    *SERVER,
+)
+def new(
+    *,
+    name: str | None,
+    target: str,
+    shell: str | None,
+    cwd: str | None,
+    profile: str | None,
+    state_dir: str | None,
+    no_start: bool,
+    as_json: bool,
+) -> int:
     """Open one; its id goes to stdout, alone, so that a script can keep it."""
-    members = dict(wanted)
-    if members["target"] == "engine" and members["cwd"] is None and far_url() is None:
-        members["cwd"] = os.getcwd()
-    elif members["cwd"] is not None and far_url() is None:
-        members["cwd"] = os.path.abspath(members["cwd"])
+    if far_url() is None:
+        if cwd is not None:
+            cwd = os.path.abspath(cwd)
+        elif target == "engine":
+            cwd = os.getcwd()
     with connected(state_dir, no_start=no_start) as client:
-        opened = client.terminals.call("create", **members)
+        opened = client.terminals.call(
+            "create", terminal_name=name, target=target, shell=shell, cwd=cwd, profile=profile
+        )
     if as_json:
         show_json(dict(opened))
     else:
         show(opened["terminal_id"])
+    return 0
 
 
-def execute_there(
-    state_dir: str | None,
-    name: str | None,
-    command: str,
+@takes(
+    places(
+        "words", "COMMAND...", about="As typed at its prompt; words are joined by spaces.", ends_flags=True
+    ),
+    option(
+        "--terminal",
+        "-t",
+        metavar="TERMINAL",
+        about="Which; else the one used last, the newest, or a new one.",
+    ),
+    seconds("--timeout", about="How long to wait for its end (45).", to="wait_s"),
+    *SERVER,
+)
+def execute(
     *,
+    words: list[str],
+    terminal: str | None,
     wait_s: float | None,
+    state_dir: str | None,
     no_start: bool,
     as_json: bool,
 ) -> int:
     """Run a command in a terminal, the active one if none is named; return its exit code."""
     with connected(state_dir, no_start=no_start) as client:
-        terminal_id = None if name is None else _found(client, name)["terminal_id"]
-        gave = client.terminals.call("execute", terminal_id=terminal_id, command=command, wait_s=wait_s)
+        terminal_id = None if terminal is None else _found(client, terminal)["terminal_id"]
+        gave = client.terminals.call(
+            "execute", terminal_id=terminal_id, command=" ".join(words), wait_s=wait_s
+        )
     if as_json:
         show_json(dict(gave))
     else:
@@ -83,18 +135,37 @@ def execute_there(
     return _UNKNOWN if gave["exit_code"] is None else int(gave["exit_code"])
 
 
-def send_to(
-    state_dir: str | None, name: str, text: str | None, keys: Sequence[str], *, no_start: bool, as_json: bool
-) -> None:
+@takes(
+    _WHICH,
+    place("text", "[TEXT]", about="What is typed.", is_required=False),
+    options("--key", metavar="KEY", about="Then this key: enter, tab, ctrl-c, up.", to="keys"),
+    *SERVER,
+)
+def send(
+    *, name: str, text: str | None, keys: list[str], state_dir: str | None, no_start: bool, as_json: bool
+) -> int:
     """Type a text, then keys."""
+    if text is None and not keys:
+        raise UsageError("TEXT or --key is needed")
     with connected(state_dir, no_start=no_start) as client:
         terminal_id = _found(client, name)["terminal_id"]
-        typed = client.terminals.call("write", terminal_id=terminal_id, text=text, keys=list(keys) or None)
+        typed = client.terminals.call("write", terminal_id=terminal_id, text=text, keys=keys or None)
     if as_json:
         show_json(dict(typed))
+    return 0
 
 
-def read_terminal(state_dir: str | None, name: str, form: str, *, no_start: bool, as_json: bool) -> None:
+@takes(
+    _WHICH,
+    option(
+        "--form",
+        metavar="clean|screen|raw",
+        about="Plain text, what a person sees now, or as it came.",
+        default="clean",
+    ),
+    *SERVER,
+)
+def read(*, name: str, form: str, state_dir: str | None, no_start: bool, as_json: bool) -> int:
     """Print what one shows."""
     with connected(state_dir, no_start=no_start) as client:
         known = _matching(client, name)
@@ -102,15 +173,27 @@ def read_terminal(state_dir: str | None, name: str, form: str, *, no_start: bool
         text = client.terminals.call("read", terminal_id=terminal_id, form=form)
     if as_json:
         show_json(dict(text))
-        return
+        return 0
     sys.stdout.write(text["text"])
     if text["text"] and not text["text"].endswith("\n"):
         sys.stdout.write("\n")
     sys.stdout.flush()
     _tell_hidden(text)
+    return 0
 
 
-def attach_terminal(state_dir: str | None, name: str, *, detach_keys: str, no_start: bool) -> int:
+@takes(
+    _WHICH,
+    option(
+        "--detach-keys",
+        metavar="KEYS",
+        about="What leaves it, which lives on.",
+        default=DETACH_KEYS_DEFAULT,
+    ),
+    STATE_DIR,
+    NO_START,
+)
+def attach(*, name: str, detach_keys: str, state_dir: str | None, no_start: bool) -> int:
     """Bring one to the foreground; return its shell's exit code, if that ends."""
     from outlive.cli.foreground.attach import attach_command  # noqa: PLC0415 -- the other verbs need nothing of it
 
@@ -124,7 +207,8 @@ def attach_terminal(state_dir: str | None, name: str, *, detach_keys: str, no_st
     )
 
 
-def close_terminals(state_dir: str | None, names: Sequence[str], *, no_start: bool, as_json: bool) -> None:
+@takes(places("names", "TERMINAL...", about="Ids, ends of ids, or names."), *SERVER)
+def close(*, names: list[str], state_dir: str | None, no_start: bool, as_json: bool) -> int:
     """Close them."""
     with connected(state_dir, no_start=no_start) as client:
         chosen = [_found(client, name) for name in names]
@@ -134,6 +218,7 @@ def close_terminals(state_dir: str | None, names: Sequence[str], *, no_start: bo
     else:
         for one in chosen:
             say(f"{one['terminal_name']} ({short_name(one['terminal_id'])}) is closed.")
+    return 0
 
 
 def _tell_hidden(shown: _Terminal) -> None:

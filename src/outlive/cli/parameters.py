@@ -1,0 +1,212 @@
+"""How a verb says what it takes: `Parameter`, `takes`, and the parameters that many verbs share. Data only.
+
+One declaration serves the parser (`parser`), the help page (`help_page`) and the shell's completion (`completion`). Named tuples
+instead of dataclasses: `outlive --help` imports this, and dataclasses would be a third of its time.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Generic, Literal, NamedTuple, ParamSpec, cast
+
+_P = ParamSpec("_P")
+Kind = Literal["switch", "one", "many"]
+
+
+class UsageError(Exception):
+    """The words of the command line are wrong: the program says why, and ends with 2."""
+
+
+class Parameter(NamedTuple):
+    """One flag or one place of a verb.
+
+    Attributes:
+        name: The argument of the verb's function.
+        kind: A switch without a value, one value, or any number of them.
+        metavar: What stands for the value in the help; "a|b|c" are choices that the shell completes.
+        about: One sentence, or what returns it where that costs an import.
+        flags: The long name first; empty for a place.
+        off: The flag that switches it off.
+        read: Text to value; raises ValueError with a sentence.
+        default: The value where the parameter is not given.
+        is_required: Whether a place has to be filled.
+        note: What stands in brackets behind the sentence: bounds, a default.
+        is_hidden: Whether help and completion leave it out.
+        ends_flags: Whether everything behind its first word belongs to it, dashes and all.
+    """
+
+    name: str
+    kind: Kind
+    metavar: str
+    about: str | Callable[[], str]
+    flags: tuple[str, ...] = ()
+    off: str = ""
+    read: Callable[[str], object] = str
+    default: object = None
+    is_required: bool = False
+    note: str = ""
+    is_hidden: bool = False
+    ends_flags: bool = False
+
+    @property
+    def sentence(self) -> str:
+        """The help with its note."""
+        about = self.about if isinstance(self.about, str) else self.about()
+        return f"{about}  [{self.note}]" if self.note else about
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """The words that it may be; empty where anything goes.
+
+        What stands for a word of the user's own is written in capitals, or with signs: NAME=VALUE, TEXT|:PORT.
+        """
+        words = tuple(self.metavar.split("|"))
+        is_choice = len(words) > 1 and all(word.replace("_", "").replace("-", "").islower() for word in words)
+        return words if is_choice else ()
+
+
+class Action(Generic[_P]):
+    """A verb's function with what it takes; the program calls it by the parameters' names."""
+
+    def __init__(self, function: Callable[_P, int], parameters: Sequence[Parameter], *, more: str) -> None:
+        """Take them; `more` are paragraphs for the help page behind the verb's sentence."""
+        self._function = function
+        self.parameters = tuple(parameters)
+        self.more = more
+
+    def __call__(self, *args: _P.args, **kwargs: _P.kwargs) -> int:
+        """Do it, and return the exit code."""
+        return self._function(*args, **kwargs)
+
+    def call(self, given: Mapping[str, object]) -> int:
+        """Do it with what the parser has found, by name."""
+        return cast("Callable[..., int]", self._function)(**given)
+
+
+def takes(*parameters: Parameter, more: str = "") -> Callable[[Callable[_P, int]], Action[_P]]:
+    """Declare what a verb takes; the function has an argument of each parameter's name and returns the exit code."""
+    return lambda function: Action(function, parameters, more=more)
+
+
+def switch(*flags: str, about: str, to: str = "", off: str = "", default: bool | None = False) -> Parameter:
+    """Return a flag without a value; `off` is its opposite."""
+    return Parameter(to or _name(flags[0]), "switch", "", about, flags, off, default=default)
+
+
+def option(
+    *flags: str,
+    metavar: str,
+    about: str | Callable[[], str],
+    to: str = "",
+    default: str | None = None,
+    note: str = "",
+) -> Parameter:
+    """Return a flag with one text; a default of its own is shown."""
+    note = note or (f"default: {default}" if default else "")
+    return Parameter(to or _name(flags[0]), "one", metavar, about, flags, default=default, note=note)
+
+
+def options(*flags: str, metavar: str, about: str, to: str) -> Parameter:
+    """Return a flag that may stand there many times; the function gets a list."""
+    return Parameter(to, "many", metavar, about, flags)
+
+
+def count(
+    *flags: str,
+    metavar: str,
+    about: str,
+    to: str = "",
+    least: int,
+    most: int | None = None,
+    default: int | None = None,
+) -> Parameter:
+    """Return a flag with a whole number within bounds."""
+    bounds = f"x>={least}" if most is None else f"{least}<=x<={most}"
+    note = bounds if default is None else f"default: {default}; {bounds}"
+
+    def read(text: str) -> int:
+        try:
+            number = int(text)
+        except ValueError:
+            raise ValueError(f"{text[:20]!r} is no whole number") from None
+        if number < least or (most is not None and number > most):
+            raise ValueError(f"{number} is not in the range {bounds}")
+        return number
+
+    return Parameter(
+        to or _name(flags[0]), "one", metavar, about, flags, read=read, default=default, note=note
+    )
+
+
+def seconds(
+    flag: str, *, about: str, to: str = "", least: float | None = None, default: float | None = None
+) -> Parameter:
+    """Return a flag with a number of seconds."""
+    bounds = "" if least is None else f"x>={least}"
+    note = "; ".join(word for word in ("" if default is None else f"default: {default}", bounds) if word)
+
+    def read(text: str) -> float:
+        try:
+            number = float(text)
+        except ValueError:
+            raise ValueError(f"{text[:20]!r} is no number") from None
+        if least is not None and not number >= least:
+            raise ValueError(f"{number} is not in the range {bounds}")
+        return number
+
+    return Parameter(
+        to or _name(flag), "one", "SECONDS", about, (flag,), read=read, default=default, note=note
+    )
+
+
+def place(name: str, metavar: str, *, about: str, is_required: bool = True) -> Parameter:
+    """Return one word without a flag; where the metavar lists choices, it has to be one of them."""
+    one = Parameter(
+        name, "one", metavar, about, is_required=is_required, note="required" if is_required else ""
+    )
+    return one._replace(read=_one_of(one.choices)) if one.choices else one
+
+
+def _one_of(words: Sequence[str]) -> Callable[[str], str]:
+    def read(text: str) -> str:
+        if text not in words:
+            raise ValueError(f"{text!r} is none of {', '.join(words)}")
+        return text
+
+    return read
+
+
+def places(
+    name: str, metavar: str, *, about: str, is_required: bool = True, ends_flags: bool = False
+) -> Parameter:
+    """Return any number of words without a flag, at least one where they are required; the function gets a list."""
+    note = "required" if is_required else ""
+    return Parameter(name, "many", metavar, about, is_required=is_required, note=note, ends_flags=ends_flags)
+
+
+def _name(flag: str) -> str:
+    return flag.removeprefix("--").replace("-", "_")
+
+
+def _about_state_dir() -> str:
+    # Start-up time: the sentence comes with all settings, and only a help page shows it.
+    from outlive.discovery.state_folder import STATE_DIR as STATE_DIR_OPTION  # noqa: PLC0415
+
+    return about_option(STATE_DIR_OPTION.sentence, STATE_DIR_OPTION.env)
+
+
+def about_option(sentence: str, env: Sequence[str], default: str = "") -> str:
+    """Return the sentence of a server's option with its default and its environment variables."""
+    words = [sentence, *([f"Default {default}."] if default else []), f"Environment: {', '.join(env)}."]
+    return " ".join(words)
+
+
+STATE_DIR = option("--state-dir", metavar="FOLDER", about=_about_state_dir)
+JSON = switch("--json", about="Answer with one line of JSON.", to="as_json")
+DRY_RUN = switch("--dry-run", about="Show what would change, and change nothing.")
+NO_START = switch("--no-start", about="Fail where no server runs, instead of starting one.")
+GROUP = option("--group", "-g", metavar="NAME", about="Those of a group.")
+TAGS = options("--tag", metavar="NAME=VALUE", about="Those with a tag.", to="tags")
+NAME = place("name", "ID", about="An id, the end of one, or a pid.")
+NAMES = places("names", "ID...", about="Ids, ends of ids, or pids.")
+OPTIONAL_NAMES = places("names", "[ID]...", about="Ids, ends of ids, or pids.", is_required=False)
+DETACH_KEYS_DEFAULT = "ctrl-p,ctrl-q"
+SERVER = (STATE_DIR, NO_START, JSON)  # of every verb that asks the server and answers

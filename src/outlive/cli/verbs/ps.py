@@ -1,0 +1,48 @@
+"""`outlive ps`: processes in a table, newest first: those that live, or all."""
+
+from datetime import UTC, datetime
+
+from outlive.cli.names import short_name
+from outlive.cli.output import say, show, show_json
+from outlive.cli.parameters import GROUP, SERVER, TAGS, count, switch, takes
+from outlive.cli.processes import connected, parse_tags, say_degraded, view
+from outlive.cli.tables import process_rows, table
+
+
+@takes(
+    switch("--all", "-a", about="Those that have ended, too.", to="all_of_them"),
+    GROUP,
+    TAGS,
+    count("--limit", "-n", metavar="COUNT", about="At most so many.", least=1, most=1000, default=50),
+    *SERVER,
+)
+def ps(
+    *,
+    all_of_them: bool,
+    group: str | None,
+    tags: list[str],
+    limit: int,
+    state_dir: str | None,
+    no_start: bool,
+    as_json: bool,
+) -> int:
+    """Print processes, and what is wrong with the server if it can start nothing."""
+    with connected(state_dir, no_start=no_start) as client:
+        infos = client.list(
+            active=None if all_of_them else True, group=group, tags=parse_tags(tags) or None, limit=limit
+        )
+        degraded = client.degraded()
+    if as_json:
+        told = {} if degraded is None else {"degraded": degraded}
+        show_json({"processes": [view(info) for info in infos], **told})
+        return 0
+    if infos:
+        show(table(process_rows(infos, now=datetime.now(UTC))))
+        if left := next((info for info in infos if info.descendants), None):
+            name = short_name(left.process_id)
+            say(f"outlive: what a command has left running is ended by `outlive stop {name}`.")
+    else:
+        say("No process is known." if all_of_them else "Nothing runs.")
+    if degraded is not None:
+        say_degraded(degraded)
+    return 0
