@@ -11,16 +11,16 @@ from scripts.measure import house
 _SEEN_BY_USERS = {"Approvals", "Process", "ProcessInfo"}
 
 _AT_MOST = {
-    "python files": 470,
+    "python files": 472,
     "code lines": 49_400,
-    "people as subjects": 736,
+    "people as subjects": 460,
     "modules named by a gerund": 0,
-    "files under 40 lines": 12,
-    "folders of more than 15 files": 7,
-    "most files in a folder": 64,
+    "files under 40 lines": 15,
+    "folders of more than 15 files": 6,
+    "most files in a folder": 36,
     "classes of more than 15 public methods": 11,
     "most public methods of a class": 46,
-    "callables handed to constructors": 125,
+    "callables handed to constructors": 126,
     "constructors of more than two callables": 6,
     "files called settings.py": 3,
     "rings in C": 0,
